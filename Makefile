@@ -1,0 +1,77 @@
+# One environment, installed in three steps that each leave a stamp: a second run of any target starts at once.
+PYTHON ?= python3
+VENV   ?= .venv
+ARGS   ?=
+SEEDS  ?= 300
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+SERVE  := $(VENV)/.installed-daemon
+DEMO   := $(VENV)/.installed-demo
+ALL    := $(VENV)/.installed-all
+
+.NOTPARALLEL:
+.PHONY: help setup run demo test lint check simulate bench crash table transcripts wheel clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(ALL) ## install everything into .venv
+
+run: $(SERVE) ## serve with the defaults; ARGS="--data-dir DIR --set KEY=VALUE" passes flags
+	@exec $(BIN)/musterd $(ARGS)
+
+demo: $(DEMO) ## the flights of New York through one group: Spark, plain consumers, one of them killed
+	@$(BIN)/python -m demo $(ARGS)
+
+test: lint ## lint, then every test; ARGS="-k NAME" chooses
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+lint: $(ALL) ## ruff, mypy --strict and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+check: test ## what CI runs
+
+simulate: $(ALL) ## SEEDS=N simulated worlds, each checked after every step
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
+
+bench: $(ALL) ## microseconds a request, rebalance times and timers, next to a bare echo server
+	$(BIN)/python -m bench $(ARGS)
+
+crash: $(ALL) ## kill -9 the daemon under commits, again and again
+	$(BIN)/python -m bench.crash $(ARGS)
+
+table: $(ALL) ## print the state table into docs/state-table.md
+	$(BIN)/python -m coordinator.groups.classic.printed > docs/state-table.md
+
+transcripts: $(ALL) ## rewrite the transcripts with what the code does now: read the diff
+	REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest -q tests/transcripts $(ARGS)
+
+wheel: $(ALL) ## build the wheel into dist/
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+clean: ## remove the environment, caches and the default data folder
+	rm -rf $(VENV) dist build muster-data spark-warehouse .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo 'Python 3.11 or newer is needed: make PYTHON=python3.11 ...' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(SERVE): pyproject.toml | $(BIN)/python
+	@echo 'installing the daemon into $(VENV)' >&2
+	@$(PIP) install --editable .
+	@touch $@
+
+$(DEMO): pyproject.toml | $(BIN)/python
+	@echo 'installing the daemon, Spark and the flights into $(VENV)' >&2
+	@$(PIP) install --editable '.[demo]'
+	@touch $@ $(SERVE)
+
+$(ALL): pyproject.toml | $(BIN)/python
+	@echo 'installing everything, the checkers included, into $(VENV)' >&2
+	@$(PIP) install --editable '.[dev]'
+	@touch $@ $(SERVE) $(DEMO)

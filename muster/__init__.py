@@ -1,0 +1,1 @@
+"""What applications import: group membership, fetching, consumers and producers."""

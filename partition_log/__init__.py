@@ -1,0 +1,1 @@
+"""Record batches on disk: partition logs, and the one write-ahead log that makes them durable."""

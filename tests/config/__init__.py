@@ -1,0 +1,1 @@
+"""The configuration: where a value comes from, what is allowed, what is said when it is wrong."""
