@@ -1,0 +1,53 @@
+"""What the node asks of the world, to be carried out in the order given. What comes of it, if anything does, returns as an
+event of `events.py`."""
+
+import msgspec
+
+from partition_log.store import CheckpointJob, FlushJob
+from protocol.messages import Message
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    connection: int
+    data: bytes
+
+
+class Close(msgspec.Struct, frozen=True, gc=False):
+    """Close after what was sent has left. `reason` is for the log."""
+
+    connection: int
+    reason: str
+
+
+class Pause(msgspec.Struct, frozen=True, gc=False):
+    """Stop reading from the connection until `Resume`."""
+
+    connection: int
+
+
+class Resume(msgspec.Struct, frozen=True, gc=False):
+    connection: int
+
+
+class Flush(msgspec.Struct, frozen=True):
+    """Run the job off the loop: it writes and syncs the write-ahead log. Comes back as `Flushed(job.up_to)`.
+    At most one is ever under way. Its failure stops the process: what the page cache holds is unknown then."""
+
+    job: FlushJob
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Run the job off the loop; comes back as `Answered(call_id, ...)`. Used for checkpoints."""
+
+    call_id: int
+    job: CheckpointJob
+
+
+class Replied(msgspec.Struct, frozen=True, gc=False):
+    """The answer to an `Asked`."""
+
+    call_id: int
+    reply: Message
+
+
+Effect = Send | Close | Pause | Resume | Flush | Ask | Replied

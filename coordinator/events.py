@@ -1,0 +1,56 @@
+"""What happened to the node. The node's only way in is `step(event, moment)`; what it asks in return are the effects
+of `effects.py`. An event never asks for anything, an effect never reports anything."""
+
+import msgspec
+
+from protocol.messages import Message
+
+
+class Opened(msgspec.Struct, frozen=True, gc=False):
+    """A client connected to the listener of `dialect`. `peer_host` is textual (`127.0.0.1`)."""
+
+    connection: int
+    dialect: str
+    peer_host: str
+
+
+class Received(msgspec.Struct, frozen=True, gc=False):
+    connection: int
+    data: bytes
+
+
+class Lost(msgspec.Struct, frozen=True, gc=False):
+    """The connection is gone, whoever closed it. Nothing of it is heard or sent any more."""
+
+    connection: int
+
+
+class Woke(msgspec.Struct, frozen=True, gc=False):
+    """The node's next deadline has come (or somebody thought so: waking too often is harmless)."""
+
+
+class Flushed(msgspec.Struct, frozen=True, gc=False):
+    """The flush asked for by `Flush` is on disk up to write-ahead position `up_to`."""
+
+    up_to: int
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The job of an `Ask` is done. A job that fails stops the process instead: see the write rule."""
+
+    call_id: int
+    reply: object
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """A request from inside the process (HTTP). It meets the same gates as any; the answer is a `Replied` effect."""
+
+    call_id: int
+    message: Message
+
+
+class Stopping(msgspec.Struct, frozen=True, gc=False):
+    """The process is asked to end: no new work, everything that waits is answered."""
+
+
+Event = Opened | Received | Lost | Woke | Flushed | Answered | Asked | Stopping

@@ -1,0 +1,10 @@
+"""A time, as handed to the core."""
+
+from typing import NamedTuple
+
+
+class Moment(NamedTuple):
+    """Deadlines use `monotonic_ms`, records use `wall_ms`; mixing the two is a bug."""
+
+    monotonic_ms: int
+    wall_ms: int

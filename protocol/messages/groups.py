@@ -1,0 +1,241 @@
+"""Group membership: join, sync, heartbeat, leave, and the admin questions about groups (group-protocol section 2)."""
+
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+
+NO_GENERATION = -1
+OPERATIONS_NOT_REQUESTED = -2147483648
+
+
+class JoinProtocol(Message):
+    """One way of assigning that a member offers; the metadata is opaque to the coordinator."""
+
+    name: str
+    metadata: bytes = b""
+
+
+class JoinGroup(Message):
+    """Become, or stay, a member. A negative `rebalance_timeout_ms` means: the session timeout."""
+
+    group_id: str
+    session_timeout_ms: int
+    member_id: str = ""
+    protocol_type: str = ""
+    protocols: tuple[JoinProtocol, ...] = ()
+    rebalance_timeout_ms: int = -1
+    group_instance_id: str | None = None
+    reason: str | None = None
+    wants_member_id_first: bool = True
+    accepts_skip_assignment: bool = True
+
+
+class JoinGroupMember(Message):
+    """A line of the roster that the leader gets."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+class JoinGroupReply(Message):
+    """`members` is filled for the leader alone."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    generation_id: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    member_id: str = ""
+    members: tuple[JoinGroupMember, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class SyncGroupAssignment(Message):
+    """What the leader decided for one member."""
+
+    member_id: str
+    assignment: bytes
+
+
+class SyncGroup(Message):
+    """Fetch the assignment of a generation; the leader brings everybody's. `must_name_protocol`: version 5 and newer."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: tuple[SyncGroupAssignment, ...] = ()
+    must_name_protocol: bool = False
+
+
+class SyncGroupReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+    throttle_time_ms: int = 0
+
+
+class Heartbeat(Message):
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+
+
+class HeartbeatReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    throttle_time_ms: int = 0
+
+
+class LeavingMember(Message):
+    member_id: str = ""
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+class LeaveGroup(Message):
+    group_id: str
+    members: tuple[LeavingMember, ...] = ()
+
+
+class LeftMember(Message):
+    member_id: str
+    group_instance_id: str | None
+    error_code: ErrorCode
+
+
+class LeaveGroupReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    members: tuple[LeftMember, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class DescribeGroups(Message):
+    """`absent_is_error`: the newest version says GROUP_ID_NOT_FOUND beside the state Dead."""
+
+    groups: tuple[str, ...]
+    include_authorized_operations: bool = False
+    absent_is_error: bool = True
+
+
+class DescribedMember(Message):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes = b""
+    member_assignment: bytes = b""
+
+
+class DescribedGroup(Message):
+    """Beyond Kafka's fields, `generation_id` and the four that follow are ours; the Kafka wire leaves them out."""
+
+    group_id: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    group_state: str = ""
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: tuple[DescribedMember, ...] = ()
+    authorized_operations: int = OPERATIONS_NOT_REQUESTED
+    generation_id: int = NO_GENERATION
+    leader: str = ""
+    rebalance_timeout_ms: int = 0
+    state_since_ms: int = -1
+    pending_members: int = 0
+
+
+class DescribeGroupsReply(Message):
+    groups: tuple[DescribedGroup, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class ListGroups(Message):
+    """Empty filters let everything pass."""
+
+    states_filter: tuple[str, ...] = ()
+    types_filter: tuple[str, ...] = ()
+
+
+class ListedGroup(Message):
+    group_id: str
+    protocol_type: str
+    group_state: str
+    group_type: str = "classic"
+
+
+class ListGroupsReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    groups: tuple[ListedGroup, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class DeleteGroups(Message):
+    groups_names: tuple[str, ...]
+
+
+class DeletedGroup(Message):
+    group_id: str
+    error_code: ErrorCode
+
+
+class DeleteGroupsReply(Message):
+    results: tuple[DeletedGroup, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class ListNotes(Message):
+    """Why a group rebalanced: its journal, oldest first, `limit` notes after number `after`."""
+
+    group_id: str
+    after: int = -1
+    limit: int = 100
+
+
+class ListedNote(Message):
+    """`number` grows by one a note within a group; `cause` is one of a fixed set, `detail` a sentence for people."""
+
+    number: int
+    generation_id: int
+    cause: str
+    initiator: str
+    wall_ms: int
+    detail: str = ""
+    members: int = 0
+    group_state: str = ""
+
+
+class ListNotesReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    notes: tuple[ListedNote, ...] = ()
+
+
+class RebalanceStarted(Message):
+    """Pushed when the group enters PreparingRebalance; `deadline_ms` is how long the member has from now."""
+
+    group_id: str
+    generation_id: int
+    cause: str
+    initiator: str
+    deadline_ms: int
+
+
+class MemberRemoved(Message):
+    """Pushed when the coordinator has dropped this member."""
+
+    group_id: str
+    member_id: str
+    cause: str
+
+
+class CoordinatorMoved(Message):
+    """Pushed when this node no longer serves the group."""
+
+    group_id: str
+    node_id: int
+    host: str
+    port: int

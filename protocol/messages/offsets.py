@@ -1,0 +1,148 @@
+"""Committed offsets (group-protocol sections 2.5 to 2.7 and 4)."""
+
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+
+
+class OffsetCommitPartition(Message):
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int = -1
+    committed_metadata: str | None = None
+    commit_timestamp_ms: int = -1
+
+
+class OffsetCommitTopic(Message):
+    name: str
+    partitions: tuple[OffsetCommitPartition, ...]
+
+
+class OffsetCommit(Message):
+    """`retention_time_ms` is -1 for the broker's. `absent_group_error`: what generation >= 0 on an absent group says."""
+
+    group_id: str
+    topics: tuple[OffsetCommitTopic, ...]
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+    retention_time_ms: int = -1
+    absent_group_error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND
+
+
+class OffsetCommitPartitionReply(Message):
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class OffsetCommitTopicReply(Message):
+    name: str
+    partitions: tuple[OffsetCommitPartitionReply, ...]
+
+
+class OffsetCommitReply(Message):
+    topics: tuple[OffsetCommitTopicReply, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class OffsetFetchTopic(Message):
+    name: str
+    partition_indexes: tuple[int, ...]
+
+
+class OffsetFetchGroup(Message):
+    """`topics` None: everything that has an offset."""
+
+    group_id: str
+    topics: tuple[OffsetFetchTopic, ...] | None = None
+
+
+class OffsetFetch(Message):
+    groups: tuple[OffsetFetchGroup, ...]
+    require_stable: bool = False
+
+
+class OffsetFetchPartitionReply(Message):
+    partition_index: int
+    committed_offset: int = -1
+    committed_leader_epoch: int = -1
+    metadata: str | None = ""
+    error_code: ErrorCode = ErrorCode.NONE
+    commit_timestamp_ms: int = -1
+
+
+class OffsetFetchTopicReply(Message):
+    name: str
+    partitions: tuple[OffsetFetchPartitionReply, ...]
+
+
+class OffsetFetchGroupReply(Message):
+    group_id: str
+    topics: tuple[OffsetFetchTopicReply, ...] = ()
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class OffsetFetchReply(Message):
+    groups: tuple[OffsetFetchGroupReply, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class OffsetDeleteTopic(Message):
+    name: str
+    partition_indexes: tuple[int, ...]
+
+
+class OffsetDelete(Message):
+    group_id: str
+    topics: tuple[OffsetDeleteTopic, ...]
+
+
+class OffsetDeletePartitionReply(Message):
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class OffsetDeleteTopicReply(Message):
+    name: str
+    partitions: tuple[OffsetDeletePartitionReply, ...]
+
+
+class OffsetDeleteReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    topics: tuple[OffsetDeleteTopicReply, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class ListOffsetsPartition(Message):
+    """`timestamp` -2 earliest, -1 latest, -3 the record with the largest timestamp, else the first at or after it."""
+
+    partition_index: int
+    timestamp: int = -1
+    current_leader_epoch: int = -1
+
+
+class ListOffsetsTopic(Message):
+    name: str
+    partitions: tuple[ListOffsetsPartition, ...]
+
+
+class ListOffsets(Message):
+    topics: tuple[ListOffsetsTopic, ...]
+    isolation_level: int = 0
+
+
+class ListOffsetsPartitionReply(Message):
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.NONE
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+class ListOffsetsTopicReply(Message):
+    name: str
+    partitions: tuple[ListOffsetsPartitionReply, ...]
+
+
+class ListOffsetsReply(Message):
+    topics: tuple[ListOffsetsTopicReply, ...] = ()
+    throttle_time_ms: int = 0
