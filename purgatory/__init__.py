@@ -1,1 +1,6 @@
 """Everything that waits: a timing wheel and delayed operations. Knows no group and reads no clock."""
+
+from purgatory.purgatory import DelayedOperation, DelayedOperationPurgatory
+from purgatory.wheel import Entry, TimingWheel
+
+__all__ = ["DelayedOperation", "DelayedOperationPurgatory", "Entry", "TimingWheel"]
