@@ -10,7 +10,7 @@ DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate bench crash table transcripts wheel clean
+.PHONY: help setup run demo test lint check simulate bench crash table config transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,9 @@ crash: $(ALL) ## kill -9 the daemon under commits, again and again
 
 table: $(ALL) ## print the state table into docs/state-table.md
 	$(BIN)/python -m coordinator.groups.classic.printed > docs/state-table.md
+
+config: $(SERVE) ## print the keys into deploy/musterd.toml
+	$(BIN)/python -m coordinator.config_text > deploy/musterd.toml
 
 transcripts: $(ALL) ## rewrite the transcripts with what the code does now: read the diff
 	REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest -q tests/transcripts $(ARGS)

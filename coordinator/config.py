@@ -1,0 +1,252 @@
+"""Every limit and default of the service, in one frozen object.
+
+`load_config` is pure: it is handed the arguments, the environment and a way to read a file, and gives a `Config` or
+raises a `ConfigError` with a sentence for the person who started the daemon. Flags win over `--set`, that over the
+environment (`MUSTER_` and the key in upper case, `_` for `.`), that over the file, that over the defaults here.
+
+A key is the field with `.` for `_`; Kafka's own key where Kafka has one (group-protocol 7.1). The `Meta` beside a field
+is what the help text, the sample file and the checks are made of.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from coordinator.config_keys import INT_MAX, LONG_MAX, Address, ConfigError, Key, keys_of
+from coordinator.config_sources import Given, from_arguments, from_environment, from_file, resolve, warnings_for
+
+__all__ = ["FLAGS", "KEYS", "Address", "Config", "ConfigError", "Key", "load_config"]
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+FLAGS: Mapping[str, str] = {
+    "--data-dir": "data.dir",
+    "--native": "native",
+    "--kafka": "kafka",
+    "--http": "http",
+    "--advertised": "advertised",  # KIND=HOST:PORT, short for advertised.KIND
+    "--open-to-network": "open.to.network",  # takes no value
+}
+
+
+def whole(about: str, lowest: int = 0, highest: int = INT_MAX, section: str | None = None) -> Meta:
+    """A whole number from `lowest` to `highest`, both allowed."""
+    return Meta(ge=lowest, le=highest, description=about, extra={"section": section} if section else None)
+
+
+def about(sentence: str, section: str | None = None) -> Meta:
+    return Meta(description=sentence, extra={"section": section} if section else None)
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """What the daemon was started with. `Config()` is the defaults; `load_config` is how values are checked."""
+
+    # Where things are.
+    data_dir: Annotated[
+        str, about("Folder of everything durable; one daemon a folder.", section="Where things are")
+    ] = "./muster-data"
+    native: Annotated[Address | None, about("Where the native protocol listens, or off. Port 0 takes a free one.")] = (
+        Address("127.0.0.1", 9390)
+    )
+    kafka: Annotated[Address | None, about("Where the Kafka dialect listens. Not built yet: only off is allowed.")] = (
+        None
+    )
+    http: Annotated[
+        Address | None, about("Where the HTTP API and /metrics listen, or off. Port 0 takes a free one.")
+    ] = Address("127.0.0.1", 9391)
+    advertised_native: Annotated[
+        Address | None, about("What clients of the native protocol are told to connect to, where that differs.")
+    ] = None
+    advertised_kafka: Annotated[
+        Address | None, about("What clients of the Kafka dialect are told to connect to, where that differs.")
+    ] = None
+    advertised_http: Annotated[
+        Address | None, about("What users of HTTP are told to connect to, where that differs.")
+    ] = None
+    open_to_network: Annotated[
+        bool, about("Allow addresses off loopback, although there is neither TLS nor authentication yet.")
+    ] = False
+    node_id: Annotated[int, whole("This node's number, as clients see it.")] = 1
+    cluster_id: Annotated[
+        str | None, about("Name of the cluster. Left out: made at the first start and kept in the data folder.")
+    ] = None
+
+    # Groups.
+    group_min_session_timeout_ms: Annotated[
+        int, whole("A join that names a shorter session timeout is refused.", section="Groups")
+    ] = 6_000
+    group_max_session_timeout_ms: Annotated[int, whole("A join that names a longer session timeout is refused.")] = (
+        1_800_000
+    )
+    group_initial_rebalance_delay_ms: Annotated[
+        int, whole("How long the first rebalance of an empty group waits for more members.")
+    ] = 3_000
+    group_max_size: Annotated[int, whole("Members one group may have.", lowest=1)] = INT_MAX
+    group_max_metadata_bytes: Annotated[
+        int, whole("Bytes of subscriptions and other protocol metadata that the members of one group may hold.", 1_024)
+    ] = 16 * MIB
+    max_groups: Annotated[int, whole("Groups the node keeps; a new one beyond them is refused.", lowest=1)] = 1_000_000
+    max_pending_ids_per_group: Annotated[
+        int, whole("Member ids handed out in one group and not yet used to join.", lowest=1)
+    ] = 10_000
+    journal_notes_per_group: Annotated[
+        int, whole("Notes on why a group rebalanced that are kept for each group.", lowest=1)
+    ] = 200
+
+    # Offsets.
+    offset_metadata_max_bytes: Annotated[
+        int, whole("Bytes of text a client may keep with a committed offset.", section="Offsets")
+    ] = 4_096
+    offsets_topic_num_partitions: Annotated[
+        int, whole("Shards of the offsets log. Must not change once the data folder is in use.", 1, 10_000)
+    ] = 50
+    offsets_topic_segment_bytes: Annotated[
+        int,
+        whole("Bytes of one segment file of the offsets log; kept small for fast compaction and loading.", 16 * KIB),
+    ] = 100 * MIB
+    offsets_topic_max_message_bytes: Annotated[
+        int, whole("Bytes of the largest batch in the offsets log; below wal.segment.bytes.", 16 * KIB, GIB)
+    ] = 16 * MIB
+    offsets_retention_minutes: Annotated[
+        int, whole("How long the offsets of a group without members are kept (group-protocol 4.4).", 1)
+    ] = 10_080
+    offsets_retention_check_interval_ms: Annotated[int, whole("How often expired offsets are looked for.", 1)] = 600_000
+
+    # Embedded topics.
+    num_partitions: Annotated[
+        int,
+        whole("Partitions of a topic that is created without naming a number.", 1, 10_000, section="Embedded topics"),
+    ] = 1
+    auto_create_topics_enable: Annotated[bool, about("Create a topic when a client asks for its metadata.")] = True
+    message_max_bytes: Annotated[
+        int, whole("Bytes of the largest batch a producer may send; below wal.segment.bytes.", 1, GIB)
+    ] = 1_048_588
+    log_segment_bytes: Annotated[int, whole("Bytes of one segment file of a topic.", 16 * KIB)] = GIB
+    log_retention_ms: Annotated[
+        int | None,
+        whole("How long records of a topic are kept, before log.retention.minutes; -1: for ever.", -1, LONG_MAX),
+    ] = None
+    log_retention_minutes: Annotated[
+        int | None, whole("The same in minutes, before log.retention.hours; -1: for ever.", -1)
+    ] = None
+    log_retention_hours: Annotated[int, whole("The same in hours; -1: for ever.", -1)] = 168
+    log_retention_bytes: Annotated[int, whole("Bytes kept of each partition; -1: no limit.", -1, LONG_MAX)] = -1
+    log_retention_check_interval_ms: Annotated[int, whole("How often old segments are looked for.", 1, LONG_MAX)] = (
+        300_000
+    )
+    fetch_max_bytes: Annotated[
+        int, whole("Bytes of records in the answer to one fetch, whatever it asks for.", 1_024)
+    ] = 55 * MIB
+    fetch_max_wait_ms: Annotated[int, whole("The longest a fetch may wait for records, whatever it asks for.")] = 60_000
+
+    # Connections.
+    max_connections: Annotated[int, whole("Connections open at once.", lowest=1, section="Connections")] = 10_000
+    max_requests_per_connection: Annotated[
+        int, whole("Requests of one connection that may wait for their answer; more are refused.", lowest=1)
+    ] = 1_024
+    max_unsent_bytes: Annotated[
+        int, whole("Bytes of answers a slow reader may leave unread before its connection is closed.", 64 * KIB)
+    ] = 64 * MIB
+    native_max_frame_bytes: Annotated[
+        int,
+        whole("Bytes of the largest request of the native protocol; a larger one closes its connection.", 1_024, GIB),
+    ] = 16 * MIB
+    socket_request_max_bytes: Annotated[
+        int, whole("Bytes of the largest request of the Kafka dialect; a larger one closes its connection.", 1_024)
+    ] = 100 * MIB
+
+    # The node.
+    max_watched_operations: Annotated[
+        int, whole("Waiting operations (sessions, joins, fetches) of the node.", 1_000, section="The node")
+    ] = 2_000_000
+    max_held_replies: Annotated[int, whole("Replies that may wait for the disk; more requests are refused.", 1)] = (
+        100_000
+    )
+    max_unflushed_bytes: Annotated[
+        int, whole("Bytes that may wait to be synced; more writes are refused.", MIB, LONG_MAX)
+    ] = 256 * MIB
+    wal_segment_bytes: Annotated[
+        int, whole("Bytes of one segment of the write-ahead log, written full of zeros beforehand.", MIB, 2 * GIB)
+    ] = 64 * MIB
+    wal_checkpoint_bytes: Annotated[
+        int, whole("Bytes of write-ahead log after which a checkpoint syncs the partition logs.", MIB, LONG_MAX)
+    ] = 64 * MIB
+    cleaning_slice_bytes: Annotated[
+        int, whole("Bytes one slice of cleaning reads and writes before other work goes on.", 4 * KIB)
+    ] = MIB
+
+    warnings: tuple[str, ...] = ()
+    """Sentences for the log: keys of Kafka's that were given and are not honoured. Not a key itself."""
+
+    @property
+    def retention_ms(self) -> int | None:
+        """How long records of a topic are kept, from whichever of the three keys speaks first; None is for ever."""
+        if self.log_retention_ms is not None:
+            chosen = self.log_retention_ms
+        elif self.log_retention_minutes is not None:
+            chosen = self.log_retention_minutes * 60_000
+        else:
+            chosen = self.log_retention_hours * 3_600_000
+        return chosen if chosen >= 0 else None
+
+
+KEYS: Mapping[str, Key] = keys_of(Config)
+"""Every key, in the order of the sample file."""
+
+
+def load_config(arguments: Sequence[str], environment: Mapping[str, str], read_file: Callable[[str], bytes]) -> Config:
+    """What these three say, or a ConfigError whose sentence names the key, the value, its origin and what is allowed.
+
+    `read_file` gives a file's bytes or raises OSError; it is called for `--config` alone. `--help` and `--version` are
+    not arguments in this sense: `config_text.asked` looks for them first.
+    """
+    path, from_flags = from_arguments(arguments, FLAGS)
+    given = [
+        *(from_file(path, read_file) if path is not None else ()),
+        *from_environment(environment),
+        *from_flags,
+    ]
+    chosen = resolve(given, KEYS)
+    values: dict[str, Any] = {KEYS[name].field: value for name, (value, _) in chosen.items()}
+    config = Config(**values, warnings=warnings_for(given, KEYS))
+    _check_together(config, {name: source for name, (_, source) in chosen.items()})
+    return config
+
+
+def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
+    """What no key can be asked alone."""
+
+    def wrong(key: str, allowed: str) -> ConfigError:
+        shown = KEYS[key].show(getattr(config, KEYS[key].field))
+        return ConfigError(f"{key} = {shown} ({chosen[key].origin if key in chosen else 'the default'}): {allowed}")
+
+    if config.kafka is not None:
+        raise wrong("kafka", "the Kafka dialect is not part of this version; only off is allowed")
+    for key, address in (("native", config.native), ("http", config.http)):
+        if address is not None and not config.open_to_network and not _is_loopback(address.host):
+            raise wrong(
+                key,
+                "there is neither TLS nor authentication yet, so an address off loopback needs --open-to-network too",
+            )
+    if config.native is None and config.http is None:
+        raise wrong("native", "native and http are both off; one of them must listen")
+    if config.group_max_session_timeout_ms < config.group_min_session_timeout_ms:
+        lowest = config.group_min_session_timeout_ms
+        raise wrong("group.max.session.timeout.ms", f"group.min.session.timeout.ms ({lowest}) or more is allowed")
+    for key, size in (
+        ("offsets.topic.max.message.bytes", config.offsets_topic_max_message_bytes),
+        ("message.max.bytes", config.message_max_bytes),
+    ):
+        if size >= config.wal_segment_bytes:
+            raise wrong(key, f"less than wal.segment.bytes ({config.wal_segment_bytes}) is allowed")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name may resolve to anything

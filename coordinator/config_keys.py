@@ -1,0 +1,128 @@
+"""What a key is: its type, default, range and sentence, read off the fields of `Config`; and its value as text."""
+
+import re
+from collections.abc import Mapping
+from types import UnionType
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+
+from msgspec import Meta, Struct
+from msgspec.structs import fields
+
+INT_MAX: Final = 2**31 - 1  # Kafka's INT and LONG: what its keys can hold
+LONG_MAX: Final = 2**63 - 1
+LISTENERS: Final = ("native", "kafka", "http")
+
+
+class ConfigError(Exception):
+    """The start is refused; the text is one sentence for the person who asked for it."""
+
+
+class Address(Struct, frozen=True):
+    """A host and a port. An IPv6 host stands without its brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """From `HOST:PORT` or `[HOST]:PORT`; ValueError for anything else."""
+        found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:\[\]/=,]+)):([0-9]{1,5})", text)
+        if found is None or int(found[3]) > 65_535:
+            raise ValueError(text)
+        return cls(found[1] or found[2], int(found[3]))
+
+
+class Key(Struct, frozen=True):
+    """One key: `name` as people write it, `field` as `Config` has it, and what the sample file says about it."""
+
+    name: str
+    field: str
+    type: type
+    default: Any
+    about: str
+    section: str | None
+    lowest: int | None = None
+    highest: int | None = None
+
+    @property
+    def environment(self) -> str:
+        """The variable that sets it."""
+        return "MUSTER_" + self.field.upper()
+
+    @property
+    def allowed(self) -> str:
+        """What a value may be, to stand before "is allowed"."""
+        if self.type is int:
+            return f"a whole number from {self.lowest} to {self.highest}"
+        if self.type is bool:
+            return "true or false"
+        if self.type is str:
+            return "a text that is not empty"
+        if self.name in LISTENERS:
+            return "HOST:PORT or off"
+        return "HOST:PORT with a port from 1 to 65535"
+
+    def show(self, value: object) -> str:
+        """A value as a person writes it on the command line."""
+        if value is None:
+            return "off" if self.name in LISTENERS else "(not set)"
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def parse(self, raw: object) -> Any:
+        """The value that a text, or a typed value of a TOML file, stands for. ValueError when it is not allowed."""
+        if self.type is int:
+            value = _whole_number(raw)
+            assert self.lowest is not None and self.highest is not None
+            if not self.lowest <= value <= self.highest:
+                raise ValueError(raw)
+            return value
+        if self.type is bool:
+            return _truth(raw)
+        if not isinstance(raw, str) or not raw.strip():
+            raise ValueError(raw)
+        if self.type is str:
+            return raw
+        if raw == "off" and self.name in LISTENERS:
+            return None
+        address = Address.parse(raw)
+        if address.port == 0 and self.name not in LISTENERS:
+            raise ValueError(raw)
+        return address
+
+
+def _whole_number(raw: object) -> int:
+    if isinstance(raw, str) and re.fullmatch(r"[+-]?[0-9]{1,19}", raw.strip()):
+        return int(raw)
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return raw
+    raise ValueError(raw)
+
+
+def _truth(raw: object) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    if isinstance(raw, str) and raw.lower() in ("true", "false"):
+        return raw.lower() == "true"
+    raise ValueError(raw)
+
+
+def keys_of(config: type[Struct]) -> Mapping[str, Key]:
+    """The keys of a Struct: its fields that carry a `Meta`, in order; `_` in a field is `.` in a key."""
+    hints = get_type_hints(config, include_extras=True)
+    found = (_key(field.name, field.default, hints[field.name]) for field in fields(config))
+    return {key.name: key for key in found if key is not None}
+
+
+def _key(field: str, default: Any, hint: Any) -> Key | None:
+    if get_origin(hint) is not Annotated:
+        return None
+    bare, meta = get_args(hint)[:2]
+    assert isinstance(meta, Meta) and meta.description is not None
+    if get_origin(bare) is UnionType:
+        (bare,) = (kind for kind in get_args(bare) if kind is not type(None))
+    section = (meta.extra or {}).get("section")
+    lowest, highest = (None if bound is None else int(bound) for bound in (meta.ge, meta.le))
+    return Key(field.replace("_", "."), field, bare, default, meta.description, section, lowest, highest)

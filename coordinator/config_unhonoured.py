@@ -1,0 +1,71 @@
+"""Keys of Kafka's broker that people bring along and we do not honour, each with the reason; given, they warn once.
+
+What is neither here nor a key of `Config` stops the start: it is more often a slip than a wish.
+"""
+
+from typing import Final
+
+_NO_REPLICATION: Final = "there is no replication; one node keeps its data"
+_NO_SERVER_DRIVEN: Final = "server-driven and share groups are not part of this version"
+_NO_TRANSACTIONS: Final = "there are no transactions"
+_NO_SECURITY: Final = "there is neither TLS nor authentication yet"
+_ONE_THREAD: Final = "one node is one loop; it has no thread pools"
+_NO_CLEANER_KNOBS: Final = "cleaning runs in slices and needs no tuning"
+_ONE_LOG: Final = "the write-ahead log is synced before any reply that promises durability"
+
+UNHONOURED: Final = {
+    "advertised.listeners": "use --advertised KIND=HOST:PORT",
+    "background.threads": _ONE_THREAD,
+    "broker.id": "use node.id",
+    "broker.rack": _NO_REPLICATION,
+    "compression.type": "batches are kept as their producer sent them",
+    "default.replication.factor": _NO_REPLICATION,
+    "delete.topic.enable": "topics can always be deleted",
+    "group.coordinator.append.linger.ms": "what arrives during a sync shares the next one; nothing lingers",
+    "group.coordinator.new.enable": "there is one coordinator",
+    "group.coordinator.rebalance.protocols": _NO_SERVER_DRIVEN,
+    "group.coordinator.threads": _ONE_THREAD,
+    "listeners": "use native, kafka and http",
+    "log.dir": "use data.dir",
+    "log.dirs": "use data.dir",
+    "log.roll.hours": "segments roll by size",
+    "log.roll.ms": "segments roll by size",
+    "min.insync.replicas": _NO_REPLICATION,
+    "num.io.threads": _ONE_THREAD,
+    "num.network.threads": _ONE_THREAD,
+    "num.recovery.threads.per.data.dir": _ONE_THREAD,
+    "offsets.commit.required.acks": _NO_REPLICATION,
+    "offsets.commit.timeout.ms": "a reply that waits for the disk has no deadline of its own",
+    "offsets.load.buffer.size": "loading reads a segment at a time",
+    "offsets.topic.compression.codec": "the offsets log is not compressed",
+    "offsets.topic.replication.factor": _NO_REPLICATION,
+    "process.roles": "there is no controller",
+    "queued.max.requests": _ONE_THREAD,
+    "socket.listen.backlog.size": "the system's own is used",
+    "socket.receive.buffer.bytes": "the system's own is used",
+    "socket.send.buffer.bytes": "the system's own is used",
+    "transactional.id.expiration.ms": _NO_TRANSACTIONS,
+    "unclean.leader.election.enable": _NO_REPLICATION,
+}
+
+FAMILIES: Final = {
+    "authorizer.": _NO_SECURITY,
+    "controller.": "there is no controller",
+    "group.consumer.": _NO_SERVER_DRIVEN,
+    "group.share.": _NO_SERVER_DRIVEN,
+    "group.streams.": _NO_SERVER_DRIVEN,
+    "log.cleaner.": _NO_CLEANER_KNOBS,
+    "log.flush.": _ONE_LOG,
+    "replica.": _NO_REPLICATION,
+    "sasl.": _NO_SECURITY,
+    "ssl.": _NO_SECURITY,
+    "transaction.": _NO_TRANSACTIONS,
+    "zookeeper.": "there is no ZooKeeper",
+}
+
+
+def why_not_honoured(key: str) -> str | None:
+    """The reason, or None for a key that is no such key of Kafka's."""
+    if key in UNHONOURED:
+        return UNHONOURED[key]
+    return next((reason for family, reason in FAMILIES.items() if key.startswith(family)), None)

@@ -1,0 +1,48 @@
+"""What people read: the help, and the sample file, both made of the keys."""
+
+import tomllib
+from pathlib import Path
+
+from coordinator.config import FLAGS, KEYS, Config, load_config
+from coordinator.config_text import asked, help_text, sample_config
+
+SAMPLE = Path(__file__).parents[2] / "deploy" / "musterd.toml"
+
+
+def test_the_sample_file_says_what_the_defaults_say() -> None:
+    config = load_config(["--config", "musterd.toml"], {}, lambda _: SAMPLE.read_bytes())
+    assert config == Config()
+
+
+def test_the_sample_file_is_current() -> None:
+    assert SAMPLE.read_text() == sample_config(), "make config writes it anew"
+
+
+def test_the_sample_file_names_and_explains_every_key() -> None:
+    text = " ".join(SAMPLE.read_text().replace("\n#", "").split())
+    for key in KEYS.values():
+        assert f"{key.name} = " in text.replace('"', ""), key.name
+        assert key.about in text, key.name
+
+
+def test_every_commented_line_of_the_sample_file_is_allowed_as_well() -> None:
+    commented = [line[2:] for line in sample_config().splitlines() if line.startswith("# ") and " = " in line]
+    assert len(commented) == sum(key.default is None for key in KEYS.values()) - 1  # kafka: off
+    tomllib.loads("\n".join(commented))
+    config = load_config(["--config", "x"], {}, lambda _: "\n".join(commented).encode())
+    assert config.cluster_id == "muster"
+
+
+def test_the_help_names_every_flag_and_key() -> None:
+    text = help_text()
+    for flag in [*FLAGS, "--config", "--set", "--help", "--version"]:
+        assert flag in text
+    for key in KEYS.values():
+        assert f"  {key.name} = " in text
+
+
+def test_help_and_version_are_questions() -> None:
+    assert asked(["--set", "node.id=1", "--help"]) == "help"
+    assert asked(["-h"]) == "help"
+    assert asked(["--version"]) == "version"
+    assert asked(["--native", "off"]) is None
