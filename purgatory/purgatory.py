@@ -6,7 +6,7 @@ Kafka's `DelayedOperationPurgatory` (group-protocol 3.1) without its locks: noth
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from purgatory.wheel import Entry, TimingWheel
 
@@ -23,21 +23,16 @@ class DelayedOperation(Entry, ABC, Generic[E_co]):
 
     __slots__ = ()
 
-    # For a subclass to have as slots or as properties. At run time there is nothing: a dataclass would take a property
-    # found here for its field's default.
-    if TYPE_CHECKING:
+    # No slots here: a subclass has them as slots of its own, or as properties.
+    key: Hashable
+    """Names this wait; one operation is watched under a key at a time. Must not change while it waits."""
 
-        @property
-        def key(self) -> Hashable:
-            """Names this wait; one operation is watched under a key at a time. Must not change while it waits."""
+    deadline_ms: int
+    """When it is overdue.
 
-        @property
-        def deadline_ms(self) -> int:
-            """When it is overdue.
-
-            May move *later* while it waits, which costs nothing: the operation is looked at again when the wheel brings
-            it up. A move *nearer* is not noticed; watch the operation anew.
-            """
+    May move *later* while it waits, which costs nothing: the operation is looked at again when the wheel brings it up.
+    A move *nearer* is not noticed; watch the operation anew.
+    """
 
     @abstractmethod
     def is_satisfied(self) -> bool:

@@ -115,8 +115,9 @@ class TimingWheel:
             raise ValueError(f"tick_ms must be at least 1 and wheel_size at least 2, not {tick_ms} and {wheel_size}")
         self._tick_ms = tick_ms
         self._wheel_size = wheel_size
-        self._now = start_ms // tick_ms
-        self._levels = [_Level(1, wheel_size, self._now)]
+        self._start_ms = start_ms  # ticks count from here: no block reaches over a tick 0 in the middle of time
+        self._now = 0
+        self._levels = [_Level(1, wheel_size, 0)]
         self._late = _Bucket()  # added when already due: waits for the next `advance`
         self._late_since_ms = 0  # not later than the first deadline in `_late`, while there is one
         self._due: dict[int, _Bucket] = {}  # by deadline: poppable
@@ -141,7 +142,7 @@ class TimingWheel:
         else:
             self._count += 1
         entry._deadline_ms = deadline_ms
-        tick = -(-deadline_ms // self._tick_ms)  # rounded up: never early
+        tick = -((self._start_ms - deadline_ms) // self._tick_ms)  # rounded up: never early
         if tick <= self._now:
             self._add_late(entry, deadline_ms)
         else:
@@ -164,12 +165,12 @@ class TimingWheel:
         """
         for entry in self._late.take_all():
             self._make_due(entry)
-        now = now_ms // self._tick_ms
+        now = (now_ms - self._start_ms) // self._tick_ms
         if now <= self._now:
             return
         self._now = now
         for entry in self._take_until(now):
-            tick = -(-entry._deadline_ms // self._tick_ms)
+            tick = -((self._start_ms - entry._deadline_ms) // self._tick_ms)
             if tick <= now:
                 self._make_due(entry)
             else:
@@ -197,7 +198,7 @@ class TimingWheel:
         first = [] if self._first_due() is None else [self._due_order[0]]
         if not self._late.is_empty:
             first.append(self._late_since_ms)
-        return min(first) if first else self._first_start() * self._tick_ms
+        return min(first) if first else self._start_ms + self._first_start() * self._tick_ms
 
     def _first_start(self) -> int:
         return next(level for level in self._levels if level.filled).first_start()
