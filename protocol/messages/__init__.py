@@ -5,8 +5,12 @@ never a version number. Where a version changes behaviour the message carries a 
 All messages are frozen; sequences are tuples. A refusal is a reply with an `ErrorCode`, never an exception.
 """
 
+from typing import dataclass_transform
+
 import msgspec
 
 
+# Subclasses inherit `frozen`; type checkers have to be told.
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Message(msgspec.Struct, frozen=True, gc=False):
     """Base of all requests, replies and notifications."""
