@@ -1,0 +1,393 @@
+"""Kafka's record batch, version 2: the format in which batches are stored and sent (KIP-98).
+
+Everything here is a pure function over bytes. The checksum covers what follows it, so the base offset and the leader
+epoch, which stand before it, may be stamped by whoever stores a batch.
+"""
+
+import enum
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+import cramjam
+import msgspec
+from crc32c import crc32c
+
+HEADER_BYTES = 61
+"""Of a batch, before its records."""
+LENGTH_END = 12
+"""A batch's own `length` counts from here."""
+MAGIC = 2
+MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+
+_HEAD = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
+_BODY = struct.Struct(">hiqqqhii")  # what the crc covers, up to the records
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_EXTENT = struct.Struct(">qi11xi8xq")
+_OFFSET = struct.Struct(">q")
+_EPOCH = struct.Struct(">i")
+
+_COMPRESSION = 0x07
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+
+Bytes = bytes | bytearray | memoryview
+
+
+class CorruptBatch(Exception):
+    """Bytes that are no sound batch; `position` is where in the data the batch begins."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"batch at position {position}: {reason}")
+        self.position = position
+        self.reason = reason
+
+
+class UnsupportedMagic(CorruptBatch):
+    """A message set of an older format (magic 0 or 1), or of one to come."""
+
+
+class Compression(enum.IntEnum):
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class BatchHeader(msgspec.Struct, frozen=True, gc=False):
+    """`length` is the wire's: of the batch after its first twelve bytes; `size` is all of it."""
+
+    base_offset: int
+    length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        return self.length + LENGTH_END
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> int:
+        """A `Compression`, or a number this format has no meaning for."""
+        return self.attributes & _COMPRESSION
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL)
+
+
+# ------------------------------------------------------------------------------------------------------------ writing
+
+
+def _zigzag(number: int) -> bytes:
+    rest = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append((rest & 0x7F) | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+_VARINTS = tuple(_zigzag(number) for number in range(2048))  # lengths and deltas are nearly always among these
+_NULL = _zigzag(-1)
+
+
+def _varint(number: int) -> bytes:
+    return _VARINTS[number] if number < 2048 else _zigzag(number)
+
+
+def _field(data: bytes | None) -> bytes:
+    return _NULL if data is None else _varint(len(data)) + data
+
+
+def _record(offset_delta: bytes, key: bytes | None, value: bytes | None) -> bytes:
+    # Attributes and timestamp delta are always zero here: one batch, one moment. The last zero is "no headers".
+    body = b"\0\0" + offset_delta + _field(key) + _field(value) + b"\0"
+    return _varint(len(body)) + body
+
+
+def encode_batch(
+    records: Sequence[tuple[bytes | None, bytes | None]],
+    *,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    leader_epoch: int = 0,
+) -> bytes:
+    """An uncompressed batch of (key, value) pairs, all of one timestamp and without headers. At least one record."""
+    count = len(records)
+    if count == 1:
+        key, value = records[0]
+        payload = _record(b"\0", key, value)
+    elif count:
+        payload = b"".join([_record(_varint(delta), key, value) for delta, (key, value) in enumerate(records)])
+    else:
+        raise ValueError("a batch has at least one record")
+    attributes = (_TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
+    body = (
+        _BODY.pack(
+            attributes, count - 1, timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, count
+        )
+        + payload
+    )
+    # The length counts the leader epoch, the magic and the crc too: nine bytes.
+    return _HEAD.pack(base_offset, len(body) + 9, leader_epoch, MAGIC, crc32c(body)) + body
+
+
+def stamp(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
+    """The same batch at another base offset. Both fields lie outside of the crc."""
+    return _OFFSET.pack(base_offset) + batch[8:12] + _EPOCH.pack(leader_epoch) + batch[16:]
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+
+def read_header(data: Bytes, position: int = 0) -> BatchHeader:
+    """Only the header's own bytes need be there. Raises `CorruptBatch` if they are not, or say what cannot be."""
+    if len(data) - position < HEADER_BYTES:
+        raise CorruptBatch(position, f"{len(data) - position} bytes are no whole header")
+    header = BatchHeader(*_HEADER.unpack_from(data, position))
+    if header.magic != MAGIC:
+        raise UnsupportedMagic(position, f"magic {header.magic}, only {MAGIC} is understood")
+    if header.length < HEADER_BYTES - LENGTH_END:
+        raise CorruptBatch(position, f"length {header.length} is less than a header")
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise CorruptBatch(
+            position, f"{header.record_count} records cannot span {header.last_offset_delta + 1} offsets"
+        )
+    return header
+
+
+def check_batch(data: Bytes, position: int = 0) -> BatchHeader:
+    """The header of a batch that is whole and whose checksum holds. Raises `CorruptBatch`, or `UnsupportedMagic`
+    for message sets of older formats. Records are not looked at.
+    """
+    header = read_header(data, position)
+    end = position + header.size
+    if len(data) < end:
+        raise CorruptBatch(position, f"{len(data) - position} bytes of {header.size}")
+    with memoryview(data) as view, view[position + 21 : end] as covered:
+        crc = crc32c(covered)
+    if crc != header.crc:
+        raise CorruptBatch(position, f"crc {crc:#010x}, its header says {header.crc:#010x}")
+    return header
+
+
+def batches(data: Bytes) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The whole batches of `data`, in order; one cut off at the end is left out, as fetch replies have it. Checksums
+    are not looked at. Raises `CorruptBatch` where a header is none.
+    """
+    view = memoryview(data)
+    position = 0
+    while len(view) - position >= HEADER_BYTES:
+        header = read_header(view, position)
+        end = position + header.size
+        if end > len(view):
+            return
+        yield header, view[position:end]
+        position = end
+
+
+def extent(data: Bytes, position: int = 0) -> tuple[int, int, int, int]:
+    """What a walk over batches needs: base offset, next offset, size in bytes, largest timestamp. No object is made
+    and nothing but the length is checked; the first 43 bytes must be there.
+    """
+    base_offset, length, last_offset_delta, max_timestamp_ms = _EXTENT.unpack_from(data, position)
+    if length < HEADER_BYTES - LENGTH_END:
+        raise CorruptBatch(position, f"length {length} is less than a header")
+    return base_offset, base_offset + last_offset_delta + 1, length + LENGTH_END, max_timestamp_ms
+
+
+def decode_batch(data: Bytes, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[Record]:
+    """The records of the batch at `position`. Its checksum is not looked at (`check_batch` does). Raises
+    `CorruptBatch` if the records are not what the header says, or would be more than `max_bytes` decompressed.
+    """
+    header = read_header(data, position)
+    end = position + header.size
+    if len(data) < end:
+        raise CorruptBatch(position, f"{len(data) - position} bytes of {header.size}")
+    with memoryview(data) as view:
+        payload = bytes(view[position + HEADER_BYTES : end])
+    if header.compression:
+        payload = _decompress(header.compression, payload, max_bytes, position)
+    try:
+        return _records(payload, header, position)
+    except (IndexError, UnicodeDecodeError) as error:
+        raise CorruptBatch(position, f"its records are no records: {error}") from None
+
+
+def _records(buffer: bytes, header: BatchHeader, position: int) -> list[Record]:
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp_ms
+    fixed_timestamp = header.max_timestamp_ms if header.attributes & _LOG_APPEND_TIME else None
+    records: list[Record] = []
+    at, size = 0, len(buffer)
+    for _ in range(header.record_count):
+        length, at = _read_varint(buffer, at)
+        end = at + length
+        if length < 0 or end > size:
+            _corrupt(position, "a record reaches beyond its batch")
+        timestamp_delta, at = _read_varint(buffer, at + 1)  # past the record's attributes, which have no meaning yet
+        offset_delta, at = _read_varint(buffer, at)
+        key, at = _read_field(buffer, at)
+        value, at = _read_field(buffer, at)
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if buffer[at] == 0:
+            at += 1
+        else:
+            headers, at = _read_headers(buffer, at)
+        if at != end:
+            _corrupt(position, f"a record ends at {at}, not at {end} as it says")
+        records.append(
+            Record(
+                base_offset + offset_delta,
+                base_timestamp + timestamp_delta if fixed_timestamp is None else fixed_timestamp,
+                key,
+                value,
+                headers,
+            )
+        )
+    if at != size:
+        _corrupt(position, f"{size - at} bytes follow the last record")
+    return records
+
+
+def _read_varint(buffer: bytes, at: int) -> tuple[int, int]:
+    byte = buffer[at]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    number = byte & 0x7F
+    shift = 7
+    while byte >= 0x80:
+        at += 1
+        byte = buffer[at]
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 70:
+            raise IndexError("a number of more than ten bytes")
+    return (number >> 1) ^ -(number & 1), at + 1
+
+
+def _read_field(buffer: bytes, at: int) -> tuple[bytes | None, int]:
+    byte = buffer[at]
+    if byte < 0x80:
+        length, at = (byte >> 1) ^ -(byte & 1), at + 1
+    else:
+        length, at = _read_varint(buffer, at)
+    if length < 0:
+        return None, at
+    return buffer[at : at + length], at + length  # one that reaches too far is found at the record's end
+
+
+def _read_headers(buffer: bytes, at: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, at = _read_varint(buffer, at)
+    if not 0 <= count <= len(buffer):
+        raise IndexError(f"{count} headers")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, at = _read_field(buffer, at)
+        value, at = _read_field(buffer, at)
+        if name is None:
+            raise IndexError("a header without a name")
+        headers.append((name.decode(), value))
+    return tuple(headers), at
+
+
+def _corrupt(position: int, reason: str) -> NoReturn:
+    raise CorruptBatch(position, reason)
+
+
+# ------------------------------------------------------------------------------------------------------ decompressing
+
+_XERIAL = b"\x82SNAPPY\x00"
+
+
+def _decompress(compression: int, payload: bytes, max_bytes: int, position: int) -> bytes:
+    try:
+        match compression:
+            case Compression.GZIP:
+                return _bounded(cramjam.gzip, payload, max_bytes)
+            case Compression.SNAPPY:
+                return _snappy(payload, max_bytes)
+            case Compression.LZ4:
+                return _bounded(cramjam.lz4, payload, max_bytes)
+            case Compression.ZSTD:
+                return _bounded(cramjam.zstd, payload, max_bytes)
+            case _:
+                raise CorruptBatch(position, f"compression {compression} has no meaning")
+    except (cramjam.DecompressionError, _TooLarge, struct.error) as error:
+        raise CorruptBatch(position, f"decompressing its records: {error}") from None
+
+
+class _TooLarge(Exception):
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(f"they are more than {max_bytes} bytes")
+
+
+def _bounded(codec: object, payload: bytes, max_bytes: int) -> bytes:
+    """Into a buffer that grows up to the bound: a stream's own word for its size is not trusted."""
+    room = min(max_bytes, max(65_536, 8 * len(payload)))
+    while True:
+        out = bytearray(room)
+        try:
+            return bytes(memoryview(out)[: codec.decompress_into(payload, out)])  # type: ignore[attr-defined]
+        except cramjam.DecompressionError as error:
+            if "whole buffer" not in str(error):
+                raise
+        if room == max_bytes:
+            raise _TooLarge(max_bytes)
+        room = min(max_bytes, room * 8)
+
+
+def _snappy(payload: bytes, max_bytes: int) -> bytes:
+    """Raw, or in the framing of the Java library that Kafka's own clients use: magic, two versions, then blocks."""
+    if not payload.startswith(_XERIAL):
+        return _snappy_block(payload, max_bytes)
+    blocks: list[bytes] = []
+    at = 16
+    while at < len(payload):
+        (length,) = struct.unpack_from(">i", payload, at)
+        if length < 0 or at + 4 + length > len(payload):
+            raise cramjam.DecompressionError("snappy: truncated block")
+        block = _snappy_block(payload[at + 4 : at + 4 + length], max_bytes)
+        max_bytes -= len(block)
+        blocks.append(block)
+        at += 4 + length
+    return b"".join(blocks)
+
+
+def _snappy_block(block: bytes, max_bytes: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > max_bytes:
+        raise _TooLarge(max_bytes)
+    return bytes(cramjam.snappy.decompress_raw(block))
