@@ -1,9 +1,9 @@
-"""What the node asks of the world, to be carried out in the order given. What comes of it, if anything does, returns as an
-event of `events.py`."""
+"""What the node asks of the world, to be carried out in the order given. What comes of it, if anything does, returns
+as an event of `events.py`."""
 
 import msgspec
-
 from partition_log.store import CheckpointJob, FlushJob
+
 from protocol.messages import Message
 
 

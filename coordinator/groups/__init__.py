@@ -1,1 +1,1 @@
-"""Groups: the tables that say who may do what, in which state, and the actions they name."""
+"""The kinds of groups, a package each. They know messages, errors, records and what waits; no log, session or node."""

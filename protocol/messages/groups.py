@@ -197,7 +197,8 @@ class ListNotes(Message):
 
 
 class ListedNote(Message):
-    """`number` grows by one a note within a group; `cause` is one of a fixed set, `detail` a sentence for people."""
+    """`number` grows by one a note within a group; `cause` is one of a fixed set, `detail` a sentence for people. `kind`:
+    `rebalance` where one begins, `completed`, `dropped` (members left out), `admin`."""
 
     number: int
     generation_id: int
@@ -207,6 +208,7 @@ class ListedNote(Message):
     detail: str = ""
     members: int = 0
     group_state: str = ""
+    kind: str = "rebalance"
 
 
 class ListNotesReply(Message):

@@ -1,0 +1,110 @@
+"""EDGE: `musterd`. Reads the configuration, opens the data folder, binds, and serves until it is told to stop."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import structlog
+from partition_log.store import LogDamaged, LogStore, StoreLimits
+
+from coordinator.config import Config, ConfigError, load_config
+from coordinator.http import make_app, serve
+from coordinator.node import Node
+from coordinator.server import RandomIds, Server, read_clock
+from partition_log.disk import OsDisk
+
+log = structlog.get_logger()
+
+
+def main() -> None:
+    """The command. Exits 0 after SIGTERM or SIGINT, 2 for a wrong configuration, 1 if the data folder cannot be
+    served."""
+    try:
+        config = load_config(sys.argv[1:], os.environ, lambda path: Path(path).read_bytes())
+    except ConfigError as error:
+        sys.exit(_complain(str(error), 2))
+    _log_to_stderr()
+    for warning in config.warnings:
+        log.warning(warning)
+    try:
+        _runner()(_serve(config))
+    except LogDamaged as error:
+        sys.exit(_complain(str(error), 1))
+    except OSError as error:
+        sys.exit(_complain(f"cannot serve: {error}", 1))
+
+
+def _complain(sentence: str, code: int) -> int:
+    print(f"musterd: {sentence}", file=sys.stderr)
+    return code
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        return uvloop.run
+    return asyncio.run
+
+
+def _log_to_stderr() -> None:
+    """Console lines on a terminal, JSON elsewhere."""
+    people = sys.stderr.isatty()
+    renderer: Any = structlog.dev.ConsoleRenderer() if people else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=not people),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+async def _serve(config: Config) -> None:
+    disk = OsDisk()
+    store = LogStore(disk, config.data_dir, _limits(config))
+    recovered = store.open()
+    log.info("data folder recovered", folder=config.data_dir, **recovered.as_facts())
+    server = Server(disk, config.max_unsent_bytes)
+    addresses: dict[str, tuple[str, int]] = {}
+    bound: dict[str, tuple[str, int]] = {}
+    if config.native is not None:
+        bound["native"] = await server.listen("native", config.native.host, config.native.port)
+    for dialect, address in bound.items():
+        told = config.advertised_native
+        addresses[dialect] = (told.host, told.port) if told is not None else address
+    await server.start(Node(config, store, RandomIds(), addresses, read_clock()))
+    stop_http = None
+    if config.http is not None:
+        bound["http"], stop_http = await serve(make_app(server.ask), config.http.host, config.http.port)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    print("ready " + " ".join(f"{kind}={host}:{port}" for kind, (host, port) in bound.items()), flush=True)
+    await stopping.wait()
+    log.info("stopping")
+    if stop_http is not None:
+        await stop_http()
+    await server.stop()
+    log.info("stopped")
+
+
+def _limits(config: Config) -> StoreLimits:
+    return StoreLimits(
+        node_id=config.node_id,
+        cluster_id=config.cluster_id,
+        wal_segment_bytes=config.wal_segment_bytes,
+        checkpoint_bytes=config.wal_checkpoint_bytes,
+    )
+
+
+if __name__ == "__main__":
+    main()

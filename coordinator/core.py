@@ -1,0 +1,80 @@
+"""What requests are served with: the parts of a node, handed to whoever answers a message."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from partition_log.store import LogStore
+
+from coordinator.config import Config
+from coordinator.groups.classic.events import Client
+from coordinator.groups.classic.state import Group
+from coordinator.journal import Journal
+from coordinator.moment import Moment
+from coordinator.outbox import Outbox
+from coordinator.placement import Placement
+from coordinator.shard import Shard
+from coordinator.topics import EmbeddedTopics
+from protocol.session import Session
+from purgatory.purgatory import DelayedOperationPurgatory
+
+ASKED = -1
+"""The connection of a request that came from inside the process: its number is the id of the call."""
+
+
+@dataclass(slots=True)
+class Connection:
+    """One client. `out` gathers what leaves for it in this step."""
+
+    number: int
+    dialect: str
+    peer_host: str
+    session: Session
+    out: list[bytes] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Core:
+    """Shared by all requests of a node."""
+
+    config: Config
+    placement: Placement
+    store: LogStore
+    topics: EmbeddedTopics
+    purgatory: DelayedOperationPurgatory[Any]
+    journal: Journal
+    outbox: Outbox
+    shards: list[Shard]
+    cluster_id: str
+    started: Moment
+    directory: dict[str, tuple[Shard, Group]]
+    connections: dict[int, Connection] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter; its name is that of the metric."""
+        self.counters[name] = self.counters.get(name, 0) + by
+
+    def shard_of(self, group_id: str) -> Shard:
+        """The shard the group's id hashes to, wherever it is served."""
+        return self.shards[self.placement.shard_of(group_id)]
+
+    def find(self, group_id: str) -> tuple[Shard, Group | None]:
+        """The group's shard, and the group if it is there."""
+        found = self.directory.get(group_id)
+        return found if found is not None else (self.shard_of(group_id), None)
+
+    def client(self, connection: int) -> Client:
+        """Who is at the other end."""
+        known = self.connections.get(connection)
+        if known is None:
+            return Client("", "/")
+        return Client(known.session.client_id, f"/{known.peer_host}")
+
+    def dialect(self, connection: int) -> str:
+        """The wire language of the connection; requests from inside the process are told native addresses."""
+        known = self.connections.get(connection)
+        return "native" if known is None else known.dialect
+
+    def count_groups(self) -> int:
+        """Groups of all shards."""
+        return len(self.directory)

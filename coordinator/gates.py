@@ -1,0 +1,70 @@
+"""What is checked before any group is looked at, in the order clients can observe (group-protocol 0.3, the newer
+coordinator's): group id, session timeout, then whether this node serves the group's shard and has loaded it."""
+
+from coordinator.core import Core
+from coordinator.shard import Shard, ShardState
+from protocol.errors import ErrorCode
+from protocol.messages.groups import JoinGroup, SyncGroup
+
+_SHARD_REFUSALS = {
+    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
+    ShardState.ACTIVE: ErrorCode.NONE,
+}
+
+
+def gate(core: Core, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
+    """Whether this node answers for the group at all."""
+    if not group_id and not may_be_empty:
+        return ErrorCode.INVALID_GROUP_ID
+    return shard_gate(core, core.find(group_id)[0])
+
+
+def shard_gate(core: Core, shard: Shard) -> ErrorCode:
+    """Whether the shard is served here, now."""
+    if not core.placement.is_mine(shard.index):
+        return ErrorCode.NOT_COORDINATOR
+    return _SHARD_REFUSALS[shard.state]
+
+
+def join_gate(core: Core, message: JoinGroup) -> ErrorCode:
+    """The same for a JoinGroup, with its limits."""
+    if not message.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    lowest, highest = core.config.group_min_session_timeout_ms, core.config.group_max_session_timeout_ms
+    if not lowest <= message.session_timeout_ms <= highest:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    if refused := gate(core, message.group_id):
+        return refused
+    if _metadata_bytes(core, message) > core.config.group_max_metadata_bytes:
+        return ErrorCode.MESSAGE_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _metadata_bytes(core: Core, message: JoinGroup) -> int:
+    own = sum(len(protocol.metadata) for protocol in message.protocols)
+    if own * 1_000 < core.config.group_max_metadata_bytes:
+        return own  # far from the limit: not worth adding up the others'
+    group = core.find(message.group_id)[1]
+    if group is None:
+        return own
+    others = (member for member in group.members.values() if member.member_id != message.member_id)
+    return own + sum(len(protocol.metadata) for member in others for protocol in member.protocols)
+
+
+def sync_gate(core: Core, message: SyncGroup) -> ErrorCode:
+    """The same for a SyncGroup: the newest version must name its protocol; while the shard loads the member is told
+    to try again, since clients take error 14 here as fatal (0.3)."""
+    if message.must_name_protocol and (message.protocol_type is None or message.protocol_name is None):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    refused = gate(core, message.group_id)
+    return ErrorCode.REBALANCE_IN_PROGRESS if refused is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else refused
+
+
+def write_gate(core: Core) -> ErrorCode:
+    """Whether there is room for one more write that waits for the disk."""
+    if len(core.outbox.held) >= core.config.max_held_replies:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if core.store.position - core.store.flushed >= core.config.max_unflushed_bytes:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE

@@ -1,0 +1,284 @@
+"""The verbs of joining, syncing and leaving that the table names. An action reads the group and fills an `Outcome`;
+hard state changes only when the outcome's records are applied."""
+
+from coordinator.groups.classic.delayed import DelayedPendingId
+from coordinator.groups.classic.events import (
+    AssignmentStored,
+    Event,
+    InitialDelayOver,
+    JoinAgain,
+    JoinFirst,
+    Joining,
+    JoinPending,
+    JoinPhaseOver,
+    Leave,
+    PendingIdOverdue,
+    SessionOverdue,
+    Sync,
+    SyncOverdue,
+)
+from coordinator.groups.classic.notes import Cause, note
+from coordinator.groups.classic.rebalance import (
+    begin_rebalance,
+    complete_join,
+    dismiss,
+    extend_or_complete_join,
+    join_reply,
+    park,
+    rebalance_timeout_ms,
+    restart_session,
+    roster,
+    stable_record,
+    watch_session,
+)
+from coordinator.groups.classic.state import NEW_MEMBER_TIMEOUT_MS, Group, GroupState, Member, PendingId
+from coordinator.groups.outcome import Outcome
+from protocol.errors import ErrorCode
+from protocol.messages.groups import (
+    Heartbeat,
+    JoinGroupReply,
+    LeaveGroupReply,
+    LeavingMember,
+    LeftMember,
+    SyncGroupReply,
+)
+
+# --- joining ---
+
+
+def admit(group: Group, event: JoinFirst, out: Outcome) -> None:
+    """A newcomer: let in, or told the id to come back with."""
+    request = event.request
+    if request.group_instance_id is not None:
+        _let_in(group, event, out.ids.member_id(request.group_instance_id), out)
+    elif request.wants_member_id_first:
+        _hand_out_id(group, event, out)
+    else:
+        _let_in(group, event, out.ids.member_id(event.client.client_id), out)
+
+
+def admit_pending(group: Group, event: JoinPending, out: Outcome) -> None:
+    """Back with its id: now a member."""
+    del group.pending[event.member_id]
+    _let_in(group, event, event.member_id, out)
+
+
+def turn_away(group: Group, event: Joining, out: Outcome) -> None:
+    """The group is full: whoever asked is refused, and dropped if it was in or had an id (2.1.7)."""
+    group.pending.pop(event.member_id, None)
+    out.cancel((group.group_id, event.member_id))
+    member = group.members.get(event.member_id)
+    if member is not None:
+        dismiss(group, member, out, ErrorCode.GROUP_MAX_SIZE_REACHED, Cause.GROUP_TOO_LARGE)
+        note(group, out, "dropped", Cause.GROUP_TOO_LARGE, event.member_id, "the group has no room for it any more")
+    out.reply_at_once(event.ref, event.refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
+
+
+def rejoin(group: Group, event: JoinAgain, out: Outcome) -> None:
+    """A member joins the rebalance under way."""
+    park(group, group.members[event.member_id], event, out)
+
+
+def rejoin_or_repeat(group: Group, event: JoinAgain, out: Outcome) -> None:
+    """In CompletingRebalance: a member that says nothing new is told again what it was told."""
+    member = group.members[event.member_id]
+    if member.protocols == event.request.protocols:
+        _repeat(group, member, event, out)
+    else:
+        _rejoin_changed(group, member, event, out)
+
+
+def rejoin_if_changed(group: Group, event: JoinAgain, out: Outcome) -> None:
+    """In Stable: the leader may always force a rebalance, a follower must have something new to say."""
+    member = group.members[event.member_id]
+    if member.protocols != event.request.protocols:
+        _rejoin_changed(group, member, event, out)
+    elif group.leader == event.member_id:
+        park(group, member, event, out)
+        reason = event.request.reason or "no reason given"
+        begin_rebalance(group, out, Cause.MEMBER_REJOINED, event.member_id, f"the leader asked for it: {reason}")
+    else:
+        _repeat(group, member, event, out)
+
+
+def _rejoin_changed(group: Group, member: Member, event: JoinAgain, out: Outcome) -> None:
+    park(group, member, event, out)
+    detail = event.request.reason or "it joined again with other metadata"
+    begin_rebalance(group, out, Cause.METADATA_CHANGED, event.member_id, detail)
+
+
+def _repeat(group: Group, member: Member, event: JoinAgain, out: Outcome) -> None:
+    leads = group.leader == member.member_id
+    out.reply_at_once(event.ref, join_reply(group, member.member_id, roster(group) if leads else ()))
+
+
+def _hand_out_id(group: Group, event: JoinFirst, out: Outcome) -> None:
+    if len(group.pending) >= group.settings.max_pending_ids:
+        out.reply_at_once(event.ref, event.refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        return
+    member_id = out.ids.member_id(event.client.client_id)
+    pending = PendingId(member_id, out.moment.monotonic_ms + event.request.session_timeout_ms)
+    group.pending[member_id] = pending
+    out.watch(DelayedPendingId(group, pending))
+    out.reply_at_once(event.ref, JoinGroupReply(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+
+
+def _let_in(group: Group, event: Joining, member_id: str, out: Outcome) -> None:
+    request = event.request
+    member = Member(
+        member_id=member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=event.client.client_id,
+        client_host=event.client.client_host,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms(request),
+        protocols=request.protocols,
+        deadline_ms=out.moment.monotonic_ms + NEW_MEMBER_TIMEOUT_MS,
+        connection=event.ref.connection,
+        join_ref=event.ref,
+    )
+    if not group.members:
+        group.protocol_type = request.protocol_type
+    group.add(member)
+    group.member_added = True
+    watch_session(group, member, out)
+    kind = "static member" if request.group_instance_id else "new member"
+    where = f"{kind} {event.client.client_id or '(unnamed)'} from {event.client.client_host}"
+    begin_rebalance(group, out, Cause.MEMBER_JOINED, member_id, where)
+
+
+# --- syncing ---
+
+
+def collect_sync(group: Group, event: Sync, out: Outcome) -> None:
+    """Park it; the leader's brings the assignments, and everyone is answered once they are on record."""
+    member = group.members[event.member_id]
+    group.pending_sync.pop(event.member_id, None)
+    older = group.take_sync(member)
+    if older is not None:
+        out.reply_at_once(older, SyncGroupReply(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    group.park_sync(member, event.ref)
+    member.connection = event.ref.connection
+    if group.leader == event.member_id:
+        assignments = {line.member_id: line.assignment for line in event.request.assignments}
+        out.records.append(stable_record(group, assignments, group.state_since_ms))
+        out.followers.append(AssignmentStored(group.group_id))
+
+
+def hand_out_assignments(group: Group, event: AssignmentStored, out: Outcome) -> None:
+    """The group is Stable: everyone who waited gets its part."""
+    group.state_since_ms = out.moment.wall_ms
+    for member in group.members.values():
+        ref = group.take_sync(member)
+        if ref is not None:
+            out.reply(ref, _assigned(group, member))
+            restart_session(group, member, out)
+
+
+def answer_sync(group: Group, event: Sync, out: Outcome) -> None:
+    """In Stable: what is stored; assignments in the request are ignored."""
+    group.pending_sync.pop(event.member_id, None)
+    out.reply(event.ref, _assigned(group, group.members[event.member_id]))
+
+
+def _assigned(group: Group, member: Member) -> SyncGroupReply:
+    return SyncGroupReply(
+        protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
+    )
+
+
+# --- hearing and not hearing ---
+
+
+def heard(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
+    """The member lives. Quiet: only its deadline moves, and only later."""
+    member = group.members[message.member_id]
+    deadline_ms = now_ms + member.session_timeout_ms
+    if deadline_ms > member.deadline_ms:
+        member.deadline_ms = deadline_ms
+    return ErrorCode.NONE
+
+
+def heard_while_preparing(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
+    """The member lives, and is told to join again."""
+    heard(group, message, now_ms)
+    return ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def leave(group: Group, event: Leave, out: Outcome) -> None:
+    """Members go; one rebalance for the whole list."""
+    before = len(group.members)
+    left = tuple(_leave_one(group, entry, out) for entry in event.request.members)
+    out.reply(event.ref, LeaveGroupReply(members=left))
+    gone = before - len(group.members)
+    if gone:
+        first = next(entry for entry, one in zip(event.request.members, left, strict=True) if not one.error_code)
+        detail = f"{gone} left: {first.reason or 'no reason given'}"
+        begin_rebalance(group, out, Cause.MEMBER_LEFT, first.member_id or first.group_instance_id or "", detail)
+
+
+def _leave_one(group: Group, entry: LeavingMember, out: Outcome) -> LeftMember:
+    member_id, instance_id = entry.member_id, entry.group_instance_id
+    mapped = group.static_members.get(instance_id) if instance_id is not None else None
+    error = ErrorCode.NONE
+    if not member_id and mapped is not None:
+        _remove_leaver(group, mapped, out)
+    elif member_id in group.pending:
+        del group.pending[member_id]
+        out.cancel((group.group_id, member_id))
+    elif member_id and mapped is not None and mapped != member_id:
+        error = ErrorCode.FENCED_INSTANCE_ID
+    elif member_id not in group.members or (instance_id is not None and mapped is None):
+        error = ErrorCode.UNKNOWN_MEMBER_ID
+    else:
+        _remove_leaver(group, member_id, out)
+    return LeftMember(member_id, instance_id, error)
+
+
+def _remove_leaver(group: Group, member_id: str, out: Outcome) -> None:
+    dismiss(group, group.members[member_id], out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.MEMBER_LEFT)
+
+
+def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
+    """Nothing was heard for the session timeout: the member is out."""
+    member = group.members.get(event.member_id)
+    if member is None:
+        return
+    silent_ms = NEW_MEMBER_TIMEOUT_MS if member.is_new else member.session_timeout_ms
+    dismiss(group, member, out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.SESSION_EXPIRED)
+    detail = f"{member.client_id or event.member_id} at {member.client_host} was silent for {silent_ms} ms"
+    if group.state is GroupState.PREPARING:
+        note(group, out, "dropped", Cause.SESSION_EXPIRED, event.member_id, detail)
+    else:
+        begin_rebalance(group, out, Cause.SESSION_EXPIRED, event.member_id, detail)
+
+
+def evict_unsynced(group: Group, event: SyncOverdue, out: Outcome) -> None:
+    """Who has not synced for the whole rebalance timeout is out, even from a Stable group (1.7)."""
+    if group.generation_id != event.generation_id:
+        return
+    late = [group.members[member_id] for member_id in group.pending_sync]
+    for member in late:
+        dismiss(group, member, out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.SYNC_EXPIRED)
+    names = ", ".join(member.member_id for member in late[:5])
+    begin_rebalance(group, out, Cause.SYNC_EXPIRED, late[0].member_id, f"never synced: {names}")
+
+
+def drop_pending_id(group: Group, event: PendingIdOverdue, out: Outcome) -> None:
+    """The id was never used; a join phase that waited for it need not."""
+    group.pending.pop(event.member_id, None)
+
+
+# --- phases ---
+
+
+def join_phase_over(group: Group, event: JoinPhaseOver, out: Outcome) -> None:
+    complete_join(group, out)
+
+
+def initial_delay_over(group: Group, event: InitialDelayOver, out: Outcome) -> None:
+    extend_or_complete_join(group, out, event.elapsed_ms, event.remaining_ms)
+
+
+def ignore(group: Group, event: Event, out: Outcome) -> None:
+    """What waited has been overtaken by what happened meanwhile."""

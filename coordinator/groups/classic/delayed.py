@@ -1,0 +1,146 @@
+"""The four waits of a classic group, and a pending id's: condition, completion, expiry (group-protocol 3.2).
+
+A group has at most one phase operation (join or sync), watched under `phase_key`; it is asked after every event of
+its group. A session is asked only when its deadline comes.
+"""
+
+from typing import TYPE_CHECKING
+
+from coordinator.groups.classic.events import (
+    GroupEvent,
+    InitialDelayOver,
+    JoinPhaseOver,
+    PendingIdOverdue,
+    SessionOverdue,
+    SyncOverdue,
+)
+from purgatory.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from coordinator.groups.classic.state import Group, Member, PendingId
+
+
+def phase_key(group_id: str) -> tuple[str, str]:
+    """What a group's join or sync phase waits under."""
+    return ("phase", group_id)
+
+
+class GroupOperation(DelayedOperation[GroupEvent]):
+    """Something of a classic group that waits."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: "Group") -> None:
+        self.group = group
+
+
+class _Phase(GroupOperation):
+    __slots__ = ("deadline_ms", "key")
+
+    def __init__(self, group: "Group", deadline_ms: int) -> None:
+        super().__init__(group)
+        self.key = phase_key(group.group_id)
+        self.deadline_ms = deadline_ms
+
+
+class DelayedJoin(_Phase):
+    """The join phase: over when all members are parked and no id is pending, or at the rebalance timeout."""
+
+    __slots__ = ()
+
+    def is_satisfied(self) -> bool:
+        return self.group.all_joined
+
+    def completed(self) -> GroupEvent | None:
+        return JoinPhaseOver(self.group.group_id)
+
+
+class InitialDelayedJoin(_Phase):
+    """The first join phase of a group that was Empty: never over early, so that a starting fleet meets in one
+    generation."""
+
+    __slots__ = ("elapsed_ms", "remaining_ms")
+
+    def __init__(self, group: "Group", deadline_ms: int, elapsed_ms: int, remaining_ms: int) -> None:
+        super().__init__(group, deadline_ms)
+        self.elapsed_ms = elapsed_ms
+        self.remaining_ms = remaining_ms
+
+    def is_satisfied(self) -> bool:
+        return False
+
+    def completed(self) -> GroupEvent | None:
+        return InitialDelayOver(self.group.group_id, self.elapsed_ms, self.remaining_ms)
+
+
+class DelayedSync(_Phase):
+    """The sync phase of one generation: over when nobody is left to sync, whatever the state has become since."""
+
+    __slots__ = ("generation_id",)
+
+    def __init__(self, group: "Group", deadline_ms: int) -> None:
+        super().__init__(group, deadline_ms)
+        self.generation_id = group.generation_id
+
+    def is_satisfied(self) -> bool:
+        return self.group.generation_id != self.generation_id or not self.group.pending_sync
+
+    def completed(self) -> GroupEvent | None:
+        return None
+
+    def overdue(self) -> GroupEvent | None:
+        return SyncOverdue(self.group.group_id, self.generation_id)
+
+
+class DelayedHeartbeat(GroupOperation):
+    """A member's session. Whoever hears from the member moves `member.deadline_ms`; this operation reads it there, so a
+    heartbeat files nothing anew."""
+
+    __slots__ = ("member",)
+
+    def __init__(self, group: "Group", member: "Member") -> None:
+        super().__init__(group)
+        self.member = member
+
+    @property
+    def key(self) -> tuple[str, str]:  # type: ignore[override]
+        return (self.group.group_id, self.member.member_id)
+
+    @property
+    def deadline_ms(self) -> int:  # type: ignore[override]
+        return self.member.deadline_ms
+
+    def is_satisfied(self) -> bool:
+        member = self.member
+        if self.group.members.get(member.member_id) is not member:
+            return True
+        return not member.is_new and (member.join_ref is not None or member.sync_ref is not None)
+
+    def completed(self) -> GroupEvent | None:
+        if self.member.session is self:
+            self.member.session = None
+        return None
+
+    def overdue(self) -> GroupEvent | None:
+        return SessionOverdue(self.group.group_id, self.member.member_id)
+
+
+class DelayedPendingId(GroupOperation):
+    """How long an id handed out with MEMBER_ID_REQUIRED may be used."""
+
+    __slots__ = ("deadline_ms", "key", "pending")
+
+    def __init__(self, group: "Group", pending: "PendingId") -> None:
+        super().__init__(group)
+        self.pending = pending
+        self.key = (group.group_id, pending.member_id)
+        self.deadline_ms = pending.deadline_ms
+
+    def is_satisfied(self) -> bool:
+        return self.group.pending.get(self.pending.member_id) is not self.pending
+
+    def completed(self) -> GroupEvent | None:
+        return None
+
+    def overdue(self) -> GroupEvent | None:
+        return PendingIdOverdue(self.group.group_id, self.pending.member_id)

@@ -1,0 +1,301 @@
+"""What can happen to a classic group. Four different things are a JoinGroup, so `joined` tells them apart before the
+table sees them; a request that carries nothing to answer later (Heartbeat) is its own event.
+
+`ref` is the request to answer; `refused` gives the typed reply that refuses it.
+"""
+
+from typing import TYPE_CHECKING, Protocol, dataclass_transform
+
+import msgspec
+
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import (
+    JoinGroup,
+    JoinGroupReply,
+    LeaveGroup,
+    LeaveGroupReply,
+    SyncGroup,
+    SyncGroupReply,
+)
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartitionReply,
+    OffsetCommitReply,
+    OffsetCommitTopicReply,
+    OffsetDelete,
+    OffsetDeleteReply,
+)
+from protocol.session import RequestRef
+
+if TYPE_CHECKING:
+    from coordinator.groups.classic.state import Group
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """Base of all."""
+
+
+class Client(msgspec.Struct, frozen=True, gc=False):
+    """Who sent a request: the name it gave itself, and its host as Kafka writes it (`/10.0.0.7`)."""
+
+    client_id: str
+    client_host: str
+
+
+class Identified(Protocol):
+    """A request that names a member."""
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def group_instance_id(self) -> str | None: ...
+
+
+class Answerable(Protocol):
+    """An event that is a request."""
+
+    @property
+    def ref(self) -> RequestRef: ...
+
+    def refused(self, error_code: ErrorCode) -> Message:
+        """The reply that refuses it."""
+
+
+class Joining(Event):
+    """A JoinGroup, of one of the four kinds below."""
+
+    ref: RequestRef
+    request: JoinGroup
+    client: Client
+
+    @property
+    def member_id(self) -> str:
+        return self.request.member_id
+
+    @property
+    def group_instance_id(self) -> str | None:
+        return self.request.group_instance_id
+
+    def refused(self, error_code: ErrorCode) -> Message:
+        """Errors echo the id the request came with, except where a full group has just dropped it (2.1.1)."""
+        kept = error_code not in (ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return JoinGroupReply(error_code=error_code, member_id=self.request.member_id if kept else "")
+
+
+class JoinFirst(Joining):
+    """A JoinGroup without a member id, of a dynamic member or of an instance the group does not map."""
+
+
+class JoinPending(Joining):
+    """Back with the id it was told to come with."""
+
+
+class JoinAgain(Joining):
+    """With an id that is, or claims to be, a member's."""
+
+
+class ReplaceStatic(Joining):
+    """Without an id, for an instance the group maps: the instance was restarted."""
+
+
+class Sync(Event):
+    """A SyncGroup."""
+
+    ref: RequestRef
+    request: SyncGroup
+
+    @property
+    def member_id(self) -> str:
+        return self.request.member_id
+
+    @property
+    def group_instance_id(self) -> str | None:
+        return self.request.group_instance_id
+
+    @property
+    def generation_id(self) -> int:
+        return self.request.generation_id
+
+    def refused(self, error_code: ErrorCode) -> Message:
+        return SyncGroupReply(error_code=error_code)
+
+
+class Leave(Event):
+    """A LeaveGroup."""
+
+    ref: RequestRef
+    request: LeaveGroup
+
+    def refused(self, error_code: ErrorCode) -> Message:
+        return LeaveGroupReply(error_code=error_code)
+
+
+class CommitOffsets(Event):
+    """An OffsetCommit, of partitions that exist."""
+
+    ref: RequestRef
+    request: OffsetCommit
+
+    @property
+    def member_id(self) -> str:
+        return self.request.member_id
+
+    @property
+    def group_instance_id(self) -> str | None:
+        return self.request.group_instance_id
+
+    def refused(self, error_code: ErrorCode) -> Message:
+        return commit_refused(self.request, error_code)
+
+
+class DeleteOffsets(Event):
+    """An OffsetDelete; `known` are the partitions of it that have an offset."""
+
+    ref: RequestRef
+    request: OffsetDelete
+    known: frozenset[tuple[str, int]]
+
+    def refused(self, error_code: ErrorCode) -> Message:
+        return OffsetDeleteReply(error_code=error_code)
+
+
+class Deleted(Event):
+    """One group of a DeleteGroups; `offsets` are all it has."""
+
+    ref: RequestRef
+    group_id: str
+    offsets: tuple[tuple[str, int], ...]
+
+    def refused(self, error_code: ErrorCode) -> Message:
+        return GroupDeleted(error_code=error_code)
+
+
+class GroupDeleted(Message):
+    """The answer to one `Deleted`; the node puts several together into a DeleteGroupsReply."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class JoinPhaseOver(Event):
+    """Everyone has joined, or the rebalance timeout is over."""
+
+    group_id: str
+
+
+class InitialDelayOver(Event):
+    """The initial delay is over; it is extended while members keep arriving (group-protocol 2.1.4)."""
+
+    group_id: str
+    elapsed_ms: int
+    remaining_ms: int
+
+
+class SyncOverdue(Event):
+    """The sync phase of the generation has lasted for the rebalance timeout and somebody has not synced."""
+
+    group_id: str
+    generation_id: int
+
+
+class SessionOverdue(Event):
+    """Nothing was heard of the member for its session timeout."""
+
+    group_id: str
+    member_id: str
+
+
+class PendingIdOverdue(Event):
+    """The id was handed out a session timeout ago and never used."""
+
+    group_id: str
+    member_id: str
+
+
+class AssignmentStored(Event):
+    """A `GroupMetadata` record with members was applied: the leader's assignment is the group's."""
+
+    group_id: str
+
+
+class ReplacementStored(Event):
+    """The record that gives an instance its new member id was applied."""
+
+    ref: RequestRef
+    request: JoinGroup
+    member_id: str
+    old_member_id: str
+    old_leader: str | None
+    old_session_timeout_ms: int
+    connection: int
+    owes_sync: bool
+
+    def refused(self, error_code: ErrorCode) -> Message:
+        return JoinGroupReply(error_code=error_code)
+
+
+class Loaded(Event):
+    """The group has just been loaded from the log (group-protocol 5.3)."""
+
+    group_id: str
+
+
+class Unloaded(Event):
+    """This node no longer serves the group."""
+
+    group_id: str
+
+
+class AppendFailed(Event):
+    """The records of the event's outcome could not be appended, and nothing of it happened. `error_code` is what
+    clients are told (group-protocol 0.5)."""
+
+    event: "GroupEvent"
+    error_code: ErrorCode
+
+
+GroupEvent = (
+    JoinFirst
+    | JoinPending
+    | JoinAgain
+    | ReplaceStatic
+    | Sync
+    | Leave
+    | CommitOffsets
+    | DeleteOffsets
+    | Deleted
+    | JoinPhaseOver
+    | InitialDelayOver
+    | SyncOverdue
+    | SessionOverdue
+    | PendingIdOverdue
+    | AssignmentStored
+    | ReplacementStored
+    | Loaded
+    | Unloaded
+    | AppendFailed
+)
+
+
+def joined(group: "Group", ref: RequestRef, request: JoinGroup, client: Client) -> GroupEvent:
+    """Which of the four kinds of JoinGroup this is."""
+    if not request.member_id:
+        mapped = request.group_instance_id is not None and request.group_instance_id in group.static_members
+        return (ReplaceStatic if mapped else JoinFirst)(ref, request, client)
+    kind = JoinPending if request.member_id in group.pending else JoinAgain
+    return kind(ref, request, client)
+
+
+def commit_refused(request: OffsetCommit, error_code: ErrorCode) -> OffsetCommitReply:
+    """The same error for each partition of a commit."""
+    return OffsetCommitReply(
+        topics=tuple(
+            OffsetCommitTopicReply(
+                topic.name,
+                tuple(OffsetCommitPartitionReply(part.partition_index, error_code) for part in topic.partitions),
+            )
+            for topic in request.topics
+        )
+    )

@@ -1,0 +1,118 @@
+"""Where records meet a group: `apply` is the only mutator of hard state, live and at load alike. Also a group's
+arrival, its departure, and what to undo when the log refuses."""
+
+from coordinator.groups.classic.events import (
+    AppendFailed,
+    CommitOffsets,
+    Deleted,
+    DeleteOffsets,
+    InitialDelayOver,
+    JoinPhaseOver,
+    Leave,
+    Loaded,
+    ReplaceStatic,
+    Sync,
+    Unloaded,
+)
+from coordinator.groups.classic.notes import Cause
+from coordinator.groups.classic.rebalance import begin_rebalance, lose_assignment, restart_session
+from coordinator.groups.classic.state import Group, GroupState, Member
+from coordinator.groups.outcome import Outcome
+from coordinator.records import GroupMetadata, MemberRecord
+from protocol.errors import ErrorCode
+from protocol.messages.groups import CoordinatorMoved, JoinGroupReply, JoinProtocol, SyncGroupReply
+
+
+def apply(group: Group, record: GroupMetadata) -> None:
+    """Make the group what the record says: Stable with members, else Empty (group-protocol 5.3). Members it had
+    already keep their parked requests and full lists of protocols; those it had not offer the chosen protocol alone."""
+    known = group.members
+    group.stored = record
+    group.generation_id = record.generation_id
+    group.protocol_type = record.protocol_type or None
+    group.protocol_name = record.protocol
+    group.state = GroupState.STABLE if record.members else GroupState.EMPTY
+    group.state_since_ms = record.state_timestamp_ms
+    group.members, group.static_members, group.supported = {}, {}, {}
+    group.awaiting_join = group.awaiting_sync = 0
+    group.leader = record.leader
+    for line in record.members:
+        member = known.get(line.member_id) or _member(line, record.protocol)
+        member.assignment = line.assignment
+        group.add(member)
+    for member_id in [member_id for member_id in group.pending_sync if member_id not in group.members]:
+        del group.pending_sync[member_id]
+
+
+def _member(line: MemberRecord, protocol: str | None) -> Member:
+    return Member(
+        member_id=line.member_id,
+        group_instance_id=line.group_instance_id,
+        client_id=line.client_id,
+        client_host=line.client_host,
+        session_timeout_ms=line.session_timeout_ms,
+        rebalance_timeout_ms=line.rebalance_timeout_ms,
+        protocols=(JoinProtocol(protocol or "", line.subscription),),
+        is_new=False,
+    )
+
+
+def loaded(group: Group, event: Loaded, out: Outcome) -> None:
+    """Everyone gets a full session from now; a group above the limit starts over so that it shrinks (5.3, 2.1.7)."""
+    for member in group.members.values():
+        restart_session(group, member, out)
+    if len(group.members) > group.settings.max_size:
+        detail = f"{len(group.members)} members, {group.settings.max_size} allowed"
+        begin_rebalance(group, out, Cause.GROUP_TOO_LARGE, "", detail)
+
+
+def unload(group: Group, event: Unloaded, out: Outcome) -> None:
+    """Another node serves the group from now on: nobody is left waiting here (5.4)."""
+    for member in group.members.values():
+        ref = group.take_join(member)
+        if ref is not None:
+            refused = JoinGroupReply(error_code=ErrorCode.NOT_COORDINATOR, member_id=member.member_id)
+            out.reply_at_once(ref, refused)
+        ref = group.take_sync(member)
+        if ref is not None:
+            out.reply_at_once(ref, SyncGroupReply(error_code=ErrorCode.NOT_COORDINATOR))
+        if member.session is not None:
+            out.cancel(member.session.key)
+        if member.connection >= 0:
+            out.pushes.append((member.connection, CoordinatorMoved(group.group_id, -1, "", -1)))
+    for member_id in group.pending:
+        out.cancel((group.group_id, member_id))
+    if group.phase is not None:
+        out.cancel(group.phase)
+    group.members.clear()
+    group.static_members.clear()
+    group.supported.clear()
+    group.pending.clear()
+    group.pending_sync.clear()
+    group.leader = None
+    group.become(GroupState.DEAD, out.moment.wall_ms)
+
+
+def undo(group: Group, event: AppendFailed, out: Outcome) -> None:
+    """Nothing of the event's outcome happened: answer for it, and mend the soft state its action touched (0.5)."""
+    failed = event.event
+    if isinstance(failed, Sync):
+        lose_assignment(group, out, event.error_code)
+    elif isinstance(failed, ReplaceStatic):
+        reply = JoinGroupReply(
+            error_code=event.error_code,
+            generation_id=group.generation_id,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            leader=group.leader or "",
+        )
+        out.reply_at_once(failed.ref, reply)
+    elif isinstance(failed, CommitOffsets | DeleteOffsets | Deleted | Leave):
+        out.reply_at_once(failed.ref, failed.refused(event.error_code))
+    elif isinstance(failed, JoinPhaseOver | InitialDelayOver):
+        # The Empty record is lost, the group is empty all the same: a crash brings the old members back, and they
+        # expire.
+        group.protocol_name = None
+        group.become(GroupState.EMPTY, out.moment.wall_ms)
+    else:
+        raise AssertionError(f"{type(failed).__name__} yields no records")

@@ -1,0 +1,117 @@
+"""What a group says to commits and deletions of offsets (group-protocol 2.5, 2.7, 2.10, 4.1). Whether a topic exists
+and what is stored is not the group's business: it sees partitions that exist, and yields records."""
+
+from coordinator.groups.classic.events import CommitOffsets, Deleted, DeleteOffsets, GroupDeleted
+from coordinator.groups.classic.notes import Cause, note
+from coordinator.groups.classic.state import Group
+from coordinator.groups.outcome import Outcome
+from coordinator.records import CommittedOffset, GroupTombstone, OffsetTombstone
+from protocol.consumer_protocol import decode_subscription
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.messages.offsets import (
+    OffsetCommitPartition,
+    OffsetCommitPartitionReply,
+    OffsetCommitReply,
+    OffsetCommitTopicReply,
+    OffsetDeletePartitionReply,
+    OffsetDeleteReply,
+    OffsetDeleteTopicReply,
+)
+
+_NO_RETENTION = -1
+
+
+def commit(group: Group, event: CommitOffsets, out: Outcome) -> None:
+    """Store what was committed; a member that commits is alive. A partition with too long metadata is refused alone."""
+    request = event.request
+    member = group.members.get(request.member_id)
+    if member is not None:
+        member.deadline_ms = max(member.deadline_ms, out.moment.monotonic_ms + member.session_timeout_ms)
+    wall_ms, retention_ms = out.moment.wall_ms, request.retention_time_ms
+    expire_ms = -1 if retention_ms == _NO_RETENTION else wall_ms + retention_ms
+    limit = group.settings.offset_metadata_max_bytes
+    topics = []
+    for topic in request.topics:
+        results = []
+        for part in topic.partitions:
+            metadata = part.committed_metadata or ""
+            if _utf16_units(metadata) > limit:
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                error = ErrorCode.NONE
+                out.records.append(_committed(group.group_id, topic.name, part, metadata, wall_ms, expire_ms))
+            results.append(OffsetCommitPartitionReply(part.partition_index, error))
+        topics.append(OffsetCommitTopicReply(topic.name, tuple(results)))
+    out.reply(event.ref, OffsetCommitReply(tuple(topics)))
+
+
+def _committed(
+    group_id: str, topic: str, part: OffsetCommitPartition, metadata: str, wall_ms: int, expire_ms: int
+) -> CommittedOffset:
+    at_ms = wall_ms if part.commit_timestamp_ms < 0 else part.commit_timestamp_ms
+    return CommittedOffset(
+        group_id,
+        topic,
+        part.partition_index,
+        part.committed_offset,
+        part.committed_leader_epoch,
+        metadata,
+        at_ms,
+        expire_ms,
+    )
+
+
+def _utf16_units(text: str) -> int:
+    # What Kafka compares is Java's string length.
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def delete_offsets(group: Group, event: DeleteOffsets, out: Outcome) -> None:
+    """In Empty: any partition may go."""
+    _delete(event, out, kept=frozenset())
+
+
+def delete_unsubscribed(group: Group, event: DeleteOffsets, out: Outcome) -> None:
+    """With members: a consumer group keeps what it subscribes to; of other protocol types nobody knows."""
+    if group.protocol_type != "consumer":
+        out.reply_at_once(event.ref, event.refused(ErrorCode.NON_EMPTY_GROUP))
+        return
+    _delete(event, out, kept=subscribed_topics(group))
+
+
+def _delete(event: DeleteOffsets, out: Outcome, kept: frozenset[str] | None) -> None:
+    topics = []
+    for topic in event.request.topics:
+        refused = kept is None or topic.name in kept
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if refused else ErrorCode.NONE
+        parts = tuple(OffsetDeletePartitionReply(index, error) for index in topic.partition_indexes)
+        topics.append(OffsetDeleteTopicReply(topic.name, parts))
+        if not refused:
+            out.records.extend(
+                OffsetTombstone(event.request.group_id, topic.name, index)
+                for index in dict.fromkeys(topic.partition_indexes)
+                if (topic.name, index) in event.known
+            )
+    out.reply(event.ref, OffsetDeleteReply(topics=tuple(topics)))
+
+
+def subscribed_topics(group: Group) -> frozenset[str] | None:
+    """The topics a consumer group subscribes to; None if unknown, which counts as all (4.5). Metadata is parsed
+    here, when somebody asks, and never when members join: bytes that do not parse disturb nobody (section 6)."""
+    if group.protocol_name is None:
+        return None
+    topics: set[str] = set()
+    for member in group.members.values():
+        try:
+            topics.update(decode_subscription(member.metadata_for(group.protocol_name)).topics)
+        except ProtocolViolation:
+            return None
+    return frozenset(topics)
+
+
+def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
+    """An Empty group goes, with its offsets. It is Dead once the tombstone is applied."""
+    note(group, out, "admin", Cause.DELETED, "", f"with {len(event.offsets)} committed offsets")
+    out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.offsets)
+    out.records.append(GroupTombstone(group.group_id))
+    out.reply(event.ref, GroupDeleted())

@@ -1,0 +1,223 @@
+"""A classic group and its members: data, the moves its state may make, and the bookkeeping that must never drift.
+
+Hard state is what a `GroupMetadata` record says (group-protocol 5.2); `stored` is the last one applied. Everything else
+is soft: a crash forgets it, and members bring it back.
+"""
+
+import enum
+from dataclasses import dataclass, field
+
+import msgspec
+
+from coordinator.groups.classic.delayed import DelayedHeartbeat
+from coordinator.records import GroupMetadata
+from protocol.messages.groups import JoinProtocol
+from protocol.session import RequestRef
+
+NEW_MEMBER_TIMEOUT_MS = 300_000
+"""How long a member may stay in its first join phase, whatever its session timeout (group-protocol 1.7)."""
+
+
+class GroupState(enum.IntEnum):
+    """The five states. The value is the state's place in a row of the table."""
+
+    EMPTY = 0
+    PREPARING = 1
+    COMPLETING = 2
+    STABLE = 3
+    DEAD = 4
+
+    @property
+    def title(self) -> str:
+        """Kafka's name of the state."""
+        return _TITLES[self]
+
+
+_TITLES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+
+MAY_BECOME: dict[GroupState, frozenset[GroupState]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING, GroupState.DEAD}),
+    GroupState.PREPARING: frozenset({GroupState.COMPLETING, GroupState.EMPTY, GroupState.DEAD}),
+    GroupState.COMPLETING: frozenset({GroupState.STABLE, GroupState.PREPARING, GroupState.DEAD}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING, GroupState.DEAD}),
+    GroupState.DEAD: frozenset({GroupState.DEAD}),
+}
+"""group-protocol 1.2. Asserted by `become`; `apply` takes the state from the record instead."""
+
+
+class GroupSettings(msgspec.Struct, frozen=True, gc=False):
+    """What the configuration says about classic groups (group-protocol 7.1)."""
+
+    initial_rebalance_delay_ms: int = 3_000
+    max_size: int = 2_147_483_647
+    max_pending_ids: int = 10_000
+    offset_metadata_max_bytes: int = 4_096
+
+
+class PendingId:
+    """A member id handed out with MEMBER_ID_REQUIRED whose second JoinGroup has not arrived."""
+
+    __slots__ = ("deadline_ms", "member_id")
+
+    def __init__(self, member_id: str, deadline_ms: int) -> None:
+        self.member_id = member_id
+        self.deadline_ms = deadline_ms
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """`join_ref` and `sync_ref` are its parked requests; `session` the operation that evicts it, while that waits."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[JoinProtocol, ...]
+    assignment: bytes = b""
+    is_new: bool = True
+    deadline_ms: int = 0
+    connection: int = -1
+    join_ref: RequestRef | None = None
+    sync_ref: RequestRef | None = None
+    session: DelayedHeartbeat | None = None
+
+    def metadata_for(self, protocol: str | None) -> bytes:
+        """What the member said for the protocol; empty if it does not offer it."""
+        for offered in self.protocols:
+            if offered.name == protocol:
+                return offered.metadata
+        return b""
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One classic group. Only `groups/classic` changes it, and only `apply` (in `loading.py`) its hard state."""
+
+    group_id: str
+    settings: GroupSettings
+    state: GroupState = GroupState.EMPTY
+    state_since_ms: int = -1
+    generation_id: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    pending: dict[str, PendingId] = field(default_factory=dict)
+    pending_sync: dict[str, None] = field(default_factory=dict)
+    supported: dict[str, int] = field(default_factory=dict)
+    awaiting_join: int = 0
+    awaiting_sync: int = 0
+    member_added: bool = False
+    rebalance_began_ms: int = 0
+    phase: tuple[str, str] | None = None
+    """Key of the phase operation (join or sync) that waits for this group, if one does."""
+    stored: GroupMetadata | None = None
+    subscribed_topics: frozenset[str] | None = None
+
+    def become(self, state: GroupState, wall_ms: int) -> None:
+        """The one way for live events to change the state."""
+        assert state in MAY_BECOME[self.state], f"{self.group_id}: {self.state.title} may not become {state.title}"
+        self.state = state
+        self.state_since_ms = wall_ms
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The largest over the members; 0 with none (group-protocol 1.4)."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether the join phase need not wait: every member parked, no id pending."""
+        return self.awaiting_join == len(self.members) and not self.pending
+
+    def add(self, member: Member) -> None:
+        """Let the member in. The first of a group without leader becomes it."""
+        assert member.member_id not in self.members
+        self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self.awaiting_join += member.join_ref is not None
+        self.awaiting_sync += member.sync_ref is not None
+        self._count(member.protocols, 1)
+
+    def remove(self, member: Member) -> None:
+        """Let the member go. Its parked requests must have been answered; its session is for the caller to cancel."""
+        assert member.join_ref is None
+        assert member.sync_ref is None
+        del self.members[member.member_id]
+        instance_id = member.group_instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
+        self.pending_sync.pop(member.member_id, None)
+        self._count(member.protocols, -1)
+        if self.leader == member.member_id:
+            self.leader = next(iter(self.members), None)
+
+    def offer(self, member: Member, protocols: tuple[JoinProtocol, ...]) -> None:
+        """The member offers other protocols from now on."""
+        self._count(member.protocols, -1)
+        member.protocols = protocols
+        self._count(protocols, 1)
+
+    def park_join(self, member: Member, ref: RequestRef) -> None:
+        """Keep the member's JoinGroup unanswered."""
+        self.awaiting_join += member.join_ref is None
+        member.join_ref = ref
+
+    def take_join(self, member: Member) -> RequestRef | None:
+        """The parked JoinGroup, to be answered now."""
+        ref = member.join_ref
+        if ref is not None:
+            member.join_ref = None
+            self.awaiting_join -= 1
+        return ref
+
+    def park_sync(self, member: Member, ref: RequestRef) -> None:
+        """Keep the member's SyncGroup unanswered."""
+        self.awaiting_sync += member.sync_ref is None
+        member.sync_ref = ref
+
+    def take_sync(self, member: Member) -> RequestRef | None:
+        """The parked SyncGroup, to be answered now."""
+        ref = member.sync_ref
+        if ref is not None:
+            member.sync_ref = None
+            self.awaiting_sync -= 1
+        return ref
+
+    def supports(self, protocols: tuple[JoinProtocol, ...]) -> bool:
+        """Whether one of the protocols is offered by every current member."""
+        everyone = len(self.members)
+        return any(self.supported.get(protocol.name, 0) == everyone for protocol in protocols)
+
+    def _count(self, protocols: tuple[JoinProtocol, ...], by: int) -> None:
+        # An offer lists each name once: a duplicate would count for two members (group-protocol 2.1.5) and is refused.
+        for protocol in protocols:
+            count = self.supported.get(protocol.name, 0) + by
+            if count:
+                self.supported[protocol.name] = count
+            else:
+                del self.supported[protocol.name]
+
+    def check(self) -> None:
+        """Assert what must hold between any two steps; tests call it after each."""
+        members = self.members.values()
+        assert self.awaiting_join == sum(member.join_ref is not None for member in members)
+        assert self.awaiting_sync == sum(member.sync_ref is not None for member in members)
+        assert self.leader is None or self.leader in self.members
+        assert all(self.members[member_id].group_instance_id == i for i, member_id in self.static_members.items())
+        assert not self.pending.keys() & self.members.keys()
+        assert self.pending_sync.keys() <= self.members.keys()
+        if self.state in (GroupState.EMPTY, GroupState.DEAD):
+            assert not self.members
+        if self.state in (GroupState.COMPLETING, GroupState.STABLE):
+            assert self.members
+            assert self.protocol_name is not None
+            assert self.awaiting_join == 0
+        if self.state in (GroupState.EMPTY, GroupState.PREPARING, GroupState.STABLE):
+            assert self.awaiting_sync == 0

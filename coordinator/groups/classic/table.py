@@ -1,0 +1,299 @@
+"""THE TABLE: who may do what, in which state of a classic group. It runs, and `make table` prints it.
+
+A row is an event; a cell is what happens in a state; all five cells are required, so a forgotten one is a type error
+at its line, as is a guard or an action that does not take the row's event. Guards run first, in the order clients
+can observe; Dead answers before them (Kafka does so, and clients can tell). Rows of `QUIET` change nothing that
+lasts: no outcome is made for them.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
+
+from coordinator.groups.classic import actions, loading, offsets, static
+from coordinator.groups.classic.events import (
+    Answerable,
+    AppendFailed,
+    AssignmentStored,
+    CommitOffsets,
+    Deleted,
+    DeleteOffsets,
+    GroupEvent,
+    InitialDelayOver,
+    JoinAgain,
+    JoinFirst,
+    JoinPending,
+    JoinPhaseOver,
+    Leave,
+    Loaded,
+    PendingIdOverdue,
+    ReplacementStored,
+    ReplaceStatic,
+    SessionOverdue,
+    Sync,
+    SyncOverdue,
+    Unloaded,
+)
+from coordinator.groups.classic.guards import (
+    has_room,
+    is_current_generation,
+    is_member,
+    is_same_protocol,
+    may_commit,
+    names_no_instance,
+    protocols_agree,
+)
+from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.outcome import Outcome
+from protocol.errors import ErrorCode
+from protocol.messages.groups import Heartbeat
+
+E = TypeVar("E")
+Action = Callable[[Group, E, Outcome], None]
+QuietAction = Callable[[Group, E, int], ErrorCode]
+Guard = Callable[[Group, E], ErrorCode]
+
+
+class Unless(NamedTuple, Generic[E]):
+    """A guard whose refusal is an action of its own."""
+
+    guard: Guard[E]
+    action: Action[E]
+
+
+def unless(guard: Guard[E], action: Action[E]) -> Unless[E]:
+    """Let pass if the guard does, else do the action and nothing more."""
+    return Unless(guard, action)
+
+
+class Row(NamedTuple):
+    """What an event does. `guards` are (guard, what happens if it refuses or None for a refusal with its code)."""
+
+    event: type
+    guards: tuple[tuple[Guard[Any], Action[Any] | None], ...]
+    cells: tuple[Action[Any], ...]
+
+
+class QuietRow(NamedTuple):
+    """What a quiet message does."""
+
+    event: type
+    guards: tuple[Guard[Any], ...]
+    cells: tuple[QuietAction[Any], ...]
+
+
+class on(Generic[E]):  # noqa: N801 - reads as a row's first word
+    """`on(Event)(guards=..., empty=..., ...)` is a row. Binding the event's type first lets the checker see the
+    rest."""
+
+    def __init__(self, event: type[E]) -> None:
+        self._event = event
+
+    def __call__(
+        self,
+        *,
+        guards: tuple[Guard[E] | Unless[E], ...] = (),
+        empty: Action[E],
+        preparing: Action[E],
+        completing: Action[E],
+        stable: Action[E],
+        dead: Action[E],
+    ) -> Row:
+        pairs = tuple((g.guard, g.action) if isinstance(g, Unless) else (g, None) for g in guards)
+        return Row(self._event, pairs, (empty, preparing, completing, stable, dead))
+
+
+class quietly_on(Generic[E]):  # noqa: N801 - as above
+    """The same for a message that changes nothing that lasts."""
+
+    def __init__(self, event: type[E]) -> None:
+        self._event = event
+
+    def __call__(
+        self,
+        *,
+        guards: tuple[Guard[E], ...] = (),
+        empty: QuietAction[E],
+        preparing: QuietAction[E],
+        completing: QuietAction[E],
+        stable: QuietAction[E],
+        dead: QuietAction[E],
+    ) -> QuietRow:
+        return QuietRow(self._event, guards, (empty, preparing, completing, stable, dead))
+
+
+class refuse:  # noqa: N801 - reads as a cell
+    """The cell that answers with an error and does nothing else."""
+
+    def __init__(self, error_code: ErrorCode) -> None:
+        self.error_code = error_code
+
+    def __call__(self, group: Group, event: Answerable, out: Outcome) -> None:
+        out.reply_at_once(event.ref, event.refused(self.error_code))
+
+
+class say:  # noqa: N801 - reads as a cell
+    """The quiet cell that only answers."""
+
+    def __init__(self, error_code: ErrorCode) -> None:
+        self.error_code = error_code
+
+    def __call__(self, group: Group, message: object, now_ms: int) -> ErrorCode:
+        return self.error_code
+
+
+_ignore, _refuse_dead = actions.ignore, refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+TABLE: tuple[Row, ...] = (
+    on(JoinFirst)(
+        guards=(unless(has_room, actions.turn_away), protocols_agree),
+        empty=actions.admit,
+        preparing=actions.admit,
+        completing=actions.admit,
+        stable=actions.admit,
+        dead=_refuse_dead,
+    ),
+    on(JoinPending)(
+        guards=(unless(has_room, actions.turn_away), protocols_agree, names_no_instance),
+        empty=actions.admit_pending,
+        preparing=actions.admit_pending,
+        completing=actions.admit_pending,
+        stable=actions.admit_pending,
+        dead=_refuse_dead,
+    ),
+    on(JoinAgain)(
+        guards=(unless(has_room, actions.turn_away), protocols_agree, is_member),
+        empty=refuse(ErrorCode.UNKNOWN_MEMBER_ID),
+        preparing=actions.rejoin,
+        completing=actions.rejoin_or_repeat,
+        stable=actions.rejoin_if_changed,
+        dead=_refuse_dead,
+    ),
+    on(ReplaceStatic)(
+        guards=(protocols_agree,),
+        empty=refuse(ErrorCode.UNKNOWN_SERVER_ERROR),
+        preparing=static.replace_static,
+        completing=static.replace_static_unsynced,
+        stable=static.replace_static_stable,
+        dead=_refuse_dead,
+    ),
+    on(Sync)(
+        guards=(is_member, is_current_generation, is_same_protocol),
+        empty=refuse(ErrorCode.UNKNOWN_MEMBER_ID),
+        preparing=refuse(ErrorCode.REBALANCE_IN_PROGRESS),
+        completing=actions.collect_sync,
+        stable=actions.answer_sync,
+        dead=_refuse_dead,
+    ),
+    on(Leave)(
+        empty=actions.leave,
+        preparing=actions.leave,
+        completing=actions.leave,
+        stable=actions.leave,
+        dead=_refuse_dead,
+    ),
+    on(CommitOffsets)(
+        guards=(may_commit,),
+        empty=offsets.commit,
+        preparing=offsets.commit,
+        completing=refuse(ErrorCode.REBALANCE_IN_PROGRESS),
+        stable=offsets.commit,
+        dead=_refuse_dead,
+    ),
+    on(DeleteOffsets)(
+        empty=offsets.delete_offsets,
+        preparing=offsets.delete_unsubscribed,
+        completing=offsets.delete_unsubscribed,
+        stable=offsets.delete_unsubscribed,
+        dead=refuse(ErrorCode.GROUP_ID_NOT_FOUND),
+    ),
+    on(Deleted)(
+        empty=offsets.delete_group,
+        preparing=refuse(ErrorCode.NON_EMPTY_GROUP),
+        completing=refuse(ErrorCode.NON_EMPTY_GROUP),
+        stable=refuse(ErrorCode.NON_EMPTY_GROUP),
+        dead=refuse(ErrorCode.GROUP_ID_NOT_FOUND),
+    ),
+    on(JoinPhaseOver)(
+        empty=_ignore, preparing=actions.join_phase_over, completing=_ignore, stable=_ignore, dead=_ignore
+    ),
+    on(InitialDelayOver)(
+        empty=_ignore, preparing=actions.initial_delay_over, completing=_ignore, stable=_ignore, dead=_ignore
+    ),
+    on(SyncOverdue)(
+        empty=_ignore,
+        preparing=_ignore,
+        completing=actions.evict_unsynced,
+        stable=actions.evict_unsynced,
+        dead=_ignore,
+    ),
+    on(SessionOverdue)(
+        empty=_ignore, preparing=actions.evict, completing=actions.evict, stable=actions.evict, dead=_ignore
+    ),
+    on(PendingIdOverdue)(
+        empty=actions.drop_pending_id,
+        preparing=actions.drop_pending_id,
+        completing=actions.drop_pending_id,
+        stable=actions.drop_pending_id,
+        dead=_ignore,
+    ),
+    on(AssignmentStored)(
+        empty=_ignore, preparing=_ignore, completing=_ignore, stable=actions.hand_out_assignments, dead=_ignore
+    ),
+    on(ReplacementStored)(
+        empty=refuse(ErrorCode.UNKNOWN_SERVER_ERROR),
+        preparing=refuse(ErrorCode.UNKNOWN_SERVER_ERROR),
+        completing=refuse(ErrorCode.UNKNOWN_SERVER_ERROR),
+        stable=static.replacement_stored,
+        dead=_refuse_dead,
+    ),
+    on(Loaded)(empty=_ignore, preparing=_ignore, completing=_ignore, stable=loading.loaded, dead=_ignore),
+    on(Unloaded)(
+        empty=loading.unload,
+        preparing=loading.unload,
+        completing=loading.unload,
+        stable=loading.unload,
+        dead=_ignore,
+    ),
+    on(AppendFailed)(
+        empty=loading.undo, preparing=loading.undo, completing=loading.undo, stable=loading.undo, dead=_ignore
+    ),
+)
+
+QUIET: tuple[QuietRow, ...] = (
+    quietly_on(Heartbeat)(
+        guards=(is_member, is_current_generation),
+        empty=say(ErrorCode.UNKNOWN_MEMBER_ID),
+        preparing=actions.heard_while_preparing,
+        completing=actions.heard,
+        stable=actions.heard,
+        dead=say(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ),
+)
+
+_ROWS = {row.event: row for row in TABLE}
+_QUIET_ROWS = {row.event: row for row in QUIET}
+assert _ROWS.keys() == set(get_args(GroupEvent)), "every event has its row"
+
+
+def handle(group: Group, event: GroupEvent, out: Outcome) -> None:
+    """What the event does to the group in its present state goes into the outcome."""
+    row = _ROWS[type(event)]
+    if group.state is not GroupState.DEAD:
+        for guard, instead in row.guards:
+            refused = guard(group, event)
+            if refused:
+                action: Action[Any] = instead or refuse(refused)
+                action(group, event, out)
+                return
+    row.cells[group.state](group, event, out)
+
+
+def answer(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
+    """What a quiet message is answered. Deadlines of members may move; nothing else does."""
+    row = _QUIET_ROWS[type(message)]
+    if group.state is not GroupState.DEAD:
+        for guard in row.guards:
+            refused = guard(group, message)
+            if refused:
+                return refused
+    return row.cells[group.state](group, message, now_ms)

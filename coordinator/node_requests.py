@@ -1,0 +1,90 @@
+"""Who answers the messages about the node and its topics."""
+
+from coordinator.core import Core
+from coordinator.gates import write_gate
+from coordinator.moment import Moment
+from coordinator.topics import DelayedFetch
+from coordinator.views import describe_node
+from protocol.errors import ErrorCode
+from protocol.messages.data import Fetch, Produce, ProducePartitionReply, ProduceReply, ProduceTopicReply
+from protocol.messages.node import DescribeNode, FindCoordinator, FindCoordinatorReply, FoundCoordinator
+from protocol.messages.offsets import ListOffsets
+from protocol.messages.topics import CreateTopics, Metadata, MetadataBroker, MetadataReply
+from protocol.session import RequestRef
+
+_GROUP_KEY = 0
+
+
+def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, moment: Moment) -> None:
+    """Who serves each group, as clients of the asking dialect reach it (group-protocol 2.11)."""
+    dialect = core.dialect(ref.connection)
+    found = []
+    for key in message.coordinator_keys:
+        if message.key_type != _GROUP_KEY:
+            text = f"coordinators of key type {message.key_type} are not served"
+            found.append(FoundCoordinator(key, error_code=ErrorCode.INVALID_REQUEST, error_message=text))
+            continue
+        node = core.placement.node_of_shard(core.placement.shard_of(key), dialect)
+        found.append(FoundCoordinator(key, node.node_id, node.host, node.port))
+    core.outbox.send(ref, FindCoordinatorReply(tuple(found)))
+
+
+def describe(core: Core, ref: RequestRef, message: DescribeNode, moment: Moment) -> None:
+    """The node's health in numbers."""
+    core.outbox.send(ref, describe_node(core))
+
+
+def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
+    """Topics and who leads their partitions. A topic made by asking is durable before it is told of."""
+    before = core.store.position
+    topics = core.topics.metadata(message, moment)
+    reply = MetadataReply(
+        brokers=tuple(
+            MetadataBroker(n.node_id, n.host, n.port) for n in core.placement.nodes(core.dialect(ref.connection))
+        ),
+        cluster_id=core.cluster_id,
+        controller_id=core.placement.node_id,
+        topics=topics,
+    )
+    core.outbox.hold(core.store.position if core.store.position > before else 0, ref, reply)
+
+
+def create_topics(core: Core, ref: RequestRef, message: CreateTopics, moment: Moment) -> None:
+    """New embedded topics, durable when answered."""
+    reply, position = core.topics.create(message, moment)
+    core.outbox.hold(position, ref, reply)
+
+
+def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> None:
+    """Records in; with acks -1 durable when answered."""
+    if write_gate(core):
+        core.outbox.send(ref, _produce_refused(message, ErrorCode.REQUEST_TIMED_OUT))
+        return
+    reply, position = core.topics.produce(message, moment)
+    core.outbox.hold(position, ref, reply)
+
+
+def _produce_refused(message: Produce, error: ErrorCode) -> ProduceReply:
+    return ProduceReply(
+        tuple(
+            ProduceTopicReply(
+                topic.name, tuple(ProducePartitionReply(part.index, error) for part in topic.partition_data)
+            )
+            for topic in message.topic_data
+        )
+    )
+
+
+def fetch(core: Core, ref: RequestRef, message: Fetch, moment: Moment) -> None:
+    """Records out, at once or when there are enough."""
+    found = core.topics.fetch(ref, message, moment)
+    if not isinstance(found, DelayedFetch):
+        core.outbox.send(ref, found)
+        return
+    for ready in core.purgatory.try_complete_else_watch(found, found.nudged_by):
+        core.outbox.send(ready.ref, core.topics.fetch_now(ready.message))
+
+
+def list_offsets(core: Core, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
+    """First, last, and by time."""
+    core.outbox.send(ref, core.topics.list_offsets(message))

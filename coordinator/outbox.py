@@ -1,0 +1,59 @@
+"""Replies and pushes on their way out, and replies that wait for the disk.
+
+A reply is `send`-able now, or `hold`-ed at a write-ahead position and released, in order, once that is durable (the
+write rule). The node encodes what is ready, a bounded slice a step.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from protocol.messages import Message
+from protocol.session import RequestRef
+
+
+class Held(NamedTuple):
+    """A reply that may leave when the write-ahead log is durable up to `position`."""
+
+    position: int
+    ref: RequestRef
+    reply: Message
+
+
+class Outbox:
+    """What leaves, in order."""
+
+    __slots__ = ("_durable", "held", "pushes", "ready")
+
+    def __init__(self, durable: int) -> None:
+        self.ready: deque[tuple[RequestRef, Message]] = deque()
+        self.held: deque[Held] = deque()
+        self.pushes: deque[tuple[int, Message]] = deque()
+        self._durable = durable
+
+    def send(self, ref: RequestRef, reply: Message) -> None:
+        """Let the reply leave in this step, or as soon as the slice allows."""
+        self.ready.append((ref, reply))
+
+    def hold(self, position: int, ref: RequestRef, reply: Message) -> None:
+        """Let the reply leave when what was appended up to `position` is durable; at once if it is."""
+        if position <= self._durable:
+            self.ready.append((ref, reply))
+            return
+        # In order: a reply behind another never waits for less than it. One flush covers both nearly always.
+        if self.held and self.held[-1].position > position:
+            position = self.held[-1].position
+        self.held.append(Held(position, ref, reply))
+
+    def release(self, durable: int) -> None:
+        """The write-ahead log is durable up to here."""
+        self._durable = durable
+        while self.held and self.held[0].position <= durable:
+            _, ref, reply = self.held.popleft()
+            self.ready.append((ref, reply))
+
+    def push(self, connection: int, message: Message) -> None:
+        """Tell a connection something it did not ask for."""
+        self.pushes.append((connection, message))
+
+    def __bool__(self) -> bool:
+        return bool(self.ready or self.pushes)

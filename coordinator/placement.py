@@ -1,0 +1,58 @@
+"""Which node serves what. Nothing may assume that "the coordinator" is this node: ask here."""
+
+import msgspec
+
+
+class NodeAddress(msgspec.Struct, frozen=True):
+    """A node, and where clients of one dialect reach it."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+def java_string_hash(text: str) -> int:
+    """Java's `String.hashCode`: over UTF-16 code units, wrapping at 32 bits, signed (group-protocol 5.1)."""
+    value = 0
+    if text.isascii():
+        for unit in text.encode():
+            value = (31 * value + unit) & 0xFFFFFFFF
+    else:
+        data = text.encode("utf-16-be", "surrogatepass")
+        for at in range(0, len(data), 2):
+            value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
+    return value - 0x1_0000_0000 if value >= 0x8000_0000 else value
+
+
+class Placement:
+    """The default of the table: one node serves every shard and every topic partition."""
+
+    def __init__(self, node_id: int, shards: int, addresses: dict[str, tuple[str, int]]) -> None:
+        self.node_id = node_id
+        self.shards = shards
+        self.addresses = addresses
+
+    def shard_of(self, group_id: str) -> int:
+        """The group's partition of the offsets topic. The smallest hash has no absolute value; it counts as 0."""
+        value = java_string_hash(group_id)
+        return 0 if value == -0x8000_0000 else abs(value) % self.shards
+
+    def is_mine(self, shard: int) -> bool:
+        """Whether this node serves the shard."""
+        return 0 <= shard < self.shards
+
+    def node_of_shard(self, shard: int, dialect: str) -> NodeAddress:
+        """Who serves the shard, as clients of the dialect are told."""
+        return self._self(dialect)
+
+    def node_of_partition(self, topic: str, partition: int) -> int:
+        """The id of the node that leads an embedded topic partition."""
+        return self.node_id
+
+    def nodes(self, dialect: str) -> tuple[NodeAddress, ...]:
+        """Every node clients of the dialect may be told of."""
+        return (self._self(dialect),)
+
+    def _self(self, dialect: str) -> NodeAddress:
+        host, port = self.addresses.get(dialect) or next(iter(self.addresses.values()), ("", -1))
+        return NodeAddress(self.node_id, host, port)

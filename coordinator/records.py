@@ -1,0 +1,83 @@
+"""What stands in the logs, as Structs. Their bytes are made in `record_bytes.py`.
+
+An action builds records and never applies them; `Shard.apply` is the only one that does, live and at load alike.
+"""
+
+import msgspec
+
+
+class MemberRecord(msgspec.Struct, frozen=True, gc=False):
+    """A member as of the generation its group's record is about. `subscription` is for the chosen protocol alone."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+class GroupMetadata(msgspec.Struct, frozen=True):
+    """A group: Stable if it has members, else Empty (group-protocol 5.2, 5.3). An empty `protocol_type` is none."""
+
+    group_id: str
+    protocol_type: str
+    generation_id: int
+    protocol: str | None
+    leader: str | None
+    state_timestamp_ms: int
+    members: tuple[MemberRecord, ...] = ()
+
+
+class GroupTombstone(msgspec.Struct, frozen=True, gc=False):
+    """The group is gone."""
+
+    group_id: str
+
+
+class CommittedOffset(msgspec.Struct, frozen=True, gc=False):
+    """The next offset a group will read of a partition. `expire_timestamp_ms` is -1 unless the commit named a
+    retention."""
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
+    topic_id: bytes | None = None
+
+
+class OffsetTombstone(msgspec.Struct, frozen=True, gc=False):
+    """The group has no committed offset for the partition any more."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+ShardRecord = GroupMetadata | GroupTombstone | CommittedOffset | OffsetTombstone
+"""What stands in the offsets log."""
+
+
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """Why something happened to a group; stands in the notes log and in the group's journal.
+
+    `kind` is `rebalance` (exactly one where each rebalance begins), `completed` (a generation came out of it),
+    `dropped` (members left out at the end of a phase) or `admin`. `number` grows by one a note within its group.
+    """
+
+    group_id: str
+    kind: str
+    cause: str
+    initiator: str
+    detail: str
+    generation_id: int
+    members: int
+    group_state: str
+    wall_ms: int
+    number: int = -1

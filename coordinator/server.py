@@ -1,0 +1,259 @@
+"""EDGE: the one file with asyncio. It moves bytes, reads the clock into a `Moment`, carries out effects in order,
+runs one flush at a time in a thread, and keeps one timer at the node's next deadline. No business branch lives here."""
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import structlog
+
+from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send
+from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
+from coordinator.moment import Moment
+from coordinator.node import Node
+from partition_log.disk import Disk
+from protocol.messages import Message
+
+log = structlog.get_logger()
+
+_RECEIVE_BYTES = 64 * 1024
+_FIRST_CONNECTION = 1
+
+
+class RandomIds:
+    """Ids nobody can guess."""
+
+    def member_id(self, prefix: str) -> str:
+        return f"{prefix}-{uuid.uuid4()}"
+
+    def topic_id(self) -> bytes:
+        return uuid.uuid4().bytes
+
+
+def read_clock() -> Moment:
+    """Now, on both clocks."""
+    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+
+class ClientProtocol(asyncio.BufferedProtocol):
+    """One client's socket. All share one receive buffer: a buffer each would cost 20 KB a connection."""
+
+    __slots__ = ("_dialect", "_number", "_server", "paused_by_node", "transport")
+
+    def __init__(self, server: "Server", dialect: str) -> None:
+        self._server = server
+        self._dialect = dialect
+        self._number = -1
+        self.transport: asyncio.Transport | None = None
+        self.paused_by_node = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=self._server.max_unsent_bytes // 4)
+        self._number = self._server.opened(self, self._dialect, transport.get_extra_info("peername"))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._server.receive_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._server.happen(Received(self._number, bytes(self._server.receive_buffer[:nbytes])))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        # A slow reader: take nothing more from it until it has read its answers.
+        if self.transport is not None:
+            self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.transport is not None and not self.paused_by_node:
+            self.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._server.lost(self._number)
+
+
+class Server:
+    """Carries the node: `node` is set once the sockets are bound, since clients are told the bound ports."""
+
+    def __init__(self, disk: Disk, max_unsent_bytes: int) -> None:
+        self.disk = disk
+        self.max_unsent_bytes = max_unsent_bytes
+        self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self.node: Node
+        self._loop = asyncio.get_running_loop()
+        self._clients: dict[int, ClientProtocol] = {}
+        self._calls: dict[int, asyncio.Future[Message]] = {}
+        self._next_number = _FIRST_CONNECTION
+        self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._timer_ms: int | None = None
+        self._flushing = ThreadPoolExecutor(1, "flush")
+        self._working = ThreadPoolExecutor(1, "checkpoint")
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._under_way = 0
+        self._listeners: list[asyncio.Server] = []
+        self._carry_out: dict[type[Effect], Callable[[Any], None]] = {
+            Send: self._send,
+            Close: self._close,
+            Pause: self._pause,
+            Resume: self._resume,
+            Flush: self._flush,
+            Ask: self._ask,
+            Replied: self._replied,
+        }
+
+    async def listen(self, dialect: str, host: str, port: int) -> tuple[str, int]:
+        """Bind, without accepting yet; the address that was bound."""
+        listener = await self._loop.create_server(
+            lambda: ClientProtocol(self, dialect), host, port, backlog=1024, start_serving=False
+        )
+        self._listeners.append(listener)
+        bound = listener.sockets[0].getsockname()
+        return bound[0], bound[1]
+
+    async def start(self, node: Node) -> None:
+        """Serve with this node."""
+        self.node = node
+        for listener in self._listeners:
+            await listener.start_serving()
+        self.happen(Woke())
+
+    async def ask(self, message: Message) -> Message:
+        """A request from inside the process, by the way all requests go."""
+        future: asyncio.Future[Message] = self._loop.create_future()
+        number = self._next_number = self._next_number + 1
+        self._calls[number] = future
+        try:
+            self.happen(Asked(number, message))
+            return await future
+        finally:
+            self._calls.pop(number, None)
+
+    async def stop(self) -> None:
+        """Stop accepting, answer who waits, let everything reach the disk, leave whole logs."""
+        for listener in self._listeners:
+            listener.close()
+        self.happen(Stopping())
+        while self._under_way or self.node.core.outbox.held:
+            self._idle.clear()
+            await self._idle.wait()
+        self.happen(Woke())
+        for client in list(self._clients.values()):
+            if client.transport is not None:
+                client.transport.close()
+        self._flushing.shutdown()
+        self._working.shutdown()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.node.core.store.close()
+
+    # --- events in ---
+
+    def opened(self, client: ClientProtocol, dialect: str, peer: tuple[str, int] | None) -> int:
+        """A client connected; the number it is known by from now on."""
+        number = self._next_number = self._next_number + 1
+        self._clients[number] = client
+        self.happen(Opened(number, dialect, peer[0] if peer else "unknown"))
+        return number
+
+    def lost(self, number: int) -> None:
+        """A connection is gone."""
+        if self._clients.pop(number, None) is not None:
+            self.happen(Lost(number))
+
+    def happen(self, event: Event) -> None:
+        """One step, and what it asks for."""
+        for effect in self.node.step(event, read_clock()):
+            self._carry_out[type(effect)](effect)
+        self._arm()
+
+    def _arm(self) -> None:
+        """Keep the one timer no later than the node's next deadline; waking too early is harmless."""
+        deadline_ms = self.node.next_deadline_ms
+        if deadline_ms is None or (self._timer_ms is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        if deadline_ms * 1_000_000 <= time.monotonic_ns():
+            self._timer = self._loop.call_soon(self._wake)
+        else:
+            # The loop's clock may count from elsewhere than ours: only the distance is the same. A millisecond more,
+            # since a deadline met a moment too early would only be armed again.
+            delay_ms = deadline_ms - time.monotonic_ns() / 1_000_000
+            self._timer = self._loop.call_later(max(delay_ms, 0) / 1000 + 0.0005, self._wake)
+
+    def _wake(self) -> None:
+        self._timer, self._timer_ms = None, None
+        self.happen(Woke())
+
+    # --- effects out ---
+
+    def _send(self, effect: Send) -> None:
+        client = self._clients.get(effect.connection)
+        if client is None or client.transport is None:
+            return
+        client.transport.write(effect.data)
+        if client.transport.get_write_buffer_size() > self.max_unsent_bytes:
+            log.warning("slow reader closed", connection=effect.connection, unsent_bytes_max=self.max_unsent_bytes)
+            client.transport.abort()
+
+    def _close(self, effect: Close) -> None:
+        client = self._clients.pop(effect.connection, None)
+        if client is not None and client.transport is not None:
+            log.info("connection closed", connection=effect.connection, reason=effect.reason)
+            client.transport.close()
+
+    def _pause(self, effect: Pause) -> None:
+        client = self._clients.get(effect.connection)
+        if client is not None and client.transport is not None:
+            client.paused_by_node = True
+            client.transport.pause_reading()
+
+    def _resume(self, effect: Resume) -> None:
+        client = self._clients.get(effect.connection)
+        if client is not None and client.transport is not None:
+            client.paused_by_node = False
+            client.transport.resume_reading()
+
+    def _flush(self, effect: Flush) -> None:
+        job = effect.job
+        self._run(self._flushing, lambda: job.run(self.disk), lambda: Flushed(job.up_to))
+
+    def _ask(self, effect: Ask) -> None:
+        call_id, job = effect.call_id, effect.job
+        self._run(self._working, lambda: job.run(self.disk), lambda: Answered(call_id, job))
+
+    def _run(self, pool: ThreadPoolExecutor, work: Callable[[], None], event: Callable[[], Event]) -> None:
+        self._under_way += 1
+
+        def done() -> None:
+            self._under_way -= 1
+            self.happen(event())
+            if not self._under_way:
+                self._idle.set()
+
+        def attempt() -> None:
+            try:
+                work()
+            except OSError as error:
+                # After a failed sync nobody knows what the page cache holds: stop, and let recovery replay what is
+                # on disk.
+                log.critical("the disk failed; stopping", error=str(error))
+                os._exit(74)
+            self._loop.call_soon_threadsafe(done)
+
+        pool.submit(attempt)
+
+    def _replied(self, effect: Replied) -> None:
+        future = self._calls.get(effect.call_id)
+        if future is not None and not future.done():
+            future.set_result(effect.reply)

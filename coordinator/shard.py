@@ -1,0 +1,231 @@
+"""One offsets-log partition with its groups: decide, append, apply, settle, hold (the write rule); and load by
+replay."""
+
+import enum
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from partition_log.store import AppendError, LogStore
+
+from coordinator.groups.classic import loading
+from coordinator.groups.classic.events import AppendFailed, GroupEvent, Loaded
+from coordinator.groups.classic.state import Group, GroupSettings, GroupState
+from coordinator.groups.classic.table import handle
+from coordinator.groups.outcome import Answer, IdSource, Outcome
+from coordinator.journal import Journal, encode_note
+from coordinator.moment import Moment
+from coordinator.offsets import OffsetTable
+from coordinator.outbox import Outbox
+from coordinator.record_bytes import LogCorrupt, decode, encode
+from coordinator.records import CommittedOffset, GroupMetadata, GroupTombstone, OffsetTombstone, ShardRecord
+from partition_log.log import PartitionLog
+from protocol.errors import ErrorCode
+from protocol.record_batch import CorruptBatch, decode_batch, encode_batch
+from purgatory.purgatory import DelayedOperationPurgatory
+
+_SETTLE_ROUNDS = 64
+_BATCHES_A_SLICE = 2_000
+
+_APPEND_ERRORS = {
+    # group-protocol 0.5: a full disk is a storage error and reads as NOT_COORDINATOR, a batch too large as unknown.
+    AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
+    AppendError.RECORD_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class ShardState(enum.Enum):
+    """Whether the shard serves."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+
+
+class Ran(NamedTuple):
+    """What came of an event and all that followed from it."""
+
+    answers: list[Answer]
+    position: int
+
+
+class ShardTools(NamedTuple):
+    """What the shards of a node share."""
+
+    store: LogStore
+    purgatory: DelayedOperationPurgatory[Any]
+    journal: Journal
+    notes_log: PartitionLog
+    outbox: Outbox
+    ids: IdSource
+    settings: GroupSettings
+    max_batch_bytes: int
+    directory: dict[str, tuple["Shard", Group]]
+    """Every group of the node; the hot path finds a group here without hashing its id as Java does."""
+
+
+class Shard:
+    """The groups whose ids hash to one partition of `__consumer_offsets`."""
+
+    def __init__(self, index: int, log: PartitionLog, tools: ShardTools) -> None:
+        self.index = index
+        self.log = log
+        self.state = ShardState.LOADING
+        self.failure = ""
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetTable()
+        self.loaded_records = 0
+        self._tools = tools
+        self._positions: dict[str, int] = {}
+
+    # --- the write rule ---
+
+    def process(self, group: Group, event: GroupEvent, moment: Moment) -> None:
+        """Let the event happen to the group; its replies leave at once, or when their record is on disk."""
+        self.deliver(self.run(group, event, moment))
+
+    def deliver(self, ran: Ran) -> None:
+        """Send what may leave at once, hold the rest."""
+        outbox = self._tools.outbox
+        for ref, reply, at_once in ran.answers:
+            if at_once:
+                outbox.send(ref, reply)
+            else:
+                outbox.hold(ran.position, ref, reply)
+
+    def run(self, group: Group, event: GroupEvent, moment: Moment) -> Ran:
+        """Let the event happen to the group, and what follows from it until nothing changes any more."""
+        answers: list[Answer] = []
+        events: deque[GroupEvent] = deque((event,))
+        for _ in range(_SETTLE_ROUNDS):
+            while events:
+                self._step(group, events.popleft(), moment, events, answers)
+            if group.phase is not None:
+                events.extend(self._tools.purgatory.check_and_complete(group.phase))
+                if group.phase not in self._tools.purgatory:
+                    group.phase = None
+            if not events:
+                return Ran(answers, self.position_of(group.group_id))
+        raise AssertionError(f"{group.group_id} does not settle after {event!r}")
+
+    def _step(
+        self, group: Group, event: GroupEvent, moment: Moment, events: deque[GroupEvent], answers: list[Answer]
+    ) -> None:
+        tools = self._tools
+        out = Outcome(moment, tools.ids)
+        handle(group, event, out)
+        if out.records:
+            failed = self._append(out.records, moment)
+            if failed is not None:
+                assert not isinstance(event, AppendFailed), "what undoes a failed append appends nothing"
+                events.appendleft(AppendFailed(event, failed))
+                return
+            for record in out.records:
+                self.apply(record, group)
+        for key, operation in out.watched.items():
+            if operation is None:
+                tools.purgatory.cancel(key)
+            else:
+                events.extend(tools.purgatory.try_complete_else_watch(operation))
+        answers.extend(out.replies)
+        for connection, message in out.pushes:
+            tools.outbox.push(connection, message)
+        if out.notes:
+            self._write_notes(out, moment)
+        events.extend(out.followers)
+
+    def _append(self, records: list[ShardRecord], moment: Moment) -> ErrorCode | None:
+        """All of them or none, as one batch. The position of the last is every one's."""
+        batch = encode_batch([encode(record) for record in records], timestamp_ms=moment.wall_ms)
+        if len(batch) > self._tools.max_batch_bytes:
+            return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
+        appended = self._tools.store.append(self.log, batch)
+        if isinstance(appended, AppendError):
+            return _APPEND_ERRORS[appended]
+        self._positions[records[0].group_id] = appended.position
+        return None
+
+    def _write_notes(self, out: Outcome, moment: Moment) -> None:
+        # A note that finds no room on disk is still in the journal: it must not fail the rebalance it explains.
+        notes = self._tools.journal.number(out.notes)
+        batch = encode_batch([encode_note(note) for note in notes], timestamp_ms=moment.wall_ms)
+        self._tools.store.append(self._tools.notes_log, batch)
+        for note in notes:
+            self._tools.journal.add(note)
+
+    def apply(self, record: ShardRecord, group: Group | None = None) -> None:
+        """The only mutator of hard state, live and at load alike. `group` is the one the record's event happened to."""
+        if type(record) is CommittedOffset:
+            if record.group_id not in self.groups:
+                self.adopt(group or self.new_group(record.group_id))
+            self.offsets.set(record)
+        elif isinstance(record, OffsetTombstone):
+            self.offsets.forget(record.group_id, record.topic, record.partition)
+        elif isinstance(record, GroupMetadata):
+            known = self.groups.get(record.group_id)
+            loading.apply(known or self.adopt(group or self.new_group(record.group_id)), record)
+        elif isinstance(record, GroupTombstone):
+            self._remove(record.group_id)
+
+    def new_group(self, group_id: str) -> Group:
+        """A group nobody has heard of yet: Empty, and not the shard's until a record of it is applied."""
+        return Group(group_id, self._tools.settings)
+
+    def adopt(self, group: Group) -> Group:
+        """The group is one of the shard's from now on."""
+        self.groups[group.group_id] = group
+        self._tools.directory[group.group_id] = (self, group)
+        return group
+
+    def _remove(self, group_id: str) -> None:
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            group.state = GroupState.DEAD
+            self._tools.directory.pop(group_id, None)
+        if self.offsets.topics(group_id):
+            # Offsets outlive their group's record only in a log; they make a simple group (group-protocol 5.3).
+            self.adopt(self.new_group(group_id))
+
+    def create(self, group_id: str, moment: Moment) -> Group | ErrorCode:
+        """A new group, on record before its first event: its empty record is appended and applied here."""
+        record = GroupMetadata(group_id, "", 0, None, None, moment.wall_ms)
+        failed = self._append([record], moment)
+        if failed is not None:
+            return failed
+        self.apply(record)
+        return self.groups[group_id]
+
+    def position_of(self, group_id: str) -> int:
+        """The write-ahead position of the group's last record: nobody may see the group's state before it is
+        durable."""
+        return self._positions.get(group_id, 0)
+
+    def forget_positions(self, durable: int) -> None:
+        """Positions that are durable need not be remembered."""
+        if self._positions:
+            self._positions = {group_id: at for group_id, at in self._positions.items() if at > durable}
+
+    # --- loading ---
+
+    def load(self, moment: Moment) -> Iterator[None]:
+        """Replay the log, a slice for each `next`. Serves when it ends; a log that does not parse leaves the shard
+        FAILED."""
+        try:
+            for number, (header, data) in enumerate(self.log.batches_from(self.log.start_offset)):
+                if not header.is_control:
+                    self._replay(bytes(data))
+                if number % _BATCHES_A_SLICE == _BATCHES_A_SLICE - 1:
+                    yield
+        except (LogCorrupt, CorruptBatch) as error:
+            self.state, self.failure = ShardState.FAILED, str(error)
+            return
+        self.state = ShardState.ACTIVE
+        for group in list(self.groups.values()):
+            self.process(group, Loaded(group.group_id), moment)
+
+    def _replay(self, batch: bytes) -> None:
+        for entry in decode_batch(batch):
+            record = decode(entry.key, entry.value)
+            if record is not None:
+                self.apply(record)
+            self.loaded_records += 1
