@@ -44,6 +44,7 @@ crash: $(ALL) ## kill -9 the daemon under commits, again and again
 	$(BIN)/python -m bench.crash $(ARGS)
 
 table: $(ALL) ## print the state table into docs/state-table.md
+	@mkdir -p docs
 	$(BIN)/python -m coordinator.groups.classic.printed > docs/state-table.md
 
 config: $(SERVE) ## print the keys into deploy/musterd.toml
