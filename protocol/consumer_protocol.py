@@ -1,0 +1,167 @@
+"""What consumers of protocol type `consumer` write into their metadata and assignments (group-protocol 6.1).
+
+The coordinator carries these bytes without looking; leaders, members and people who watch a group read them. Never
+flexible, a version of 16 bits in front, fields only ever appended: a newer version is read with the newest layout
+known here, and bytes after the last known field are let pass.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from protocol.errors import ProtocolViolation
+
+NEWEST_VERSION = 3
+PROTOCOL_TYPE = "consumer"
+UNKNOWN_GENERATION = -1
+
+
+class TopicPartitions(NamedTuple):
+    topic: str
+    partitions: tuple[int, ...]
+
+
+class Subscription(msgspec.Struct, frozen=True, gc=False):
+    """What a member tells its leader. The last three are in versions 1, 2 and 3 and newer."""
+
+    topics: tuple[str, ...] = ()
+    user_data: bytes | None = None
+    owned_partitions: tuple[TopicPartitions, ...] = ()
+    generation_id: int = UNKNOWN_GENERATION
+    rack_id: str | None = None
+
+
+class Assignment(msgspec.Struct, frozen=True, gc=False):
+    """What a leader gives to a member."""
+
+    partitions: tuple[TopicPartitions, ...] = ()
+    user_data: bytes | None = None
+
+
+def encode_subscription(subscription: Subscription, version: int = NEWEST_VERSION) -> bytes:
+    """Fields are written in the order given: Kafka's clients sort topics and owned partitions beforehand."""
+    _assert_known(version)
+    parts = [_int16(version), _int32(len(subscription.topics)), *map(_string, subscription.topics)]
+    parts.append(_nullable_bytes(subscription.user_data))
+    if version >= 1:
+        parts += _topic_partitions(subscription.owned_partitions)
+    if version >= 2:
+        parts.append(_int32(subscription.generation_id))
+    if version >= 3:
+        parts.append(_int16(-1) if subscription.rack_id is None else _string(subscription.rack_id))
+    return b"".join(parts)
+
+
+def decode_subscription(data: bytes) -> Subscription:
+    """Raises ProtocolViolation for bytes that are no subscription; takes no memory that they only claim to need."""
+    reader = _Reader(data)
+    version = reader.version()
+    return Subscription(
+        topics=tuple(reader.string() for _ in range(reader.count(least_bytes_each=2))),
+        user_data=reader.nullable_bytes(),
+        owned_partitions=reader.topic_partitions() if version >= 1 else (),
+        generation_id=reader.int32() if version >= 2 else UNKNOWN_GENERATION,
+        rack_id=reader.nullable_string() if version >= 3 else None,
+    )
+
+
+def encode_assignment(assignment: Assignment, version: int = NEWEST_VERSION) -> bytes:
+    """Versions 0 to 3 differ in their number alone."""
+    _assert_known(version)
+    parts = [_int16(version), *_topic_partitions(assignment.partitions)]
+    parts.append(_nullable_bytes(assignment.user_data))
+    return b"".join(parts)
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """No bytes at all are an empty assignment: a member that its leader left out gets those. Raises ProtocolViolation."""
+    if not data:
+        return Assignment()
+    reader = _Reader(data)
+    reader.version()
+    return Assignment(partitions=reader.topic_partitions(), user_data=reader.nullable_bytes())
+
+
+def _assert_known(version: int) -> None:
+    assert 0 <= version <= NEWEST_VERSION, f"there is no version {version} of the consumer protocol"
+
+
+def _int16(value: int) -> bytes:
+    return value.to_bytes(2, "big", signed=True)
+
+
+def _int32(value: int) -> bytes:
+    return value.to_bytes(4, "big", signed=True)
+
+
+def _string(value: str) -> bytes:
+    data = value.encode()
+    return _int16(len(data)) + data
+
+
+def _nullable_bytes(value: bytes | None) -> bytes:
+    return _int32(-1) if value is None else _int32(len(value)) + value
+
+
+def _topic_partitions(topics: tuple[TopicPartitions, ...]) -> list[bytes]:
+    parts = [_int32(len(topics))]
+    for topic in topics:
+        parts += (_string(topic.topic), _int32(len(topic.partitions)), *map(_int32, topic.partitions))
+    return parts
+
+
+class _Reader:
+    __slots__ = ("_data", "_position")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def version(self) -> int:
+        """A negative one is read as 0 (group-protocol 6)."""
+        return max(0, self._int(2))
+
+    def int32(self) -> int:
+        return self._int(4)
+
+    def string(self) -> str:
+        length = self._int(2)
+        if length < 0:
+            raise ProtocolViolation("a string is missing")
+        return self._text(length)
+
+    def nullable_string(self) -> str | None:
+        length = self._int(2)
+        return None if length < 0 else self._text(length)
+
+    def nullable_bytes(self) -> bytes | None:
+        length = self._int(4)
+        return None if length < 0 else self._take(length)
+
+    def count(self, least_bytes_each: int) -> int:
+        """A number of elements that the bytes left could really hold."""
+        count = self._int(4)
+        if not 0 <= count * least_bytes_each <= len(self._data) - self._position:
+            raise ProtocolViolation(f"an array of {count} elements in {len(self._data) - self._position} bytes")
+        return count
+
+    def topic_partitions(self) -> tuple[TopicPartitions, ...]:
+        return tuple(
+            TopicPartitions(self.string(), tuple(self.int32() for _ in range(self.count(least_bytes_each=4))))
+            for _ in range(self.count(least_bytes_each=6))
+        )
+
+    def _int(self, size: int) -> int:
+        return int.from_bytes(self._take(size), "big", signed=True)
+
+    def _text(self, length: int) -> str:
+        # As in Java, where text that is no UTF-8 reads as replacement characters and disturbs nobody.
+        return self._take(length).decode(errors="replace")
+
+    def _take(self, length: int) -> bytes:
+        end = self._position + length
+        if end > len(self._data):
+            raise ProtocolViolation(f"{length} bytes wanted, {len(self._data) - self._position} left")
+        taken = self._data[self._position : end]
+        self._position = end
+        return taken
