@@ -74,7 +74,7 @@ def encode_assignment(assignment: Assignment, version: int = NEWEST_VERSION) -> 
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """No bytes at all are an empty assignment: a member that its leader left out gets those. Raises ProtocolViolation."""
+    """No bytes at all are an empty assignment, the lot of a member its leader left out. Raises ProtocolViolation."""
     if not data:
         return Assignment()
     reader = _Reader(data)
