@@ -13,7 +13,9 @@ from typing import Any
 import structlog
 from partition_log.store import LogDamaged, LogStore, StoreLimits
 
+from coordinator import __version__
 from coordinator.config import Config, ConfigError, load_config
+from coordinator.config_text import asked, help_text
 from coordinator.http import make_app, serve
 from coordinator.node import Node
 from coordinator.server import RandomIds, Server, read_clock
@@ -25,6 +27,10 @@ log = structlog.get_logger()
 def main() -> None:
     """The command. Exits 0 after SIGTERM or SIGINT, 2 for a wrong configuration, 1 if the data folder cannot be
     served."""
+    question = asked(sys.argv[1:])
+    if question is not None:
+        print(help_text() if question == "help" else f"musterd {__version__}")
+        return
     try:
         config = load_config(sys.argv[1:], os.environ, lambda path: Path(path).read_bytes())
     except ConfigError as error:

@@ -1,7 +1,7 @@
 """Why groups rebalanced: notes by group, kept in the notes log and answered from memory."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -45,6 +45,11 @@ class Journal:
         limit = max(message.limit, 0)
         chosen = kept[:limit] if message.after >= 0 else kept[len(kept) - min(limit, len(kept)) :]
         return ListNotesReply(notes=tuple(_listed(note) for note in chosen))
+
+    def notes(self) -> Iterator[Note]:
+        """All that are kept, group by group."""
+        for notes in self._notes.values():
+            yield from notes
 
     def __len__(self) -> int:
         return sum(len(notes) for notes in self._notes.values())

@@ -198,7 +198,7 @@ class ListNotes(Message):
 
 class ListedNote(Message):
     """`number` grows by one a note within a group; `cause` is one of a fixed set, `detail` a sentence for people. `kind`:
-    `rebalance` where one begins, `completed`, `dropped` (members left out), `admin`."""
+    `rebalance` where one begins, `completed`, `dropped` (members left out), `replaced` (a static member came back without one), `admin`."""
 
     number: int
     generation_id: int

@@ -1,0 +1,137 @@
+"""What must hold after every step, whatever went wrong. A checker sees what clients see, and looks into the node only to compare.
+
+A `Broken` names the world's seed through `World.run`; replay it alone with `python -m tests.simulation --seed N`.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+from coordinator.groups.classic.state import Group, GroupState
+from coordinator.node import Node
+from muster.topic_partition import TopicPartition
+from protocol.consumer_protocol import decode_assignment
+from protocol.errors import ErrorCode
+from protocol.messages.groups import Heartbeat, JoinGroup, SyncGroup
+from protocol.messages.offsets import OffsetCommit, OffsetFetch
+from tests.simulation.members import SimMember
+
+
+class Broken(AssertionError):
+    """Something that must always hold did not."""
+
+
+class Checkers:
+    """Watches one world."""
+
+    def __init__(self) -> None:
+        self._plans: dict[tuple[str, int], list[dict[str, bytes]]] = defaultdict(list)
+        self._handed_out: dict[tuple[str, int], dict[str, bytes]] = defaultdict(dict)
+        self._generation: dict[str, int] = {}
+        self._acknowledged: dict[tuple[str, TopicPartition], int] = {}
+        self.rebalances_begun = 0
+
+    # --- what members ask and hear ---
+
+    def asked(self, member: SimMember, message: Any) -> None:
+        if isinstance(message, SyncGroup) and message.assignments:
+            plan = {line.member_id: line.assignment for line in message.assignments}
+            self._plans[message.group_id, message.generation_id].append(plan)
+
+    def heard(self, member: SimMember, message: Any, reply: Any) -> None:
+        match message:
+            case SyncGroup() if reply.error_code is ErrorCode.NONE:
+                self._assignment_heard(message, reply.assignment)
+            case OffsetCommit():
+                self._commit_heard(message, reply)
+            case OffsetFetch():
+                self._fetch_heard(reply)
+            case Heartbeat() | JoinGroup():
+                pass
+
+    def _assignment_heard(self, message: SyncGroup, assignment: bytes) -> None:
+        key = (message.group_id, message.generation_id)
+        durable = self._generation.get(message.group_id, -1)
+        if message.generation_id < durable:
+            raise Broken(f"{message.group_id}: a sync of generation {message.generation_id} answered after {durable}")
+        self._generation[message.group_id] = message.generation_id
+        handed_out = self._handed_out[key]
+        handed_out[message.member_id] = assignment
+        plans = [
+            plan
+            for plan in self._plans[key]
+            if all(plan.get(member_id, b"") == given for member_id, given in handed_out.items())
+        ]
+        if not plans:
+            raise Broken(f"{key}: no leader assigned {handed_out}")
+        owners: dict[tuple[str, int], str] = {}
+        for member_id, given in handed_out.items():
+            for topic, partitions in decode_assignment(given).partitions if given else ():
+                for partition in partitions:
+                    other = owners.setdefault((topic, partition), member_id)
+                    if other != member_id:
+                        raise Broken(f"{key}: {topic}-{partition} is {other}'s and {member_id}'s")
+
+    def _commit_heard(self, message: OffsetCommit, reply: Any) -> None:
+        stored = {(t.name, p.partition_index): p for t in message.topics for p in t.partitions}
+        for topic in reply.topics:
+            for part in topic.partitions:
+                if part.error_code is ErrorCode.NONE:
+                    partition = TopicPartition(topic.name, part.partition_index)
+                    offset = stored[topic.name, part.partition_index].committed_offset
+                    known = self._acknowledged.get((message.group_id, partition), -1)
+                    if offset < known:
+                        raise Broken(f"{message.group_id} {partition}: {offset} acknowledged after {known}")
+                    self._acknowledged[message.group_id, partition] = offset
+                    self._generation_seen(message)
+
+    def _generation_seen(self, message: OffsetCommit) -> None:
+        if message.generation_id < self._generation.get(message.group_id, -1):
+            raise Broken(f"{message.group_id}: a commit of generation {message.generation_id} was accepted too late")
+
+    def _fetch_heard(self, reply: Any) -> None:
+        for group in reply.groups:
+            for topic in group.topics:
+                for part in topic.partitions:
+                    known = self._acknowledged.get((group.group_id, TopicPartition(topic.name, part.partition_index)))
+                    if known is not None and not part.error_code and part.committed_offset < known:
+                        raise Broken(f"{group.group_id} {topic.name}-{part.partition_index}: told {part.committed_offset}"
+                                     f" though {known} was acknowledged")
+
+    def holds(self, member: SimMember, partitions: tuple[TopicPartition, ...], generation_id: int) -> None:
+        """Told when a member's application is given partitions or lets them go."""
+
+    # --- what the node is like ---
+
+    def after_step(self, node: Node) -> None:
+        """Every group is consistent, and none that is unsettled is without an operation that will end its phase."""
+        core = node.core
+        for _shard, group in core.directory.values():
+            group.check()
+            if group.state in (GroupState.PREPARING, GroupState.COMPLETING) and (
+                group.phase is None or group.phase not in core.purgatory
+            ):
+                raise Broken(f"{group.group_id} is {group.state.title} and nothing will ever end that")
+            self._sessions_watched(node, group)
+
+    def _sessions_watched(self, node: Node, group: Group) -> None:
+        for member in group.members.values():
+            if member.session is None and member.join_ref is None and member.sync_ref is None:
+                raise Broken(f"{group.group_id}: nobody watches the session of {member.member_id}")
+
+    def after_recovery(self, node: Node) -> None:
+        """Nothing acknowledged is lost, and no generation that a member was synced in goes back."""
+        for (group_id, partition), offset in self._acknowledged.items():
+            kept = node.core.shard_of(group_id).offsets.get(group_id, partition.topic, partition.partition)
+            if kept is None or kept.offset < offset:
+                raise Broken(f"{group_id} {partition}: {offset} was acknowledged, {kept} is there after the crash")
+        for group_id, generation_id in self._generation.items():
+            _shard, group = node.core.find(group_id)
+            if group is None or group.generation_id < generation_id:
+                was = None if group is None else group.generation_id
+                raise Broken(f"{group_id}: generation {was} after the crash, {generation_id} was synced")
+
+    def notes_match(self, node: Node, begun: int) -> None:
+        """Each rebalance has exactly one note, written where it begins."""
+        noted = sum(node.core.journal.rebalances.values())
+        if noted != begun:
+            raise Broken(f"{begun} rebalances began, {noted} notes say so")

@@ -1,0 +1,253 @@
+"""A member of the simulated world: our own client core, an application that reads and commits, and its bad days."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from muster.events import (
+    Assigned,
+    Call,
+    CallFailed,
+    Closed,
+    Closing,
+    CommitAsked,
+    CommitDone,
+    Fatal,
+    HangUp,
+    Lost,
+    MemberEvent,
+    OffsetsAsked,
+    OffsetsDone,
+    OffsetToCommit,
+    Polled,
+    Pushed,
+    Released,
+    Replied,
+    Revoked,
+    Woke,
+)
+from muster.member import MemberSettings
+from muster.membership import Membership
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.native.client import Answer, NativeClient
+from tests.simulation.faults import Seen
+from tests.simulation.network import Clock, Link
+
+MAX_FRAME_BYTES = 1 << 20
+ERRAND_MS = 5_000
+
+
+class Exchange(Protocol):
+    """Told of everything a member asks and hears."""
+
+    def asked(self, member: "SimMember", message: Any) -> None: ...
+
+    def heard(self, member: "SimMember", message: Any, reply: Any) -> None: ...
+
+    def holds(self, member: "SimMember", partitions: tuple[TopicPartition, ...], generation_id: int) -> None: ...
+
+
+class SimMember:
+    """Runs until it is closed or killed. `open_link` connects it to the daemon, or gives None while that is down."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: MemberSettings,
+        topics: tuple[str, ...],
+        clock: Clock,
+        random: Random,
+        open_link: Callable[["SimMember", Callable[[bytes], None], Callable[[], None]], Link | None],
+        exchange: Exchange,
+        seen: Seen,
+    ) -> None:
+        self.name, self.settings, self.topics = name, settings, topics
+        self.membership = Membership(settings, topics, random.random)
+        self.running = True
+        self.stalled_until_ms = -1
+        self.held: dict[TopicPartition, int | None] = {}
+        self.link: Link | None = None
+        self._clock, self._random, self._seen = clock, random, seen
+        self._open_link, self._exchange = open_link, exchange
+        self._client = NativeClient(MAX_FRAME_BYTES)
+        self._asked: dict[int, tuple[int, Any]] = {}
+        self._errands = 0
+        self._committing = False
+        self._asking_offsets: int | None = None
+        self._release_after_commit = False
+        self._wake_ms: int | None = None
+
+    def start(self) -> None:
+        self._step(Polled())
+        self._later()
+
+    def _later(self) -> None:
+        self._clock.after(self._random.randrange(50, 900), self._act)
+
+    def _act(self) -> None:
+        """What the application does now and then: read, poll, commit."""
+        if not self.running:
+            return
+        if self._clock.now_ms >= self.stalled_until_ms:
+            for partition, position in self.held.items():
+                if position is not None:
+                    self.held[partition] = position + self._random.randrange(0, 40)
+            if self._random.random() < 0.4:
+                self._commit()
+            self._step(Polled())
+        self._later()
+
+    def _commit(self) -> None:
+        offsets = {p: OffsetToCommit(position) for p, position in self.held.items() if position is not None}
+        if offsets and not self._committing:
+            self._committing = True
+            self._errands += 1
+            self._step(CommitAsked(self._errands, offsets, self._clock.now_ms + ERRAND_MS))
+
+    def leave(self) -> None:
+        """Close in good order."""
+        self._step(Closing())
+
+    def kill(self) -> None:
+        """Gone without a word; the socket says so or does not."""
+        self.running = False
+        if self.link is not None and self._random.random() < 0.5:
+            self.link.cut(self._clock, self._random)
+
+    # --- the core and its wire ---
+
+    def _step(self, event: MemberEvent) -> None:
+        if not self.running:
+            return
+        for effect in self.membership.step(event, self._clock.now_ms):
+            self._carry_out(effect)
+        self._arm()
+
+    def _arm(self) -> None:
+        deadline_ms = self.membership.next_deadline_ms
+        if deadline_ms is None or (self._wake_ms is not None and self._wake_ms <= deadline_ms):
+            return
+        self._wake_ms = deadline_ms
+        self._clock.after(max(deadline_ms - self._clock.now_ms, 1), self._wake)
+
+    def _wake(self) -> None:
+        self._wake_ms = None
+        if self._clock.now_ms < self.stalled_until_ms:
+            self._wake_ms = self.stalled_until_ms
+            self._clock.after(self.stalled_until_ms - self._clock.now_ms, self._wake)
+            return
+        self._step(Woke())
+
+    def _carry_out(self, effect: Any) -> None:
+        match effect:
+            case Call():
+                self._call(effect)
+            case HangUp():
+                if self.link is not None:
+                    self.link.close_by_client()
+                    self._drop_link()
+            case Assigned():
+                self._exchange.holds(self, effect.partitions, effect.generation_id)
+                self.held = dict.fromkeys(effect.partitions)
+                self._ask_offsets()
+            case Revoked() | Lost():
+                self._revoked(isinstance(effect, Lost))
+            case CommitDone():
+                self._committing = False
+                if effect.error_code:
+                    self._seen.add("refused commits")
+                if self._release_after_commit:
+                    self._release()
+            case OffsetsDone():
+                self._offsets_known(effect)
+            case Fatal():
+                self._seen.add(f"fatal {effect.error_code.name}")
+                self.running = False
+            case Closed():
+                self.running = False
+                if self.link is not None:
+                    self.link.close_by_client()
+
+    def _ask_offsets(self) -> None:
+        if self.held:
+            self._errands += 1
+            self._asking_offsets = self._errands
+            self._step(OffsetsAsked(self._errands, tuple(self.held), self._clock.now_ms + ERRAND_MS))
+
+    def _offsets_known(self, done: OffsetsDone) -> None:
+        if done.errand != self._asking_offsets:
+            return
+        self._asking_offsets = None
+        if done.error_code:
+            self._ask_offsets()
+            return
+        for partition, offset in done.offsets.items():
+            if partition in self.held:
+                self.held[partition] = offset or 0
+
+    def _revoked(self, lost: bool) -> None:
+        if lost or self._random.random() < 0.3:
+            self._release()
+        else:
+            self._release_after_commit = True
+            self._commit()
+            if not self._committing:
+                self._release()
+
+    def _release(self) -> None:
+        self._release_after_commit = False
+        self.held = {}
+        self._exchange.holds(self, (), -1)
+        # Not from within the step that revoked: the core is not entered twice.
+        self._clock.after(0, lambda: self._step(Released()))
+
+    def _call(self, call: Call) -> None:
+        if self.link is None:
+            self.link = self._open_link(self, self._received, self._lost_link)
+        if self.link is None:
+            self._clock.after(self._random.choice((1, 20)), lambda: self._step(CallFailed(call.call)))
+            return
+        number, data = self._client.encode_request(call.message)
+        self._asked[number] = (call.call, call.message)
+        self._exchange.asked(self, call.message)
+        self.link.to_daemon.send(data)
+
+    def _received(self, data: bytes) -> None:
+        if not self.running:
+            return
+        if self._clock.now_ms < self.stalled_until_ms:
+            self._clock.after(self.stalled_until_ms - self._clock.now_ms, lambda: self._received(data))
+            return
+        for item in self._client.receive_data(data):
+            if isinstance(item, Answer):
+                call, message = self._asked.pop(item.number)
+                self._exchange.heard(self, message, item.reply)
+                self._step(Replied(call, item.reply))
+            else:
+                self._step(Pushed(item.message))
+
+    def _lost_link(self) -> None:
+        self._drop_link()
+
+    def _drop_link(self) -> None:
+        self.link = None
+        self._client = NativeClient(MAX_FRAME_BYTES)
+        failed, self._asked = self._asked, {}
+        for call, _message in failed.values():
+            self._clock.after(0, lambda call=call: self._step(CallFailed(call)))  # type: ignore[misc]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it knows where to read on for everything it holds."""
+        return all(position is not None for position in self.held.values())
+
+    @property
+    def unanswered(self) -> int:
+        """Requests on a living connection that have no answer yet."""
+        return len(self._asked)
+
+
+def is_refusal(code: ErrorCode) -> bool:
+    """Whether a code says that nothing was done."""
+    return code is not ErrorCode.NONE
