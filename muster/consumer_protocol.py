@@ -125,7 +125,7 @@ class _Reader:
         return None if length < 0 else self._take(length)
 
     def partitions(self) -> tuple[TopicPartition, ...]:
-        found = []
+        found: list[TopicPartition] = []
         for _ in range(self.count()):
             topic = self.string()
             found.extend(TopicPartition(topic, self.int32()) for _ in range(self.count()))

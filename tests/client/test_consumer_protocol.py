@@ -34,16 +34,12 @@ assignments = st.builds(Assignment, partitions=partitions, user_data=st.none() |
 
 def test_a_subscription_is_version_3_with_sorted_topics() -> None:
     written = encode_subscription(Subscription(("b", "a"), owned=(TopicPartition("a", 1),), generation_id=7))
-    assert written == bytes.fromhex(
-        "0003" "00000002" "000161" "000162" "ffffffff" "00000001" "000161" "00000001" "00000001" "00000007" "ffff"
-    )
+    assert written == bytes.fromhex("000300000002000161000162ffffffff00000001000161000000010000000100000007ffff")
 
 
 def test_an_assignment_groups_partitions_by_topic() -> None:
     written = encode_assignment(Assignment((TopicPartition("a", 2), TopicPartition("b", 0), TopicPartition("a", 1))))
-    assert written == bytes.fromhex(
-        "0003" "00000002" "000161" "00000002" "00000001" "00000002" "000162" "00000001" "00000000" "ffffffff"
-    )
+    assert written == bytes.fromhex("0003000000020001610000000200000001000000020001620000000100000000ffffffff")
 
 
 @settings(deadline=None)

@@ -1,0 +1,160 @@
+"""What happens to a member, and what a member asks of the world.
+
+Events go into `Membership.step`, effects come out. An effect that needs an answer has a number, and an event brings the
+answer back under it: `Call` and `Replied` or `CallFailed`; `CommitAsked` and `CommitDone`; `Revoked` or `Lost` and
+`Released`. Effects are carried out in their order.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+
+
+class NodeAddress(NamedTuple):
+    """Where a node listens."""
+
+    host: str
+    port: int
+    node_id: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class OffsetToCommit(msgspec.Struct, frozen=True):
+    """The next offset to read of a partition, and a word to keep with it."""
+
+    offset: int
+    metadata: str | None = None
+
+
+class MemberEvent(msgspec.Struct, frozen=True):
+    """Base of what goes into `Membership.step`."""
+
+
+class Polled(MemberEvent, frozen=True):
+    """The application asked for work. Joining begins here and nowhere else."""
+
+
+class Released(MemberEvent, frozen=True):
+    """The application has let go of what a `Revoked` or `Lost` named."""
+
+
+class Subscribed(MemberEvent, frozen=True):
+    """The application wants these topics from now on."""
+
+    topics: tuple[str, ...]
+
+
+class Woke(MemberEvent, frozen=True):
+    """Time has passed: `next_deadline_ms` is reached, or may be."""
+
+
+class Replied(MemberEvent, frozen=True):
+    """The answer to a `Call`."""
+
+    call: int
+    reply: Message
+
+
+class CallFailed(MemberEvent, frozen=True):
+    """A `Call` will not be answered: no connection, or a lost one."""
+
+    call: int
+
+
+class Pushed(MemberEvent, frozen=True):
+    """A notification arrived."""
+
+    message: Message
+
+
+class CommitAsked(MemberEvent, frozen=True):
+    """Commit what of these offsets belongs to partitions held. Tried again until `deadline_ms` where that can help."""
+
+    errand: int
+    offsets: Mapping[TopicPartition, OffsetToCommit]
+    deadline_ms: int
+
+
+class OffsetsAsked(MemberEvent, frozen=True):
+    """Fetch the group's committed offsets; no membership needed."""
+
+    errand: int
+    partitions: tuple[TopicPartition, ...]
+    deadline_ms: int
+
+
+class Closing(MemberEvent, frozen=True):
+    """The application is leaving."""
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """Base of what comes out of `Membership.step`."""
+
+
+class Call(Effect, frozen=True):
+    """Send a request to `node`, or to any node known when it is None."""
+
+    call: int
+    node: NodeAddress | None
+    message: Message
+
+
+class HangUp(Effect, frozen=True):
+    """Drop the connection to `node` (None: to the one any-node calls go to), so that it is made anew."""
+
+    node: NodeAddress | None
+
+
+class Revoked(Effect, frozen=True):
+    """The application must let these go, may still commit them, and says `Released` when done."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class Lost(Effect, frozen=True):
+    """As `Revoked`, but others may have these already: commits of them will be refused."""
+
+    partitions: tuple[TopicPartition, ...]
+    reason: str
+
+
+class Assigned(Effect, frozen=True):
+    """These are the member's from now on; the assignment is whole (eager rebalances)."""
+
+    partitions: tuple[TopicPartition, ...]
+    generation_id: int
+
+
+class CommitDone(Effect, frozen=True):
+    """How a `CommitAsked` ended; `offsets` are those the coordinator has stored."""
+
+    errand: int
+    error_code: ErrorCode
+    offsets: Mapping[TopicPartition, OffsetToCommit]
+    reason: str = ""
+
+
+class OffsetsDone(Effect, frozen=True):
+    """How an `OffsetsAsked` ended; None: nothing committed."""
+
+    errand: int
+    error_code: ErrorCode
+    offsets: Mapping[TopicPartition, int | None]
+
+
+class Fatal(Effect, frozen=True):
+    """The member cannot go on by itself. After FENCED_INSTANCE_ID it never will; else the next poll tries again."""
+
+    error_code: ErrorCode
+    reason: str
+
+
+class Closed(Effect, frozen=True):
+    """The member has left; nothing follows."""

@@ -1,0 +1,233 @@
+"""What a member knows of itself, and the few verbs with which the actions of the table change it."""
+
+import enum
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from muster.assignors import by_name
+from muster.events import Call, Effect, Fatal, HangUp, Lost, NodeAddress
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import NO_GENERATION, JoinGroupMember, SyncGroupAssignment
+
+COORDINATOR_GONE = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
+)
+"""What makes a member look for its coordinator anew; NETWORK_EXCEPTION stands for a lost connection."""
+
+
+class State(enum.Enum):
+    UNJOINED = "unjoined"
+    RELEASING = "releasing"  # the application lets go of its partitions, then the member joins
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STEADY = "steady"
+    LEAVING = "leaving"
+
+
+class Timer(enum.IntEnum):
+    """A member's timers; ties fall due in this order."""
+
+    SESSION = 0
+    POLL = 1
+    HEARTBEAT = 2
+    RETRY = 3  # of joining: while armed, no join is sent
+    LOOKUP = 4  # of finding the coordinator: while armed, no lookup is sent
+    REFRESH = 5  # of the leader's look at partition counts
+
+
+class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and defaults are those of consumer-client A1. Raises ValueError for settings that cannot work."""
+
+    group_id: str
+    group_instance_id: str | None = None
+    assignors: tuple[str, ...] = ("range", "roundrobin")
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+
+    def __post_init__(self) -> None:
+        if not self.group_id:
+            raise ValueError("group_id is empty: a member needs the name of its group")
+        if not 0 < self.heartbeat_interval_ms < self.session_timeout_ms:
+            raise ValueError(
+                f"heartbeat_interval_ms is {self.heartbeat_interval_ms}, it must be above 0 and below "
+                f"session_timeout_ms, which is {self.session_timeout_ms}"
+            )
+        if self.max_poll_interval_ms <= 0:
+            raise ValueError(f"max_poll_interval_ms is {self.max_poll_interval_ms}, it must be above 0")
+        if not self.assignors:
+            raise ValueError("assignors is empty: a member needs at least one way of sharing out")
+        for name in self.assignors:
+            by_name(name)
+
+
+class Errand(Protocol):
+    """A commit or an offset fetch under way: waits for the coordinator, is tried again, ends by its deadline."""
+
+    number: int
+    deadline_ms: int
+    retry_at_ms: int
+    failures: int
+    call: int | None
+    error_code: ErrorCode
+
+    def request(self, m: "Member") -> Message | None:
+        """What to send now; None if the errand ended instead."""
+
+    def end(self, m: "Member", error_code: ErrorCode) -> None:
+        """Tell the application."""
+
+
+class SentCall(msgspec.Struct, frozen=True):
+    """A request in flight, and what it was sent with: late answers are known by it."""
+
+    message: Message
+    to_coordinator: bool
+    generation_id: int
+    member_id: str
+    deadline_ms: int
+    errand: int | None = None
+
+
+@dataclass(slots=True)
+class Member:
+    """Everything that changes. Only the actions of `muster.membership`'s table do so."""
+
+    settings: MemberSettings
+    jitter: Callable[[], float]
+    topics: tuple[str, ...]
+    now_ms: int = 0
+    state: State = State.UNJOINED
+    closed: bool = False
+    member_id: str = ""
+    generation_id: int = NO_GENERATION
+    held: tuple[TopicPartition, ...] = ()
+    """What the application holds, or was not yet told it lost."""
+    rejoin: str = "joining for the first time"
+    """Why this member must join again; empty while it need not."""
+    fenced: bool = False
+    coordinator: NodeAddress | None = None
+    joined_topics: tuple[str, ...] = ()
+    protocol_name: str = ""
+    is_leader: bool = False
+    roster: tuple[JoinGroupMember, ...] = ()
+    plan: tuple[SyncGroupAssignment, ...] | None = None
+    """What to bring along in SyncGroup; None while the leader has still to work it out."""
+    watched: dict[str, int] | None = None
+    """Leader only: the partition counts its assignment was made for."""
+    lookup_failures: int = 0
+    join_failures: int = 0
+    heartbeat_failures: int = 0
+    timers: dict[Timer, int] = field(default_factory=dict)
+    calls: dict[int, SentCall] = field(default_factory=dict)
+    calls_made: int = 0
+    errands: dict[int, Errand] = field(default_factory=dict)
+    failed: deque[tuple[int, ErrorCode]] = field(default_factory=deque)
+    effects: list[Effect] = field(default_factory=list)
+
+    # -- asking the world
+
+    def call(self, message: Message, *, timeout_ms: int, anywhere: bool = False, errand: int | None = None) -> int:
+        """Send a request to the coordinator, or to any node."""
+        assert anywhere or self.coordinator is not None, message
+        self.calls_made += 1
+        self.calls[self.calls_made] = SentCall(
+            message, not anywhere, self.generation_id, self.member_id, self.now_ms + timeout_ms, errand
+        )
+        self.effects.append(Call(self.calls_made, None if anywhere else self.coordinator, message))
+        return self.calls_made
+
+    def is_asking(self, kind: type[Message]) -> bool:
+        return any(type(sent.message) is kind for sent in self.calls.values())
+
+    def stop_asking(self, *kinds: type[Message]) -> None:
+        """Whatever comes back to these is no longer wanted."""
+        for number in [number for number, sent in self.calls.items() if type(sent.message) in kinds]:
+            del self.calls[number]
+
+    def forget_coordinator(self) -> None:
+        """It is elsewhere, or gone: what it was asked fails; who this member is stays."""
+        if self.coordinator is None:
+            return
+        self.effects.append(HangUp(self.coordinator))
+        self.coordinator = None
+        for number, sent in self.calls.items():
+            if sent.to_coordinator:
+                self.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
+
+    # -- time
+
+    def arm(self, timer: Timer, delay_ms: int) -> None:
+        self.timers[timer] = self.now_ms + delay_ms
+
+    def disarm(self, *timers: Timer) -> None:
+        for timer in timers:
+            self.timers.pop(timer, None)
+
+    def backoff_ms(self, failures: int) -> int:
+        """consumer-client A1: min(max, base * 2^n * U(0.8, 1.2))."""
+        settings = self.settings
+        delay = settings.retry_backoff_ms * 2 ** min(failures, 30) * (0.8 + 0.4 * self.jitter())
+        return min(settings.retry_backoff_max_ms, int(delay))
+
+    def deadlines(self) -> Iterator[int]:
+        yield from self.timers.values()
+        for sent in self.calls.values():
+            yield sent.deadline_ms
+        for errand in self.errands.values():
+            yield errand.deadline_ms
+            if errand.call is None and self.coordinator is not None:
+                yield max(errand.retry_at_ms, self.now_ms)
+
+    # -- membership
+
+    @property
+    def is_static(self) -> bool:
+        return self.settings.group_instance_id is not None
+
+    def is_current(self, sent: SentCall) -> bool:
+        """Whether an answer still concerns who this member is (consumer-client A5, "if current")."""
+        return sent.generation_id == self.generation_id and sent.member_id == self.member_id
+
+    def reset(self, reason: str, *, forget_id: bool) -> None:
+        """The generation is over for this member, and its id too if the coordinator does not know it."""
+        self.generation_id = NO_GENERATION
+        if forget_id:
+            self.member_id = ""
+        self.rejoin = reason
+        self.is_leader = False
+        self.watched = None
+
+    def join_again(self, reason: str, delay_ms: int = 0) -> None:
+        """Send JoinGroup, at once or after a while; nothing is held any more."""
+        self.state = State.JOINING
+        self.rejoin = reason
+        self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY)
+        if delay_ms:
+            self.arm(Timer.RETRY, delay_ms)
+
+    def unjoin(self) -> None:
+        """Out of the group until the next poll."""
+        self.state = State.UNJOINED
+        self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY, Timer.POLL)
+
+    def lose(self) -> None:
+        """Have the application let go of what it cannot keep."""
+        self.effects.append(Lost(self.held, self.rejoin))
+
+    def fail(self, error_code: ErrorCode, reason: str) -> None:
+        """consumer-client A5, "fatal". A fenced member stays so: it would fence its successor otherwise."""
+        self.fenced = self.fenced or error_code == ErrorCode.FENCED_INSTANCE_ID
+        self.effects.append(Fatal(error_code, reason))
+        if self.state is not State.LEAVING:
+            self.unjoin()

@@ -1,0 +1,165 @@
+"""A member on a stage: the test plays the application, the coordinator and the clock."""
+
+from typing import Any
+
+from muster.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from muster.events import (
+    Assigned,
+    Call,
+    CallFailed,
+    Effect,
+    Fatal,
+    Lost,
+    MemberEvent,
+    Polled,
+    Pushed,
+    Released,
+    Replied,
+    Revoked,
+    Woke,
+)
+from muster.membership import MemberSettings, Membership
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import Heartbeat, HeartbeatReply, JoinGroupMember, JoinGroupReply, SyncGroupReply
+from protocol.messages.node import FindCoordinatorReply, FoundCoordinator
+from protocol.messages.topics import MetadataPartitionReply, MetadataReply, MetadataTopicReply
+
+GROUP = "orders"
+SETTINGS: dict[str, Any] = {
+    "group_id": GROUP,
+    "session_timeout_ms": 10_000,
+    "heartbeat_interval_ms": 3_000,
+    "max_poll_interval_ms": 60_000,
+    "request_timeout_ms": 9_000,
+}
+P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
+
+
+class Stage:
+    """`heard` holds every effect that was no call, since last asked; `sent` every request since last asked."""
+
+    def __init__(self, *, topics: tuple[str, ...] = ("t",), jitter: float = 0.5, **settings: object) -> None:
+        self.now_ms = 1_000
+        self.member = Membership(MemberSettings(**{**SETTINGS, **settings}), topics, lambda: jitter)
+        self._sent: list[Message] = []
+        self._heard: list[Effect] = []
+        self.waiting: dict[int, Message] = {}
+        self.ended: list[Effect] = []
+
+    def feed(self, event: MemberEvent) -> "Stage":
+        for effect in self.member.step(event, self.now_ms):
+            if isinstance(effect, Call):
+                self._sent.append(effect.message)
+                self.waiting[effect.call] = effect.message
+            else:
+                self._heard.append(effect)
+        return self
+
+    def poll(self) -> "Stage":
+        return self.feed(Polled())
+
+    def released(self) -> "Stage":
+        return self.feed(Released())
+
+    def push(self, message: Message) -> "Stage":
+        return self.feed(Pushed(message))
+
+    def answer(self, reply: Message, kind: str = "") -> "Stage":
+        """The oldest unanswered request of that kind is answered so."""
+        return self.feed(Replied(self._oldest(kind or type(reply).__name__.removesuffix("Reply")), reply))
+
+    def cut(self, kind: str) -> "Stage":
+        """The connection of the oldest request of that kind is lost."""
+        return self.feed(CallFailed(self._oldest(kind)))
+
+    def pass_time(self, milliseconds: int) -> "Stage":
+        """Let time pass, waking the member whenever it asked for it."""
+        end = self.now_ms + milliseconds
+        steps = 0
+        while (due := self.member.next_deadline_ms) is not None and due <= end:
+            self.now_ms = max(due, self.now_ms)
+            self.feed(Woke())
+            steps += 1
+            assert steps < 2_000, "the member never rests"
+        self.now_ms = end
+        return self
+
+    def _oldest(self, kind: str) -> int:
+        number = next((n for n, message in self.waiting.items() if type(message).__name__ == kind), None)
+        assert number is not None, f"no {kind} is waiting, only {list(self.waiting.values())}"
+        del self.waiting[number]
+        return number
+
+    @property
+    def sent(self) -> list[Message]:
+        sent, self._sent = self._sent, []
+        return sent
+
+    @property
+    def sent_kinds(self) -> list[str]:
+        return [type(message).__name__ for message in self.sent]
+
+    @property
+    def heard(self) -> list[Effect]:
+        heard, self._heard = self._heard, []
+        return heard
+
+    @property
+    def told(self) -> list[Effect]:
+        """What the application was told, without hang-ups."""
+        return [one for one in self.heard if isinstance(one, Assigned | Revoked | Lost | Fatal)]
+
+    # -- the usual ways there
+
+    def find(self, host: str = "here", port: int = 1) -> "Stage":
+        return self.answer(FindCoordinatorReply((FoundCoordinator(GROUP, 0, host, port),)))
+
+    def join(self, generation: int = 1, *, leader: str = "other", member_id: str = "me") -> "Stage":
+        members = roster(member_id) if leader == member_id else ()
+        return self.answer(
+            JoinGroupReply(
+                generation_id=generation,
+                protocol_type="consumer",
+                protocol_name="range",
+                leader=leader,
+                member_id=member_id,
+                members=members,
+            )
+        )
+
+    def sync(self, *partitions: TopicPartition) -> "Stage":
+        return self.answer(synced(*partitions))
+
+    def steady(self, *partitions: TopicPartition, generation: int = 1) -> "Stage":
+        """A follower that was given these; everything until then is forgotten."""
+        self.poll().find().join(generation).sync(*partitions)
+        assert self.sent is not None
+        assert self.heard is not None
+        return self
+
+    def beat(self, error: ErrorCode = ErrorCode.NONE) -> "Stage":
+        """The heartbeat falls due and is answered so."""
+        if not any(isinstance(one, Heartbeat) for one in self.waiting.values()):
+            self.pass_time(SETTINGS["heartbeat_interval_ms"])
+        return self.answer(HeartbeatReply(error))
+
+
+def synced(*partitions: TopicPartition) -> SyncGroupReply:
+    return SyncGroupReply(
+        protocol_type="consumer", protocol_name="range", assignment=encode_assignment(Assignment(tuple(partitions)))
+    )
+
+
+def roster(*member_ids: str, topics: tuple[str, ...] = ("t",)) -> tuple[JoinGroupMember, ...]:
+    return tuple(JoinGroupMember(one, None, encode_subscription(Subscription(topics))) for one in member_ids)
+
+
+def metadata(**partition_counts: int) -> MetadataReply:
+    return MetadataReply(
+        topics=tuple(
+            MetadataTopicReply(name, partitions=tuple(MetadataPartitionReply(n, 0) for n in range(count)))
+            for name, count in partition_counts.items()
+        )
+    )
