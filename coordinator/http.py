@@ -1,0 +1,131 @@
+"""EDGE: HTTP paths -> messages; replies -> JSON. It is handed `ask` and nothing else: what a page shows, any client can
+ask for, and every question meets the same gates (architecture: no private door)."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from coordinator.http_metrics import measure
+from coordinator.http_pages import ROUTES, Page, Pages
+from coordinator.http_questions import Ask, Problem, Questions
+from coordinator.metrics import exposition
+from protocol.messages import Message
+
+ASK_TIMEOUT_S = 10.0
+MOST_SERIES = 10_000
+SHUTDOWN_S = 5.0
+
+
+def make_app(ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int = MOST_SERIES) -> web.Application:
+    """The pages over one question. A question unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
+    `most_series` partitions of groups, and as many of topics."""
+    questions = Questions(_patient(ask, ask_timeout_s))
+    pages = Pages(questions)
+    app = web.Application(middlewares=[_problems_as_json])
+    app.router.add_get("/", _index(app))
+    app.router.add_get("/healthz", _healthz)
+    app.router.add_get("/readyz", _readyz(questions))
+    app.router.add_get("/metrics", _metrics(questions, most_series))
+    for path, page in ROUTES:
+        app.router.add_get(path, _page(pages, page))
+    return app
+
+
+async def serve(app: web.Application, host: str, port: int) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
+    """Serve until the returned closer is awaited; the address that was bound. Raises OSError. No access log: what is
+    worth knowing is in `/metrics`."""
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError:
+        await runner.cleanup()
+        raise
+    bound = runner.addresses[0]
+    return (bound[0], bound[1]), runner.cleanup
+
+
+def _patient(ask: Ask, timeout_s: float) -> Ask:
+    async def ask_in_time(message: Message) -> Message:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await ask(message)
+        except TimeoutError:
+            sentence = f"{type(message).__name__} was not answered within {timeout_s:g} seconds"
+            raise Problem(504, sentence) from None
+
+    return ask_in_time
+
+
+@web.middleware
+async def _problems_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except Problem as problem:
+        answer = _json({"error_code": problem.error_code, "message": problem.message}, problem.status)
+        if problem.status == 503:
+            answer.headers["Retry-After"] = "1"
+        return answer
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        answer = _json({"error_code": error.status, "message": _sentence(request, error)}, error.status)
+        if "Allow" in error.headers:
+            answer.headers["Allow"] = error.headers["Allow"]
+        return answer
+
+
+def _sentence(request: web.Request, error: web.HTTPException) -> str:
+    if error.status == 404:
+        return f"there is nothing at {request.path}; GET / lists the paths"
+    if error.status == 405:
+        return f"{request.method} is not allowed at {request.path}"
+    return error.reason
+
+
+def _json(body: Any, status: int = 200) -> web.Response:
+    return web.Response(text=json.dumps(body), status=status, content_type="application/json")
+
+
+def _page(pages: Pages, page: Page) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        # Not request.url: a Host header that is none would raise there.
+        origin = f"{request.scheme}://{request.host}"
+        return _json(await page(pages, origin, request.match_info, request.query))
+
+    return handle
+
+
+def _index(app: web.Application) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        paths = sorted({resource.canonical for resource in app.router.resources()})
+        return _json({"service": "musterd", "paths": paths})
+
+    return handle
+
+
+async def _healthz(request: web.Request) -> web.StreamResponse:
+    """The process lives and its loop turns; nothing is asked."""
+    return _json({"healthy": True})
+
+
+def _readyz(questions: Questions) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        node = await questions.node()
+        ready = node.shards_loaded == node.shards_total
+        body = {"ready": ready, "shards_loaded": node.shards_loaded, "shards_total": node.shards_total}
+        return _json(body, 200 if ready else 503)
+
+    return handle
+
+
+def _metrics(questions: Questions, most_series: int) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        body, content_type = exposition(await measure(questions, most_series), request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    return handle

@@ -1,0 +1,180 @@
+"""What the HTTP pages want to know, put as the messages any client can send; refusals become `Problem`s."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from typing import TypeVar
+
+from coordinator.lags import Key, PartitionLag, committed_offsets, lags
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import (
+    DescribedGroup,
+    DescribeGroups,
+    DescribeGroupsReply,
+    ListedGroup,
+    ListGroups,
+    ListGroupsReply,
+    ListNotes,
+    ListNotesReply,
+)
+from protocol.messages.node import DescribeNode, DescribeNodeReply, Refused
+from protocol.messages.offsets import (
+    ListOffsets,
+    ListOffsetsPartition,
+    ListOffsetsReply,
+    ListOffsetsTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+)
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
+
+Ask = Callable[[Message], Awaitable[Message]]
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+GROUPS_A_QUESTION = 100
+PARTITIONS_A_QUESTION = 1_000
+_LATEST = -1
+_DEAD = "Dead"
+
+
+class Problem(Exception):
+    """An answer that is no success: an HTTP status, Confluent's error code (the status, or the status and two digits)
+    and a sentence."""
+
+    def __init__(self, error_code: int, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message
+
+    @property
+    def status(self) -> int:
+        return self.error_code if self.error_code < 1_000 else self.error_code // 100
+
+
+NO_SUCH_GROUP = 40403
+_PROBLEMS = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: (503, "the coordinator is still loading; try again"),
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: (503, "the coordinator is not available; try again"),
+    ErrorCode.NOT_COORDINATOR: (503, "another node coordinates this group"),
+    ErrorCode.REQUEST_TIMED_OUT: (504, "the request took too long"),
+    ErrorCode.INVALID_GROUP_ID: (400, "this is no group id"),
+    ErrorCode.INVALID_REQUEST: (400, "the request is not valid"),
+    ErrorCode.GROUP_ID_NOT_FOUND: (NO_SUCH_GROUP, "there is no such group"),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: (40301, "not allowed on this group"),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (40301, "not allowed on this cluster"),
+}
+_OTHERWISE = 50002  # Confluent's code for an error that Kafka answered and HTTP has no word for
+
+
+def problem_of(error: ErrorCode, message: str = "") -> Problem:
+    """The HTTP form of a refusal; `message` is preferred to our own sentence."""
+    code, sentence = _PROBLEMS.get(error, (_OTHERWISE, f"the coordinator answered {error.name}"))
+    return Problem(code, message or sentence)
+
+
+class Questions:
+    """Everything is asked anew at each request, but the cluster's name, which does not change while a process lives.
+
+    Questions about many are put in slices, so that no single step of the node takes long.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._cluster_id: str | None = None
+
+    async def node(self) -> DescribeNodeReply:
+        return await self._answer(DescribeNode(), DescribeNodeReply)
+
+    async def cluster_id(self) -> str:
+        if self._cluster_id is None:
+            self._cluster_id = (await self.node()).cluster_id
+        return self._cluster_id
+
+    async def topology(self, *, topics: bool = False) -> MetadataReply:
+        """The nodes, and all topics if wanted."""
+        return await self._answer(Metadata(topics=None if topics else ()), MetadataReply)
+
+    async def groups(self) -> list[ListedGroup]:
+        """All groups, by id."""
+        reply = await self._answer(ListGroups(), ListGroupsReply)
+        _refuse(reply.error_code)
+        return sorted(reply.groups, key=lambda group: group.group_id)
+
+    async def describe(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
+        """The groups that are still there."""
+        found: list[DescribedGroup] = []
+        for some in _slices(group_ids, GROUPS_A_QUESTION):
+            reply = await self._answer(DescribeGroups(tuple(some)), DescribeGroupsReply)
+            found += (group for group in reply.groups if not group.error_code and group.group_state != _DEAD)
+        return found
+
+    async def group(self, group_id: str) -> DescribedGroup:
+        """Raises Problem if there is none."""
+        reply = await self._answer(DescribeGroups((group_id,)), DescribeGroupsReply)
+        group = reply.groups[0]
+        if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+            raise problem_of(group.error_code, group.error_message or "")
+        if group.error_code or group.group_state == _DEAD:
+            raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
+        return group
+
+    async def notes(self, group_id: str, after: int, limit: int) -> ListNotesReply:
+        """The journal of a group that is there, or has been."""
+        reply = await self._answer(ListNotes(group_id, after, limit), ListNotesReply)
+        _refuse(reply.error_code)
+        return reply
+
+    async def committed(self, group_ids: Sequence[str]) -> dict[str, dict[Key, int]]:
+        """Committed offsets of each group; groups that may not be asked now are left out."""
+        found: dict[str, dict[Key, int]] = {}
+        for some in _slices(group_ids, GROUPS_A_QUESTION):
+            wanted = tuple(OffsetFetchGroup(group_id) for group_id in some)
+            reply = await self._answer(OffsetFetch(wanted), OffsetFetchReply)
+            found |= {group.group_id: committed_offsets(group) for group in reply.groups if not group.error_code}
+        return found
+
+    async def ends(self, keys: Iterable[Key]) -> dict[Key, int]:
+        """The next offset of each partition; partitions that are not there are left out."""
+        found: dict[Key, int] = {}
+        for some in _slices(sorted(keys), PARTITIONS_A_QUESTION):
+            topics = tuple(
+                ListOffsetsTopic(name, tuple(ListOffsetsPartition(part, _LATEST) for _, part in parts))
+                for name, parts in groupby(some, key=lambda key: key[0])
+            )
+            reply = await self._answer(ListOffsets(topics), ListOffsetsReply)
+            found |= {
+                (topic.name, part.partition_index): part.offset
+                for topic in reply.topics
+                for part in topic.partitions
+                if not part.error_code and part.offset >= 0
+            }
+        return found
+
+    async def lags(self, group: DescribedGroup) -> list[PartitionLag]:
+        committed = (await self.committed([group.group_id])).get(group.group_id, {})
+        return lags(group, committed, await self.ends(committed))
+
+    async def _answer(self, message: Message, kind: type[M]) -> M:
+        reply = await self._ask(message)
+        if isinstance(reply, Refused):
+            raise problem_of(reply.error_code, reply.error_message)
+        assert isinstance(reply, kind), f"{type(message).__name__} was answered by {type(reply).__name__}"
+        return reply
+
+
+def partitions_of(topics: Iterable[MetadataTopicReply]) -> Mapping[str, int]:
+    """How many partitions each topic has."""
+    return {topic.name: len(topic.partitions) for topic in topics if topic.name is not None and not topic.error_code}
+
+
+def _refuse(error: ErrorCode) -> None:
+    if error:
+        raise problem_of(error)
+
+
+def _slices(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some

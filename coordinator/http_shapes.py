@@ -1,0 +1,176 @@
+"""What the pages under `/v3` look like: Confluent REST v3's field names and links. Messages in, JSON objects out; pure.
+
+Only what is served is linked to: `partition` of an assignment and `topics` of a cluster, which lead to pages about
+topics, are left out.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+from coordinator.lags import PartitionLag, worst
+from protocol.messages.groups import DescribedGroup, DescribedMember
+from protocol.messages.topics import MetadataBroker
+
+Json = dict[str, Any]
+
+_WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def state_name(group_state: str) -> str:
+    """`PreparingRebalance` as Confluent writes it: PREPARING_REBALANCE."""
+    return _WORD_START.sub("_", group_state).upper() or "UNKNOWN"
+
+
+class Shapes:
+    """The shapes as seen from one address, since links are absolute: `origin` is `http://host:port`."""
+
+    def __init__(self, origin: str, cluster_id: str) -> None:
+        self._root = f"{origin}/v3/clusters"
+        self._cluster_id = cluster_id
+
+    def cluster(self, controller_id: int) -> Json:
+        own = self._own()
+        return {
+            **self._head("KafkaCluster", own),
+            "cluster_id": self._cluster_id,
+            "controller": self._link("brokers", controller_id),
+            "brokers": self._link("brokers"),
+            "consumer_groups": self._link("consumer-groups"),
+        }
+
+    def clusters(self, controller_id: int) -> Json:
+        return {
+            "kind": "KafkaClusterList",
+            "metadata": {"self": self._root, "next": None},
+            "data": [self.cluster(controller_id)],
+        }
+
+    def broker(self, broker: MetadataBroker) -> Json:
+        return {
+            **self._head("KafkaBroker", self._own("brokers", broker.node_id), ("broker", broker.node_id)),
+            "cluster_id": self._cluster_id,
+            "broker_id": broker.node_id,
+            "host": broker.host,
+            "port": broker.port,
+            "rack": broker.rack,
+        }
+
+    def brokers(self, brokers: Iterable[MetadataBroker]) -> Json:
+        return self._list("KafkaBrokerList", self._own("brokers"), [self.broker(broker) for broker in brokers])
+
+    def group(self, group: DescribedGroup, node_id: int) -> Json:
+        path = ("consumer-groups", group.group_id)
+        return {
+            **self._head("KafkaConsumerGroup", self._own(*path), ("consumer-group", group.group_id)),
+            "cluster_id": self._cluster_id,
+            "consumer_group_id": group.group_id,
+            "is_simple": not group.protocol_type,
+            "partition_assignor": group.protocol_data,
+            "state": state_name(group.group_state),
+            "coordinator": self._link("brokers", node_id),
+            "consumer": self._link(*path, "consumers"),
+            "lag_summary": self._link(*path, "lag-summary"),
+        }
+
+    def groups(self, groups: Iterable[DescribedGroup], node_id: int, next_page: str | None) -> Json:
+        own = self._own("consumer-groups")
+        found = [self.group(group, node_id) for group in groups]
+        return self._list("KafkaConsumerGroupList", own, found, None if next_page is None else f"{own}?{next_page}")
+
+    def consumer(self, group_id: str, member: DescribedMember) -> Json:
+        path = ("consumer-groups", group_id, "consumers", member.member_id)
+        names = (("consumer-group", group_id), ("consumer", member.member_id))
+        return {
+            **self._head("KafkaConsumer", self._own(*path), *names),
+            "cluster_id": self._cluster_id,
+            "consumer_group_id": group_id,
+            "consumer_id": member.member_id,
+            "instance_id": member.group_instance_id,
+            "client_id": member.client_id,
+            "assignments": self._link(*path, "assignments"),
+        }
+
+    def consumers(self, group: DescribedGroup) -> Json:
+        found = [self.consumer(group.group_id, member) for member in group.members]
+        return self._list("KafkaConsumerList", self._own("consumer-groups", group.group_id, "consumers"), found)
+
+    def assignment(self, group_id: str, consumer_id: str, topic: str, partition: int) -> Json:
+        path = ("consumer-groups", group_id, "consumers", consumer_id, "assignments", topic, "partitions", partition)
+        names = (
+            ("consumer-group", group_id),
+            ("consumer", consumer_id),
+            ("assignment", topic),
+            ("partition", partition),
+        )
+        return {
+            **self._head("KafkaConsumerAssignment", self._own(*path), *names),
+            "cluster_id": self._cluster_id,
+            "consumer_group_id": group_id,
+            "consumer_id": consumer_id,
+            "topic_name": topic,
+            "partition_id": partition,
+            "lag": self._link("consumer-groups", group_id, "lags", topic, "partitions", partition),
+        }
+
+    def assignments(self, group_id: str, consumer_id: str, keys: Iterable[tuple[str, int]]) -> Json:
+        own = self._own("consumer-groups", group_id, "consumers", consumer_id, "assignments")
+        found = [self.assignment(group_id, consumer_id, topic, partition) for topic, partition in keys]
+        return self._list("KafkaConsumerAssignmentList", own, found)
+
+    def lag(self, group_id: str, line: PartitionLag) -> Json:
+        path = ("consumer-groups", group_id, "lags", line.topic, "partitions", line.partition)
+        names = (("consumer-group", group_id), ("lag", line.topic), ("partition", line.partition))
+        return {
+            **self._head("KafkaConsumerLag", self._own(*path), *names),
+            "cluster_id": self._cluster_id,
+            "consumer_group_id": group_id,
+            "topic_name": line.topic,
+            "partition_id": line.partition,
+            "current_offset": line.current_offset,
+            "log_end_offset": line.log_end_offset,
+            "lag": line.lag,
+            "consumer_id": line.member.member_id if line.member else "",
+            "instance_id": line.member.group_instance_id if line.member else None,
+            "client_id": line.member.client_id if line.member else "",
+        }
+
+    def lags(self, group_id: str, lines: Iterable[PartitionLag]) -> Json:
+        found = [self.lag(group_id, line) for line in lines]
+        return self._list("KafkaConsumerLagList", self._own("consumer-groups", group_id, "lags"), found)
+
+    def lag_summary(self, group_id: str, lines: list[PartitionLag]) -> Json:
+        """A group that has committed nothing is not behind: 0, and nulls where the worst would stand."""
+        path = ("consumer-groups", group_id, "lag-summary")
+        last = worst(lines)
+        member = last.member if last else None
+        return {
+            **self._head(
+                "KafkaConsumerGroupLagSummary", self._own(*path), ("consumer-group", group_id), ("lag-summary", None)
+            ),
+            "cluster_id": self._cluster_id,
+            "consumer_group_id": group_id,
+            "max_lag_consumer_id": member.member_id if member else None,
+            "max_lag_instance_id": member.group_instance_id if member else None,
+            "max_lag_client_id": member.client_id if member else None,
+            "max_lag_topic_name": last.topic if last else None,
+            "max_lag_partition_id": last.partition if last else None,
+            "max_lag": last.lag if last else 0,
+            "total_lag": sum(line.lag for line in lines),
+        }
+
+    def _own(self, *path: str | int) -> str:
+        return "/".join((self._root, *(quote(str(part), safe="") for part in (self._cluster_id, *path))))
+
+    def _link(self, *path: str | int) -> Json:
+        return {"related": self._own(*path)}
+
+    def _head(self, kind: str, own: str, *names: tuple[str, str | int | None]) -> Json:
+        resource = f"crn:///kafka={self._cluster_id}"
+        for name, value in names:
+            resource += f"/{name}" if value is None else f"/{name}={value}"
+        return {"kind": kind, "metadata": {"self": own, "resource_name": resource}}
+
+    def _list(self, kind: str, own: str, data: list[Json], next_page: str | None = None) -> Json:
+        return {"kind": kind, "metadata": {"self": own, "next": next_page}, "data": data}

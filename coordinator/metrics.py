@@ -1,0 +1,124 @@
+"""Views -> Prometheus names. What dashboards made for kafka_exporter look for is called as there
+(`kafka_consumergroup_*`, `kafka_topic_*`, `kafka_brokers`); what is ours is called `muster_*`. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from coordinator.lags import Key, PartitionLag
+from protocol.messages.node import DescribeNodeReply
+
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
+
+
+class MeasuredGroup(msgspec.Struct, frozen=True):
+    group_id: str
+    members: int
+    lags: tuple[PartitionLag, ...]
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What one scrape shows. `left_out` counts the groups and topics dropped to keep the answer bounded."""
+
+    node: DescribeNodeReply
+    groups: tuple[MeasuredGroup, ...] = ()
+    partition_counts: Mapping[str, int] = {}
+    ends: Mapping[Key, int] = {}
+    left_out: int = 0
+    nodes: int = 1
+
+
+def exposition(measured: Measured, accept: str = "") -> tuple[bytes, str]:
+    """The page and its content type: OpenMetrics for those who ask for it, else Prometheus' own text."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(measured))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _Collector(Collector):
+    def __init__(self, measured: Measured) -> None:
+        self._measured = measured
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _node_metrics(self._measured)
+        yield from _group_metrics(self._measured)
+        yield from _topic_metrics(self._measured)
+
+
+def _node_metrics(measured: Measured) -> Iterator[Metric]:
+    node = measured.node
+    info = GaugeMetricFamily("muster_info", "Always 1.", labels=("cluster_id", "node_id", "version"))
+    info.add_metric((node.cluster_id, str(node.node_id), node.version), 1)
+    yield info
+    yield _gauge("muster_start_time_seconds", "When the process started.", node.started_wall_ms / 1000)
+    yield _gauge("muster_shards", "Shards of the offsets log.", node.shards_total)
+    yield _gauge("muster_shards_loaded", "Shards that answer.", node.shards_loaded)
+    yield _gauge("muster_metrics_left_out", "Groups and topics this page leaves out to stay small.", measured.left_out)
+    states = GaugeMetricFamily("muster_groups", "Groups by state.", labels=("state",))
+    for state, count in sorted(node.group_states.items()):
+        states.add_metric((state,), count)
+    yield states
+    causes = CounterMetricFamily("muster_rebalances", "Rebalances begun, by what caused them.", labels=("cause",))
+    for cause, count in sorted(node.rebalances_by_cause.items()):
+        causes.add_metric((cause,), count)
+    yield causes
+    taken = {states.name, causes.name, "muster_info", "muster_shards", "muster_shards_loaded"}
+    for name, value in sorted(node.gauges.items()):
+        if (own := _own_name(name)) not in taken:
+            taken.add(own)
+            yield _gauge(own, f"{name} now.", value)
+    for name, value in sorted(node.counters.items()):
+        if (own := _own_name(name).removesuffix("_total")) not in taken:
+            taken.add(own)
+            yield CounterMetricFamily(own, f"{name} since the process started.", value=value)
+
+
+def _group_metrics(measured: Measured) -> Iterator[Metric]:
+    of_group, of_partition = ("consumergroup",), ("consumergroup", "topic", "partition")
+    of_topic = ("consumergroup", "topic")
+    prefix = "kafka_consumergroup"
+    members = GaugeMetricFamily(f"{prefix}_members", "Members of the group.", labels=of_group)
+    current = GaugeMetricFamily(f"{prefix}_current_offset", "Committed offset.", labels=of_partition)
+    lag = GaugeMetricFamily(f"{prefix}_lag", "Records between commit and end.", labels=of_partition)
+    current_sum = GaugeMetricFamily(f"{prefix}_current_offset_sum", "Committed offsets together.", labels=of_topic)
+    lag_sum = GaugeMetricFamily(f"{prefix}_lag_sum", "Lag of all partitions together.", labels=of_topic)
+    for group in measured.groups:
+        members.add_metric((group.group_id,), group.members)
+        sums: dict[str, tuple[int, int]] = {}
+        for line in group.lags:
+            labels = (group.group_id, line.topic, str(line.partition))
+            current.add_metric(labels, line.current_offset)
+            lag.add_metric(labels, line.lag)
+            committed, behind = sums.get(line.topic, (0, 0))
+            sums[line.topic] = (committed + line.current_offset, behind + line.lag)
+        for topic, (committed, behind) in sums.items():
+            current_sum.add_metric((group.group_id, topic), committed)
+            lag_sum.add_metric((group.group_id, topic), behind)
+    yield from (members, current, lag, current_sum, lag_sum)
+
+
+def _topic_metrics(measured: Measured) -> Iterator[Metric]:
+    yield _gauge("kafka_brokers", "Nodes clients may connect to.", measured.nodes)
+    counts = GaugeMetricFamily("kafka_topic_partitions", "Partitions of the topic.", labels=("topic",))
+    for topic, count in measured.partition_counts.items():
+        counts.add_metric((topic,), count)
+    ends = GaugeMetricFamily(
+        "kafka_topic_partition_current_offset", "End of the partition.", labels=("topic", "partition")
+    )
+    for (topic, partition), end in measured.ends.items():
+        ends.add_metric((topic, str(partition)), end)
+    yield from (counts, ends)
+
+
+def _gauge(name: str, documentation: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, documentation, value=value)
+
+
+def _own_name(name: str) -> str:
+    return "muster_" + _NOT_IN_A_NAME.sub("_", name).lower()
