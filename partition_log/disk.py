@@ -1,0 +1,131 @@
+"""The disk, as the log sees it: a small synchronous protocol, and the real one. This is the only edge here."""
+
+import errno
+import fcntl
+import os
+import sys
+from typing import Protocol
+
+from partition_log.errors import FolderInUse
+
+
+class Disk(Protocol):
+    """Paths are text with `/`; a file is used by the handle that `open` gave. Whatever fails raises `OSError`.
+
+    Nothing survives a crash but what was synced: contents by `sync`, names (made, renamed, removed) by `sync_folder` of
+    the folder they stand in. A write of many bytes may survive in part. A rename does or does not happen.
+    """
+
+    def open(self, path: str) -> int:
+        """For reading and writing; an empty file is made if there is none."""
+
+    def close(self, handle: int) -> None: ...
+
+    def size(self, handle: int) -> int: ...
+
+    def read_at(self, handle: int, position: int, size: int) -> bytes:
+        """Fewer bytes than `size` only where the file ends."""
+
+    def write_at(self, handle: int, position: int, data: bytes) -> None:
+        """All of it, or an error; the file grows as needed."""
+
+    def truncate(self, handle: int, size: int) -> None: ...
+
+    def sync(self, handle: int) -> None:
+        """The contents, and what is needed to read them back, are durable on return."""
+
+    def make_folder(self, path: str) -> None:
+        """Nothing happens if it is there."""
+
+    def sync_folder(self, path: str) -> None: ...
+
+    def list(self, folder: str) -> list[str]:
+        """Names, sorted; of a folder that is not there, none."""
+
+    def rename(self, old: str, new: str) -> None:
+        """A file in the place of any file that was there."""
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_folder(self, path: str) -> None:
+        """An empty one."""
+
+    def lock(self, path: str) -> int:
+        """A handle that nobody else can have until it is closed; raises `FolderInUse`."""
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether room, and not the disk, is what lacks."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+class OsDisk:
+    """The disk of this machine."""
+
+    def open(self, path: str) -> int:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def close(self, handle: int) -> None:
+        os.close(handle)
+
+    def size(self, handle: int) -> int:
+        return os.fstat(handle).st_size
+
+    def read_at(self, handle: int, position: int, size: int) -> bytes:
+        data = os.pread(handle, size, position)
+        if len(data) == size or not data:
+            return data
+        pieces = [data]
+        got = len(data)
+        while got < size and (data := os.pread(handle, size - got, position + got)):
+            pieces.append(data)
+            got += len(data)
+        return b"".join(pieces)
+
+    def write_at(self, handle: int, position: int, data: bytes) -> None:
+        written = os.pwrite(handle, data, position)
+        while written < len(data):
+            written += os.pwrite(handle, memoryview(data)[written:], position + written)
+
+    def truncate(self, handle: int, size: int) -> None:
+        os.ftruncate(handle, size)
+
+    def sync(self, handle: int) -> None:
+        if sys.platform == "darwin":
+            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)  # fsync there stops at the drive's cache
+        else:
+            os.fdatasync(handle)
+
+    def make_folder(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def sync_folder(self, path: str) -> None:
+        handle = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def list(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(folder))
+        except FileNotFoundError:
+            return []
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def remove_folder(self, path: str) -> None:
+        os.rmdir(path)
+
+    def lock(self, path: str) -> int:
+        handle = self.open(path)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            raise FolderInUse(errno.EWOULDBLOCK, "another process has this data folder open", path) from error
+        return handle

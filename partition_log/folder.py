@@ -1,0 +1,173 @@
+"""A node's data folder as it is found at the start: whose it is, which logs it holds, what must be done again."""
+
+import posixpath
+import re
+import tomllib
+from struct import error as StructError  # noqa: N812 - it is an exception's name
+
+import msgspec
+
+from partition_log.cleaning import Retain
+from partition_log.disk import Disk
+from partition_log.errors import LogDamaged
+from partition_log.log import PartitionLog, remove_log
+from partition_log.recovery import (
+    ADVICE,
+    Checkpoint,
+    Frame,
+    RecoveryReport,
+    WalReader,
+    read_checkpoint,
+    read_file,
+    wal_bases,
+    wal_segment_size,
+    write_file,
+)
+from partition_log.wal import segment_path
+from protocol.record_batch import CorruptBatch, extent
+
+FORMAT = 1
+LOG_NAME = re.compile(r"[A-Za-z0-9._-]+-[0-9]+")
+_SPILL_BYTES = 1024 * 1024
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whose data this is; in `node.toml`."""
+
+    cluster_id: str
+    node_id: int
+    format: int = FORMAT
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """`next_base`: where a new write-ahead segment may begin; `spares`: files that may become one."""
+
+    logs: dict[str, PartitionLog]
+    spares: list[str]
+    next_base: int
+    report: RecoveryReport
+
+
+class NodeFolder:
+    def __init__(self, disk: Disk, path: str, identity: Identity) -> None:
+        self._disk = disk
+        self._lock: int | None = None
+        self.path = path
+        self.wal = f"{path}/wal"
+        self.identity = identity
+        self._logs: dict[str, PartitionLog] = {}
+
+    def log_folder(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def close(self) -> None:
+        for log in self._logs.values():
+            log.close()
+        if self._lock is not None:
+            self._disk.close(self._lock)
+            self._lock = None
+
+    def open(self) -> Recovered:
+        """Lock, identify, recover. The logs are whole in memory and page cache; the caller makes them a checkpoint."""
+        self._disk.make_folder(self.path)
+        self._lock = self._disk.lock(f"{self.path}/LOCK")
+        first_start = self._identify()
+        self._disk.make_folder(self.wal)
+        self._disk.sync_folder(self.path)
+        bases = wal_bases(self._disk, self.wal)
+        checkpoint = read_checkpoint(self._disk, self.wal)
+        if checkpoint is None:
+            self._must_be_new()
+            report = RecoveryReport(first_start=first_start, logs=0, frames=0, replayed_bytes=0, torn=None)
+        else:
+            report = self._recover(checkpoint)
+        ends = [base + wal_segment_size(self._disk, self.wal, base) for base in bases]
+        spares = [segment_path(self.wal, base) for base in bases]
+        return Recovered(self._logs, spares, max(ends, default=0), report)
+
+    def _identify(self) -> bool:
+        """Whether this is the first start. `node.toml` is written whole or not at all."""
+        path = f"{self.path}/node.toml"
+        if "node.toml" not in self._disk.list(self.path):
+            text = (
+                f"format = {FORMAT}\n"
+                f"cluster_id = {msgspec.json.encode(self.identity.cluster_id).decode()}\n"
+                f"node_id = {self.identity.node_id}\n"
+            )
+            write_file(self._disk, self.path, path, text.encode())
+            self._disk.sync_folder(posixpath.dirname(self.path) or ".")
+            return True
+        try:
+            settings = tomllib.loads(read_file(self._disk, path).decode())
+            self.identity = msgspec.convert(settings, Identity)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+            raise LogDamaged(path, 0, None, str(error), "Restore the file from a backup") from error
+        if self.identity.format != FORMAT:
+            what = f"format {self.identity.format}, only {FORMAT} is understood"
+            raise LogDamaged(path, 0, None, what, "Start the version that wrote this folder")
+        return False
+
+    def _must_be_new(self) -> None:
+        """Nothing is acknowledged before the first checkpoint: without one there is no log."""
+        if found := self._log_folders():
+            raise LogDamaged(
+                f"{self.wal}/checkpoint", 0, None, f"the file is missing, but there are logs, as {found[0]}", ADVICE
+            )
+
+    def _log_folders(self) -> list[str]:
+        return [name for name in self._disk.list(self.path) if LOG_NAME.fullmatch(name)]
+
+    # ------------------------------------------------------------------------------------------------------ recovering
+
+    def _recover(self, checkpoint: Checkpoint) -> RecoveryReport:
+        """First everything is read and checked, then the logs are cut to their checkpoint and grow again."""
+        reader = WalReader(self._disk, self.wal, checkpoint)
+        removed: dict[str, int] = {}
+        frames = replayed = 0
+        for frame in reader.frames():
+            frames += 1
+            replayed += len(frame.batch)
+            if not frame.batch:
+                removed[frame.name] = frame.position
+        for noted in checkpoint.logs:
+            if noted.name not in removed:
+                log = self._logs[noted.name] = self._new_log(noted.name)
+                log.load(noted.start, noted.end)
+        self._remove_strays()
+        for log in self._logs.values():
+            log.cut()
+        for frame in WalReader(self._disk, self.wal, checkpoint).frames():
+            if frame.position > removed.get(frame.name, 0):
+                self._replay(frame)
+        return RecoveryReport(
+            first_start=False, logs=len(self._logs), frames=frames, replayed_bytes=replayed, torn=reader.torn
+        )
+
+    def _remove_strays(self) -> None:
+        """Logs that were removed, or begun after the checkpoint: the frames tell all there is of them."""
+        strays = [name for name in self._log_folders() if name not in self._logs]
+        for name in strays:
+            remove_log(self._disk, self.log_folder(name))
+        if strays:
+            self._disk.sync_folder(self.path)
+
+    def _replay(self, frame: Frame) -> None:
+        log = self._logs.get(frame.name)
+        if log is None:
+            log = self._logs[frame.name] = self._new_log(frame.name)
+        try:
+            base_offset, next_offset, size, timestamp = extent(frame.batch)
+        except (CorruptBatch, StructError) as error:
+            raise LogDamaged(frame.path, frame.file_position, None, str(error), ADVICE) from None
+        if base_offset != log.next_offset or size != len(frame.batch):
+            what = f"a frame of {frame.name} has offset {base_offset}, the log is at {log.next_offset}"
+            raise LogDamaged(frame.path, frame.file_position, base_offset, what, ADVICE)
+        log.append(bytes(frame.batch), next_offset, timestamp)
+        log.flushed_offset = next_offset
+        if log.segments[-1].pending_bytes >= _SPILL_BYTES:
+            for segment, write in log.spills(_SPILL_BYTES):
+                self._disk.write_at(write.handle, write.position, write.data)
+                segment.spilled(write)
+
+    def _new_log(self, name: str) -> PartitionLog:
+        return PartitionLog(self._disk, self.log_folder(name), name, Retain())

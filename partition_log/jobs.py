@@ -1,0 +1,204 @@
+"""What a store hands out to be run off the loop. A job touches nothing but the disk; what came of it is in `outcome`,
+which the store reads when the job is finished.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from partition_log.disk import Disk, is_disk_full
+from partition_log.log import PartitionLog, remove_log
+from partition_log.recovery import Checkpoint, LogEnd, checkpoint_bytes, write_checkpoint
+from partition_log.segment import Segment, Write
+from partition_log.wal import Making, WalSegment
+
+
+class Outcome:
+    """`written`: how many of the spills are in their files. `problem`: the disk was full; the rest was left undone."""
+
+    __slots__ = ("checkpointed", "made", "problem", "written")
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.checkpointed = False
+        self.made: WalSegment | None = None
+        self.problem: OSError | None = None
+
+    def is_full(self, error: OSError) -> bool:
+        """Note a full disk; anything else is for the caller to raise."""
+        if is_disk_full(error):
+            self.problem = error
+            return True
+        return False
+
+
+Spill = tuple[Segment, Write]
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """A log that is gone as soon as its frame, which ends at `position`, is durable."""
+
+    log: PartitionLog
+    position: int
+
+
+class FlushJob(msgspec.Struct, frozen=True):
+    """Makes the write-ahead log durable up to `up_to`. Then writes what logs have too much of in memory to their
+    files, unsynced: if the disk is full, it stays in memory.
+    """
+
+    up_to: int
+    writes: tuple[Write, ...]
+    spills: tuple[Write, ...]
+    outcome: Outcome = msgspec.field(default_factory=Outcome)
+
+    def run(self, disk: Disk) -> None:
+        """Raises `OSError` if what was written ahead is not durable: the process must end."""
+        for write in self.writes:
+            disk.write_at(write.handle, write.position, write.data)
+            disk.sync(write.handle)  # each, in order: a later block must not be there without an earlier one
+        write_spills(disk, self.spills, self.outcome)
+
+
+class CheckpointJob(msgspec.Struct, frozen=True):
+    """Whatever of this was due. `checkpoint` is the new checkpoint file's content, true when spills and syncs are
+    done.
+    """
+
+    folder: str
+    removals: tuple[Removal, ...]
+    checkpoint: bytes | None
+    spills: tuple[Write, ...]
+    syncs: tuple[int, ...]
+    new_folders: tuple[str, ...]
+    indexes: tuple[tuple[str, int, bytes], ...]
+    surplus: tuple[str, ...]
+    making: Making | None
+    outcome: Outcome = msgspec.field(default_factory=Outcome)
+
+    def run(self, disk: Disk) -> None:
+        """Raises `OSError` for all but a full disk: the process must end."""
+        for step in (self._remove, self._write_checkpoint, self._make_segment):
+            try:
+                step(disk)
+            except OSError as error:
+                if not self.outcome.is_full(error):
+                    raise
+
+    def _remove(self, disk: Disk) -> None:
+        if self.removals:
+            there = disk.list(self.folder)
+            for removal in self.removals:
+                if removal.log.name in there:
+                    remove_log(disk, removal.log.folder)
+            disk.sync_folder(self.folder)
+        for path in self.surplus:
+            disk.remove(path)
+
+    def _write_checkpoint(self, disk: Disk) -> None:
+        if self.checkpoint is None:
+            return
+        write_spills(disk, self.spills, self.outcome)
+        if self.outcome.problem is not None:
+            return
+        for handle in self.syncs:
+            disk.sync(handle)
+        for folder in self.new_folders:
+            disk.sync_folder(folder)
+        write_checkpoint(disk, f"{self.folder}/wal", self.checkpoint)
+        self.outcome.checkpointed = True
+        for path, position, data in self.indexes:
+            handle = disk.open(path)
+            try:
+                disk.write_at(handle, position, data)
+            finally:
+                disk.close(handle)
+
+    def _make_segment(self, disk: Disk) -> None:
+        if self.making is not None:
+            self.outcome.made = self.making.run(disk)
+
+
+def write_spills(disk: Disk, spills: tuple[Write, ...], outcome: Outcome) -> None:
+    try:
+        for write in spills:
+            disk.write_at(write.handle, write.position, write.data)
+            outcome.written += 1
+    except OSError as error:
+        if not outcome.is_full(error):
+            raise
+
+
+def end_spills(spills: list[Spill], written: int) -> None:
+    """The first so many are in their files, the others are not."""
+    for index, (segment, write) in enumerate(spills):
+        if index < written:
+            segment.spilled(write)
+        else:
+            segment.not_spilled()
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A checkpoint as it was when it began: what must reach the disk before its content is true."""
+
+    content: bytes
+    position: int
+    block: int
+    spills: list[Spill]
+    syncs: tuple[int, ...]
+    new_folders: tuple[str, ...]
+    indexes: tuple[tuple[str, int, bytes], ...]
+    segments: list[Segment]
+    entries: list[int]
+    fresh_logs: list[PartitionLog]
+    logs: list[PartitionLog]
+
+    def end(self, *, done: bool) -> None:
+        """It is true now, or the disk was full and all of it is still to do."""
+        for segment, entries in zip(self.segments, self.entries, strict=True):
+            if done:
+                segment.indexed(entries)
+            else:
+                segment.unsynced = True
+        for log in self.fresh_logs:
+            log.has_new_files |= not done
+        for log in self.logs:
+            log.close_idle()
+
+
+def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: str) -> Taken:
+    """Everything that is in `logs` now. May raise a full disk's `OSError`; nothing has changed then."""
+    spills: list[Spill] = []
+    segments: list[Segment] = []
+    touched: list[PartitionLog] = []
+    try:
+        for log in logs.values():
+            fresh = log.unsynced()
+            if fresh:
+                touched.append(log)
+            for segment in fresh:
+                if segment.pending_bytes:
+                    spills.append((segment, log.spill(segment)))
+                segments.append(segment)
+    except OSError:
+        end_spills(spills, 0)
+        raise
+    for segment in segments:
+        segment.unsynced = False
+    fresh_logs = [log for log in touched if log.has_new_files]
+    for log in fresh_logs:
+        log.has_new_files = False
+    ends = tuple(LogEnd(log.name, log.start_offset, log.next_offset) for log in logs.values() if log.next_offset)
+    return Taken(
+        content=checkpoint_bytes(Checkpoint(position, block, ends)),
+        position=position,
+        block=block,
+        spills=spills,
+        syncs=tuple(segment.open() for segment in segments),
+        new_folders=(*(log.folder for log in fresh_logs), *([folder] if fresh_logs else [])),
+        indexes=tuple(write for segment in segments for write in segment.index_writes()),
+        segments=segments,
+        entries=[segment.entries for segment in segments],
+        fresh_logs=fresh_logs,
+        logs=touched,
+    )

@@ -1,0 +1,273 @@
+"""One partition's log: batches in segments, from `start_offset` to `next_offset`."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from partition_log.cleaning import Policy
+from partition_log.disk import Disk
+from partition_log.errors import LogDamaged, OffsetOutOfRange
+from partition_log.segment import ADVICE, Segment, Write, file_name
+from protocol.record_batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    CorruptBatch,
+    check_batch,
+    decode_batch,
+    extent,
+)
+
+REPLAY_CHUNK_BYTES = 1024 * 1024
+
+
+class PartitionLog:
+    """`flushed_offset` is the first offset that is *not* durable by the node's write-ahead log: the high watermark.
+
+    Nothing touches the disk until the first bytes are written out: an empty log is no folder.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_folder",
+        "_reading",
+        "flushed_offset",
+        "has_new_files",
+        "name",
+        "next_offset",
+        "policy",
+        "segments",
+        "start_offset",
+        "unflushed",
+        "wal_name",
+    )
+
+    def __init__(self, disk: Disk, folder: str, name: str, policy: Policy) -> None:
+        self._disk = disk
+        self._folder = folder
+        self.name = name
+        self.policy = policy
+        self.start_offset = 0
+        self.next_offset = 0
+        self.flushed_offset = 0
+        self.segments: list[Segment] = []
+        self.unflushed = False  # has batches that no flush has taken yet
+        self.has_new_files = False  # names that no checkpoint has synced yet
+        self._reading: Segment | None = None
+        self.wal_name = len(name).to_bytes(2, "big") + name.encode("ascii")
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.name} {self.start_offset}..{self.next_offset}, flushed {self.flushed_offset}>"
+
+    @property
+    def folder(self) -> str:
+        return self._folder
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    # ---------------------------------------------------------------------------------------------------- appending
+
+    def append(self, batch: bytes, next_offset: int, max_timestamp_ms: int) -> None:
+        """A batch stamped with this log's `next_offset`. Only the store calls this: it writes ahead first."""
+        base_offset = self.next_offset
+        segments = self.segments
+        # The index keeps offsets in four bytes, as Kafka's does.
+        if (
+            not segments
+            or segments[-1].size + len(batch) > self.policy.segment_bytes
+            or next_offset - segments[-1].base_offset > 0x7FFFFFFF
+        ):
+            segments.append(Segment(self._disk, self._folder, base_offset))
+        segments[-1].append(batch, base_offset, next_offset, max_timestamp_ms)
+        self.next_offset = next_offset
+
+    # ------------------------------------------------------------------------------------------------------ reading
+
+    def read(self, offset: int, max_bytes: int, *, up_to: int | None = None) -> bytes:
+        """Whole batches, beginning with the one that holds `offset`: as many as fit in `max_bytes`, but at least one.
+        Only those below `up_to` (the end by default); none at all gives `b""`. Raises `OffsetOutOfRange`, and
+        `LogDamaged` where the files are not what was written. Checksums are the reader's to look at.
+        """
+        if not self.start_offset <= offset <= self.next_offset:
+            raise OffsetOutOfRange(self.name, offset, self.start_offset, self.next_offset)
+        end = self.next_offset if up_to is None else min(up_to, self.next_offset)
+        for segment in self._segments_from(offset):
+            if offset >= end or segment.base_offset >= end:
+                return b""
+            if data := segment.read(offset, max_bytes, end):
+                return data
+        return b""
+
+    def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record that is as new as `timestamp_ms` or newer."""
+        for segment in self.segments:
+            position = segment.find_time(timestamp_ms)
+            if position is None:
+                continue
+            _base, _next, size, _newest = extent(segment.read_at(position, HEADER_BYTES))
+            try:
+                records = decode_batch(segment.read_at(position, size))
+            except CorruptBatch as error:
+                raise LogDamaged(segment.path, position, None, error.reason, ADVICE) from None
+            for record in records:
+                if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
+                    return record.offset, record.timestamp_ms
+        return None
+
+    def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """For replay: every batch from the one that holds `offset`, checksums checked, up to what is the end when it
+        gets there. Raises `OffsetOutOfRange`, `LogDamaged`.
+        """
+        if not self.start_offset <= offset <= self.next_offset:
+            raise OffsetOutOfRange(self.name, offset, self.start_offset, self.next_offset)
+        for segment in self._segments_from(offset):
+            position = segment.find(offset)
+            while position < segment.size:
+                chunk = self._chunk(segment, position)
+                at = 0
+                while at + HEADER_BYTES <= len(chunk):
+                    size = self._size_of(segment, chunk, position, at)
+                    if at + size > len(chunk):
+                        break
+                    try:
+                        header = check_batch(chunk[at : at + size])
+                    except CorruptBatch as error:
+                        raise self._damaged(segment, position + at, chunk, at, error.reason) from None
+                    yield header, chunk[at : at + size]
+                    at += size
+                position += at
+
+    def _chunk(self, segment: Segment, position: int) -> memoryview:
+        """A megabyte, or the whole of one larger batch."""
+        chunk = segment.read_at(position, REPLAY_CHUNK_BYTES)
+        if len(chunk) < HEADER_BYTES:
+            raise LogDamaged(segment.path, position, None, f"{len(chunk)} bytes are no whole header", ADVICE)
+        view = memoryview(chunk)
+        size = self._size_of(segment, view, position, 0)
+        if size <= len(chunk):
+            return view
+        if position + size > segment.size:
+            raise self._damaged(segment, position, view, 0, f"a batch of {size} bytes ends beyond the segment")
+        return memoryview(segment.read_at(position, size))
+
+    @staticmethod
+    def _size_of(segment: Segment, chunk: memoryview, position: int, at: int) -> int:
+        try:
+            return extent(chunk, at)[2]
+        except CorruptBatch as error:
+            raise PartitionLog._damaged(segment, position + at, chunk, at, error.reason) from None
+
+    @staticmethod
+    def _damaged(segment: Segment, position: int, chunk: memoryview, at: int, what: str) -> LogDamaged:
+        offset = int.from_bytes(chunk[at : at + 8], "big", signed=True)
+        return LogDamaged(segment.path, position, offset, what, ADVICE)
+
+    def _segments_from(self, offset: int) -> Iterator[Segment]:
+        first = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
+        index = max(first, 0)
+        while index < len(self.segments):
+            segment = self.segments[index]
+            if segment is not self._reading:
+                self._reading = segment  # one closed segment is kept open for the reader who is likely to come back
+                self.close_idle()
+            yield segment
+            index += 1
+
+    # ------------------------------------------------------------------------------------- opening, cutting, closing
+
+    def load(self, start: int, end: int) -> None:
+        """Take over the files up to `end`, and change nothing yet. Raises `LogDamaged` if they do not reach it."""
+        bases = [base for base in segment_bases(self._disk.list(self._folder)) if base < end]
+        if start < end and not (bases and bases[0] <= start):
+            path = f"{self._folder}/{file_name(start, 'log')}"
+            raise LogDamaged(path, 0, start, "the file is missing", ADVICE)
+        self.start_offset, self.next_offset, self.flushed_offset = start, end, end
+        for base_offset, next_base in zip(bases, [*bases[1:], end], strict=True):
+            segment = Segment(self._disk, self._folder, base_offset)
+            self.segments.append(segment)
+            size = self._disk.size(segment.open())
+            if next_base != end:
+                segment.adopt(size, next_base)
+                segment.close()
+            elif not segment.load(size, end):
+                what = f"its sound batches end at offset {segment.next_offset}, the checkpoint says {end}"
+                raise LogDamaged(segment.path, segment.size, segment.next_offset, what, ADVICE)
+
+    def cut(self) -> None:
+        """Remove from the folder what lies beyond the end."""
+        for base_offset in segment_bases(self._disk.list(self._folder)):
+            if base_offset >= self.next_offset:
+                remove_segment(self._disk, self._folder, base_offset)
+        if self.segments:
+            last = self.segments[-1]
+            if self._disk.size(last.open()) > last.size:
+                self._disk.truncate(last.open(), last.size)
+                last.unsynced = True
+
+    # -------------------------------------------------------------------------------------------- writing out
+
+    def spills(self, at_least: int) -> list[tuple[Segment, Write]]:
+        """What is in memory, of segments that have so much of it and none on its way. May raise a full disk's
+        `OSError`; nothing has changed then.
+        """
+        found: list[tuple[Segment, Write]] = []
+        for segment in reversed(self.segments):
+            if segment.pending_bytes == 0:
+                break  # they are written in order
+            closed = segment is not self.segments[-1]
+            if (closed or segment.pending_bytes >= at_least) and not segment.spilling:
+                found.append((segment, self.spill(segment)))
+        return found
+
+    def spill(self, segment: Segment) -> Write:
+        if segment.handle is None and segment.written == 0:
+            self._disk.make_folder(self._folder)
+            self.has_new_files = True
+        return segment.spill()
+
+    def unsynced(self) -> list[Segment]:
+        """Segments with bytes that no checkpoint has synced, newest first."""
+        found: list[Segment] = []
+        for segment in reversed(self.segments):
+            if not segment.unsynced and segment.pending_bytes == 0:
+                break  # they are written in order
+            found.append(segment)
+        return found
+
+    def close_idle(self) -> None:
+        """Let go of the files of closed segments that are whole on disk."""
+        for segment in self.segments[:-1]:
+            busy = segment.unsynced or segment.spilling or segment.pending_bytes or segment is self._reading
+            if segment.handle is not None and not busy:
+                segment.close()
+
+    def close(self) -> None:
+        for segment in self.segments:
+            segment.close()
+
+
+def segment_bases(names: list[str]) -> list[int]:
+    """Base offsets of the segments among a folder's files, ascending."""
+    return sorted(int(name[:20]) for name in names if _is_segment_file(name) and name.endswith(".log"))
+
+
+def _is_segment_file(name: str) -> bool:
+    stem, _, kind = name.partition(".")
+    return len(stem) == 20 and stem.isdecimal() and kind in ("log", "index", "timeindex")
+
+
+def remove_segment(disk: Disk, folder: str, base_offset: int) -> None:
+    present = disk.list(folder)
+    for kind in ("index", "timeindex", "log"):
+        if (name := file_name(base_offset, kind)) in present:
+            disk.remove(f"{folder}/{name}")
+
+
+def remove_log(disk: Disk, folder: str) -> None:
+    """All files of a log, and its folder if nothing else stands in it."""
+    names = disk.list(folder)
+    ours = [name for name in names if _is_segment_file(name)]
+    for name in ours:
+        disk.remove(f"{folder}/{name}")
+    if len(ours) == len(names):
+        disk.remove_folder(folder)

@@ -1,0 +1,237 @@
+"""What a node does before it serves: read the checkpoint and the write-ahead log, and make the partition logs whole.
+
+A partition log is what its checkpoint says plus the frames after that. So everything on disk is first read and checked;
+only then are the logs cut to their checkpoint and the frames appended again, in order.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+from crc32c import crc32c
+
+from partition_log.disk import Disk
+from partition_log.errors import LogDamaged
+from partition_log.wal import (
+    BLOCK_HEAD,
+    BLOCK_MAGIC,
+    BLOCK_REST,
+    FORMAT,
+    SECTOR,
+    SEGMENT_HEAD,
+    SEGMENT_MAGIC,
+    UINT32,
+    Block,
+    segment_path,
+)
+
+ADVICE = "Stop, keep a copy of the data folder, and restore it from a backup"
+
+
+class LogEnd(msgspec.Struct, frozen=True):
+    """How much of a log was on disk: offsets, since cleaning moves positions."""
+
+    name: str
+    start: int
+    end: int
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """Every frame that ends at or before `position` is in the partition logs, and synced there. `block` is where the
+    block begins that `position` is in.
+    """
+
+    position: int
+    block: int
+    logs: tuple[LogEnd, ...]
+    format: int = FORMAT
+
+
+class RecoveryReport(msgspec.Struct, frozen=True):
+    """What `LogStore.open` found. `torn` says where a torn tail of the write-ahead log was cut."""
+
+    first_start: bool
+    logs: int
+    frames: int
+    replayed_bytes: int
+    torn: str | None
+
+
+class Frame(NamedTuple):
+    """A batch for a log, or its removal (`batch` is empty). `position` is the frame's end."""
+
+    name: str
+    batch: memoryview
+    position: int
+    path: str
+    file_position: int
+
+
+# ----------------------------------------------------------------------------------------------------- the checkpoint
+
+
+def checkpoint_path(folder: str) -> str:
+    return f"{folder}/checkpoint"
+
+
+def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:
+    body = msgspec.json.encode(checkpoint)
+    return b"%08x\n" % crc32c(body) + body + b"\n"
+
+
+def write_checkpoint(disk: Disk, folder: str, data: bytes) -> None:
+    write_file(disk, folder, checkpoint_path(folder), data)
+
+
+def write_file(disk: Disk, folder: str, path: str, data: bytes) -> None:
+    """Whole or not at all: written beside, synced, renamed, and the name synced."""
+    beside = f"{path}.new"
+    handle = disk.open(beside)
+    try:
+        disk.truncate(handle, 0)
+        disk.write_at(handle, 0, data)
+        disk.sync(handle)
+    finally:
+        disk.close(handle)
+    disk.rename(beside, path)
+    disk.sync_folder(folder)
+
+
+def read_checkpoint(disk: Disk, folder: str) -> Checkpoint | None:
+    path = checkpoint_path(folder)
+    if "checkpoint" not in disk.list(folder):
+        return None
+    crc, _, body = read_file(disk, path).partition(b"\n")
+    body = body.removesuffix(b"\n")
+    if crc != b"%08x" % crc32c(body):
+        raise LogDamaged(path, 0, None, "its checksum does not hold", ADVICE)
+    try:
+        return msgspec.json.decode(body, type=Checkpoint)
+    except msgspec.MsgspecError as error:
+        raise LogDamaged(path, 0, None, str(error), ADVICE) from error
+
+
+def read_file(disk: Disk, path: str) -> bytes:
+    handle = disk.open(path)
+    try:
+        return disk.read_at(handle, 0, disk.size(handle))
+    finally:
+        disk.close(handle)
+
+
+# ------------------------------------------------------------------------------------------------ the write-ahead log
+
+
+class WalReader:
+    """Reads the frames after a checkpoint. `torn` is where a torn tail was found, once all were read."""
+
+    def __init__(self, disk: Disk, folder: str, checkpoint: Checkpoint) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._checkpoint = checkpoint
+        self.torn: str | None = None
+
+    def frames(self) -> Iterator[Frame]:
+        """Raises `LogDamaged` for anything but a torn tail."""
+        start = self._checkpoint.block
+        end: int | None = None  # of the last sound block, once one was read
+        stopped = self._first(start)
+        for base, size in self._segments():
+            if base + size <= start:
+                continue
+            path = segment_path(self._folder, base)
+            data = read_file(self._disk, path)
+            at = max(start - base, SECTOR)
+            while (block := block_at(data, at, base)) is not None:
+                if end is not None and block.previous_end != end:
+                    raise LogDamaged(*stopped, None, "a block is missing here, and another follows", ADVICE)
+                body = body_of(data, at, block)
+                if body is None:
+                    break
+                yield from self._frames_of(path, base, at, body)
+                at = _aligned(at + BLOCK_HEAD.size + len(body))
+                end = base + at
+                stopped = (path, at)
+            if self._is_torn(data, at, base, path):
+                stopped = (path, at)
+            if end is None:
+                end = base + at
+
+    def _first(self, start: int) -> tuple[str, int]:
+        """Where reading begins. The segment is there even if it has no room behind the checkpoint."""
+        for base, size in self._segments():
+            if base <= start <= base + size:
+                return segment_path(self._folder, base), start - base
+        raise LogDamaged(segment_path(self._folder, start), 0, None, "the segment is missing", ADVICE)
+
+    def _is_torn(self, data: bytes, at: int, base: int, path: str) -> bool:
+        """Where the sound blocks end. A later block means that what is here was durable, once."""
+        later = data.find(BLOCK_MAGIC, at + 1)
+        while later >= 0:
+            if later % SECTOR == 0 and block_at(data, later, base) is not None:
+                raise LogDamaged(path, at, None, f"a block does not hold, and another follows at {later}", ADVICE)
+            later = data.find(BLOCK_MAGIC, later + 1)
+        if block_at(data, at, base) is None:
+            return False
+        self.torn = f"{path} at position {at}"
+        return True
+
+    def _frames_of(self, path: str, base: int, at: int, body: memoryview) -> Iterator[Frame]:
+        done = self._checkpoint.position
+        first = at + BLOCK_HEAD.size
+        here = 0
+        while here < len(body):
+            (length,) = UINT32.unpack_from(body, here)
+            begin, here = here + 4, here + 4 + length
+            position = base + first + here
+            if position <= done:
+                continue
+            name_end = begin + 2 + int.from_bytes(body[begin : begin + 2], "big")
+            name = str(body[begin + 2 : name_end], "ascii")
+            yield Frame(name, body[name_end:here], position, path, first + begin - 4)
+
+    def _segments(self) -> list[tuple[int, int]]:
+        """Base position and size of each segment, ascending."""
+        disk, folder = self._disk, self._folder
+        return [(base, wal_segment_size(disk, folder, base)) for base in wal_bases(disk, folder)]
+
+
+def wal_segment_size(disk: Disk, folder: str, base: int) -> int:
+    """Of the file, as its first sector has it. A segment gets its name when that is durable: all else is damage."""
+    path = segment_path(folder, base)
+    handle = disk.open(path)
+    try:
+        head = disk.read_at(handle, 0, SEGMENT_HEAD.size + UINT32.size)
+        file_size = disk.size(handle)
+    finally:
+        disk.close(handle)
+    if len(head) == SEGMENT_HEAD.size + UINT32.size and UINT32.unpack(head[-4:])[0] == crc32c(head[:-4]):
+        magic, version, named, size = SEGMENT_HEAD.unpack_from(head)
+        if (magic, version, named, size) == (SEGMENT_MAGIC, FORMAT, base, file_size):
+            return file_size
+    raise LogDamaged(path, 0, None, "its first sector is not that of this segment", ADVICE)
+
+
+def wal_bases(disk: Disk, folder: str) -> list[int]:
+    return [int(name[:20]) for name in disk.list(folder) if name.endswith(".wal") and name[:-4].isdecimal()]
+
+
+def block_at(data: bytes, at: int, base: int) -> Block | None:
+    """The head of a block of this position, if one is there; its body may not hold."""
+    if len(data) < at + BLOCK_HEAD.size or data[at : at + 4] != BLOCK_MAGIC:
+        return None
+    rest = data[at + 8 : at + BLOCK_HEAD.size]
+    if UINT32.unpack_from(data, at + 4)[0] != crc32c(rest):
+        return None
+    block = Block(*BLOCK_REST.unpack(rest))
+    return block if block.position == base + at else None
+
+
+def body_of(data: bytes, at: int, block: Block) -> memoryview | None:
+    first = at + BLOCK_HEAD.size
+    body = memoryview(data)[first : first + block.body_bytes]
+    return body if len(body) == block.body_bytes and crc32c(body) == block.body_crc else None
+
+
+def _aligned(position: int) -> int:
+    return -(-position // SECTOR) * SECTOR

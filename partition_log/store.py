@@ -1,0 +1,318 @@
+"""A node's data folder: all its logs, and the write-ahead log that makes them durable with one sync.
+
+    LOCK  node.toml  wal/  flights-0/  flights-1/  __consumer_offsets-12/ ...
+
+An append goes to two places in memory: the log's last segment and the open block of the write-ahead log. What is slow
+leaves as a job, to be run off the loop: a `FlushJob` (at most one under way) makes the open block durable, a
+`CheckpointJob` (at most one, beside it) syncs the logs themselves, makes the next write-ahead segment and deletes
+what was removed. A job that fails for lack of room says so by `disk_full`; one that fails otherwise raises, and the
+process must end: what the page cache holds is unknown then.
+"""
+
+from struct import Struct
+
+import msgspec
+
+from partition_log.cleaning import Policy, Retain
+from partition_log.disk import Disk, is_disk_full
+from partition_log.errors import AppendError
+from partition_log.folder import LOG_NAME, Identity, NodeFolder
+from partition_log.jobs import CheckpointJob, FlushJob, Removal, Spill, Taken, end_spills, take
+from partition_log.log import PartitionLog
+from partition_log.recovery import RecoveryReport
+from partition_log.wal import WriteAheadLog
+
+__all__ = [
+    "AppendError",
+    "Appended",
+    "CheckpointJob",
+    "FlushJob",
+    "Identity",
+    "LogStore",
+    "PartitionLog",
+    "RecoveryReport",
+    "StoreLimits",
+]
+
+MIB = 1024 * 1024
+LOG_NAME_BYTES = 255  # what file systems allow
+
+# length, last offset delta, largest timestamp; the last two fields end a batch's first 43 bytes
+_PEEK = Struct(">8xi11xi8xq").unpack_from
+_OFFSET = Struct(">q").pack
+_LEADER_EPOCH = bytes(4)
+
+
+class StoreLimits(msgspec.Struct, frozen=True):
+    """`wal_segment_bytes`: the first start writes one segment of zeros before it serves, and every segment must be
+    larger than any batch: 32 MiB is twice the largest batch and written in some 20 to 300 ms. `spill_bytes` is how
+    much of a log may stay in memory between checkpoints.
+    """
+
+    wal_segment_bytes: int = 32 * MIB
+    checkpoint_bytes: int = 64 * MIB
+    max_batch_bytes: int = 16 * MIB
+    spill_bytes: int = 64 * 1024
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """`position` is where a flush must have come for the batch to be durable."""
+
+    base_offset: int
+    next_offset: int
+    position: int
+
+
+class LogStore:
+    """`disk_full`: nothing is appended until a checkpoint succeeds; force one from time to time."""
+
+    def __init__(
+        self, disk: Disk, folder: str, limits: StoreLimits, *, cluster_id: str = "muster", node_id: int = 1
+    ) -> None:
+        """`cluster_id` and `node_id` are for the first start; later the folder's own count (`identity`)."""
+        keep = -(-limits.checkpoint_bytes // limits.wal_segment_bytes) + 1
+        self._disk = disk
+        self._folder = NodeFolder(disk, folder, Identity(cluster_id, node_id))
+        self._limits = limits
+        self._wal = WriteAheadLog(f"{folder}/wal", limits.wal_segment_bytes, keep)
+        self._logs: dict[str, PartitionLog] = {}
+        self._unflushed: list[PartitionLog] = []
+        self._removals: list[Removal] = []
+        self._flush: FlushJob | None = None
+        self._flush_marks: list[tuple[PartitionLog, int]] = []
+        self._flush_spills: list[Spill] = []
+        self._checkpoint: CheckpointJob | None = None
+        self._taken: Taken | None = None
+        self._checkpoint_block = 0
+        self._checkpointed = 0  # the position that the last checkpoint took
+        self.disk_full = False
+        self.identity = Identity(cluster_id, node_id)
+        self._wal_append = self._wal.append
+        self._max_batch_bytes = min(limits.max_batch_bytes, self._wal.largest_frame - LOG_NAME_BYTES)
+
+    # ----------------------------------------------------------------------------------------------- opening, closing
+
+    def open(self) -> RecoveryReport:
+        """Take the folder, make it on the first start, recover. Raises `FolderInUse`, `LogDamaged`, and `OSError` for
+        all else that a disk may say; nothing is held then.
+        """
+        try:
+            recovered = self._folder.open()
+            self.identity = self._folder.identity
+            self._logs = recovered.logs
+            self._wal.spares = recovered.spares
+            self._wal.start(self._wal.plan(recovered.next_base).run(self._disk))
+            self._checkpoint_now()
+        except BaseException:
+            self._release()
+            raise
+        return recovered.report
+
+    def _checkpoint_now(self) -> None:
+        job = self.begin_checkpoint(force=True)
+        assert job is not None
+        job.run(self._disk)
+        self.finish_checkpoint(job)
+        if job.outcome.problem is not None:
+            raise job.outcome.problem
+
+    def close(self) -> bool:
+        """A clean stop: what was appended is durable, and the logs are whole files. No job may be under way. False if a
+        full disk left them as a crash would: nothing is lost, the next start recovers.
+        """
+        assert self._flush is None and self._checkpoint is None, "jobs come first"
+        try:
+            self._settle()
+        finally:
+            self._release()
+        return not self.disk_full
+
+    def _settle(self) -> None:
+        if (flush := self.begin_flush()) is not None:
+            flush.run(self._disk)
+            self.finish_flush(flush.up_to)
+        while (job := self.begin_checkpoint(force=True)) is not None:
+            job.run(self._disk)
+            self.finish_checkpoint(job)
+            if job.checkpoint is not None or self.disk_full:
+                break
+
+    def _release(self) -> None:
+        for log in [*self._logs.values(), *(removal.log for removal in self._removals)]:
+            log.close()
+        for handle in self._wal.handles():
+            self._disk.close(handle)
+        self._folder.close()
+
+    # ------------------------------------------------------------------------------------------------------------ logs
+
+    def log(self, name: str, policy: Policy | None = None) -> PartitionLog:
+        """The log of that name. A new one leaves no trace on disk before its first batch. A policy given replaces the
+        one the log was opened with.
+        """
+        log = self._logs.get(name)
+        if log is None:
+            if LOG_NAME.fullmatch(name) is None or len(name) > LOG_NAME_BYTES:
+                raise ValueError(f"{name!r} is no name for a log: a topic's name, a dash and a number")
+            log = self._logs[name] = PartitionLog(self._disk, self._folder.log_folder(name), name, policy or Retain())
+        elif policy is not None:
+            log.policy = policy
+        return log
+
+    def names(self) -> list[str]:
+        """Of the logs that hold or have held records, sorted."""
+        return sorted(name for name, log in self._logs.items() if log.next_offset)
+
+    def remove(self, name: str) -> int | AppendError:
+        """Delete a log: the position from which on it stays deleted. Its `PartitionLog` must not be used any more; a
+        new one of this name begins at 0. Allowed while `disk_full`, since it makes room, as far as room was prepared.
+        """
+        log = self._logs.get(name)
+        if log is None or not log.next_offset:
+            self._logs.pop(name, None)
+            return self._wal.flushed
+        position = self._wal_append(log.wal_name, b"")
+        if not position:
+            return AppendError.DISK_FULL
+        del self._logs[name]
+        self._removals.append(Removal(log, position))
+        return position
+
+    def append(self, log: PartitionLog, batch: bytes, *, must_fit: bool = True) -> Appended | AppendError:
+        """One sound batch (`check_batch`) at the log's end, stamped there. Never raises; after an `AppendError`
+        nothing has changed. With `must_fit` false only a write-ahead segment bounds the batch, not `max_batch_bytes`.
+        """
+        length, last_offset_delta, max_timestamp_ms = _PEEK(batch)
+        size = len(batch)
+        assert length + 12 == size, "one whole batch at a time"
+        if size > self._max_batch_bytes and (must_fit or size > self._wal.largest_frame - LOG_NAME_BYTES):
+            return AppendError.RECORD_TOO_LARGE
+        if self.disk_full:
+            return AppendError.DISK_FULL
+        base_offset = log.next_offset
+        stamped = _OFFSET(base_offset) + batch[8:12] + _LEADER_EPOCH + batch[16:]
+        position = self._wal_append(log.wal_name, stamped)
+        if not position:
+            return AppendError.DISK_FULL
+        next_offset = base_offset + last_offset_delta + 1
+        log.append(stamped, next_offset, max_timestamp_ms)
+        if not log.unflushed:
+            log.unflushed = True
+            self._unflushed.append(log)
+        return Appended(base_offset, next_offset, position)
+
+    # -------------------------------------------------------------------------------------------------------- flushing
+
+    @property
+    def position(self) -> int:
+        """Of the write-ahead log after the last append; it only grows, over restarts too."""
+        return self._wal.position
+
+    @property
+    def flushed(self) -> int:
+        """What is durable: everything that was appended at or before this position."""
+        return self._wal.flushed
+
+    def begin_flush(self) -> FlushJob | None:
+        """Everything appended since the last one; `None` if that is nothing, or a flush is under way."""
+        if self._flush is not None or self._wal.position <= self._wal.flushed:
+            return None
+        up_to, writes = self._wal.take()
+        self._flush_marks = [(log, log.next_offset) for log in self._unflushed]
+        for log in self._unflushed:
+            log.unflushed = False
+            self._flush_spills += self._spills_of(log)
+        self._unflushed = []
+        self._flush = FlushJob(up_to, writes, tuple(write for _segment, write in self._flush_spills))
+        return self._flush
+
+    def _spills_of(self, log: PartitionLog) -> list[Spill]:
+        if self.disk_full or any(removal.log.name == log.name for removal in self._removals):
+            return []  # it is removed, or an older log's files may still stand under its name
+        try:
+            return log.spills(self._limits.spill_bytes)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            self.disk_full = True
+            return []
+
+    def finish_flush(self, up_to: int) -> list[PartitionLog]:
+        """The job has run: `flushed` and the logs' `flushed_offset` move. Returns the logs whose did."""
+        job, spills, marks = self._flush, self._flush_spills, self._flush_marks
+        assert job is not None and job.up_to == up_to, "not the flush that is under way"
+        self._flush, self._flush_spills, self._flush_marks = None, [], []
+        self._wal.flushed_to(up_to)
+        for log, next_offset in marks:
+            log.flushed_offset = next_offset
+        end_spills(spills, job.outcome.written)
+        self.disk_full |= job.outcome.problem is not None
+        self._retire()
+        return [log for log, _offset in marks]
+
+    def _retire(self) -> None:
+        for segment in self._wal.retire(self._checkpoint_block):
+            self._disk.close(segment.handle)
+
+    # ---------------------------------------------------------------------------------------------------- checkpoints
+
+    def begin_checkpoint(self, *, force: bool = False) -> CheckpointJob | None:
+        """What is due of: deleting removed logs, making the next write-ahead segment, and syncing the logs (always with
+        `force`). `None` if nothing is, or a job is under way. Cheap to ask after every step.
+        """
+        wal = self._wal
+        if self._checkpoint is not None:
+            return None
+        due = wal.position - self._checkpointed >= self._limits.checkpoint_bytes
+        if not force and not self._removals and (self.disk_full or not (due or wal.wants_segment)):
+            return None
+        removals = tuple(removal for removal in self._removals if removal.position <= wal.flushed)
+        for removal in removals:
+            removal.log.close()
+        # Not while a removed log's files may still stand where a new one of its name writes.
+        taken = self._take() if (due or force) and not self._removals else None
+        making = wal.making() if force or not self.disk_full else None
+        surplus = wal.surplus()
+        if taken is None and making is None and not removals and not surplus:
+            return None
+        self._taken = taken
+        self._checkpoint = CheckpointJob(
+            folder=self._folder.path,
+            removals=removals,
+            checkpoint=taken.content if taken else None,
+            spills=tuple(write for _segment, write in taken.spills) if taken else (),
+            syncs=taken.syncs if taken else (),
+            new_folders=taken.new_folders if taken else (),
+            indexes=taken.indexes if taken else (),
+            surplus=surplus,
+            making=making,
+        )
+        return self._checkpoint
+
+    def _take(self) -> Taken | None:
+        try:
+            return take(self._logs, self._wal.position, self._wal.block, self._folder.path)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            self.disk_full = True
+            return None
+
+    def finish_checkpoint(self, job: CheckpointJob) -> None:
+        """The job has run: older write-ahead segments go."""
+        assert job is self._checkpoint, "not the job that is under way"
+        taken, outcome = self._taken, job.outcome
+        self._checkpoint = self._taken = None
+        self._removals = [removal for removal in self._removals if removal not in job.removals]
+        if outcome.made is not None:
+            self._wal.made(outcome.made)
+        if taken is not None:
+            end_spills(taken.spills, outcome.written)
+            taken.end(done=outcome.checkpointed)
+            if outcome.checkpointed:
+                self._checkpointed, self._checkpoint_block = taken.position, taken.block
+        if outcome.problem is not None:
+            self.disk_full = True
+        elif taken is not None:
+            self.disk_full = False
+        self._retire()
