@@ -1,0 +1,181 @@
+"""A coordinator that answers from a script, and remembers what it was asked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import (
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroups,
+    DescribeGroupsReply,
+    ListedGroup,
+    ListedNote,
+    ListGroups,
+    ListGroupsReply,
+    ListNotes,
+    ListNotesReply,
+)
+from protocol.messages.node import DescribeNode, DescribeNodeReply
+from protocol.messages.offsets import (
+    ListOffsets,
+    ListOffsetsPartitionReply,
+    ListOffsetsReply,
+    ListOffsetsTopicReply,
+    OffsetFetch,
+    OffsetFetchGroupReply,
+    OffsetFetchPartitionReply,
+    OffsetFetchReply,
+    OffsetFetchTopicReply,
+)
+from protocol.messages.topics import (
+    Metadata,
+    MetadataBroker,
+    MetadataPartitionReply,
+    MetadataReply,
+    MetadataTopicReply,
+)
+
+CLUSTER = "c-1"
+
+NODE = DescribeNodeReply(
+    node_id=7,
+    cluster_id=CLUSTER,
+    version="0.1.0",
+    started_wall_ms=1_700_000_000_500,
+    shards_total=50,
+    shards_loaded=50,
+    addresses={"native": "127.0.0.1:9390"},
+    group_states={"Empty": 1, "Stable": 1},
+    rebalances_by_cause={"member joined": 3, "session expired": 1},
+    counters={"connections_opened": 12},
+    gauges={"groups": 2, "members": 2, "wal_position_bytes": 4096},
+)
+
+ORDERS = DescribedGroup(
+    "orders",
+    group_state="Stable",
+    protocol_type="consumer",
+    protocol_data="range",
+    generation_id=4,
+    leader="m-1",
+    members=(
+        DescribedMember(
+            "m-1",
+            None,
+            "app-1",
+            "10.0.0.1",
+            member_assignment=encode_assignment(Assignment((TopicPartitions("t", (0, 1)),))),
+        ),
+        DescribedMember(
+            "m-2",
+            "box-2",
+            "app-2",
+            "10.0.0.2",
+            member_assignment=encode_assignment(Assignment((TopicPartitions("t", (2,)),))),
+        ),
+    ),
+)
+IDLE = DescribedGroup("idle", group_state="Empty", protocol_type="consumer")
+
+NOTES = (
+    ListedNote(0, 0, "member joined", "m-1", 1_700_000_001_000, "m-1 joined", 1, "PreparingRebalance"),
+    ListedNote(1, 1, "rebalance completed", "", 1_700_000_004_000, "", 1, "Stable", "completed"),
+)
+
+
+class ScriptedCoordinator:
+    """`groups`, `committed`, `ends` and `notes` are what it knows; `answers` overrides the reply to a message type."""
+
+    def __init__(self) -> None:
+        self.node = NODE
+        self.groups = {group.group_id: group for group in (ORDERS, IDLE)}
+        self.committed = {"orders": {("t", 0): 5, ("t", 1): 10, ("t", 3): 1}}
+        self.ends = {("t", 0): 30, ("t", 1): 10, ("t", 2): 8, ("t", 3): 4}
+        self.notes = {"orders": NOTES}
+        self.answers: dict[type[Message], Any] = {}
+        self.asked: list[Message] = []
+
+    async def ask(self, message: Message) -> Message:
+        self.asked.append(message)
+        answer = self.answers.get(type(message))
+        if callable(answer):
+            answer = await answer(message)
+        if answer is None:
+            answer = _SCRIPT[type(message)](self, message)
+        assert isinstance(answer, Message)
+        return answer
+
+    def turn(self, group_id: str, **changes: Any) -> None:
+        """Change fields of a group."""
+        self.groups[group_id] = msgspec.structs.replace(self.groups[group_id], **changes)
+
+    def _describe(self, message: DescribeGroups) -> Message:
+        return DescribeGroupsReply(tuple(self.groups.get(group_id) or _dead(group_id) for group_id in message.groups))
+
+    def _list(self, message: ListGroups) -> Message:
+        listed = (ListedGroup(g.group_id, g.protocol_type, g.group_state) for g in self.groups.values())
+        return ListGroupsReply(groups=tuple(listed))
+
+    def _list_notes(self, message: ListNotes) -> Message:
+        kept = [note for note in self.notes.get(message.group_id, ()) if note.number > message.after]
+        return ListNotesReply(notes=tuple(kept[: message.limit]))
+
+    def _offsets(self, message: OffsetFetch) -> Message:
+        return OffsetFetchReply(
+            tuple(
+                OffsetFetchGroupReply(
+                    wanted.group_id,
+                    tuple(
+                        OffsetFetchTopicReply(topic, (OffsetFetchPartitionReply(partition, offset),))
+                        for (topic, partition), offset in self.committed.get(wanted.group_id, {}).items()
+                    ),
+                )
+                for wanted in message.groups
+            )
+        )
+
+    def _ends(self, message: ListOffsets) -> Message:
+        return ListOffsetsReply(
+            tuple(
+                ListOffsetsTopicReply(
+                    topic.name, tuple(self._end(topic.name, part.partition_index) for part in topic.partitions)
+                )
+                for topic in message.topics
+            )
+        )
+
+    def _end(self, topic: str, partition: int) -> ListOffsetsPartitionReply:
+        end = self.ends.get((topic, partition))
+        if end is None:
+            return ListOffsetsPartitionReply(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return ListOffsetsPartitionReply(partition, offset=end)
+
+    def _metadata(self, message: Metadata) -> Message:
+        counts: dict[str, int] = {}
+        for topic, _ in self.ends if message.topics is None else ():
+            counts[topic] = counts.get(topic, 0) + 1
+        topics = (
+            MetadataTopicReply(name, partitions=tuple(MetadataPartitionReply(index, 7) for index in range(count)))
+            for name, count in counts.items()
+        )
+        return MetadataReply((MetadataBroker(7, "127.0.0.1", 9390),), CLUSTER, 7, tuple(topics))
+
+
+def _dead(group_id: str) -> DescribedGroup:
+    return DescribedGroup(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.", "Dead")
+
+
+_SCRIPT: dict[type[Message], Callable[[ScriptedCoordinator, Any], Message]] = {
+    DescribeNode: lambda coordinator, _: coordinator.node,
+    DescribeGroups: ScriptedCoordinator._describe,
+    ListGroups: ScriptedCoordinator._list,
+    ListNotes: ScriptedCoordinator._list_notes,
+    OffsetFetch: ScriptedCoordinator._offsets,
+    ListOffsets: ScriptedCoordinator._ends,
+    Metadata: ScriptedCoordinator._metadata,
+}

@@ -1,0 +1,249 @@
+import asyncio
+from urllib.parse import quote
+
+import msgspec
+import pytest
+from aiohttp import ClientSession
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.http import make_app, serve
+from coordinator.http_pages import ROUTES
+from coordinator.http_questions import problem_of
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import (
+    DescribedGroup,
+    DescribeGroups,
+    DescribeGroupsReply,
+    ListGroups,
+    ListGroupsReply,
+    ListNotes,
+    ListNotesReply,
+)
+from protocol.messages.node import DescribeNode, Refused
+from tests.http.conftest import Browser
+from tests.http.scripted import NODE, ScriptedCoordinator
+
+GROUPS = "/v3/clusters/c-1/consumer-groups"
+
+
+async def never(message: Message) -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def test_the_process_lives_though_nobody_answers(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    coordinator.answers[DescribeNode] = never
+
+    assert await browser.get("/healthz") == {"healthy": True}
+    assert coordinator.asked == []
+
+
+async def test_it_is_ready_when_all_shards_are_loaded(browser: Browser) -> None:
+    assert await browser.get("/readyz") == {"ready": True, "shards_loaded": 50, "shards_total": 50}
+
+
+async def test_it_tells_how_far_it_is_while_it_loads(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    coordinator.node = msgspec.structs.replace(NODE, shards_loaded=13)
+
+    assert await browser.get("/readyz", 503) == {"ready": False, "shards_loaded": 13, "shards_total": 50}
+
+
+async def test_a_coordinator_that_does_not_answer_in_time_is_a_504(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.answers[DescribeNode] = never
+
+    answer = await browser.get("/readyz", 504)
+
+    assert answer == {"error_code": 504, "message": "DescribeNode was not answered within 0.05 seconds"}
+
+
+async def test_the_root_lists_the_paths(browser: Browser) -> None:
+    paths = (await browser.get("/"))["paths"]
+
+    assert {"/", "/healthz", "/readyz", "/metrics", *(path for path, _ in ROUTES)} == set(paths)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/v3/clusters/other", 404),
+        ("/v3/clusters/other/consumer-groups/orders/lags", 404),
+        ("/v3/clusters/c-1/brokers/8", 404),
+        (f"{GROUPS}/nobody", 40403),
+        (f"{GROUPS}/nobody/lag-summary", 40403),
+        (f"{GROUPS}/orders/consumers/m-9", 40403),
+        (f"{GROUPS}/orders/consumers/m-9/assignments", 40403),
+        (f"{GROUPS}/orders/consumers/m-1/assignments/t/partitions/2", 40403),
+        (f"{GROUPS}/orders/lags/t/partitions/2", 40403),
+        ("/v1/groups/nobody/notes", 40403),
+        ("/v4", 404),
+    ],
+)
+async def test_what_is_not_there_is_a_404_that_says_so(browser: Browser, path: str, code: int) -> None:
+    answer = await browser.get(path, 404)
+
+    assert answer["error_code"] == code
+    assert len(answer["message"]) > 10
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{GROUPS}/orders/lags/t/partitions/x",
+        f"{GROUPS}/orders/lags/t/partitions/-1",
+        f"{GROUPS}/orders/lags/t/partitions/2147483648",
+        f"{GROUPS}/orders/lags/t/partitions/%D9%A3",
+        f"{GROUPS}/orders/consumers/m-1/assignments/t/partitions/1.0",
+        f"{GROUPS}?page_size=0",
+        f"{GROUPS}?page_size=1001",
+        "/v1/groups/orders/notes?after=x",
+        "/v1/groups/orders/notes?after=-2",
+        "/v1/groups/orders/notes?limit=0",
+        "/v1/groups/orders/notes?limit=" + "9" * 5_000,
+    ],
+)
+async def test_a_number_that_is_none_is_a_400_that_names_it(browser: Browser, path: str) -> None:
+    answer = await browser.get(path, 400)
+
+    assert answer["error_code"] == 40002
+    assert "must be a whole number from" in answer["message"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+async def test_pages_are_only_read(browser: Browser, method: str) -> None:
+    status, text, headers = await browser.request(method, f"{GROUPS}/orders")
+
+    assert status == 405
+    assert f'"message": "{method} is not allowed at {GROUPS}/orders"' in text
+    assert headers["Allow"] == "GET,HEAD"
+
+
+@pytest.mark.parametrize("group_id", ["a/b", "größe 7", "100%", "a%2Fb", "a?b#c&d", "..", "日本"])
+async def test_any_group_id_fits_into_a_path(browser: Browser, coordinator: ScriptedCoordinator, group_id: str) -> None:
+    coordinator.groups[group_id] = msgspec.structs.replace(coordinator.groups["orders"], group_id=group_id)
+
+    shown = await browser.get(f"{GROUPS}/{quote(group_id, safe='').replace('..', '%2E%2E')}")
+
+    assert shown["consumer_group_id"] == group_id
+    assert (await browser.get(shown["consumer"]["related"]))["kind"] == "KafkaConsumerList"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 503),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, 503),
+        (ErrorCode.NOT_COORDINATOR, 503),
+        (ErrorCode.INVALID_GROUP_ID, 400),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, 403),
+    ],
+)
+async def test_a_refusal_becomes_the_status_that_fits(
+    browser: Browser, coordinator: ScriptedCoordinator, error: ErrorCode, status: int
+) -> None:
+    coordinator.answers[ListGroups] = ListGroupsReply(error_code=error)
+    coordinator.answers[DescribeGroups] = DescribeGroupsReply((DescribedGroup("orders", error),))
+    coordinator.answers[ListNotes] = ListNotesReply(error_code=error)
+
+    for path in (GROUPS, f"{GROUPS}/orders", "/v1/groups/orders/notes"):
+        assert str((await browser.get(path, status))["error_code"]).startswith(str(status))
+
+
+async def test_who_comes_too_early_is_told_to_come_back(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    coordinator.answers[ListGroups] = ListGroupsReply(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    _, _, headers = await browser.request("GET", GROUPS)
+
+    assert headers["Retry-After"] == "1"
+
+
+async def test_a_refusal_as_a_whole_keeps_its_sentence(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    coordinator.answers[DescribeNode] = Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not for you")
+
+    assert await browser.get("/v3/clusters", 403) == {"error_code": 40301, "message": "not for you"}
+
+
+def test_every_error_has_a_status() -> None:
+    assert {problem_of(error).status for error in ErrorCode if error} <= {400, 403, 404, 500, 503, 504}
+
+
+async def test_the_journal_says_why_a_group_rebalanced(browser: Browser) -> None:
+    shown = await browser.get("/v1/groups/orders/notes")
+
+    assert shown["group_id"] == "orders"
+    assert shown["next_after"] == 1
+    assert shown["notes"][0] == {
+        "number": 0,
+        "generation_id": 0,
+        "cause": "member joined",
+        "initiator": "m-1",
+        "wall_ms": 1_700_000_001_000,
+        "detail": "m-1 joined",
+        "members": 1,
+        "group_state": "PreparingRebalance",
+        "kind": "rebalance",
+    }
+
+
+async def test_the_journal_is_read_on_from_a_number(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    first = await browser.get("/v1/groups/orders/notes?limit=1")
+    second = await browser.get(f"/v1/groups/orders/notes?after={first['next_after']}")
+    third = await browser.get(f"/v1/groups/orders/notes?after={second['next_after']}")
+
+    assert [note["number"] for note in second["notes"]] == [1]
+    assert (third["notes"], third["next_after"]) == ([], 1)
+
+
+async def test_a_group_without_notes_and_one_that_has_only_notes_left_both_answer(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.notes["gone"] = coordinator.notes["orders"]
+
+    assert (await browser.get("/v1/groups/idle/notes"))["notes"] == []
+    assert len((await browser.get("/v1/groups/gone/notes"))["notes"]) == 2
+
+
+async def test_a_host_header_that_is_none_breaks_no_page(browser: Browser) -> None:
+    status, _, _ = await browser.request("GET", f"{GROUPS}/orders", Host="[:::not a host:::]:x")
+
+    assert status == 200
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text(max_size=12), max_size=7), st.text(max_size=12))
+def test_no_path_makes_an_error_of_ours(parts: list[str], query: str) -> None:
+    async def visit() -> int:
+        bound, close = await serve(make_app(ScriptedCoordinator().ask), "127.0.0.1", 0)
+        path = "/".join(quote(part, safe="") for part in ("v3", "clusters", "c-1", "consumer-groups", *parts))
+        try:
+            async with (
+                ClientSession() as session,
+                session.get(f"http://{bound[0]}:{bound[1]}/{path}?{quote(query)}") as answer,
+            ):
+                return answer.status
+        finally:
+            await close()
+
+    assert asyncio.run(visit()) in (200, 400, 404)
+
+
+async def test_serving_takes_a_free_port_and_ends_when_told() -> None:
+    (host, port), close = await serve(make_app(ScriptedCoordinator().ask), "127.0.0.1", 0)
+    async with ClientSession() as session, session.get(f"http://{host}:{port}/healthz") as answer:
+        assert answer.status == 200
+    await close()
+
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(host, port)
+
+
+async def test_a_taken_port_is_an_error_and_leaves_nothing_open() -> None:
+    (host, port), close = await serve(make_app(ScriptedCoordinator().ask), "127.0.0.1", 0)
+
+    with pytest.raises(OSError, match="in use"):
+        await serve(make_app(ScriptedCoordinator().ask), host, port)
+
+    await close()

@@ -1,0 +1,128 @@
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from coordinator.http_metrics import measure
+from coordinator.http_questions import Questions
+from coordinator.lags import PartitionLag, worst
+from coordinator.metrics import Measured, exposition
+from protocol.errors import ErrorCode
+from protocol.messages.groups import ListGroups, ListGroupsReply
+from tests.http.conftest import Browser
+from tests.http.scripted import NODE, ScriptedCoordinator
+
+
+def samples(text: str) -> dict[str, float]:
+    return {
+        sample.name + "".join(f" {name}={value}" for name, value in sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_groups_have_the_names_of_kafka_exporter(browser: Browser) -> None:
+    found = samples(await browser.text("/metrics"))
+
+    assert {name: value for name, value in found.items() if name.startswith("kafka_")} == {
+        "kafka_brokers": 1,
+        "kafka_topic_partitions topic=t": 4,
+        "kafka_topic_partition_current_offset partition=0 topic=t": 30,
+        "kafka_topic_partition_current_offset partition=1 topic=t": 10,
+        "kafka_topic_partition_current_offset partition=2 topic=t": 8,
+        "kafka_topic_partition_current_offset partition=3 topic=t": 4,
+        "kafka_consumergroup_members consumergroup=idle": 0,
+        "kafka_consumergroup_members consumergroup=orders": 2,
+        "kafka_consumergroup_current_offset consumergroup=orders partition=0 topic=t": 5,
+        "kafka_consumergroup_current_offset consumergroup=orders partition=1 topic=t": 10,
+        "kafka_consumergroup_current_offset consumergroup=orders partition=3 topic=t": 1,
+        "kafka_consumergroup_current_offset_sum consumergroup=orders topic=t": 16,
+        "kafka_consumergroup_lag consumergroup=orders partition=0 topic=t": 25,
+        "kafka_consumergroup_lag consumergroup=orders partition=1 topic=t": 0,
+        "kafka_consumergroup_lag consumergroup=orders partition=3 topic=t": 3,
+        "kafka_consumergroup_lag_sum consumergroup=orders topic=t": 28,
+    }
+
+
+async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -> None:
+    found = samples(await browser.text("/metrics"))
+
+    assert {name: value for name, value in found.items() if name.startswith("muster_")} == {
+        "muster_info cluster_id=c-1 node_id=7 version=0.1.0": 1,
+        "muster_start_time_seconds": 1_700_000_000.5,
+        "muster_shards": 50,
+        "muster_shards_loaded": 50,
+        "muster_metrics_left_out": 0,
+        "muster_groups state=Empty": 1,
+        "muster_groups state=Stable": 1,
+        "muster_rebalances_total cause=member joined": 3,
+        "muster_rebalances_total cause=session expired": 1,
+        "muster_members": 2,
+        "muster_wal_position_bytes": 4096,
+        "muster_connections_opened_total": 12,
+    }
+
+
+async def test_the_page_stays_small_however_large_the_cluster(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    template = coordinator.groups["idle"]
+    for number in range(500):
+        name = f"z{number:03}"
+        coordinator.groups[name] = msgspec.structs.replace(template, group_id=name)
+    coordinator.ends |= {("big", partition): 1 for partition in range(9)}
+
+    found = samples(await browser.text("/metrics"))
+
+    assert sum(name.startswith("kafka_consumergroup_members") for name in found) == 6  # idle 1, orders 3, 4 of z
+    assert "kafka_topic_partitions topic=big" not in found
+    assert found["kafka_topic_partitions topic=t"] == 4
+    assert found["muster_metrics_left_out"] == 1 + 496
+
+
+async def test_a_group_too_large_for_the_page_leaves_room_for_smaller_ones(coordinator: ScriptedCoordinator) -> None:
+    measured = await measure(Questions(coordinator.ask), most_series=2)
+
+    assert [group.group_id for group in measured.groups] == ["idle"]
+    assert measured.left_out == 2  # the topic with 4 partitions, the group with 3 commits
+
+
+async def test_commits_to_a_topic_the_page_left_out_still_have_a_lag(coordinator: ScriptedCoordinator) -> None:
+    coordinator.ends |= {("t", partition): 1 for partition in range(4, 12)}
+
+    measured = await measure(Questions(coordinator.ask), most_series=8)
+
+    assert measured.ends == {}
+    assert [line.lag for line in measured.groups[1].lags] == [25, 0, 3]
+
+
+async def test_a_node_that_still_loads_shows_its_own_numbers(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.answers[ListGroups] = ListGroupsReply(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    found = samples(await browser.text("/metrics"))
+
+    assert found["muster_shards"] == 50
+    assert not any(name.startswith("kafka_consumergroup") for name in found)
+
+
+async def test_openmetrics_is_given_to_those_who_ask_for_it(browser: Browser) -> None:
+    text = await browser.text("/metrics", Accept="application/openmetrics-text; version=1.0.0")
+
+    assert text.endswith("# EOF\n")
+
+
+def test_odd_names_become_legal_ones_and_collide_with_nothing() -> None:
+    node = msgspec.structs.replace(NODE, gauges={"Groups": 9, "a-b.c": 1}, counters={"a_b_c": 2, "seen_total": 3})
+
+    body, content_type = exposition(Measured(node))
+
+    found = samples(body.decode())
+    assert content_type.startswith("text/plain")
+    assert (found["muster_a_b_c"], found["muster_seen_total"]) == (1, 3)
+    assert "muster_a_b_c_total" not in found
+    assert "muster_groups" not in found
+
+
+def test_a_commit_beyond_the_end_is_no_negative_lag() -> None:
+    assert PartitionLag("t", 0, current_offset=9, log_end_offset=5).lag == 0
+    assert worst(()) is None

@@ -1,0 +1,225 @@
+"""Golden answers: Confluent REST v3's fields and links."""
+
+import msgspec
+import pytest
+
+from coordinator.http_shapes import state_name
+from protocol.messages.groups import DescribedMember
+from tests.http.conftest import Browser
+from tests.http.scripted import ScriptedCoordinator
+
+GROUPS = "/v3/clusters/c-1/consumer-groups"
+
+ORDERS = {
+    "kind": "KafkaConsumerGroup",
+    "metadata": {"self": f"{GROUPS}/orders", "resource_name": "crn:///kafka=c-1/consumer-group=orders"},
+    "cluster_id": "c-1",
+    "consumer_group_id": "orders",
+    "is_simple": False,
+    "partition_assignor": "range",
+    "state": "STABLE",
+    "coordinator": {"related": "/v3/clusters/c-1/brokers/7"},
+    "consumer": {"related": f"{GROUPS}/orders/consumers"},
+    "lag_summary": {"related": f"{GROUPS}/orders/lag-summary"},
+}
+CONSUMER = {
+    "kind": "KafkaConsumer",
+    "metadata": {
+        "self": f"{GROUPS}/orders/consumers/m-2",
+        "resource_name": "crn:///kafka=c-1/consumer-group=orders/consumer=m-2",
+    },
+    "cluster_id": "c-1",
+    "consumer_group_id": "orders",
+    "consumer_id": "m-2",
+    "instance_id": "box-2",
+    "client_id": "app-2",
+    "assignments": {"related": f"{GROUPS}/orders/consumers/m-2/assignments"},
+}
+ASSIGNMENT = {
+    "kind": "KafkaConsumerAssignment",
+    "metadata": {
+        "self": f"{GROUPS}/orders/consumers/m-2/assignments/t/partitions/2",
+        "resource_name": "crn:///kafka=c-1/consumer-group=orders/consumer=m-2/assignment=t/partition=2",
+    },
+    "cluster_id": "c-1",
+    "consumer_group_id": "orders",
+    "consumer_id": "m-2",
+    "topic_name": "t",
+    "partition_id": 2,
+    "lag": {"related": f"{GROUPS}/orders/lags/t/partitions/2"},
+}
+LAG = {
+    "kind": "KafkaConsumerLag",
+    "metadata": {
+        "self": f"{GROUPS}/orders/lags/t/partitions/0",
+        "resource_name": "crn:///kafka=c-1/consumer-group=orders/lag=t/partition=0",
+    },
+    "cluster_id": "c-1",
+    "consumer_group_id": "orders",
+    "topic_name": "t",
+    "partition_id": 0,
+    "current_offset": 5,
+    "log_end_offset": 30,
+    "lag": 25,
+    "consumer_id": "m-1",
+    "instance_id": None,
+    "client_id": "app-1",
+}
+CLUSTER = {
+    "kind": "KafkaCluster",
+    "metadata": {"self": "/v3/clusters/c-1", "resource_name": "crn:///kafka=c-1"},
+    "cluster_id": "c-1",
+    "controller": {"related": "/v3/clusters/c-1/brokers/7"},
+    "brokers": {"related": "/v3/clusters/c-1/brokers"},
+    "consumer_groups": {"related": GROUPS},
+}
+BROKER = {
+    "kind": "KafkaBroker",
+    "metadata": {"self": "/v3/clusters/c-1/brokers/7", "resource_name": "crn:///kafka=c-1/broker=7"},
+    "cluster_id": "c-1",
+    "broker_id": 7,
+    "host": "127.0.0.1",
+    "port": 9390,
+    "rack": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        pytest.param("/v3/clusters/c-1", CLUSTER, id="cluster"),
+        pytest.param("/v3/clusters/c-1/brokers/7", BROKER, id="broker"),
+        pytest.param(f"{GROUPS}/orders", ORDERS, id="group"),
+        pytest.param(f"{GROUPS}/orders/consumers/m-2", CONSUMER, id="consumer"),
+        pytest.param(f"{GROUPS}/orders/consumers/m-2/assignments/t/partitions/2", ASSIGNMENT, id="assignment"),
+        pytest.param(f"{GROUPS}/orders/lags/t/partitions/0", LAG, id="lag"),
+    ],
+)
+async def test_a_page_has_confluents_fields(browser: Browser, path: str, shown: object) -> None:
+    assert await browser.get(path) == shown
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "one"),
+    [
+        pytest.param("/v3/clusters", "KafkaClusterList", CLUSTER, id="clusters"),
+        pytest.param("/v3/clusters/c-1/brokers", "KafkaBrokerList", BROKER, id="brokers"),
+        pytest.param(GROUPS, "KafkaConsumerGroupList", ORDERS, id="groups"),
+        pytest.param(f"{GROUPS}/orders/consumers", "KafkaConsumerList", CONSUMER, id="consumers"),
+        pytest.param(
+            f"{GROUPS}/orders/consumers/m-2/assignments", "KafkaConsumerAssignmentList", ASSIGNMENT, id="assignments"
+        ),
+        pytest.param(f"{GROUPS}/orders/lags", "KafkaConsumerLagList", LAG, id="lags"),
+    ],
+)
+async def test_a_list_wraps_the_same_pages(browser: Browser, path: str, kind: str, one: object) -> None:
+    shown = await browser.get(path)
+
+    assert (shown["kind"], shown["metadata"]) == (kind, {"self": path, "next": None})
+    assert one in shown["data"]
+
+
+async def test_the_lag_summary_names_the_partition_that_is_furthest_behind(browser: Browser) -> None:
+    assert await browser.get(f"{GROUPS}/orders/lag-summary") == {
+        "kind": "KafkaConsumerGroupLagSummary",
+        "metadata": {
+            "self": f"{GROUPS}/orders/lag-summary",
+            "resource_name": "crn:///kafka=c-1/consumer-group=orders/lag-summary",
+        },
+        "cluster_id": "c-1",
+        "consumer_group_id": "orders",
+        "max_lag_consumer_id": "m-1",
+        "max_lag_instance_id": None,
+        "max_lag_client_id": "app-1",
+        "max_lag_topic_name": "t",
+        "max_lag_partition_id": 0,
+        "max_lag": 25,
+        "total_lag": 28,
+    }
+
+
+async def test_a_group_that_committed_nothing_is_not_behind(browser: Browser) -> None:
+    summary = await browser.get(f"{GROUPS}/idle/lag-summary")
+
+    assert (summary["max_lag"], summary["total_lag"], summary["max_lag_topic_name"]) == (0, 0, None)
+    assert (await browser.get(f"{GROUPS}/idle/lags"))["data"] == []
+
+
+async def test_a_partition_nobody_has_still_has_a_lag(browser: Browser) -> None:
+    line = await browser.get(f"{GROUPS}/orders/lags/t/partitions/3")
+
+    assert (line["lag"], line["consumer_id"], line["instance_id"], line["client_id"]) == (3, "", None, "")
+
+
+async def test_a_partition_that_is_gone_has_no_lag(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    coordinator.committed["orders"]["gone", 0] = 3
+
+    shown = await browser.get(f"{GROUPS}/orders/lags")
+
+    assert [(line["topic_name"], line["partition_id"]) for line in shown["data"]] == [("t", 0), ("t", 1), ("t", 3)]
+
+
+async def test_bytes_nobody_can_read_are_an_empty_assignment(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    broken = DescribedMember("m-1", None, "app", "h", b"\xff", member_assignment=b"\0\0\x7f\xff\xff\xff")
+    coordinator.turn("orders", members=(broken,))
+
+    assert (await browser.get(f"{GROUPS}/orders/consumers/m-1/assignments"))["data"] == []
+    assert (await browser.get(f"{GROUPS}/orders/lags"))["data"][0]["consumer_id"] == ""
+
+
+async def test_members_of_another_protocol_are_shown_without_assignments(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.turn("orders", protocol_type="connect")
+
+    assert (await browser.get(f"{GROUPS}/orders/consumers/m-2"))["consumer_id"] == "m-2"
+    assert (await browser.get(f"{GROUPS}/orders/consumers/m-2/assignments"))["data"] == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("Stable", "STABLE"),
+        ("PreparingRebalance", "PREPARING_REBALANCE"),
+        ("CompletingRebalance", "COMPLETING_REBALANCE"),
+        ("Empty", "EMPTY"),
+        ("Dead", "DEAD"),
+        ("", "UNKNOWN"),
+    ],
+)
+def test_states_are_written_as_confluent_writes_them(ours: str, theirs: str) -> None:
+    assert state_name(ours) == theirs
+
+
+async def test_a_list_of_groups_comes_in_pages(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    template = coordinator.groups["idle"]
+    names = [f"g {number}/é" for number in range(5)]
+    coordinator.groups = {name: msgspec.structs.replace(template, group_id=name) for name in names}
+
+    seen: list[list[str]] = []
+    page: str | None = f"{GROUPS}?page_size=2"
+    while page is not None:
+        shown = await browser.get(page)
+        seen.append([group["consumer_group_id"] for group in shown["data"]])
+        page = shown["metadata"]["next"]
+
+    assert seen == [names[:2], names[2:4], names[4:]]
+
+
+async def test_a_group_that_goes_while_the_list_is_made_is_left_out(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.turn("idle", group_state="Dead")
+
+    assert [group["consumer_group_id"] for group in (await browser.get(GROUPS))["data"]] == ["orders"]
+
+
+async def test_many_groups_are_described_in_slices(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    template = coordinator.groups["idle"]
+    names = [f"g{number:03}" for number in range(250)]
+    coordinator.groups = {name: msgspec.structs.replace(template, group_id=name) for name in names}
+
+    assert len((await browser.get(GROUPS))["data"]) == 250
+    assert [len(m.groups) for m in coordinator.asked if type(m).__name__ == "DescribeGroups"] == [100, 100, 50]  # type: ignore[attr-defined]
