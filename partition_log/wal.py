@@ -87,6 +87,7 @@ class Making(msgspec.Struct, frozen=True, gc=False):
         making = f"{self.folder}/making"
         if self.spare is not None:
             disk.rename(self.spare, making)
+            disk.sync_folder(self.folder)  # or a crash brings the old name back, for a file that begins otherwise
         handle = disk.open(making)
         try:
             if disk.size(handle) != self.size:
