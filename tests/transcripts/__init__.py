@@ -1,0 +1,1 @@
+"""Behaviour as text: what was sent, and what came of it."""

@@ -1,0 +1,426 @@
+"""The commands of a transcript, one a line.
+
+    a: join [id=X] [v=3] [protocols=range,rr] [metadata=M] ...   with the id and generation the client knows, unless given
+    a: sync [a=A b=B]         as leader, these assignments; a client's name stands for its member id
+    a: heartbeat | a: leave [MEMBER | #INSTANCE | MEMBER#INSTANCE ...]
+    a: commit t-0=10 ... | a: fetch t-0 ... | a: fetch all | a: delete-offsets t-0 ...
+    a: describe [GROUP ...] | a: list [states=S,..] [types=T,..] | a: delete-groups [GROUP ...] | a: notes
+    a: set KEY=VALUE ...      from now on, in everything the client sends; says nothing
+    a: hangs up | a: reconnects
+    given stable a b#1 ...    (or completing, preparing) gets there without a word, then says where it is
+    wait 3s | state | hold disk | release disk | crash | restart | stop | loading | fail next append [too large]
+    config KEY=VALUE | log KIND ...
+"""
+
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.config import Config
+from coordinator.groups.classic.state import GroupState
+from coordinator.shard import ShardState
+from partition_log.errors import AppendError
+from protocol.consumer_protocol import Subscription, encode_subscription
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import (
+    DeleteGroups,
+    DescribeGroups,
+    Heartbeat,
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    ListGroups,
+    ListNotes,
+    SyncGroup,
+    SyncGroupAssignment,
+)
+from protocol.messages.node import Hello
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetDelete,
+    OffsetDeleteTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchTopic,
+)
+from tests.transcripts import lines
+from tests.transcripts.logs import write_log
+from tests.transcripts.rig import Link, Rig
+
+_UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DEFAULTS = {"group": "g", "type": "consumer", "protocols": "range", "session": "10s", "rebalance": "60s", "v": "9"}
+Options = dict[str, str]
+
+
+def milliseconds(words: str) -> int:
+    """`3s`, `500ms`, `7d`."""
+    found = re.fullmatch(r"(-?\d+)(ms|s|min|h|d)", words)
+    assert found, f"{words!r} is no duration"
+    return int(found[1]) * _UNITS[found[2]]
+
+
+class Client:
+    """What the client at the other end knows."""
+
+    def __init__(self, name: str, link: Link) -> None:
+        self.name = name
+        self.link = link
+        self.member_id = ""
+        self.generation = -1
+        self.leader = ""
+        self.options: Options = dict(_DEFAULTS)
+
+
+class Script:
+    """Runs the commands of one scenario. `output` gathers what each does."""
+
+    def __init__(self) -> None:
+        self.output: list[str] = []
+        self._settings: dict[str, Any] = {}
+        self._clients: dict[str, Client] = {}
+        self._rig: Rig | None = None
+
+    @property
+    def rig(self) -> Rig:
+        if self._rig is None:
+            self._rig = Rig(self._config(), self.output.append, self._answered)
+        return self._rig
+
+    def _config(self) -> Config:
+        return Config(**{"offsets_topic_num_partitions": 5, "data_dir": "data", **self._settings})
+
+    def close(self) -> None:
+        """Ends the scenario with the check that its log gives back what lives."""
+        if self._rig is not None:
+            if not self.rig.holds_disk:
+                self.rig.check_replay()
+            self.rig.__exit__()
+
+    def run(self, command: str) -> None:
+        words = shlex.split(command)
+        if words[0].endswith(":"):
+            client = self._client(words[0][:-1])
+            verb = _SENT.get(words[1])
+            if verb is not None:
+                options, rest = _split(words[2:])
+                self.rig.send(client.link, verb(self, client, {**client.options, **options}, options, rest))
+            else:
+                getattr(self, f"_client_{words[1]}")(client, words[2:])
+        else:
+            getattr(self, f"_do_{words[0]}")(words[1:])
+
+    def _client(self, name: str) -> Client:
+        client = self._clients.get(name)
+        if client is None:
+            client = self._clients[name] = Client(name, self._connect(name))
+        return client
+
+    def _connect(self, name: str) -> Link:
+        link = self.rig.open_link()
+        self.rig.send(link, Hello(client_name=name, client_version="1"))
+        return link
+
+    def _answered(self, connection: int, request: Message | None, reply: Message) -> None:
+        client = next((c for c in self._clients.values() if c.link.number == connection), None)
+        if client is None or isinstance(request, Hello):
+            return
+        if request is None:
+            self.output.append(f"{client.name} << {lines.message(reply)}")
+            return
+        if isinstance(reply, JoinGroupReply):
+            _learn(client, reply)
+        self.output.append(f"{client.name} <- {lines.message(reply)}")
+
+    def id_of(self, word: str) -> str:
+        """A client's name is its member id; other words are themselves, `-` is nothing."""
+        client = self._clients.get(word)
+        return client.member_id if client is not None else "" if word == "-" else word
+
+    # --- not sent ---
+
+    def _client_set(self, client: Client, words: list[str]) -> None:
+        client.options |= _split(words)[0]
+
+    def _client_hangs(self, client: Client, words: list[str]) -> None:
+        self.rig.lose(client.link)
+
+    def _client_reconnects(self, client: Client, words: list[str]) -> None:
+        client.link = self._connect(client.name)
+
+    def _client_forgets(self, client: Client, words: list[str]) -> None:
+        client.member_id = ""
+
+    def _do_config(self, words: list[str]) -> None:
+        for key, value in _split(words)[0].items():
+            name = key.replace(".", "_")
+            self._settings[name] = int(value)
+        if self._rig is not None:
+            self._rig.config = self._config()
+
+    def _do_given(self, words: list[str]) -> None:
+        options, names = _split(words[1:])
+        before = len(self.output)
+        clients = []
+        for word in names:
+            name, _, instance = word.partition("#")
+            client = self._client(name)
+            client.options |= options | ({"instance": instance} if instance else {})
+            clients.append(client)
+        _GIVEN[words[0]](self, clients)
+        del self.output[before:]
+        self._do_state([clients[0].options["group"]])
+
+    def join_all(self, clients: list[Client]) -> None:
+        for client in clients:
+            self.run(f"{client.name}: join")
+            if client.member_id:  # it was told the id to come back with
+                self.run(f"{client.name}: join")
+
+    def complete(self, clients: list[Client]) -> None:
+        self.join_all(clients)
+        group_id = clients[0].options["group"]
+        while self.state_of(group_id) is GroupState.PREPARING:
+            self.rig.wait(500)
+
+    def stabilise(self, clients: list[Client]) -> None:
+        self.complete(clients)
+        leader = next(client for client in clients if client.leader == client.member_id)
+        assignments = " ".join(f"{client.name}={client.name.upper()}" for client in clients)
+        for client in clients:
+            self.run(f"{client.name}: sync {assignments if client is leader else ''}")
+
+    def state_of(self, group_id: str) -> GroupState | None:
+        found = self.rig.node.core.directory.get(group_id)
+        return None if found is None else found[1].state
+
+    def _do_state(self, words: list[str]) -> None:
+        for group_id in words or ["g"]:
+            found = self.rig.node.core.directory.get(group_id)
+            self.output.append(f"{group_id} absent" if found is None else lines.group(found[1]))
+
+    def _do_wait(self, words: list[str]) -> None:
+        before = len(self.output)
+        self.rig.wait(milliseconds(words[0]))
+        # A time at which nothing happened is not worth a line.
+        kept = self.output[before:]
+        del self.output[before:]
+        for line, following in zip(kept, [*kept[1:], "--"], strict=True):
+            if not (line.startswith("-- after") and following.startswith("--")):
+                self.output.append(line)
+
+    def _do_hold(self, words: list[str]) -> None:
+        self.rig.holds_disk = True
+
+    def _do_release(self, words: list[str]) -> None:
+        self.rig.release_disk()
+
+    def _do_crash(self, words: list[str]) -> None:
+        self.rig.crash()
+        self._reconnect()
+
+    def _do_restart(self, words: list[str]) -> None:
+        self.rig.restart()
+        self._reconnect()
+
+    def _reconnect(self) -> None:
+        for client in self._clients.values():
+            client.link = self._connect(client.name)
+
+    def _do_stop(self, words: list[str]) -> None:
+        self.rig.stop()
+
+    def _do_shards(self, words: list[str]) -> None:
+        for shard in self.rig.node.core.shards:
+            shard.state = ShardState(words[0])
+
+    def _do_fail(self, words: list[str]) -> None:
+        self.rig.fails = AppendError.RECORD_TOO_LARGE if "large" in words else AppendError.DISK_FULL
+
+    def _do_log(self, words: list[str]) -> None:
+        self.rig.append_unlisted("g", write_log(words))
+
+    def _do_shard(self, words: list[str]) -> None:
+        placement = self.rig.node.core.placement
+        self.output.append(f"shard {placement.shard_of(words[0])} of {placement.shards}")
+
+
+def _split(words: list[str]) -> tuple[Options, list[str]]:
+    options = dict(word.split("=", 1) for word in words if "=" in word)
+    return options, [word for word in words if "=" not in word]
+
+
+def _learn(client: Client, reply: JoinGroupReply) -> None:
+    if reply.error_code is ErrorCode.MEMBER_ID_REQUIRED:
+        client.member_id = reply.member_id
+    elif not reply.error_code:
+        client.member_id, client.generation, client.leader = reply.member_id, reply.generation_id, reply.leader
+
+
+_GIVEN: dict[str, Callable[[Script, list[Client]], None]] = {
+    "preparing": Script.join_all,
+    "completing": Script.complete,
+    "stable": Script.stabilise,
+}
+
+# --- what is sent ---
+
+
+def _member_of(script: Script, client: Client, options: Options) -> str:
+    return script.id_of(options["id"]) if "id" in options else client.member_id
+
+
+def _generation_of(client: Client, options: Options) -> int:
+    return int(options.get("generation", client.generation))
+
+
+def _protocols(client: Client, options: Options) -> tuple[JoinProtocol, ...]:
+    if "topics" in options:
+        metadata = encode_subscription(Subscription(tuple(filter(None, options["topics"].split(",")))))
+    else:
+        metadata = options.get("metadata", client.name).encode()
+    return tuple(JoinProtocol(name, metadata) for name in options["protocols"].split(",") if name)
+
+
+def _join(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    version = int(options["v"])
+    return JoinGroup(
+        group_id=options["group"],
+        session_timeout_ms=milliseconds(options["session"]),
+        rebalance_timeout_ms=-1 if version == 0 else milliseconds(options["rebalance"]),
+        member_id=_member_of(script, client, options),
+        group_instance_id=options.get("instance"),
+        protocol_type=options["type"],
+        protocols=_protocols(client, options),
+        reason=options.get("reason"),
+        wants_member_id_first=version >= 4,
+        accepts_skip_assignment=version >= 9,
+    )
+
+
+def _sync(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    named = {"id", "generation", "instance", "group", "type", "protocol", "v"}
+    return SyncGroup(
+        group_id=options["group"],
+        generation_id=_generation_of(client, options),
+        member_id=_member_of(script, client, options),
+        group_instance_id=options.get("instance"),
+        protocol_type=given.get("type"),
+        protocol_name=given.get("protocol"),
+        assignments=tuple(
+            SyncGroupAssignment(script.id_of(name), data.encode()) for name, data in given.items() if name not in named
+        ),
+        must_name_protocol="must-name-protocol" in rest,
+    )
+
+
+def _heartbeat(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    return Heartbeat(
+        options["group"],
+        _generation_of(client, options),
+        _member_of(script, client, options),
+        options.get("instance"),
+    )
+
+
+def _leave(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    def entry(word: str) -> LeavingMember:
+        member, _, instance = word.partition("#")
+        return LeavingMember(script.id_of(member) if member else "", instance or None, options.get("reason"))
+
+    mine = LeavingMember(client.member_id, options.get("instance"), options.get("reason"))
+    return LeaveGroup(options["group"], tuple(map(entry, rest)) if rest else (mine,))
+
+
+def _partition(word: str) -> tuple[str, int]:
+    topic, _, index = word.rpartition("-")
+    return topic, int(index)
+
+
+def _by_topic(words: list[str]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in map(_partition, words):
+        topics.setdefault(topic, []).append(index)
+    return topics
+
+
+def _commit(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    topics: dict[str, list[OffsetCommitPartition]] = {}
+    metadata = _metadata(options)
+    for name, value in given.items():
+        if re.fullmatch(r"\w+-\d+", name):
+            topic, index = _partition(name)
+            offset, _, own = value.partition(":")
+            part = OffsetCommitPartition(index, int(offset), committed_metadata=_metadata({"metadata": own}) or metadata)
+            topics.setdefault(topic, []).append(part)
+    simple = "simple" in rest
+    version = int(options["v"])
+    return OffsetCommit(
+        group_id=options["group"],
+        topics=tuple(OffsetCommitTopic(name, tuple(parts)) for name, parts in topics.items()),
+        generation_id=int(options.get("generation", -1)) if simple else _generation_of(client, options),
+        member_id="" if simple else _member_of(script, client, options),
+        group_instance_id=options.get("instance"),
+        absent_group_error=ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION,
+    )
+
+
+def _metadata(options: Options) -> str | None:
+    """`x*4096` is that many of the letter."""
+    word = options.get("metadata")
+    if word and "*" in word:
+        letter, _, times = word.partition("*")
+        return letter * int(times)
+    return word or None
+
+
+def _fetch(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    topics = None
+    if rest != ["all"]:
+        topics = tuple(OffsetFetchTopic(name, tuple(indexes)) for name, indexes in _by_topic(rest).items())
+    groups = tuple(OffsetFetchGroup("" if name == "-" else name, topics) for name in options["group"].split(","))
+    return OffsetFetch(groups, require_stable="require-stable" in given)
+
+
+def _delete_offsets(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    topics = tuple(OffsetDeleteTopic(name, tuple(indexes)) for name, indexes in _by_topic(rest).items())
+    return OffsetDelete(options["group"], topics)
+
+
+def _describe(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    return DescribeGroups(tuple(rest or ["g"]), absent_is_error=int(given.get("v", 6)) >= 6)
+
+
+def _list(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    def words(key: str) -> tuple[str, ...]:
+        return tuple(given[key].split(",")) if key in given else ()
+
+    return ListGroups(words("states"), words("types"))
+
+
+def _delete_groups(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    return DeleteGroups(tuple(rest or ["g"]))
+
+
+def _notes(script: Script, client: Client, options: Options, given: Options, rest: list[str]) -> Message:
+    return ListNotes(options["group"])
+
+
+_SENT: dict[str, Callable[[Script, Client, Options, Options, list[str]], Message]] = {
+    "join": _join,
+    "sync": _sync,
+    "heartbeat": _heartbeat,
+    "leave": _leave,
+    "commit": _commit,
+    "fetch": _fetch,
+    "delete-offsets": _delete_offsets,
+    "describe": _describe,
+    "list": _list,
+    "delete-groups": _delete_groups,
+    "notes": _notes,
+}

@@ -1,0 +1,146 @@
+"""How things read in a transcript."""
+
+from typing import Any
+
+import msgspec
+
+from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedPendingId
+from coordinator.groups.classic.state import Group
+from coordinator.records import (
+    CommittedOffset,
+    GroupMetadata,
+    GroupTombstone,
+    Note,
+    OffsetTombstone,
+    ShardRecord,
+)
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import JoinGroupMember
+from purgatory.purgatory import DelayedOperation
+
+_SHORT = {"member_id": "id", "generation_id": "generation", "protocol_name": "protocol", "group_instance_id": "instance"}
+_LEFT_OUT = ("throttle_time_ms", "wall_ms", "commit_timestamp_ms", "state_since_ms", "client_host")
+
+
+def duration(ms: int) -> str:
+    """`3 s`, or `1500 ms` where it is not whole."""
+    return f"{ms} ms" if ms % 1_000 else f"{ms // 1_000} s"
+
+
+def text(data: bytes) -> str:
+    """Bytes that are words as themselves, others by their length."""
+    try:
+        word = data.decode()
+    except UnicodeDecodeError:
+        return f"<{len(data)} bytes>"
+    return word if word.isprintable() and word else f"<{len(data)} bytes>"
+
+
+def operation(op: DelayedOperation[Any]) -> str:
+    """What waits, without when."""
+    if isinstance(op, DelayedHeartbeat):
+        return f"session {op.member.member_id}"
+    if isinstance(op, DelayedPendingId):
+        return f"pending id {op.pending.member_id}"
+    return type(op).__name__
+
+
+def watched(op: DelayedOperation[Any], now_ms: int) -> str:
+    """What waits, and for how long."""
+    return f"watch {operation(op)} for {duration(op.deadline_ms - now_ms)}"
+
+
+def event(happened: Any) -> str:
+    """What a delayed operation turned into."""
+    member_id = getattr(happened, "member_id", "")
+    return f"{type(happened).__name__} {member_id}".rstrip()
+
+
+def note(written: Note) -> str:
+    """Why something happened."""
+    by = f" by {written.initiator}" if written.initiator else ""
+    return f"note {written.kind}: {written.cause}{by} ({written.detail})"
+
+
+def record(appended: ShardRecord | None) -> str:
+    """What stands in the log now."""
+    match appended:
+        case GroupMetadata():
+            members = " ".join(
+                f"{m.member_id}{'#' + m.group_instance_id if m.group_instance_id is not None else ''}={text(m.assignment)}"
+                for m in appended.members
+            )
+            return (
+                f"record {appended.group_id or '(no name)'}: generation={appended.generation_id} "
+                f"type={appended.protocol_type or '-'} protocol={appended.protocol or '-'} "
+                f"leader={appended.leader or '-'} members=[{members}]"
+            )
+        case GroupTombstone():
+            return f"record {appended.group_id}: gone"
+        case CommittedOffset():
+            extra = f" {appended.metadata!r}" if 0 < len(appended.metadata) < 40 else ""
+            at = f"{appended.group_id or '(no name)'}: {appended.topic}-{appended.partition}"
+            return f"record {at}={appended.offset}{extra}"
+        case OffsetTombstone():
+            return f"record {appended.group_id}: {appended.topic}-{appended.partition} gone"
+        case None:
+            return "record of an unknown kind"
+
+
+def group(shown: Group) -> str:
+    """The group in one line."""
+    members = " ".join(
+        f"{m.member_id}{'#' + m.group_instance_id if m.group_instance_id is not None else ''}"
+        for m in shown.members.values()
+    )
+    pending = f" pending=[{' '.join(shown.pending)}]" if shown.pending else ""
+    owed = f" unsynced=[{' '.join(shown.pending_sync)}]" if shown.pending_sync else ""
+    return (
+        f"{shown.group_id or '(no name)'} {shown.state.title} generation={shown.generation_id} "
+        f"type={shown.protocol_type or '-'} protocol={shown.protocol_name or '-'} leader={shown.leader or '-'} "
+        f"members=[{members}]{pending}{owed}"
+    )
+
+
+def message(sent: Message) -> str:
+    """A reply or push: its kind, its error, and each field that is not at its default."""
+    words = [type(sent).__name__.removesuffix("Reply")]
+    if hasattr(sent, "error_code"):
+        words.append(sent.error_code.name)
+    words += fields(sent)
+    return " ".join(words)
+
+
+def fields(sent: Message) -> list[str]:
+    """The fields worth showing."""
+    shown = []
+    for info in msgspec.structs.fields(type(sent)):
+        value = getattr(sent, info.name)
+        if info.name in _LEFT_OUT or info.name == "error_code" or value is None or value == info.default:
+            continue
+        shown.append(f"{_SHORT.get(info.name, info.name)}={_value(value)}")
+    return shown
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bytes):
+        return text(value)
+    if isinstance(value, ErrorCode):
+        return value.name
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, Message):
+        return _entry(value)
+    return str(value) if value != "" else "''"
+
+
+def _entry(entry: Message) -> str:
+    if isinstance(entry, JoinGroupMember):
+        instance = "" if entry.group_instance_id is None else f"#{entry.group_instance_id}"
+        return f"{entry.member_id}{instance}={text(entry.metadata)}"
+    words = fields(entry)
+    error = getattr(entry, "error_code", None)
+    if error is not None:
+        words.append(error.name)
+    return " ".join(word.split("=", 1)[1] if word.startswith(("id=", "name=", "group_id=")) else word for word in words)

@@ -1,0 +1,404 @@
+"""The real node on a simulated disk and a clock that only tests move, with everything that it does written down.
+
+Requests travel as bytes of the native dialect. After every step the checkers run; what they promise is in `check`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
+
+from coordinator import shard as shard_module
+from coordinator.config import Config
+from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
+from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
+from coordinator.groups.classic.delayed import GroupOperation
+from coordinator.groups.classic.events import GroupEvent
+from coordinator.groups.classic.state import Group, GroupState
+from coordinator.moment import Moment
+from coordinator.node import Node
+from coordinator.outbox import Outbox
+from coordinator.record_bytes import decode
+from coordinator.shard import Shard, ShardState, ShardTools
+from partition_log.errors import AppendError
+from partition_log.log import PartitionLog
+from partition_log.store import LogStore, StoreLimits
+from protocol.messages import Message
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from protocol.native.client import NativeClient, Push
+from protocol.record_batch import decode_batch, encode_batch
+from purgatory.purgatory import DelayedOperation, DelayedOperationPurgatory
+from tests.simulation.disk import SimDisk
+from tests.transcripts import lines
+
+WALL_MS = 1_700_000_000_000
+TOPICS = {"t": 4, "foo": 2, "bar": 2}
+_AT_REST = (GroupState.EMPTY, GroupState.STABLE, GroupState.DEAD)
+
+
+class CountingIds:
+    """`a-1`, `a-2`, `b-1`: the prefix and how many ids it has had."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, int] = {}
+
+    def member_id(self, prefix: str) -> str:
+        self._given[prefix] = self._given.get(prefix, 0) + 1
+        return f"{prefix}-{self._given[prefix]}"
+
+    def topic_id(self) -> bytes:
+        return self.member_id("topic").encode().rjust(16, b"-")
+
+
+class Link:
+    """One connection's client side."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._client = NativeClient(1 << 24)
+        self._asked: dict[int, Message] = {}
+
+    def request(self, message: Message) -> bytes:
+        number, data = self._client.encode_request(message)
+        self._asked[number] = message
+        return data
+
+    def received(self, data: bytes) -> Iterator[tuple[Message | None, Message]]:
+        """(request, its reply), or (None, a push). An answer to no request, or a second one, raises."""
+        for said in self._client.receive_data(data):
+            if isinstance(said, Push):
+                yield None, said.message
+            else:
+                yield self._asked.pop(said.number), said.reply
+
+
+class Rig:
+    """`told` gets each line of what happens; `answered` each reply and push with the connection it came over."""
+
+    def __init__(
+        self,
+        config: Config,
+        told: Callable[[str], None],
+        answered: Callable[[int, Message | None, Message], None],
+    ) -> None:
+        self.config = config
+        self.now_ms = 0
+        self.holds_disk = False
+        self.fails: AppendError | None = None
+        self._told, self._answered = told, answered
+        self._disk = SimDisk(1)
+        self._ids = CountingIds()
+        self._links: dict[int, Link] = {}
+        self._flush: Flush | None = None
+        self._rebalances = 0
+        self._notes = 0
+        self._calls = 0
+        self._quiet = True
+        self._patches = ExitStack()
+        self.node = self._boot()
+        self.ask(CreateTopics(tuple(CreatableTopic(name, count) for name, count in TOPICS.items())))
+        self._quiet = False
+
+    def __enter__(self) -> "Rig":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._patches.close()
+
+    # --- the world ---
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.now_ms, WALL_MS + self.now_ms)
+
+    def open_link(self) -> Link:
+        link = Link(len(self._links) + 1)
+        self._links[link.number] = link
+        self.feed(Opened(link.number, "native", f"10.0.0.{link.number}"))
+        return link
+
+    def send(self, link: Link, message: Message) -> None:
+        self.feed(Received(link.number, link.request(message)))
+
+    def lose(self, link: Link) -> None:
+        del self._links[link.number]
+        self.feed(Lost(link.number))
+
+    def ask(self, message: Message) -> None:
+        self._calls += 1
+        self.feed(Asked(self._calls, message))
+
+    def wait(self, duration_ms: int) -> None:
+        """Time passes; the node is woken when it asked to be."""
+        until_ms = self.now_ms + duration_ms
+        start_ms = self.now_ms
+        while (deadline_ms := self.node.next_deadline_ms) is not None and deadline_ms <= until_ms:
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self._passed(start_ms)
+            self.feed(Woke())
+        self.now_ms = until_ms
+        self._passed(start_ms)
+        self.feed(Woke())
+
+    def _passed(self, start_ms: int) -> None:
+        self._tell(f"-- after {lines.duration(self.now_ms - start_ms)}")
+
+    def feed(self, event: Event) -> None:
+        """One event, and all that follows from it without time passing."""
+        self._step(event)
+        while not self.holds_disk and self._flush is not None:
+            self._run_flush()
+        while (deadline_ms := self.node.next_deadline_ms) is not None and deadline_ms <= self.now_ms:
+            self._step(Woke())
+            while not self.holds_disk and self._flush is not None:
+                self._run_flush()
+
+    def release_disk(self) -> None:
+        self.holds_disk = False
+        self.feed(Woke())
+
+    def crash(self) -> None:
+        """The machine stops: what was not synced is gone, and so are all connections."""
+        self._disk.crash()
+        self._start_again()
+
+    def restart(self) -> None:
+        """The daemon ends as it should, and starts again."""
+        self.feed(Stopping())
+        while self._flush is not None:
+            self._run_flush()
+        self.node.core.store.close()
+        self._start_again()
+
+    def stop(self) -> None:
+        self.feed(Stopping())
+
+    def _start_again(self) -> None:
+        self._patches.close()
+        self._links.clear()
+        self._flush = None
+        quiet, self._quiet = self._quiet, True
+        self.node = self._boot()
+        self._quiet = quiet
+        for shard in self.node.core.shards:
+            for group in shard.groups.values():
+                self._tell(f"loaded {lines.group(group)}")
+
+    def _boot(self) -> Node:
+        limits = StoreLimits(wal_segment_bytes=1 << 18, checkpoint_bytes=1 << 17, max_batch_bytes=1 << 16)
+        store = LogStore(self._disk, "data", limits)
+        store.open()
+        node = self.node = Node(self.config, store, self._ids, {"native": ("muster", 9390)}, self.moment)
+        self._listen(node)
+        while not node.is_loaded:
+            self.feed(Woke())
+        return node
+
+    # --- the node's effects ---
+
+    def _step(self, event: Event) -> None:
+        for effect in self.node.step(event, self.moment):
+            self._carry_out(effect)
+        self.check()
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                link = self._links.get(effect.connection)
+                for request, message in link.received(effect.data) if link is not None else ():
+                    self._answered(effect.connection, request, message)
+            case Flush():
+                assert self._flush is None
+                self._flush = effect
+            case Ask():
+                effect.job.run(self._disk)
+                self._step(Answered(effect.call_id, effect.job))
+            case Close():
+                self._tell(f"connection {effect.connection} closed: {effect.reason}")
+                self._links.pop(effect.connection, None)
+            case Replied():
+                if not self._quiet:
+                    self._answered(-1, None, effect.reply)
+            case _:
+                raise AssertionError(f"not expected: {effect}")
+
+    def _run_flush(self) -> None:
+        assert self._flush is not None
+        job, self._flush = self._flush.job, None
+        job.run(self._disk)
+        self._step(Flushed(job.up_to))
+
+    # --- what is written down ---
+
+    def _tell(self, line: str) -> None:
+        if not self._quiet:
+            self._told(line)
+
+    def _listen(self, node: Node) -> None:
+        """Every transition, watched and cancelled operation, appended record, note."""
+        enter = self._patches.enter_context
+        enter(patch.object(shard_module, "handle", self._telling_state(shard_module.handle)))
+        enter(patch.object(shard_module.loading, "apply", self._telling_state(shard_module.loading.apply)))
+        enter(patch.object(Group, "become", self._counting_rebalances(Group.become)))
+        self._listen_to_purgatory(node.core.purgatory)
+        self._listen_to_store(node.core.store)
+        add = node.core.journal.add
+
+        def added(note: Any, *, live: bool = True) -> None:
+            add(note, live=live)
+            self._notes += live and note.kind == "rebalance"
+            self._tell(lines.note(note))
+
+        enter(patch.object(node.core.journal, "add", added))
+
+    def _telling_state(self, function: Callable[..., None]) -> Callable[..., None]:
+        def tell(group: Group, *arguments: Any) -> None:
+            before = group.state
+            function(group, *arguments)
+            if group.state is not before:
+                self._tell(f"{before.title} -> {group.state.title}")
+
+        return tell
+
+    def _counting_rebalances(self, become: Callable[..., None]) -> Callable[..., None]:
+        def counted(group: Group, state: GroupState, wall_ms: int) -> None:
+            self._rebalances += state is GroupState.PREPARING
+            become(group, state, wall_ms)
+
+        return counted
+
+    def _listen_to_purgatory(self, purgatory: DelayedOperationPurgatory[Any]) -> None:
+        enter = self._patches.enter_context
+        watch, nudge, overdue, cancel = (
+            purgatory.try_complete_else_watch,
+            purgatory.check_and_complete,
+            purgatory.pop_overdue,
+            purgatory.cancel,
+        )
+
+        def watched(operation: DelayedOperation[Any], nudged_by: Any = ()) -> list[Any]:
+            cancel(operation.key)
+            events = watch(operation, nudged_by)
+            if operation.key in purgatory and isinstance(operation, GroupOperation):
+                self._tell(lines.watched(operation, self.now_ms))
+            return events
+
+        def cancelled(key: Any) -> Any:
+            operation = cancel(key)
+            if isinstance(operation, GroupOperation):
+                self._tell(f"cancel {lines.operation(operation)}")
+            return operation
+
+        def nudged(key: Any) -> list[Any]:
+            operation = purgatory.get(key)
+            events = nudge(key)
+            if isinstance(operation, GroupOperation) and key not in purgatory:
+                self._tell(f"satisfied {lines.operation(operation)}")
+            return events
+
+        def came_due(now_ms: int) -> list[Any] | None:
+            events = overdue(now_ms)
+            for event in events or ():
+                if not isinstance(event, GroupEvent):
+                    continue
+                self._tell(f"overdue {lines.event(event)}")
+            return events
+
+        enter(patch.object(purgatory, "try_complete_else_watch", watched))
+        enter(patch.object(purgatory, "cancel", cancelled))
+        enter(patch.object(purgatory, "check_and_complete", nudged))
+        enter(patch.object(purgatory, "pop_overdue", came_due))
+
+    def _listen_to_store(self, store: LogStore) -> None:
+        append = store.append
+
+        def appended(log: PartitionLog, batch: bytes, **options: Any) -> Any:
+            offsets_log = log.name.startswith("__consumer_offsets")
+            if offsets_log and self.fails is not None:
+                failed, self.fails = self.fails, None
+                self._tell(f"append fails: {failed.name}")
+                return failed
+            result = append(log, batch, **options)
+            if offsets_log and not self._quiet:
+                for entry in decode_batch(batch):
+                    self._tell(lines.record(decode(entry.key, entry.value)))
+            return result
+
+        self._patches.enter_context(patch.object(store, "append", appended))
+
+    def append_unlisted(self, group_id: str, pairs: list[tuple[bytes, bytes | None]]) -> None:
+        """Put records into the log that the group's shard reads when it starts."""
+        core = self.node.core
+        log = core.shard_of(group_id).log
+        batch = encode_batch(pairs, timestamp_ms=self.moment.wall_ms)
+        with patch.object(self, "_quiet", True):
+            core.store.append(log, batch)
+            self.feed(Woke())
+
+    # --- the checkers ---
+
+    def check(self) -> None:
+        """What holds after every step."""
+        core = self.node.core
+        for shard in core.shards:
+            for group in shard.groups.values():
+                check_group(group, core.purgatory)
+        assert self._notes == self._rebalances, "each rebalance has exactly one note"
+
+    def check_replay(self) -> None:
+        """Loading the log as it stands gives the live hard state."""
+        core = self.node.core
+        for live in core.shards:
+            tools = ShardTools(
+                core.store, DelayedOperationPurgatory(0), core.journal, live.log, Outbox(0), self._ids,
+                live._tools.settings, 1 << 24, {},
+            )
+            with patch.object(self, "_quiet", True), patch.object(self, "_rebalances", 0):
+                loaded = Shard(live.index, live.log, tools)
+                for _ in loaded.load(self.moment):
+                    pass
+            if live.state is ShardState.ACTIVE:
+                assert loaded.state is ShardState.ACTIVE, loaded.failure
+                check_same(live, loaded)
+
+
+def check_group(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None:
+    """The group's own invariants, and that nothing of it can be stuck: an unsettled group waits for something, and so
+    does every member that is not itself being waited for."""
+    group.check()
+    if group.state not in _AT_REST:
+        assert group.phase is not None and group.phase in purgatory, f"{group.group_id} waits for nothing"
+    if group.state is GroupState.DEAD:
+        return
+    for member in group.members.values():
+        parked = not member.is_new and (member.join_ref is not None or member.sync_ref is not None)
+        assert parked or (group.group_id, member.member_id) in purgatory, f"{member.member_id} never expires"
+    for member_id in group.pending:
+        assert (group.group_id, member_id) in purgatory, f"pending {member_id} never expires"
+
+
+def check_same(live: Shard, loaded: Shard) -> None:
+    """What must be there after a crash: groups with their records, what those say of members, and offsets."""
+    for group_id in live.groups.keys() | loaded.groups.keys():
+        one, other = live.groups[group_id], loaded.groups[group_id]
+        assert one.stored == other.stored, f"{group_id}: {one.stored} lives, {other.stored} is on record"
+        assert live.offsets.topics(group_id) == loaded.offsets.topics(group_id), f"{group_id}: offsets differ"
+        if one.state is GroupState.STABLE:
+            assert _members(one) == _members(other), f"{group_id}: members differ"
+    assert live.offsets.count == loaded.offsets.count
+
+
+def _members(group: Group) -> list[Any]:
+    return [
+        (
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.metadata_for(group.protocol_name),
+            member.assignment,
+        )
+        for member in group.members.values()
+    ]
