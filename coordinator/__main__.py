@@ -6,12 +6,15 @@ import logging
 import os
 import signal
 import sys
+import uuid
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import structlog
-from partition_log.store import LogDamaged, LogStore, StoreLimits
+from partition_log.errors import LogDamaged
+from partition_log.store import LogStore, StoreLimits
 
 from coordinator import __version__
 from coordinator.config import Config, ConfigError, load_config
@@ -76,9 +79,10 @@ def _log_to_stderr() -> None:
 
 async def _serve(config: Config) -> None:
     disk = OsDisk()
-    store = LogStore(disk, config.data_dir, _limits(config))
+    cluster_id = config.cluster_id or str(uuid.uuid4())
+    store = LogStore(disk, config.data_dir, _limits(config), cluster_id=cluster_id, node_id=config.node_id)
     recovered = store.open()
-    log.info("data folder recovered", folder=config.data_dir, **recovered.as_facts())
+    log.info("data folder recovered", folder=config.data_dir, **msgspec.structs.asdict(recovered))
     server = Server(disk, config.max_unsent_bytes)
     addresses: dict[str, tuple[str, int]] = {}
     bound: dict[str, tuple[str, int]] = {}
@@ -105,10 +109,9 @@ async def _serve(config: Config) -> None:
 
 def _limits(config: Config) -> StoreLimits:
     return StoreLimits(
-        node_id=config.node_id,
-        cluster_id=config.cluster_id,
         wal_segment_bytes=config.wal_segment_bytes,
         checkpoint_bytes=config.wal_checkpoint_bytes,
+        max_batch_bytes=max(config.offsets_topic_max_message_bytes, config.message_max_bytes),
     )
 
 

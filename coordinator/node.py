@@ -11,6 +11,7 @@ from partition_log.store import CheckpointJob, LogStore
 from protocol.native.session import METHODS, NativeDialect
 
 from coordinator import __version__
+from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
 from coordinator.core import ASKED, Connection, Core
 from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
@@ -39,6 +40,7 @@ from purgatory.purgatory import DelayedOperationPurgatory
 _REPLIES_A_STEP = 256
 _BYTES_A_STEP = 256 * 1024
 _OVERDUE_A_STEP = 256
+_CHECKPOINT_EVERY_MS = 1_000
 _NOTES_LOG = "__muster_notes-0"
 _OFFSETS_LOG = "__consumer_offsets"
 
@@ -93,7 +95,7 @@ class Node:
             journal=journal,
             outbox=outbox,
             shards=shards,
-            cluster_id=store.cluster_id,
+            cluster_id=store.identity.cluster_id,
             started=started,
             directory=directory,
         )
@@ -117,6 +119,7 @@ class Node:
             Stopping: self._stopping,
         }
         self._next_call = 0
+        self._watch_chore(started)
         self._wants_step = True
 
     def _make_dialects(self) -> dict[str, Dialect]:
@@ -235,7 +238,10 @@ class Node:
         for key in core.topics.advanced():
             for ready in core.purgatory.check_and_complete(key):
                 self._happen(ready, moment)
-        job = core.store.begin_checkpoint()
+        self._checkpoint(force=False)
+
+    def _checkpoint(self, *, force: bool) -> None:
+        job = self.core.store.begin_checkpoint(force=force)
         if job is not None:
             self._next_call += 1
             self._effects.append(Ask(self._next_call, job))
@@ -270,9 +276,17 @@ class Node:
         if isinstance(event, FetchReady):
             self.core.outbox.send(event.ref, self.core.topics.fetch_now(event.message))
             return
+        if isinstance(event, ChoreDue):
+            # A full disk is tried again from time to time: a checkpoint that succeeds ends it.
+            self._checkpoint(force=self.core.store.disk_full)
+            self._watch_chore(moment)
+            return
         shard, group = self.core.find(event.group_id)
         if group is not None:
             shard.process(group, event, moment)
+
+    def _watch_chore(self, moment: Moment) -> None:
+        self.core.purgatory.try_complete_else_watch(Chore("checkpoint", moment.monotonic_ms + _CHECKPOINT_EVERY_MS))
 
     def _load_on(self, moment: Moment) -> None:
         if next(self._loads[-1], self) is self:

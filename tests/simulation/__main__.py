@@ -1,4 +1,5 @@
-"""Many seeds, or one: `python -m tests.simulation --seeds 10000 --first 0`, `python -m tests.simulation --seed 4711`."""
+"""Many seeds, or one: `python -m tests.simulation --seeds 10000 --first 0`, `python -m tests.simulation --seed
+4711`."""
 
 import argparse
 import sys
@@ -46,7 +47,9 @@ def sweep(seeds: range, workers: int) -> int:
     for what, count in sorted(total.counts.items()):
         print(f"{count:>10,}  {what}")
     took = time.monotonic() - began
-    print(f"{len(seeds):,} seeds in {took:.0f} s ({took / max(len(seeds), 1) * workers:.2f} s each): {len(broken)} broken")
+    print(
+        f"{len(seeds):,} seeds in {took:.0f} s ({took / max(len(seeds), 1) * workers:.2f} s each): {len(broken)} broken"
+    )
     missing = total.missing()
     if missing:
         print(f"never happened: {', '.join(missing)}", file=sys.stderr)

@@ -1,4 +1,5 @@
-"""What must hold after every step, whatever went wrong. A checker sees what clients see, and looks into the node only to compare.
+"""What must hold after every step, whatever went wrong. A checker sees what clients see, and looks into the node
+only to compare.
 
 A `Broken` names the world's seed through `World.run`; replay it alone with `python -m tests.simulation --seed N`.
 """
@@ -11,13 +12,20 @@ from coordinator.node import Node
 from muster.topic_partition import TopicPartition
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ErrorCode
-from protocol.messages.groups import Heartbeat, JoinGroup, SyncGroup
+from protocol.messages.groups import SyncGroup
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
 from tests.simulation.members import SimMember
+
+Offsets = dict[tuple[str, TopicPartition], int]
 
 
 class Broken(AssertionError):
     """Something that must always hold did not."""
+
+
+def _who(member_id: str) -> str:
+    """A static member keeps what its instance was assigned, under whatever id it came back with."""
+    return member_id.rsplit("-", 1)[0] if member_id.startswith("instance-") else member_id
 
 
 class Checkers:
@@ -27,41 +35,44 @@ class Checkers:
         self._plans: dict[tuple[str, int], list[dict[str, bytes]]] = defaultdict(list)
         self._handed_out: dict[tuple[str, int], dict[str, bytes]] = defaultdict(dict)
         self._generation: dict[str, int] = {}
-        self._acknowledged: dict[tuple[str, TopicPartition], int] = {}
-        self.rebalances_begun = 0
+        self._acknowledged: Offsets = {}
+        self._known: dict[int, int] = {}
+        self._known_offsets: dict[int, Offsets] = {}
 
     # --- what members ask and hear ---
 
     def asked(self, member: SimMember, message: Any) -> None:
-        if isinstance(message, SyncGroup) and message.assignments:
-            plan = {line.member_id: line.assignment for line in message.assignments}
-            self._plans[message.group_id, message.generation_id].append(plan)
+        """Remember what was known when the request left: only what it could know of is held against its answer."""
+        match message:
+            case SyncGroup():
+                if message.assignments:
+                    plan = {_who(line.member_id): line.assignment for line in message.assignments}
+                    self._plans[message.group_id, message.generation_id].append(plan)
+                self._known[id(message)] = self._generation.get(message.group_id, -1)
+            case OffsetCommit() | OffsetFetch():
+                generation = self._generation.get(message.group_id, -1) if isinstance(message, OffsetCommit) else -1
+                self._known[id(message)] = generation
+                self._known_offsets[id(message)] = dict(self._acknowledged)
 
     def heard(self, member: SimMember, message: Any, reply: Any) -> None:
+        known = self._known.pop(id(message), -1)
+        offsets = self._known_offsets.pop(id(message), {})
         match message:
             case SyncGroup() if reply.error_code is ErrorCode.NONE:
-                self._assignment_heard(message, reply.assignment)
+                self._assignment_heard(message, reply.assignment, known)
             case OffsetCommit():
-                self._commit_heard(message, reply)
+                self._commit_heard(message, reply, known, offsets)
             case OffsetFetch():
-                self._fetch_heard(reply)
-            case Heartbeat() | JoinGroup():
-                pass
+                self._fetch_heard(reply, offsets)
 
-    def _assignment_heard(self, message: SyncGroup, assignment: bytes) -> None:
+    def _assignment_heard(self, message: SyncGroup, assignment: bytes, known: int) -> None:
         key = (message.group_id, message.generation_id)
-        durable = self._generation.get(message.group_id, -1)
-        if message.generation_id < durable:
-            raise Broken(f"{message.group_id}: a sync of generation {message.generation_id} answered after {durable}")
-        self._generation[message.group_id] = message.generation_id
+        if message.generation_id < known:
+            raise Broken(f"{message.group_id}: a sync of generation {message.generation_id} answered after {known}")
+        self._generation[message.group_id] = max(message.generation_id, self._generation.get(message.group_id, -1))
         handed_out = self._handed_out[key]
-        handed_out[message.member_id] = assignment
-        plans = [
-            plan
-            for plan in self._plans[key]
-            if all(plan.get(member_id, b"") == given for member_id, given in handed_out.items())
-        ]
-        if not plans:
+        handed_out[_who(message.member_id)] = assignment
+        if not any(all(plan.get(who, b"") == given for who, given in handed_out.items()) for plan in self._plans[key]):
             raise Broken(f"{key}: no leader assigned {handed_out}")
         owners: dict[tuple[str, int], str] = {}
         for member_id, given in handed_out.items():
@@ -71,31 +82,30 @@ class Checkers:
                     if other != member_id:
                         raise Broken(f"{key}: {topic}-{partition} is {other}'s and {member_id}'s")
 
-    def _commit_heard(self, message: OffsetCommit, reply: Any) -> None:
-        stored = {(t.name, p.partition_index): p for t in message.topics for p in t.partitions}
+    def _commit_heard(self, message: OffsetCommit, reply: Any, known: int, offsets: Offsets) -> None:
+        sent = {(t.name, p.partition_index): p.committed_offset for t in message.topics for p in t.partitions}
         for topic in reply.topics:
             for part in topic.partitions:
                 if part.error_code is ErrorCode.NONE:
-                    partition = TopicPartition(topic.name, part.partition_index)
-                    offset = stored[topic.name, part.partition_index].committed_offset
-                    known = self._acknowledged.get((message.group_id, partition), -1)
-                    if offset < known:
-                        raise Broken(f"{message.group_id} {partition}: {offset} acknowledged after {known}")
-                    self._acknowledged[message.group_id, partition] = offset
-                    self._generation_seen(message)
+                    key = (message.group_id, TopicPartition(topic.name, part.partition_index))
+                    self._accepted(message, key, sent[topic.name, part.partition_index], known, offsets.get(key, -1))
 
-    def _generation_seen(self, message: OffsetCommit) -> None:
-        if message.generation_id < self._generation.get(message.group_id, -1):
-            raise Broken(f"{message.group_id}: a commit of generation {message.generation_id} was accepted too late")
+    def _accepted(
+        self, message: OffsetCommit, key: tuple[str, TopicPartition], offset: int, known: int, known_offset: int
+    ) -> None:
+        if message.generation_id < known:
+            raise Broken(f"{key}: a commit of generation {message.generation_id} was accepted after {known} was synced")
+        if offset < known_offset:
+            raise Broken(f"{key}: {offset} was accepted after {known_offset}")
+        self._acknowledged[key] = max(offset, self._acknowledged.get(key, -1))
 
-    def _fetch_heard(self, reply: Any) -> None:
+    def _fetch_heard(self, reply: Any, offsets: Offsets) -> None:
         for group in reply.groups:
             for topic in group.topics:
                 for part in topic.partitions:
-                    known = self._acknowledged.get((group.group_id, TopicPartition(topic.name, part.partition_index)))
-                    if known is not None and not part.error_code and part.committed_offset < known:
-                        raise Broken(f"{group.group_id} {topic.name}-{part.partition_index}: told {part.committed_offset}"
-                                     f" though {known} was acknowledged")
+                    key = (group.group_id, TopicPartition(topic.name, part.partition_index))
+                    if not part.error_code and part.committed_offset < offsets.get(key, -1):
+                        raise Broken(f"{key}: told {part.committed_offset} though {offsets[key]} was acknowledged")
 
     def holds(self, member: SimMember, partitions: tuple[TopicPartition, ...], generation_id: int) -> None:
         """Told when a member's application is given partitions or lets them go."""

@@ -20,8 +20,8 @@ class Faults:
     """Chances, per second of the world's time unless they say otherwise. All of them stop at `until_ms`."""
 
     until_ms: int = 60_000
-    crash: float = 0.02
-    torn: float = 0.5  # of the crashes: a flush is under way and half done
+    crash: float = 0.035
+    torn: float = 0.8  # of the crashes: a flush is under way and half done
     cut: float = 0.05  # per member
     kill: float = 0.012  # per member
     leave: float = 0.012  # per member

@@ -29,7 +29,7 @@ from muster.events import (
 from muster.member import MemberSettings
 from muster.membership import Membership
 from muster.topic_partition import TopicPartition
-from protocol.errors import ErrorCode
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.native.client import Answer, NativeClient
 from tests.simulation.faults import Seen
 from tests.simulation.network import Clock, Link
@@ -46,6 +46,41 @@ class Exchange(Protocol):
     def heard(self, member: "SimMember", message: Any, reply: Any) -> None: ...
 
     def holds(self, member: "SimMember", partitions: tuple[TopicPartition, ...], generation_id: int) -> None: ...
+
+
+class Ghost:
+    """What is left of a killed member: one late commit under its old name, long after others have taken over."""
+
+    def __init__(self, dead: "SimMember", exchange: Exchange, seen: Seen) -> None:
+        self.link: Link | None = None
+        self._exchange, self._seen, self._client = exchange, seen, NativeClient(MAX_FRAME_BYTES)
+        self._dead = dead
+        topics = tuple(
+            OffsetCommitTopic(partition.topic, (OffsetCommitPartition(partition.partition, position),))
+            for partition, position in dead.held.items()
+            if position is not None
+        )
+        self.message = OffsetCommit(
+            dead.settings.group_id,
+            topics,
+            generation_id=dead.membership.generation_id,
+            member_id=dead.membership.member_id,
+        )
+
+    def haunt(self) -> None:
+        """Send it."""
+        if self.link is not None and self.message.topics and self.message.generation_id >= 0:
+            self._exchange.asked(self._dead, self.message)
+            self.link.to_daemon.send(self._client.encode_request(self.message)[1])
+
+    def received(self, data: bytes) -> None:
+        """The answer, which the checkers judge."""
+        for item in self._client.receive_data(data):
+            if isinstance(item, Answer):
+                self._exchange.heard(self._dead, self.message, item.reply)
+                self._seen.add("late commits of the dead")
+                refused = any(part.error_code for topic in item.reply.topics for part in topic.partitions)
+                self._seen.add("refused commits", refused)
 
 
 class SimMember:
@@ -71,7 +106,7 @@ class SimMember:
         self._clock, self._random, self._seen = clock, random, seen
         self._open_link, self._exchange = open_link, exchange
         self._client = NativeClient(MAX_FRAME_BYTES)
-        self._asked: dict[int, tuple[int, Any]] = {}
+        self._asked: dict[int, tuple[int, Any, int]] = {}
         self._errands = 0
         self._committing = False
         self._asking_offsets: int | None = None
@@ -143,10 +178,9 @@ class SimMember:
         match effect:
             case Call():
                 self._call(effect)
-            case HangUp():
-                if self.link is not None:
-                    self.link.close_by_client()
-                    self._drop_link()
+            case HangUp() if self.link is not None:
+                self.link.close_by_client()
+                self._drop_link()
             case Assigned():
                 self._exchange.holds(self, effect.partitions, effect.generation_id)
                 self.held = dict.fromkeys(effect.partitions)
@@ -154,20 +188,24 @@ class SimMember:
             case Revoked() | Lost():
                 self._revoked(isinstance(effect, Lost))
             case CommitDone():
-                self._committing = False
-                if effect.error_code:
-                    self._seen.add("refused commits")
-                if self._release_after_commit:
-                    self._release()
+                self._commit_ended(effect)
             case OffsetsDone():
                 self._offsets_known(effect)
-            case Fatal():
-                self._seen.add(f"fatal {effect.error_code.name}")
-                self.running = False
-            case Closed():
-                self.running = False
-                if self.link is not None:
-                    self.link.close_by_client()
+            case Fatal() | Closed():
+                self._end(effect)
+
+    def _commit_ended(self, done: CommitDone) -> None:
+        self._committing = False
+        self._seen.add("refused commits", bool(done.error_code))
+        if self._release_after_commit:
+            self._release()
+
+    def _end(self, effect: Fatal | Closed) -> None:
+        if isinstance(effect, Fatal):
+            self._seen.add(f"fatal {effect.error_code.name}")
+        self.running = False
+        if self.link is not None:
+            self.link.close_by_client()
 
     def _ask_offsets(self) -> None:
         if self.held:
@@ -209,7 +247,7 @@ class SimMember:
             self._clock.after(self._random.choice((1, 20)), lambda: self._step(CallFailed(call.call)))
             return
         number, data = self._client.encode_request(call.message)
-        self._asked[number] = (call.call, call.message)
+        self._asked[number] = (call.call, call.message, self._clock.now_ms)
         self._exchange.asked(self, call.message)
         self.link.to_daemon.send(data)
 
@@ -217,11 +255,16 @@ class SimMember:
         if not self.running:
             return
         if self._clock.now_ms < self.stalled_until_ms:
-            self._clock.after(self.stalled_until_ms - self._clock.now_ms, lambda: self._received(data))
+            # It reads nothing while it is stalled; by then the connection may be another.
+            link = self.link
+            self._clock.after(
+                self.stalled_until_ms - self._clock.now_ms,
+                lambda: self._received(data) if self.link is link else None,
+            )
             return
         for item in self._client.receive_data(data):
             if isinstance(item, Answer):
-                call, message = self._asked.pop(item.number)
+                call, message, _asked_ms = self._asked.pop(item.number)
                 self._exchange.heard(self, message, item.reply)
                 self._step(Replied(call, item.reply))
             else:
@@ -234,7 +277,7 @@ class SimMember:
         self.link = None
         self._client = NativeClient(MAX_FRAME_BYTES)
         failed, self._asked = self._asked, {}
-        for call, _message in failed.values():
+        for call, _message, _asked_ms in failed.values():
             self._clock.after(0, lambda call=call: self._step(CallFailed(call)))  # type: ignore[misc]
 
     @property
@@ -243,11 +286,6 @@ class SimMember:
         return all(position is not None for position in self.held.values())
 
     @property
-    def unanswered(self) -> int:
-        """Requests on a living connection that have no answer yet."""
-        return len(self._asked)
-
-
-def is_refusal(code: ErrorCode) -> bool:
-    """Whether a code says that nothing was done."""
-    return code is not ErrorCode.NONE
+    def waiting_since_ms(self) -> int | None:
+        """When the oldest request that has no answer, and whose connection lives, was sent."""
+        return min((asked_ms for _call, _message, asked_ms in self._asked.values()), default=None)

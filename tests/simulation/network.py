@@ -1,4 +1,5 @@
-"""A network that delays, splits and cuts. Bytes travel; order holds within a direction, as TCP has it, and nothing else does."""
+"""A network that delays, splits and cuts. Bytes travel; order holds within a direction, as TCP has it, and nothing
+else does."""
 
 from collections.abc import Callable
 from random import Random

@@ -1,4 +1,5 @@
-"""Three hundred worlds in every test run; `make simulate SEEDS=N` runs more. A failure names its seed: replay it alone with
+"""Three hundred worlds in every test run; `make simulate SEEDS=N` runs more. A failure names its seed: replay it
+alone with
 `python -m tests.simulation --seed N`."""
 
 import os

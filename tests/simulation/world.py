@@ -1,9 +1,10 @@
 """`World(seed)`: the daemon, its disk, its network and its members, all from one seed and on one virtual clock.
 
-The simulation is real: bytes travel, split anywhere, through the real sessions; nothing enters the node but `step`; the disk
-forgets what was not synced; members are our own client core. One seed is one trace.
+The simulation is real: bytes travel, split anywhere, through the real sessions; nothing enters the node but `step`;
+the disk forgets what was not synced; members are our own client core. One seed is one trace.
 """
 
+import contextlib
 import hashlib
 import heapq
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.simulation.checkers import Broken, Checkers
 from tests.simulation.disk import Crash, SimDisk
 from tests.simulation.faults import Faults, Seen
-from tests.simulation.members import SimMember
+from tests.simulation.members import Ghost, SimMember
 from tests.simulation.network import Link, Pipe
 from tests.simulation.replay import compare_with_replay
 
@@ -70,6 +71,7 @@ class World:
         self._wake_ms: int | None = None
         self._flush: Flush | None = None
         self._rebalances = 0
+        self._crash_in_flush = False
         self.config = Config(
             group_initial_rebalance_delay_ms=self._random.choice((0, 500, 3_000)),
             group_max_size=self._random.choice((3, 1_000, 1_000)),
@@ -116,8 +118,8 @@ class World:
     # --- the daemon ---
 
     def _boot(self) -> None:
-        limits = StoreLimits(node_id=1, cluster_id="sim", wal_segment_bytes=1 << 18, checkpoint_bytes=1 << 17)
-        store = LogStore(self._disk, "data", limits)
+        limits = StoreLimits(wal_segment_bytes=1 << 18, checkpoint_bytes=1 << 17, max_batch_bytes=1 << 16)
+        store = LogStore(self._disk, "data", limits, cluster_id="sim", node_id=1)
         store.open()
         self._life += 1
         self._wake_ms, self._flush, self._rebalances = None, None, 0
@@ -173,14 +175,22 @@ class World:
                     link.close_by_daemon(self)
             case Flush():
                 self._flush = effect
-                self.after(self._flush_ms(), self._in_this_life(lambda: self._flushed(effect)))
+                took_ms = self._flush_ms()
+                self.after(took_ms, self._in_this_life(lambda: self._flushed(effect)))
+                if self._crash_in_flush:
+                    self._crash_in_flush = False
+                    self.after(took_ms // 2, self._in_this_life(self._crash))
             case Ask():
                 self.after(self._random.randrange(1, 200), self._in_this_life(lambda: self._asked(effect)))
             case Replied() | Pause() | Resume():
                 pass
 
     def _flush_ms(self) -> int:
-        return self._random.randrange(200, 1_500) if self._chance(self.faults.slow_disk) else self._random.choice((0, 1, 3))
+        return (
+            self._random.randrange(200, 1_500)
+            if self._chance(self.faults.slow_disk)
+            else self._random.choice((1, 2, 3))
+        )
 
     def _in_this_life(self, action: Callable[[], None]) -> Callable[[], None]:
         life = self._life
@@ -214,7 +224,9 @@ class World:
             self._tear(self._flush)
         self._node = None
         self._life += 1
+        torn = self._disk.counts["torn"]
         self._disk.crash()
+        self.seen.add("torn writes", self._disk.counts["torn"] - torn)
         for link in self._links.values():
             link.cut(self, self._random)
         self._links.clear()
@@ -222,16 +234,14 @@ class World:
 
     def _tear(self, flush: Flush) -> None:
         """The machine dies while the flush is being written: its write may have begun, its sync has not happened."""
-        self._disk.crash_at(self._disk.operations + 2)
-        try:
+        self._disk.crash_before = self._disk.operations + 2
+        with contextlib.suppress(Crash):
             flush.job.run(self._disk)
-        except Crash:
-            self.seen.add("torn writes")
 
     # --- the network ---
 
     def _open_link(
-        self, member: SimMember, received: Callable[[bytes], None], lost: Callable[[], None]
+        self, member: SimMember | Ghost, received: Callable[[bytes], None], lost: Callable[[], None]
     ) -> Link | None:
         if self._node is None:
             return None
@@ -303,7 +313,10 @@ class World:
             return
         self.after(1_000, self._second)
         if self._chance(self.faults.crash):
-            self._crash()
+            if self._chance(0.5):
+                self._crash()
+            else:
+                self._crash_in_flush = True
         alive = [member for member in self.members if member.running]
         if len(alive) < 7 and self._chance(self.faults.join):
             self._join()
@@ -324,8 +337,14 @@ class World:
         elif self._chance(faults.kill):
             self.seen.add("kills")
             member.kill()
+            self.after(self._random.randrange(5_000, 20_000), lambda: self._haunt(member))
         elif self._chance(faults.leave):
             member.leave()
+
+    def _haunt(self, dead: SimMember) -> None:
+        ghost = Ghost(dead, self.checkers, self.seen)
+        ghost.link = self._open_link(ghost, ghost.received, lambda: None)
+        ghost.haunt()
 
     def _end_of_faults(self) -> None:
         self.faults.slow_disk = 0
@@ -341,7 +360,6 @@ class World:
         for _shard, group in node.core.directory.values():
             if group.state not in (GroupState.EMPTY, GroupState.STABLE):
                 raise Broken(f"{group.group_id} is still {group.state.title}")
-        assert not node.core.outbox.held, "replies are held though nothing is written"
         for member in self.members:
             if member.running:
                 self._must_be_in(node, member)
@@ -355,6 +373,9 @@ class World:
             raise Broken(f"{member.name} runs and is no member of {member.settings.group_id}")
         if not member.is_settled:
             raise Broken(f"{member.name} does not know where to read on")
+        since_ms = member.waiting_since_ms
+        if since_ms is not None and since_ms < self.now_ms - QUIET_MS // 2:
+            raise Broken(f"{member.name} has waited for an answer since {since_ms} ms")
 
     def _count_notes(self, node: Node) -> None:
         for notes in node.core.journal.notes():

@@ -34,13 +34,18 @@ def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, de
     if group.state is GroupState.EMPTY:
         delay_ms = group.settings.initial_rebalance_delay_ms
         group.member_added = False
-        out.watch(InitialDelayedJoin(group, now_ms + delay_ms, delay_ms, max(timeout_ms - delay_ms, 0)))
+        _wait(group, out, InitialDelayedJoin(group, now_ms + delay_ms, delay_ms, max(timeout_ms - delay_ms, 0)))
     else:
-        out.watch(DelayedJoin(group, now_ms + timeout_ms))
-    group.phase = phase_key(group.group_id)
+        _wait(group, out, DelayedJoin(group, now_ms + timeout_ms))
     group.rebalance_began_ms = now_ms
     group.become(GroupState.PREPARING, out.moment.wall_ms)
     _tell_rebalance_started(group, out, cause, initiator, timeout_ms)
+
+
+def _wait(group: Group, out: Outcome, operation: DelayedJoin | InitialDelayedJoin | DelayedSync) -> None:
+    """The group's phase ends with this operation."""
+    group.phase = operation.key
+    out.watch(operation)
 
 
 def _give_up_sync(group: Group, out: Outcome, error_code: ErrorCode) -> None:
@@ -79,7 +84,7 @@ def extend_or_complete_join(group: Group, out: Outcome, elapsed_ms: int, remaini
     group.member_added = False
     delay_ms = min(group.settings.initial_rebalance_delay_ms, remaining_ms)
     deadline_ms = out.moment.monotonic_ms + delay_ms
-    out.watch(InitialDelayedJoin(group, deadline_ms, delay_ms, max(remaining_ms - elapsed_ms, 0)))
+    _wait(group, out, InitialDelayedJoin(group, deadline_ms, delay_ms, max(remaining_ms - elapsed_ms, 0)))
 
 
 def complete_join(group: Group, out: Outcome) -> None:
@@ -88,7 +93,7 @@ def complete_join(group: Group, out: Outcome) -> None:
     leader = elect_leader(group)
     if leader is None and group.members:
         # All that remain are static and absent: wait for them, in the same generation, until their sessions end.
-        out.watch(DelayedJoin(group, out.moment.monotonic_ms + group.rebalance_timeout_ms))
+        _wait(group, out, DelayedJoin(group, out.moment.monotonic_ms + group.rebalance_timeout_ms))
         return
     group.generation_id += 1
     group.pending_sync.clear()
@@ -112,7 +117,7 @@ def complete_join(group: Group, out: Outcome) -> None:
         f"{len(group.members)} members joined within {took_ms} ms; protocol {group.protocol_name}",
     )
     _answer_joins(group, out, leader)
-    out.watch(DelayedSync(group, out.moment.monotonic_ms + group.rebalance_timeout_ms))
+    _wait(group, out, DelayedSync(group, out.moment.monotonic_ms + group.rebalance_timeout_ms))
 
 
 def _drop_absent(group: Group, out: Outcome) -> None:
