@@ -19,11 +19,8 @@ from partition_log.recovery import (
     WalReader,
     read_checkpoint,
     read_file,
-    wal_bases,
-    wal_segment_size,
     write_file,
 )
-from partition_log.wal import segment_path
 from protocol.record_batch import CorruptBatch, extent
 
 FORMAT = 1
@@ -40,10 +37,13 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """`next_base`: where a new write-ahead segment may begin; `spares`: files that may become one."""
+    """`next_base`: where a new write-ahead segment may begin; `free`: files that may become one now, `needed`: those
+    that may after the next checkpoint.
+    """
 
     logs: dict[str, PartitionLog]
-    spares: list[str]
+    free: list[str]
+    needed: list[str]
     next_base: int
     report: RecoveryReport
 
@@ -74,16 +74,14 @@ class NodeFolder:
         first_start = self._identify()
         self._disk.make_folder(self.wal)
         self._disk.sync_folder(self.path)
-        bases = wal_bases(self._disk, self.wal)
         checkpoint = read_checkpoint(self._disk, self.wal)
+        reader = WalReader(self._disk, self.wal, checkpoint or Checkpoint(0, 0, ()))
         if checkpoint is None:
             self._must_be_new()
             report = RecoveryReport(first_start=first_start, logs=0, frames=0, replayed_bytes=0, torn=None)
         else:
-            report = self._recover(checkpoint)
-        ends = [base + wal_segment_size(self._disk, self.wal, base) for base in bases]
-        spares = [segment_path(self.wal, base) for base in bases]
-        return Recovered(self._logs, spares, max(ends, default=0), report)
+            report = self._recover(checkpoint, reader)
+        return Recovered(self._logs, reader.free, reader.needed, reader.end, report)
 
     def _identify(self) -> bool:
         """Whether this is the first start. `node.toml` is written whole or not at all."""
@@ -119,9 +117,8 @@ class NodeFolder:
 
     # ------------------------------------------------------------------------------------------------------ recovering
 
-    def _recover(self, checkpoint: Checkpoint) -> RecoveryReport:
+    def _recover(self, checkpoint: Checkpoint, reader: WalReader) -> RecoveryReport:
         """First everything is read and checked, then the logs are cut to their checkpoint and grow again."""
-        reader = WalReader(self._disk, self.wal, checkpoint)
         removed: dict[str, int] = {}
         frames = replayed = 0
         for frame in reader.frames():
@@ -136,7 +133,7 @@ class NodeFolder:
         self._remove_strays()
         for log in self._logs.values():
             log.cut()
-        for frame in WalReader(self._disk, self.wal, checkpoint).frames():
+        for frame in reader.frames():
             if frame.position > removed.get(frame.name, 0):
                 self._replay(frame)
         return RecoveryReport(

@@ -185,7 +185,7 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
         raise
     for segment in segments:
         segment.unsynced = False
-    fresh_logs = [log for log in touched if log.has_new_files]
+    fresh_logs = [log for log in logs.values() if log.has_new_files]
     for log in fresh_logs:
         log.has_new_files = False
     ends = tuple(LogEnd(log.name, log.start_offset, log.next_offset) for log in logs.values() if log.next_offset)

@@ -198,6 +198,7 @@ class PartitionLog:
         for base_offset in segment_bases(self._disk.list(self._folder)):
             if base_offset >= self.next_offset:
                 remove_segment(self._disk, self._folder, base_offset)
+                self.has_new_files = True  # gone for certain before a checkpoint may name a higher end
         if self.segments:
             last = self.segments[-1]
             if self._disk.size(last.open()) > last.size:

@@ -123,20 +123,40 @@ def read_file(disk: Disk, path: str) -> bytes:
 
 
 class WalReader:
-    """Reads the frames after a checkpoint. `torn` is where a torn tail was found, once all were read."""
+    """Reads the frames after a checkpoint. Once all were read, `torn` is where a torn tail was found, and `needed` and
+    `free` are the segments that another recovery from this checkpoint would and would not look at.
+    """
 
     def __init__(self, disk: Disk, folder: str, checkpoint: Checkpoint) -> None:
         self._disk = disk
         self._folder = folder
         self._checkpoint = checkpoint
+        self._segments = [(base, wal_segment_size(disk, folder, base)) for base in wal_bases(disk, folder)]
+        self._reached = 0
         self.torn: str | None = None
+
+    @property
+    def needed(self) -> list[str]:
+        return [segment_path(self._folder, base) for base, size in self._segments if self._is_needed(base, size)]
+
+    @property
+    def free(self) -> list[str]:
+        return [segment_path(self._folder, base) for base, size in self._segments if not self._is_needed(base, size)]
+
+    @property
+    def end(self) -> int:
+        """No segment reaches beyond this position."""
+        return max((base + size for base, size in self._segments), default=0)
+
+    def _is_needed(self, base: int, size: int) -> bool:
+        return base <= self._reached and base + size >= self._checkpoint.block
 
     def frames(self) -> Iterator[Frame]:
         """Raises `LogDamaged` for anything but a torn tail."""
         start = self._checkpoint.block
         end: int | None = None  # of the last sound block, once one was read
         stopped = self._first(start)
-        for base, size in self._segments():
+        for base, size in self._segments:
             if base + size <= start:
                 continue
             path = segment_path(self._folder, base)
@@ -152,15 +172,18 @@ class WalReader:
                 at = _aligned(at + BLOCK_HEAD.size + len(body))
                 end = base + at
                 stopped = (path, at)
+                self._reached = base
             if self._is_torn(data, at, base, path):
                 stopped = (path, at)
+                self._reached = base
             if end is None:
                 end = base + at
 
     def _first(self, start: int) -> tuple[str, int]:
         """Where reading begins. The segment is there even if it has no room behind the checkpoint."""
-        for base, size in self._segments():
+        for base, size in self._segments:
             if base <= start <= base + size:
+                self._reached = base
                 return segment_path(self._folder, base), start - base
         raise LogDamaged(segment_path(self._folder, start), 0, None, "the segment is missing", ADVICE)
 
@@ -189,11 +212,6 @@ class WalReader:
             name_end = begin + 2 + int.from_bytes(body[begin : begin + 2], "big")
             name = str(body[begin + 2 : name_end], "ascii")
             yield Frame(name, body[name_end:here], position, path, first + begin - 4)
-
-    def _segments(self) -> list[tuple[int, int]]:
-        """Base position and size of each segment, ascending."""
-        disk, folder = self._disk, self._folder
-        return [(base, wal_segment_size(disk, folder, base)) for base in wal_bases(disk, folder)]
 
 
 def wal_segment_size(disk: Disk, folder: str, base: int) -> int:

@@ -100,9 +100,10 @@ class LogStore:
             recovered = self._folder.open()
             self.identity = self._folder.identity
             self._logs = recovered.logs
-            self._wal.spares = recovered.spares
+            self._wal.spares = recovered.free
             self._wal.start(self._wal.plan(recovered.next_base).run(self._disk))
             self._checkpoint_now()
+            self._wal.spares += recovered.needed
         except BaseException:
             self._release()
             raise

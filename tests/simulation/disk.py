@@ -7,6 +7,7 @@ names in a folder, only the first few are kept.
 
 import errno
 import os
+from itertools import pairwise
 from random import Random
 
 from partition_log.errors import FolderInUse
@@ -66,7 +67,7 @@ def _survivors(
         return [change]
     position, data = change
     edges = [0, *range(SECTOR - position % SECTOR, len(data), SECTOR), len(data)]
-    pieces = [(position + a, data[a:b]) for a, b in zip(edges, edges[1:], strict=False) if random.random() < 0.5]
+    pieces = [(position + a, data[a:b]) for a, b in pairwise(edges) if random.random() < 0.5]
     if len(edges) == 2 and not pieces:  # within a sector a write is torn to a prefix
         pieces = [(position, data[: random.randrange(len(data) + 1)])]
     return list(pieces)

@@ -1,0 +1,143 @@
+"""A story is crashed before every one of its operations on the disk: what was acknowledged is there, what was never
+written is not, and a node that starts again goes on.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from partition_log.store import Appended, LogStore
+from protocol.record_batch import decode_batch
+from tests.partition_log.stories import SMALL, append, batch, everything, flush, mount, work
+from tests.simulation.disk import Crash, SimDisk
+
+
+class Story:
+    """What was asked of a store, and what it promised. Texts are unique, so that every batch is."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self.disk = disk
+        self.acknowledged: dict[str, list[str]] = {}
+        self.asked: dict[str, list[str]] = {}
+        self.removed: str | None = None  # asked to be, and not yet acknowledged
+        self.number = 0
+
+    def run(self) -> None:
+        """Begins with an empty disk, crashes wherever it is told to."""
+        store = mount(self.disk)
+        for round_number in range(12):
+            self._append(store, "flights-0", 40)
+            self._append(store, "flights-1", 300)
+            if round_number % 3 == 0:
+                self._append(store, "__consumer_offsets-7", 900)
+            self._flush(store)
+            work(store, self.disk)
+            if round_number == 5:
+                self._remove(store, "flights-1")
+                self._append(store, "flights-1", 20)
+                self._flush(store)
+                work(store, self.disk)
+            if round_number == 8:
+                self._flush(store)
+                store.close()
+                store = mount(self.disk)
+        store.close()
+
+    def _append(self, store: LogStore, name: str, size: int) -> None:
+        self.number += 1
+        text = f"{self.number:04d}" * (size // 4)
+        while not isinstance(store.append(store.log(name, SMALL), batch(text)), Appended):
+            assert work(store, self.disk), "no room, and nothing to be done about it"
+        self.asked.setdefault(name, []).append(text)
+
+    def _remove(self, store: LogStore, name: str) -> None:
+        self.removed = name
+        assert isinstance(store.remove(name), int)
+        self.asked[name] = []
+
+    def _flush(self, store: LogStore) -> None:
+        flush(store, self.disk)
+        self.removed = None
+        self.acknowledged = {name: list(texts) for name, texts in self.asked.items()}
+
+    def check(self, store: LogStore) -> None:
+        """Every log holds what was acknowledged, then perhaps more of what was asked for, in order, and no more. One
+        that was being removed may also be as it was.
+        """
+        found = {name: texts_of(store, name) for name in store.names()}
+        for name in {**self.acknowledged, **found}:
+            texts, safe, asked = found.get(name, []), self.acknowledged.get(name, []), self.asked.get(name, [])
+            grown = texts[: len(safe)] == safe and texts == asked[: len(texts)]
+            removed = name == self.removed and texts in (safe, asked[: len(texts)])
+            assert grown or removed, f"{name} holds {texts}; {safe} was acknowledged, {asked} asked for"
+
+
+def texts_of(store: LogStore, name: str) -> list[str]:
+    log = store.log(name)
+    found: list[str] = []
+    for header, view in log.batches_from(log.start_offset):
+        assert header.base_offset == len(found)
+        found += [(record.value or b"").decode() for record in decode_batch(view)]
+    assert log.next_offset == log.flushed_offset == len(found)
+    return found
+
+
+def operations_of_the_story() -> int:
+    disk = SimDisk(0)
+    Story(disk).run()
+    return disk.operations
+
+
+OPERATIONS = operations_of_the_story()
+
+
+def crashed(seed: int, operation: int) -> Iterator[Story]:
+    disk = SimDisk(seed)
+    disk.crash_before = operation
+    story = Story(disk)
+    try:
+        story.run()
+    except Crash:
+        disk.crash()
+        yield story
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_crash_before_any_operation_loses_nothing_that_was_acknowledged(seed: int) -> None:
+    for operation in range(1, OPERATIONS + 1):
+        for story in crashed(seed * 10_000 + operation, operation):
+            store = mount(story.disk)
+            story.check(store)
+            before = everything(store)
+            append(store, "after-0", "after")
+            flush(store, story.disk)
+            story.disk.crash()
+            again = mount(story.disk)
+            assert len(texts_of(again, "after-0")) == 1
+            assert {name: data for name, data in everything(again).items() if name != "after-0"} == before
+
+
+def test_a_crash_while_recovering_from_a_crash_loses_nothing_either() -> None:
+    for operation in range(3, OPERATIONS, 7):
+        for story in crashed(operation, operation):
+            for step in range(1, 400):
+                story.disk.crash_before = story.disk.operations + step * 3
+                try:
+                    store = mount(story.disk)
+                except Crash:
+                    story.disk.crash()
+                    continue
+                story.disk.crash_before = None
+                story.check(store)
+                break
+            else:
+                pytest.fail("recovery never came to an end")
+
+
+def test_the_crashes_of_this_file_lost_kept_and_tore_writes_and_forgot_names() -> None:
+    counts = {"lost": 0, "kept": 0, "torn": 0, "names": 0}
+    for operation in range(1, OPERATIONS + 1, 5):
+        for story in crashed(operation, operation):
+            for kind, count in story.disk.counts.items():
+                counts[kind] += count
+    assert all(counts.values()), counts
