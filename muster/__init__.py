@@ -1,1 +1,52 @@
-"""What applications import: group membership, fetching, consumers and producers."""
+"""What applications import: `Consumer`, `Producer`, `GroupMember`, `RangeReader`.
+
+from muster import Consumer
+
+with Consumer("127.0.0.1:9390", "billing", auto_offset_reset="earliest") as consumer:
+consumer.subscribe(["orders"])
+for record in consumer:
+print(record.value)
+"""
+
+from muster._installation import check_installation
+
+check_installation(__file__)
+
+from muster.blocking import Consumer, GroupMember, Producer, RangeReader  # noqa: E402  (after the check they would trip over)
+from muster.errors import (  # noqa: E402
+    CannotConnect,
+    ClientClosed,
+    CommitRefused,
+    ConcurrentUse,
+    CorruptRecords,
+    Fenced,
+    GroupRefused,
+    MusterError,
+    NoOffset,
+    OffsetOutOfRange,
+    Refused,
+    RequestTimedOut,
+)
+from muster.fetching import ConsumerRecord  # noqa: E402
+from muster.topic_partition import TopicPartition  # noqa: E402
+
+__all__ = [
+    "CannotConnect",
+    "ClientClosed",
+    "CommitRefused",
+    "ConcurrentUse",
+    "Consumer",
+    "ConsumerRecord",
+    "CorruptRecords",
+    "Fenced",
+    "GroupMember",
+    "GroupRefused",
+    "MusterError",
+    "NoOffset",
+    "OffsetOutOfRange",
+    "Producer",
+    "RangeReader",
+    "Refused",
+    "RequestTimedOut",
+    "TopicPartition",
+]

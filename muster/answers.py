@@ -70,7 +70,7 @@ _ANSWERS: dict[str, type[Answer]] = {
 }
 
 
-def answered(sent: SentCall, reply: Message) -> Answer:
+def answered(sent: SentCall, reply: Message, reason: str = "") -> Answer:
     """What came back, as an event; a reply of an unexpected kind counts as the server's own error."""
     kind = _ANSWERS[type(sent.message).__name__]
     if isinstance(reply, Refused):
@@ -79,7 +79,7 @@ def answered(sent: SentCall, reply: Message) -> Answer:
         reason = f"a {type(reply).__name__} came back to a {type(sent.message).__name__}"
         return kind(sent, ErrorCode.UNKNOWN_SERVER_ERROR, reason, None)  # type: ignore[call-arg]
     code = getattr(reply, "error_code", ErrorCode.NONE)
-    return kind(sent, code, "", reply)  # type: ignore[call-arg]
+    return kind(sent, code, reason, reply)  # type: ignore[call-arg]
 
 
 def unanswered(sent: SentCall, error_code: ErrorCode) -> Answer:

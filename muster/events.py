@@ -56,10 +56,11 @@ class Woke(MemberEvent, frozen=True):
 
 
 class Replied(MemberEvent, frozen=True):
-    """The answer to a `Call`."""
+    """The answer to a `Call`; `reason` is the server's sentence for people, if it refused."""
 
     call: int
     reply: Message
+    reason: str = ""
 
 
 class CallFailed(MemberEvent, frozen=True):

@@ -185,7 +185,7 @@ class Membership:
             case Replied():
                 sent = m.calls.pop(event.call, None)
                 if sent is not None:
-                    _apply(m, answered(sent, event.reply))
+                    _apply(m, answered(sent, event.reply, event.reason))
             case CallFailed():
                 m.failed.append((event.call, ErrorCode.NETWORK_EXCEPTION))
             case Pushed():
@@ -213,10 +213,16 @@ class Membership:
 
     @property
     def needs_poll(self) -> bool:
-        """Whether only a `Polled` will bring this member (back) into its group."""
+        """Whether a `Polled` would now begin to bring this member (back) into its group; nothing else will."""
         m = self._member
-        wants_other_share = m.rejoin != "" or m.joined_topics != m.topics
-        return m.state is State.UNJOINED or (m.state is State.STEADY and wants_other_share)
+        if m.state is State.UNJOINED:
+            return bool(m.topics or m.held)
+        return m.state is State.STEADY and m.coordinator is not None and _wants_other_share(m)
+
+    @property
+    def is_steady(self) -> bool:
+        """In the group with its share, and nothing known that would make it rejoin."""
+        return self._member.state is State.STEADY and not _wants_other_share(self._member)
 
     @property
     def member_id(self) -> str:
@@ -236,6 +242,10 @@ class Membership:
     @property
     def coordinator(self) -> NodeAddress | None:
         return self._member.coordinator
+
+
+def _wants_other_share(m: Member) -> bool:
+    return m.rejoin != "" or m.joined_topics != m.topics
 
 
 def _apply(m: Member, event: object) -> None:

@@ -18,7 +18,8 @@ from muster.events import (
     Revoked,
     Woke,
 )
-from muster.membership import MemberSettings, Membership
+from muster.member import MemberSettings
+from muster.membership import Membership
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message

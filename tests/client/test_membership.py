@@ -366,7 +366,7 @@ def test_a_pushed_move_looks_for_the_coordinator() -> None:
     assert stage.sent == [FindCoordinator((GROUP,))]
 
 
-# --------------------------------------------------------------------------------------------------- polls that stay out
+# ------------------------------------------------------------------------------------------------- polls that stay out
 
 
 def test_a_member_nobody_polls_leaves_and_is_told_so_later() -> None:

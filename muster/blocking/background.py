@@ -1,0 +1,262 @@
+"""The thread behind a client: it alone touches sockets and steps cores when time passes, so that heartbeats go on
+whatever the application does.
+"""
+
+import contextlib
+import os
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from muster.blocking.connection import MAX_FRAME_BYTES, cannot_connect
+from muster.errors import MusterError
+from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
+from protocol.errors import ProtocolViolation
+from protocol.messages.node import Hello
+from protocol.native.client import Answer, NativeClient
+
+_READ_BYTES = 256 * 1024
+
+
+class Core(Protocol):
+    """What the thread drives: `Membership`, `Fetcher`."""
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]: ...
+
+    @property
+    def next_deadline_ms(self) -> int | None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Driven:
+    """A core, and who is told its effects other than calls. Each has connections of its own: a fetch that waits does
+    not hold up a heartbeat.
+    """
+
+    core: Core
+    tell: Callable[[Effect], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Wire:
+    driven: Driven
+    address: NodeAddress
+    socket: socket.socket
+    client: NativeClient
+    out: bytearray = field(default_factory=bytearray)
+    waiting: dict[int, int] = field(default_factory=dict)  # the connection's number -> the core's call
+    is_open: bool = False
+
+
+class Background:
+    """Runs cores. Everything of theirs is guarded by `changed`, which is notified whenever something happened."""
+
+    def __init__(self, bootstrap: tuple[NodeAddress, ...], client_id: str) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self.has_ever_connected = False
+        self.last_failure = ""
+        self._bootstrap = bootstrap
+        self._client_id = client_id
+        self._asked = 0
+        self._driven: list[Driven] = []
+        self._wires: dict[tuple[Driven, NodeAddress], _Wire] = {}
+        self._failed: deque[tuple[Driven, int]] = deque()
+        self._selector: selectors.BaseSelector | None = None
+        self._waker: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+        self._is_stopping = False
+        self._process = 0
+
+    def add(self, driven: Driven) -> None:
+        """Have it driven from now on."""
+        with self.changed:
+            self._driven.append(driven)
+
+    def feed(self, driven: Driven, event: MemberEvent) -> None:
+        """Something happened to a core. Starts the thread if there is none."""
+        with self.changed:
+            self._start()
+            self._step(driven, event)
+            self._wake()
+
+    def stop(self) -> None:
+        """End the thread and close its connections."""
+        with self.changed:
+            thread, self._is_stopping = self._thread, True
+            self._wake()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=5.0)
+
+    # -- under the lock, in whichever thread
+
+    def _start(self) -> None:
+        if self._thread is not None:
+            if self._process != os.getpid():
+                raise MusterError("this client was made before the process forked: make one in each process")
+            return
+        self._process = os.getpid()
+        self._selector = selectors.DefaultSelector()
+        wakened, self._waker = socket.socketpair()
+        wakened.setblocking(False)
+        self._waker.setblocking(False)
+        self._selector.register(wakened, selectors.EVENT_READ, None)
+        # A daemon: a program that forgets to close must still be able to end.
+        self._thread = threading.Thread(target=self._run, args=(wakened,), name="muster", daemon=True)
+        self._thread.start()
+
+    def _wake(self) -> None:
+        if self._waker is not None:
+            with contextlib.suppress(OSError):
+                self._waker.send(b"\0")
+
+    def _step(self, driven: Driven, event: MemberEvent) -> None:
+        for effect in driven.core.step(event, _now_ms()):
+            if isinstance(effect, Call):
+                self._send(driven, effect)
+            elif isinstance(effect, HangUp):
+                self._hang_up(driven, effect.node)
+            else:
+                driven.tell(effect)
+        self.changed.notify_all()
+
+    def _send(self, driven: Driven, call: Call) -> None:
+        address = call.node or self._bootstrap[self._asked % len(self._bootstrap)]
+        try:
+            wire = self._wires.get((driven, address)) or self._open(driven, address)
+        except OSError as error:
+            self._note_failure(address, error)
+            self._failed.append((driven, call.call))
+            return
+        number, data = wire.client.encode_request(call.message)
+        wire.waiting[number] = call.call
+        wire.out += data
+        self._watch(wire)
+
+    def _open(self, driven: Driven, address: NodeAddress) -> _Wire:
+        family, kind, protocol, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        connecting = socket.socket(family, kind, protocol)
+        connecting.setblocking(False)
+        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            with contextlib.suppress(BlockingIOError):
+                connecting.connect(where)
+        except OSError:
+            connecting.close()
+            raise
+        wire = _Wire(driven, address, connecting, NativeClient(MAX_FRAME_BYTES))
+        wire.out += wire.client.encode_request(Hello(self._client_id))[1]
+        self._wires[driven, address] = wire
+        assert self._selector is not None
+        self._selector.register(connecting, selectors.EVENT_READ | selectors.EVENT_WRITE, wire)
+        return wire
+
+    def _watch(self, wire: _Wire) -> None:
+        assert self._selector is not None
+        wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if wire.out else 0)
+        self._selector.modify(wire.socket, wants, wire)
+
+    def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:
+        if node is None:
+            node = self._bootstrap[self._asked % len(self._bootstrap)]
+            self._asked += 1
+        wire = self._wires.get((driven, node))
+        if wire is not None:
+            self._close(wire)
+
+    def _close(self, wire: _Wire) -> None:
+        """Whatever it was asked will not be answered."""
+        if self._wires.pop((wire.driven, wire.address), None) is None:
+            return
+        assert self._selector is not None
+        self._selector.unregister(wire.socket)
+        wire.socket.close()
+        self._failed.extend((wire.driven, call) for call in wire.waiting.values())
+
+    def _note_failure(self, address: NodeAddress, error: OSError | str) -> None:
+        self.last_failure = cannot_connect(address, error)
+
+    # -- in the thread
+
+    def _run(self, wakened: socket.socket) -> None:
+        selector = self._selector
+        assert selector is not None
+        while True:
+            with self.changed:
+                if self._is_stopping:
+                    break
+                self._pass_time()
+                timeout_s = self._timeout_s()
+            ready = selector.select(timeout_s)
+            with self.changed:
+                for key, events in ready:
+                    if key.data is None:
+                        with contextlib.suppress(BlockingIOError):
+                            wakened.recv(4096)
+                        continue
+                    wire: _Wire = key.data
+                    if self._wires.get((wire.driven, wire.address)) is wire:
+                        self._serve(wire, events)
+        with self.changed:
+            for wire in tuple(self._wires.values()):
+                self._close(wire)
+            selector.close()
+            wakened.close()
+            if self._waker is not None:
+                self._waker.close()
+                self._waker = None
+            self.changed.notify_all()
+
+    def _pass_time(self) -> None:
+        while self._failed:
+            driven, call = self._failed.popleft()
+            self._step(driven, CallFailed(call))
+        now_ms = _now_ms()
+        for driven in self._driven:
+            due = driven.core.next_deadline_ms
+            if due is not None and due <= now_ms:
+                self._step(driven, Woke())
+
+    def _timeout_s(self) -> float | None:
+        if self._failed:
+            return 0.0
+        due = [at for at in (driven.core.next_deadline_ms for driven in self._driven) if at is not None]
+        return max(0.0, (min(due) - _now_ms()) / 1000) if due else None
+
+    def _serve(self, wire: _Wire, events: int) -> None:
+        try:
+            if not wire.is_open:
+                error = wire.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if error:
+                    raise OSError(error, os.strerror(error))
+                wire.is_open = self.has_ever_connected = True
+            if events & selectors.EVENT_WRITE and wire.out:
+                del wire.out[: wire.socket.send(wire.out)]
+                self._watch(wire)
+            if events & selectors.EVENT_READ:
+                self._receive(wire)
+        except BlockingIOError:
+            return
+        except (OSError, ProtocolViolation) as error:
+            self._note_failure(wire.address, error if isinstance(error, OSError) else str(error))
+            self._close(wire)
+
+    def _receive(self, wire: _Wire) -> None:
+        data = wire.socket.recv(_READ_BYTES)
+        if not data:
+            raise ConnectionResetError("the server closed the connection")
+        for said in wire.client.receive_data(data):
+            if isinstance(said, Answer):
+                call = wire.waiting.pop(said.number, None)
+                if call is not None:
+                    self._step(wire.driven, Replied(call, said.reply, said.error_message))
+            else:
+                self._step(wire.driven, Pushed(said.message))
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,363 @@
+"""A member of a group for applications that read by themselves: a Spark query, a database export, a batch job."""
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from muster.blocking.addresses import parse_bootstrap
+from muster.blocking.background import Background, Core, Driven
+from muster.blocking.cluster import EARLIEST, LATEST, Cluster
+from muster.errors import (
+    CannotConnect,
+    ClientClosed,
+    CommitRefused,
+    ConcurrentUse,
+    Fenced,
+    GroupRefused,
+    Refused,
+    RequestTimedOut,
+)
+from muster.events import (
+    Assigned,
+    Closed,
+    Closing,
+    CommitAsked,
+    CommitDone,
+    Effect,
+    Fatal,
+    Lost,
+    OffsetsAsked,
+    OffsetsDone,
+    OffsetToCommit,
+    Polled,
+    Released,
+    Revoked,
+    Subscribed,
+)
+from muster.member import MemberSettings
+from muster.membership import Membership
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+
+Partitions = tuple[TopicPartition, ...]
+Listener = Callable[[Partitions], None]
+_ERRAND_GRACE_S = 1.0
+
+
+class GroupMember:
+    """Shares the partitions of `topics` with the other members of a group. Fetches nothing.
+
+    Heartbeats run in a thread of their own from the first `poll` on. Rebalances are served from `poll` alone: there,
+    and nowhere else but in `close`, `on_revoked` (commit what is done: it still counts), `on_lost` (others may have
+    these already) and `on_assigned` are called. A member not polled for `max_poll_interval_ms` leaves its group.
+
+    Making one connects to nothing. Use it from one thread at a time, and not across a fork.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group_id: str,
+        topics: Iterable[str],
+        *,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        max_poll_interval_ms: int = 300_000,
+        request_timeout_ms: int = 30_000,
+        assignors: Iterable[str] = ("range", "roundrobin"),
+        group_instance_id: str | None = None,
+        client_id: str = "muster",
+    ) -> None:
+        """`on_lost` None: `on_revoked` is called instead. Raises ValueError for what cannot work."""
+        if isinstance(topics, str):
+            raise ValueError(f"topics is {topics!r}: a list of names is wanted")
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._on_lost = on_lost or on_revoked
+        self._request_timeout_s = request_timeout_ms / 1000
+        self._membership = Membership(
+            MemberSettings(
+                group_id=group_id,
+                group_instance_id=group_instance_id,
+                assignors=tuple(assignors),
+                session_timeout_ms=session_timeout_ms,
+                heartbeat_interval_ms=heartbeat_interval_ms,
+                max_poll_interval_ms=max_poll_interval_ms,
+                request_timeout_ms=request_timeout_ms,
+            ),
+            topics,
+            random.random,
+        )
+        self._background = Background(parse_bootstrap(bootstrap), client_id)
+        self._driven = Driven(self._membership, self._take)
+        self._background.add(self._driven)
+        self._cluster = Cluster(bootstrap, client_id=client_id)
+        self._changed = self._background.changed
+        self._told: deque[Effect] = deque()
+        self._done: dict[int, CommitDone | OffsetsDone] = {}
+        self._errands = 0
+        self._assignment: Partitions = ()
+        self._user: int | None = None
+        self._is_closed = False
+        self._polled_first_s: float | None = None
+
+    # -- who and where
+
+    @property
+    def assignment(self) -> Partitions:
+        """What `on_assigned` named last, less what was taken away since."""
+        return self._assignment
+
+    @property
+    def generation_id(self) -> int:
+        """-1 outside of a generation."""
+        with self._changed:
+            return self._membership.generation_id
+
+    @property
+    def member_id(self) -> str:
+        """Empty before the coordinator gave one."""
+        with self._changed:
+            return self._membership.member_id
+
+    @property
+    def is_steady(self) -> bool:
+        """In the group, its share known, and no rebalance that `poll` would have to serve."""
+        with self._changed:
+            return self._membership.is_steady and not self._told
+
+    @property
+    def needs_poll(self) -> bool:
+        """Whether `poll` has a rebalance to serve or something to tell."""
+        with self._changed:
+            return bool(self._told) or self._membership.needs_poll
+
+    # -- polling
+
+    def poll(self, timeout_s: float = 0.0) -> bool:
+        """Serve what the group asks of this member, and wait until it has its share: at most `timeout_s`, not at all
+        once it is steady. Says whether it is.
+
+        Raises `GroupRefused` or `Fenced` where the coordinator does not admit it, and `CannotConnect` when no node was
+        ever reached in the time given (`request_timeout_ms` in all, for polls that do not wait).
+        """
+        with self._entered():
+            deadline = time.monotonic() + timeout_s
+            self._polled_first_s = self._polled_first_s or time.monotonic()
+            while True:
+                self._serve()
+                self._background.feed(self._driven, Polled())
+                self._serve()
+                with self._changed:
+                    if self.is_steady:
+                        return True
+                    left_s = deadline - time.monotonic()
+                    if left_s <= 0:
+                        self._complain_if_nobody_is_there(timeout_s)
+                        return False
+                    if not self.needs_poll:
+                        self._changed.wait(left_s)
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Other topics from now on; the next `poll` serves the rebalance that follows."""
+        with self._entered():
+            self._background.feed(self._driven, Subscribed(tuple(topics)))
+
+    # -- offsets
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetToCommit], timeout_s: float = 60.0
+    ) -> dict[TopicPartition, int]:
+        """Store the next offset to read of each partition, and say which were stored: those of partitions this member
+        does not hold are left out, because the coordinator would take them from anybody.
+
+        Raises `CommitRefused` (nothing was stored) and `RequestTimedOut` (unknown). ValueError for a negative offset.
+        """
+        wanted = {one: at if isinstance(at, OffsetToCommit) else OffsetToCommit(at) for one, at in offsets.items()}
+        for one, at in wanted.items():
+            if at.offset < 0:
+                raise ValueError(f"cannot commit {at.offset} for {one}: an offset is 0 or more")
+        with self._entered():
+            errand = self._next_errand()
+            self._background.feed(self._driven, CommitAsked(errand, wanted, _now_ms() + int(timeout_s * 1000)))
+            done = self._wait_for(errand, timeout_s)
+        assert isinstance(done, CommitDone)
+        if done.error_code == ErrorCode.REQUEST_TIMED_OUT:
+            raise RequestTimedOut(self._explained(f"the commit was not answered within {timeout_s:g} s"))
+        if done.error_code != ErrorCode.NONE:
+            raise CommitRefused(done.error_code, _commit_refused(done))
+        return {one: at.offset for one, at in done.offsets.items()}
+
+    def commit_later(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Send a commit and do not wait; nobody hears how it ended."""
+        wanted = {one: OffsetToCommit(at) for one, at in offsets.items()}
+        with self._entered():
+            deadline_ms = _now_ms() + int(self._request_timeout_s * 1000)
+            self._background.feed(self._driven, CommitAsked(-self._next_errand(), wanted, deadline_ms))
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], timeout_s: float = 60.0
+    ) -> dict[TopicPartition, int | None]:
+        """The group's offsets; None where there is none. Needs no membership. Raises `Refused`, `RequestTimedOut`,
+        `CannotConnect`.
+        """
+        with self._entered():
+            errand = self._next_errand()
+            asked = OffsetsAsked(errand, tuple(partitions), _now_ms() + int(timeout_s * 1000))
+            self._background.feed(self._driven, asked)
+            done = self._wait_for(errand, timeout_s)
+        assert isinstance(done, OffsetsDone)
+        if done.error_code in {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION}:
+            if not self._background.has_ever_connected:
+                raise CannotConnect(self._background.last_failure)
+            raise RequestTimedOut(self._explained(f"no committed offsets came within {timeout_s:g} s"))
+        if done.error_code != ErrorCode.NONE:
+            raise Refused(done.error_code, f"the committed offsets were refused: {done.error_code.name}")
+        return dict(done.offsets)
+
+    def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
+        """The offset the next record of each partition will have."""
+        return dict(self._cluster.offsets(partitions, LATEST, timeout_s))
+
+    def begin_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
+        """The first offset each partition still has."""
+        return dict(self._cluster.offsets(partitions, EARLIEST, timeout_s))
+
+    # -- leaving
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Let go (`on_revoked` is called), leave the group, end the thread. A member with a `group_instance_id` does
+        not leave: its place is kept for its return until the session times out. Closing twice is fine.
+        """
+        if self._is_closed:
+            return
+        with self._entered():
+            deadline = time.monotonic() + timeout_s
+            try:
+                self._serve()
+                self._background.feed(self._driven, Closing())
+                while not self._membership.is_closed and (left_s := deadline - time.monotonic()) > 0:
+                    self._serve()
+                    with self._changed:
+                        if not self._told and not self._membership.is_closed:
+                            self._changed.wait(left_s)
+                self._serve()
+            finally:
+                self._is_closed = True
+                self._background.stop()
+                self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- for what is built on a member
+
+    def drive(self, core: Core, tell: Callable[[Effect], None]) -> Driven:
+        """Have this member's thread drive another core beside it."""
+        driven = Driven(core, tell)
+        self._background.add(driven)
+        return driven
+
+    @property
+    def background(self) -> Background:
+        return self._background
+
+    def _serve(self) -> None:
+        """Tell the application what there is to tell, without the lock: it may take long, heartbeats go on."""
+        while True:
+            with self._changed:
+                if not self._told:
+                    return
+                effect = self._told.popleft()
+            match effect:
+                case Revoked(partitions):
+                    self._take_away(self._on_revoked, partitions)
+                case Lost(partitions):
+                    self._take_away(self._on_lost, partitions)
+                case Assigned(partitions):
+                    self._assignment = partitions
+                    if self._on_assigned is not None:
+                        self._on_assigned(partitions)
+                case Fatal(code, reason):
+                    raise (Fenced if code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused)(code, reason)
+
+    def _take_away(self, listener: Listener | None, partitions: Partitions) -> None:
+        try:
+            if listener is not None:
+                listener(partitions)
+        finally:
+            self._assignment = ()
+            self._background.feed(self._driven, Released())
+
+    def _take(self, effect: Effect) -> None:
+        """In the thread, under the lock."""
+        if isinstance(effect, CommitDone | OffsetsDone):
+            if effect.errand > 0:  # those nobody waits for have numbers below
+                self._done[effect.errand] = effect
+        elif not isinstance(effect, Closed):
+            self._told.append(effect)
+
+    def _next_errand(self) -> int:
+        self._errands += 1
+        return self._errands
+
+    def _wait_for(self, errand: int, timeout_s: float) -> CommitDone | OffsetsDone:
+        """The core ends every errand by its deadline; the grace only covers a thread that comes late."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: errand in self._done, timeout_s + _ERRAND_GRACE_S):
+                raise RequestTimedOut(self._explained(f"nothing was heard within {timeout_s:g} s"))
+            return self._done.pop(errand)
+
+    def _explained(self, sentence: str) -> str:
+        return f"{sentence}; {self._background.last_failure}" if self._background.last_failure else sentence
+
+    def _complain_if_nobody_is_there(self, timeout_s: float) -> None:
+        if self._background.has_ever_connected or not self._background.last_failure:
+            return
+        assert self._polled_first_s is not None
+        if timeout_s > 0 or time.monotonic() - self._polled_first_s > self._request_timeout_s:
+            raise CannotConnect(self._background.last_failure)
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        """One thread at a time; callbacks may come back in."""
+        me = threading.get_ident()
+        with self._changed:
+            if self._is_closed:
+                raise ClientClosed("this member was closed")
+            if self._user not in {None, me}:
+                raise ConcurrentUse("this member is in use by another thread: give each thread its own")
+            outermost, self._user = self._user is None, me
+        try:
+            yield
+        finally:
+            if outermost:
+                self._user = None
+
+
+def _commit_refused(done: CommitDone) -> str:
+    match done.error_code:
+        case ErrorCode.REBALANCE_IN_PROGRESS:
+            return "the group is rebalancing: poll, then commit what is still assigned"
+        case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION | ErrorCode.FENCED_INSTANCE_ID:
+            why = f" ({done.reason})" if done.reason else ""
+            return f"{done.error_code.name}: this member is no longer in the group{why}; poll to join again"
+        case _:
+            return f"the commit was refused: {done.error_code.name}"
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

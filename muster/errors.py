@@ -1,0 +1,63 @@
+"""What can go wrong for an application: one family, each with a sentence that says what to do."""
+
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+
+
+class MusterError(Exception):
+    """Base of everything `muster` raises on purpose."""
+
+
+class CannotConnect(MusterError):
+    """No node could be reached."""
+
+
+class RequestTimedOut(MusterError):
+    """No answer came in the time allowed. The request may have been carried out nevertheless."""
+
+
+class Refused(MusterError):
+    """A node understood and said no; `error_code` is Kafka's."""
+
+    def __init__(self, error_code: ErrorCode, sentence: str) -> None:
+        super().__init__(sentence)
+        self.error_code = error_code
+
+
+class GroupRefused(Refused):
+    """The coordinator does not admit this member as it is."""
+
+
+class Fenced(GroupRefused):
+    """Another member has taken over this one's instance id. Close it."""
+
+
+class CommitRefused(Refused):
+    """Nothing was committed. REBALANCE_IN_PROGRESS: poll, then commit again. UNKNOWN_MEMBER_ID or
+    ILLEGAL_GENERATION: others have the partitions by now, and will repeat what was not committed.
+    """
+
+
+class OffsetOutOfRange(Refused):
+    """The log of `partition` does not reach to `position` (it was trimmed, or never was so long)."""
+
+    def __init__(self, partition: TopicPartition, position: int, sentence: str) -> None:
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, sentence)
+        self.partition = partition
+        self.position = position
+
+
+class NoOffset(MusterError):
+    """Nothing is committed for these partitions, and `auto_offset_reset` is "none"."""
+
+
+class CorruptRecords(MusterError):
+    """Bytes of a partition are no records; seek past them to go on."""
+
+
+class ConcurrentUse(MusterError):
+    """A second thread entered a client that belongs to one thread at a time."""
+
+
+class ClientClosed(MusterError):
+    """The client was closed before."""
