@@ -157,9 +157,7 @@ def encode_batch(
         raise ValueError("a batch has at least one record")
     attributes = (_TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
     body = (
-        _BODY.pack(
-            attributes, count - 1, timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, count
-        )
+        _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, count)
         + payload
     )
     # The length counts the leader epoch, the magic and the crc too: nine bytes.
@@ -235,17 +233,25 @@ def decode_batch(data: Bytes, position: int = 0, *, max_bytes: int = MAX_DECOMPR
     `CorruptBatch` if the records are not what the header says, or would be more than `max_bytes` decompressed.
     """
     header = read_header(data, position)
+    payload = record_bytes(header, data, position, max_bytes=max_bytes)
+    try:
+        return _records(payload, header, position)
+    except (IndexError, UnicodeDecodeError) as error:
+        raise CorruptBatch(position, f"its records are no records: {error}") from None
+
+
+def record_bytes(
+    header: BatchHeader, data: Bytes, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> bytes:
+    """What follows the header of the batch at `position`, decompressed. Raises `CorruptBatch` if it is not all there,
+    or would be more than `max_bytes`.
+    """
     end = position + header.size
     if len(data) < end:
         raise CorruptBatch(position, f"{len(data) - position} bytes of {header.size}")
     with memoryview(data) as view:
         payload = bytes(view[position + HEADER_BYTES : end])
-    if header.compression:
-        payload = _decompress(header.compression, payload, max_bytes, position)
-    try:
-        return _records(payload, header, position)
-    except (IndexError, UnicodeDecodeError) as error:
-        raise CorruptBatch(position, f"its records are no records: {error}") from None
+    return _decompress(header.compression, payload, max_bytes, position) if header.compression else payload
 
 
 def _records(buffer: bytes, header: BatchHeader, position: int) -> list[Record]:

@@ -1,1 +1,20 @@
-"""A streaming source that makes a Spark query an ordinary member of a group."""
+"""A streaming source that makes a Spark query an ordinary member of a group.
+
+    stream = spark.readStream.format("muster").option("bootstrap", "127.0.0.1:9390")
+    flights = stream.option("group", "delays").option("topics", "flights").load()
+
+Spark finds it by its name: modules called `pyspark_*` with a `DefaultSource` register themselves, under classic
+PySpark, Spark Connect and Declarative Pipelines alike. Rows are those of Spark's own Kafka source: `key`, `value`,
+`topic`, `partition`, `offset`, `timestamp`. The options are those of `pyspark_muster.options.Options`, in camel case.
+
+What it promises: at-least-once to any sink, once to a sink keyed by (topic, partition, offset). Stateless processing
+only: state that Spark keeps for a partition does not follow it to another member.
+"""
+
+from muster._installation import check_installation
+
+check_installation(__file__)
+
+from pyspark_muster.source import DefaultSource, MusterDataSource  # noqa: E402  (after the check it would trip over)
+
+__all__ = ["DefaultSource", "MusterDataSource"]

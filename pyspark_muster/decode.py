@@ -1,0 +1,197 @@
+"""Record batches to Arrow: a few numpy steps for many records at a time, never a Python object a record.
+
+The one thing that cannot be done for all records at once is finding where each begins, since each tells only where the
+next one does. Everything else, the numbers of varying length included, is columns. Keys and values are not copied one
+by one either: an Arrow array is laid over the bytes as they came, its odd slots what lies between two values, and the
+even ones are taken.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from muster.blocking import RangeReader
+from muster.blocking.cluster import Cluster
+from protocol.record_batch import BatchHeader, Bytes, CorruptBatch, record_bytes
+
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+    ]
+)
+"""Names and types of Spark's own Kafka source, without its `timestampType`."""
+
+ROWS = 32_768
+BYTES = 16 * 1024 * 1024
+"""Batches are gathered until there are so many rows or bytes: Spark takes a few large ones much faster than many."""
+
+_clusters: dict[str, Cluster] = {}
+"""Connections of this process. Spark's Python workers serve many tasks, each of which would otherwise make its own."""
+
+_LOG_APPEND_TIME = 0x08
+
+Numbers = npt.NDArray[np.int64]
+
+
+def read_range(bootstrap: str, topic: str, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """The records `[start, end)` of one partition, in a few large pieces. Raises what `RangeReader` does: among it,
+    that the range is no longer there.
+    """
+    cluster = _clusters.get(bootstrap)
+    if cluster is None:
+        cluster = _clusters[bootstrap] = Cluster(bootstrap, client_id="spark-task")
+    with RangeReader(bootstrap, topic, partition, start, end, cluster=cluster) as reader:
+        yield from decode_range(reader.batches(), topic, partition, start, end)
+
+
+def decode_range(
+    batches: Iterable[tuple[BatchHeader, Bytes]], topic: str, partition: int, start: int, end: int
+) -> Iterator[pa.RecordBatch]:
+    """What of these whole batches lies in `[start, end)`. Their checksums are not looked at: whoever fetched them did.
+    Raises `CorruptBatch`.
+    """
+    gathered: list[tuple[BatchHeader, bytes]] = []
+    rows = size = 0
+    for header, batch in batches:
+        payload = record_bytes(header, batch)
+        gathered.append((header, payload))
+        rows += header.record_count
+        size += len(payload)
+        if rows >= ROWS or size >= BYTES:
+            yield from _nonempty(decode(gathered, topic, partition, start, end))
+            gathered, rows, size = [], 0, 0
+    if gathered:
+        yield from _nonempty(decode(gathered, topic, partition, start, end))
+
+
+def _nonempty(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if batch.num_rows:
+        yield batch
+
+
+def decode(
+    batches: Sequence[tuple[BatchHeader, bytes]], topic: str, partition: int, start: int, end: int
+) -> pa.RecordBatch:
+    """One Arrow batch, of `SCHEMA`, of all the records of these batches that lie in `[start, end)`."""
+    buffer = batches[0][1] if len(batches) == 1 else b"".join(payload for _, payload in batches)
+    at = np.fromiter(_bodies(batches), np.int64)
+    data = np.frombuffer(buffer, np.uint8)
+    counts = [header.record_count for header, _ in batches]
+    try:
+        timestamp_deltas, at = _varints(data, at + 1)  # past the record's attributes, which have no meaning yet
+        offset_deltas, at = _varints(data, at)
+        offsets = offset_deltas + np.repeat([header.base_offset for header, _ in batches], counts)
+        timestamps = timestamp_deltas + np.repeat([header.base_timestamp_ms for header, _ in batches], counts)
+        by_log = np.repeat([bool(header.attributes & _LOG_APPEND_TIME) for header, _ in batches], counts)
+        if by_log.any():
+            appended = np.repeat([header.max_timestamp_ms for header, _ in batches], counts)
+            timestamps = np.where(by_log, appended, timestamps)
+        wanted = (offsets >= start) & (offsets < end)
+        if not wanted.all():
+            offsets, timestamps, at = offsets[wanted], timestamps[wanted], at[wanted]
+        keys, at = _field(buffer, data, at)
+        values, _ = _field(buffer, data, at)
+    except IndexError as error:
+        raise CorruptBatch(0, f"{topic}-{partition}: its records are no records: {error}") from None
+    rows = len(offsets)
+    return pa.RecordBatch.from_arrays(
+        [
+            keys,
+            values,
+            pa.repeat(pa.scalar(topic, pa.string()), rows),
+            pa.array(np.full(rows, partition, np.int32)),
+            pa.array(offsets),
+            pa.array(timestamps * 1000).view(pa.timestamp("us", tz="UTC")),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def _bodies(batches: Sequence[tuple[BatchHeader, bytes]]) -> Iterator[int]:
+    """Where each record begins, after its length, in all the payloads one behind the other."""
+    before = 0
+    for header, payload in batches:
+        yield from _bodies_of(header, payload, before)
+        before += len(payload)
+
+
+def _bodies_of(header: BatchHeader, payload: bytes, before: int) -> list[int]:
+    bodies: list[int] = []
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            low = payload[at]
+            if low < 0x80:
+                at += 1
+                length = low
+            else:
+                high = payload[at + 1]
+                if high < 0x80:
+                    at += 2
+                    length = (low & 0x7F) | high << 7
+                else:
+                    length, at = _long_varint(payload, at)
+            if length & 1:
+                raise IndexError("a record of negative length")
+            bodies.append(before + at)
+            at += length >> 1
+    except IndexError as error:
+        raise CorruptBatch(0, f"batch at {header.base_offset}: {error}") from None
+    if at != len(payload):
+        raise CorruptBatch(0, f"batch at {header.base_offset}: its records end at {at} of {len(payload)} bytes")
+    return bodies
+
+
+def _long_varint(payload: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = payload[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7
+
+
+def _varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
+    """The zigzag number at each place, and the place behind it."""
+    bytes_here = data[at]
+    numbers = (bytes_here & 0x7F).astype(np.int64)
+    after = at + 1
+    unfinished = np.flatnonzero(bytes_here >= 0x80)
+    shift = 7
+    while unfinished.size:
+        if shift > 63:
+            raise IndexError("a number of more than ten bytes")
+        more = data[after[unfinished]]
+        numbers[unfinished] |= (more & 0x7F).astype(np.int64) << shift
+        after[unfinished] += 1
+        unfinished = unfinished[more >= 0x80]
+        shift += 7
+    return ((numbers >> 1) & 0x7FFF_FFFF_FFFF_FFFF) ^ -(numbers & 1), after
+
+
+def _field(buffer: bytes, data: npt.NDArray[np.uint8], at: Numbers) -> tuple[pa.Array, Numbers]:
+    """The keys or values that begin at these places, null where their length is negative, and the places behind."""
+    lengths, starts = _varints(data, at)
+    is_null = lengths < 0
+    ends = starts + np.where(is_null, 0, lengths)
+    rows = len(starts)
+    if not rows or is_null.all():
+        return pa.nulls(rows, pa.binary()), ends
+    # Arrow does not look before it reads: what it is given must lie in the buffer, and in order.
+    bounds = np.empty(2 * rows, np.int64)
+    bounds[0::2], bounds[1::2] = starts, ends
+    if bounds[-1] > len(buffer) or (bounds[1:] < bounds[:-1]).any():
+        raise IndexError("a field reaches beyond its record")
+    spans = pa.Array.from_buffers(
+        pa.binary(), 2 * rows - 1, [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(buffer)]
+    )
+    return spans.take(pa.array(np.arange(0, 2 * rows, 2), mask=is_null if is_null.any() else None)), ends

@@ -1,0 +1,107 @@
+"""The options of `format("muster")`, checked before anything connects."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from msgspec import Struct
+
+from pyspark_muster.plan import Start
+
+
+class OptionError(ValueError):
+    """An option that cannot be; the sentence names the option, its value and what is allowed."""
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What a query said. Times are milliseconds.
+
+    `max_records_per_batch` keeps a batch short, because the group waits for a member until its batch is done: with a
+    batch longer than `max_poll_interval_ms` the member is expelled and what it read is read again.
+    """
+
+    bootstrap: str
+    group: str
+    topics: tuple[str, ...]
+    starting_offsets: Start = "earliest"
+    fail_on_data_loss: bool = True
+    max_records_per_batch: int = 1_000_000
+    max_records_per_task: int | None = None
+    session_timeout_ms: int = 10_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    assignment_timeout_ms: int = 60_000
+    client_id: str = "spark"
+    group_instance_id: str | None = None
+    drain_file: str | None = None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> "Options":
+        """From what Spark hands over, names in any case. Raises `OptionError`."""
+        values: dict[str, Any] = {}
+        for name, text in given.items():
+            field = _FIELDS.get(name.lower())
+            if field is None:
+                raise OptionError(_unknown(name))
+            values[field] = _READ[field](_NAMES[field], text.strip())
+        for field in ("bootstrap", "group", "topics"):
+            if not values.get(field):
+                raise OptionError(f"the option {_NAMES[field]!r} is needed: {_NEEDED[field]}")
+        options = cls(**values)
+        if options.heartbeat_interval_ms >= options.session_timeout_ms:
+            raise OptionError(
+                f"the option 'heartbeatIntervalMs' is {options.heartbeat_interval_ms}: it must be less than "
+                f"'sessionTimeoutMs', which is {options.session_timeout_ms}"
+            )
+        return options
+
+
+_NEEDED = {
+    "bootstrap": "host:port of a muster daemon",
+    "group": "the group whose partitions the query shares",
+    "topics": "topic names, separated by commas",
+}
+
+
+def _text(_name: str, text: str) -> str:
+    return text
+
+
+def _topics(_name: str, text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(topic for topic in (part.strip() for part in text.split(",")) if topic))
+
+
+def _start(name: str, text: str) -> Start:
+    if text.lower() not in ("earliest", "latest"):
+        raise OptionError(f"the option {name!r} is {text!r}: it must be 'earliest' or 'latest'")
+    return cast(Literal["earliest", "latest"], text.lower())
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise OptionError(f"the option {name!r} is {text!r}: it must be a whole number, 1 or more")
+    return int(text)
+
+
+def _yes_or_no(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise OptionError(f"the option {name!r} is {text!r}: it must be 'true' or 'false'")
+    return text.lower() == "true"
+
+
+_READERS = {int: _whole, bool: _yes_or_no, str: _text}
+_NAMES = {
+    field: "".join([first, *(word.title() for word in rest)])
+    for field, (first, *rest) in ((field, field.split("_")) for field in Options.__struct_fields__)
+}
+_FIELDS = {name.lower(): field for field, name in _NAMES.items()}
+_READ = {
+    field: _READERS[int if kind in (int, int | None) else bool if kind is bool else str]
+    for field, kind in Options.__annotations__.items()
+} | {"topics": _topics, "starting_offsets": _start}
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name.lower(), _FIELDS, n=1)
+    hint = f"; did you mean {_NAMES[_FIELDS[near[0]]]!r}?" if near else f"; there are {', '.join(_NAMES.values())}"
+    return f"the option {name!r} is unknown{hint}"

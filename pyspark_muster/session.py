@@ -1,0 +1,62 @@
+"""A Spark session on this machine alone, for jobs that fit here and for tests."""
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pyspark_muster.java import use_java
+from pyspark_muster.reader import DRAINED
+
+
+class NotDrained(Exception):
+    """The query ended, or did not come to rest in time."""
+
+
+def local_session(name: str, *, cores: int = 2, settings: dict[str, Any] | None = None) -> SparkSession:
+    """A quiet session: no web interface, nothing listening beyond loopback, errors alone in the log. A task that fails
+    is tried four times, as on a cluster. Raises `NoJava`.
+    """
+    use_java()
+    builder = SparkSession.builder.appName(name).master(f"local[{cores},4]")
+    for key, value in (_SETTINGS | {"spark.sql.warehouse.dir": _warehouse()} | (settings or {})).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+_SETTINGS: dict[str, Any] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": 2,
+    "spark.ui.enabled": False,
+    "spark.ui.showConsoleProgress": False,
+}
+
+
+def _warehouse() -> str:
+    return str(Path(tempfile.gettempdir()) / "muster-spark-warehouse")  # never written: no table is ever saved there
+
+
+def drain(query: StreamingQuery, drain_file: Path, *, timeout_s: float = 60.0) -> None:
+    """Stops a query whose option `drainFile` is `drain_file` so that nothing is lost and nothing read again: it plans
+    no further batch, commits to the group what it has read, and leaves. Raises `NotDrained`; the query is stopped even
+    so.
+    """
+    drain_file.touch()
+    deadline = time.monotonic() + timeout_s
+    try:
+        while drain_file.read_text() != DRAINED:
+            if not query.isActive:
+                raise NotDrained("the query ended before it was drained")
+            if time.monotonic() > deadline:
+                raise NotDrained(f"the query was not drained in {timeout_s} s")
+            time.sleep(0.05)
+    finally:
+        query.stop()
+        drain_file.unlink(missing_ok=True)

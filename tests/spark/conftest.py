@@ -1,0 +1,26 @@
+from collections.abc import Callable
+
+import pytest
+
+from pyspark_muster import reader
+from tests.spark.fake_group import FakeGroup, FakeMember
+
+GroupOf = Callable[[FakeGroup], FakeGroup]
+
+
+@pytest.fixture
+def use_group(monkeypatch: pytest.MonkeyPatch) -> GroupOf:
+    """Makes readers join this group."""
+    monkeypatch.setattr(reader, "_leave_on_sigterm", lambda: None)
+    monkeypatch.setattr(reader, "IDLE_WAIT_S", 0.0)
+
+    def use(group: FakeGroup) -> FakeGroup:
+        monkeypatch.setattr(reader, "GroupMember", type("Member", (FakeMember,), {"group": group}))
+        return group
+
+    return use
+
+
+@pytest.fixture
+def group(use_group: GroupOf) -> FakeGroup:
+    return use_group(FakeGroup())

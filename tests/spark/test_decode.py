@@ -1,0 +1,126 @@
+"""Batches become the columns that the record-by-record reader would give, whatever their form."""
+
+import struct
+from collections.abc import Callable, Iterator
+
+import cramjam
+import pytest
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from protocol.record_batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    CorruptBatch,
+    Record,
+    decode_batch,
+    encode_batch,
+    read_header,
+)
+from pyspark_muster import decode as decode_module
+from pyspark_muster import source
+from pyspark_muster.decode import SCHEMA, decode_range
+
+FIELDS = st.none() | st.binary(max_size=300)
+PAIRS = st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=20)
+SQUEEZED: dict[int, Callable[[bytes], bytes]] = {
+    1: lambda data: bytes(cramjam.gzip.compress(data)),
+    2: lambda data: bytes(cramjam.snappy.compress_raw(data)),
+    3: lambda data: bytes(cramjam.lz4.compress(data)),
+    4: lambda data: bytes(cramjam.zstd.compress(data)),
+}
+
+
+def with_attributes(batch: bytes, attributes: int, payload: bytes | None = None) -> bytes:
+    """The same batch with other attributes, and the records as they are then stored."""
+    body = (
+        struct.pack(">h", attributes) + batch[23:HEADER_BYTES] + (batch[HEADER_BYTES:] if payload is None else payload)
+    )
+    return batch[:8] + struct.pack(">iibI", len(body) + 9, 0, 2, crc32c(body)) + body
+
+
+def rows(batches: list[bytes], start: int = 0, end: int = 1 << 40) -> list[dict[str, object]]:
+    return [row for piece in decode_range(opened(batches), "flights", 3, start, end) for row in piece.to_pylist()]
+
+
+def opened(batches: list[bytes]) -> Iterator[tuple[BatchHeader, bytes]]:
+    return ((read_header(batch), batch) for batch in batches)
+
+
+def as_rows(records: list[Record]) -> list[tuple[object, ...]]:
+    return [(record.key, record.value, record.offset, record.timestamp_ms) for record in records]
+
+
+def plain(decoded: list[dict[str, object]]) -> list[tuple[object, ...]]:
+    return [(row["key"], row["value"], row["offset"], round(row["timestamp"].timestamp() * 1000)) for row in decoded]  # type: ignore[attr-defined]
+
+
+@settings(deadline=None)
+@given(st.lists(PAIRS, min_size=1, max_size=5), st.integers(0, 1 << 33), st.integers(0, 4))
+def test_any_records_in_any_compression_come_out_as_the_plain_reader_has_them(
+    batches: list[list[tuple[bytes | None, bytes | None]]], base: int, compression: int
+) -> None:
+    encoded: list[bytes] = []
+    for pairs in batches:
+        batch = encode_batch(pairs, timestamp_ms=1_357_034_400_000 + base, base_offset=base)
+        if compression:
+            batch = with_attributes(batch, compression, SQUEEZED[compression](batch[HEADER_BYTES:]))
+        encoded.append(batch)
+        base += len(pairs)
+    expected = [record for batch in encoded for record in decode_batch(batch)]
+    assert plain(rows(encoded)) == as_rows(expected)
+
+
+@settings(deadline=None)
+@given(PAIRS, st.integers(0, 25), st.integers(0, 25))
+def test_only_the_range_asked_for_comes_out(
+    pairs: list[tuple[bytes | None, bytes | None]], start: int, length: int
+) -> None:
+    batch = encode_batch(pairs, timestamp_ms=0)
+    assert [row["offset"] for row in rows([batch], start, start + length)] == [
+        offset for offset in range(len(pairs)) if start <= offset < start + length
+    ]
+
+
+@settings(deadline=None, max_examples=300)
+@given(PAIRS, st.data())
+def test_bytes_that_are_no_records_are_refused_and_never_read_beyond(
+    pairs: list[tuple[bytes | None, bytes | None]], data: st.DataObject
+) -> None:
+    batch = bytearray(encode_batch(pairs, timestamp_ms=0))
+    for _ in range(3):
+        batch[data.draw(st.integers(HEADER_BYTES, len(batch) - 1))] = data.draw(st.integers(0, 255))
+    sealed = with_attributes(bytes(batch), 0)
+    try:
+        pieces = list(decode_range(opened([sealed]), "flights", 0, 0, 1 << 62))
+    except CorruptBatch:
+        return
+    # The damage lay within a value, or in where a record says it stands.
+    assert sum(piece.num_rows for piece in pieces) <= len(pairs)
+
+
+def test_a_log_that_stamps_its_own_time_is_believed() -> None:
+    batch = with_attributes(encode_batch([(None, b"a"), (None, b"b")], timestamp_ms=5_000), 0x08)
+    assert {time for *_, time in plain(rows([batch]))} == {5_000}
+
+
+def test_small_batches_are_gathered_into_few_large_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode_module, "ROWS", 100)
+    batches = [encode_batch([(None, b"x")] * 10, timestamp_ms=0, base_offset=at) for at in range(0, 250, 10)]
+    pieces = list(decode_range(opened(batches), "flights", 3, 5, 1000))
+    assert [piece.num_rows for piece in pieces] == [95, 100, 50]
+
+
+def test_headers_of_records_are_stepped_over() -> None:
+    # length, attributes, timestamp, offset, no key, value "v", one header "h": "1"; and the same once more
+    one = bytes([22, 0, 0, 0, 1, 2]) + b"v" + bytes([2, 2]) + b"h" + bytes([2]) + b"1"
+    two = bytes([22, 0, 0, 2, 1, 2]) + b"w" + bytes([2, 2]) + b"h" + bytes([2]) + b"1"
+    batch = with_attributes(encode_batch([(None, b"v"), (None, b"w")], timestamp_ms=0), 0, one + two)
+    assert [record.headers for record in decode_batch(batch)] == [(("h", b"1"),)] * 2
+    assert [row["value"] for row in rows([batch])] == [b"v", b"w"]
+
+
+def test_the_schema_is_the_one_that_spark_expects_of_it() -> None:
+    assert to_arrow_schema(source.SCHEMA, timezone="UTC").equals(SCHEMA)
