@@ -163,7 +163,8 @@ class Shard:
             self.offsets.forget(record.group_id, record.topic, record.partition)
         elif isinstance(record, GroupMetadata):
             known = self.groups.get(record.group_id)
-            loading.apply(known or self.adopt(group or self.new_group(record.group_id)), record)
+            group = known or self.adopt(group or self.new_group(record.group_id))
+            loading.apply(group, record, live=self.state is ShardState.ACTIVE)
         elif isinstance(record, GroupTombstone):
             self._remove(record.group_id)
 
@@ -218,10 +219,22 @@ class Shard:
                     yield
         except (LogCorrupt, CorruptBatch) as error:
             self.state, self.failure = ShardState.FAILED, str(error)
+            self._forget_all()
             return
+        for group_id in [group_id for group_id, group in self.groups.items() if group.stored is None]:
+            if not self.offsets.topics(group_id):
+                # All that was ever said of it is deleted: compaction may have left nothing, so it is nothing.
+                self._remove(group_id)
         self.state = ShardState.ACTIVE
         for group in list(self.groups.values()):
             self.process(group, Loaded(group.group_id), moment)
+
+    def _forget_all(self) -> None:
+        # Half of a log is no state to show anybody.
+        for group_id in self.groups:
+            del self._tools.directory[group_id]
+        self.groups.clear()
+        self.offsets = OffsetTable()
 
     def _replay(self, batch: bytes) -> None:
         for entry in decode_batch(batch):

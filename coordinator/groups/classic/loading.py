@@ -23,10 +23,11 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, JoinGroupReply, JoinProtocol, SyncGroupReply
 
 
-def apply(group: Group, record: GroupMetadata) -> None:
-    """Make the group what the record says: Stable with members, else Empty (group-protocol 5.3). Members it had
-    already keep their parked requests and full lists of protocols; those it had not offer the chosen protocol alone."""
-    known = group.members
+def apply(group: Group, record: GroupMetadata, *, live: bool) -> None:
+    """Make the group what the record says: Stable with members, else Empty (group-protocol 5.3). Live, members it had
+    already keep their parked requests and full lists of protocols. Members it had not, and at load all of them, are
+    what the record says and offer the chosen protocol alone."""
+    known = group.members if live else {}
     group.stored = record
     group.generation_id = record.generation_id
     group.protocol_type = record.protocol_type or None
