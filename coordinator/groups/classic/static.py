@@ -43,7 +43,7 @@ def replace_static_stable(group: Group, event: ReplaceStatic, out: Outcome) -> N
         _replace_and_rebalance(group, event, out)
         return
     member_id = out.ids.member_id(event.request.group_instance_id or "")
-    record = stable_record(group, {m.member_id: m.assignment for m in group.members.values()}, out.moment.wall_ms)
+    record = stable_record(group, {m.member_id: m.assignment for m in group.members.values()}, group.state_since_ms)
     request = event.request
     line = msgspec.structs.replace(
         member_record(old, _metadata(request, group.protocol_name), old.assignment),
@@ -124,7 +124,8 @@ def _replace(group: Group, event: ReplaceStatic, out: Outcome) -> Member:
         rebalance_timeout_ms=old.rebalance_timeout_ms,
         protocols=old.protocols,
         assignment=old.assignment,
-        is_new=old.is_new,
+        # Its session begins now, so the 300 s of a new member are not for it: parked, it is as safe as the others.
+        is_new=False,
     )
     group.add(member)
     if led:
