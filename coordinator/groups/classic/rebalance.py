@@ -21,6 +21,10 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 
+_LEAST_REARM_MS = 1_000
+"""Absent static members are waited for again and again: not thousands of times a second because they named a rebalance
+timeout of nothing."""
+
 
 def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, detail: str) -> None:
     """Ask everyone to join again. Nothing happens if they are being asked already, or the group is dead."""
@@ -93,7 +97,8 @@ def complete_join(group: Group, out: Outcome) -> None:
     leader = elect_leader(group)
     if leader is None and group.members:
         # All that remain are static and absent: wait for them, in the same generation, until their sessions end.
-        _wait(group, out, DelayedJoin(group, out.moment.monotonic_ms + group.rebalance_timeout_ms))
+        timeout_ms = max(group.rebalance_timeout_ms, _LEAST_REARM_MS)
+        _wait(group, out, DelayedJoin(group, out.moment.monotonic_ms + timeout_ms))
         return
     group.generation_id += 1
     group.pending_sync.clear()
