@@ -103,15 +103,23 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
     topics: set[str] = set()
     for member in group.members.values():
         try:
-            topics.update(decode_subscription(member.metadata_for(group.protocol_name)).topics)
+            topics.update(_topics_of(member.metadata_for(group.protocol_name)))
         except ProtocolViolation:
             return None
     return frozenset(topics)
 
 
+def _topics_of(metadata: bytes) -> tuple[str, ...]:
+    """Read as version 0, which begins every version: what later versions add may be as broken as it likes (4.5)."""
+    version, rest = metadata[:2], metadata[2:]
+    return decode_subscription(bytes(len(version)) + rest).topics
+
+
 def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
     """An Empty group goes, with its offsets. It is Dead once the tombstone is applied."""
     note(group, out, "admin", Cause.DELETED, "", f"with {len(event.offsets)} committed offsets")
+    for member_id in group.pending:
+        out.cancel((group.group_id, member_id))
     out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.offsets)
     out.records.append(GroupTombstone(group.group_id))
     out.reply(event.ref, GroupDeleted())
