@@ -34,6 +34,9 @@ from protocol.session import RequestRef
 
 HEARTBEAT_OK = HeartbeatReply()
 
+_FORGETS_MEMBER_ID = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+"""With these a refused JoinGroup does not echo its member id (group-protocol 0.3)."""
+
 
 def join_group(core: Core, ref: RequestRef, message: JoinGroup, moment: Moment) -> None:
     """Become, or stay, a member (group-protocol 2.1)."""
@@ -49,7 +52,8 @@ def join_group(core: Core, ref: RequestRef, message: JoinGroup, moment: Moment) 
             else:
                 group = found
     if refused or group is None:
-        core.outbox.send(ref, JoinGroupReply(error_code=refused, member_id=message.member_id))
+        kept = "" if refused in _FORGETS_MEMBER_ID else message.member_id
+        core.outbox.send(ref, JoinGroupReply(error_code=refused, member_id=kept))
         return
     shard.process(group, joined(group, ref, message, core.client(ref.connection)), moment)
 
