@@ -34,7 +34,7 @@ _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Moment) -> None:
     """Partitions that do not exist are refused alone; if none is left the group never hears of it (2.5)."""
-    if _all_known(core, message):
+    if message.topics and _all_known(core, message):
         _commit(core, ref, message, moment, whole=None)
         return
     known = _known_part(core, message)
