@@ -8,7 +8,7 @@
     a: set KEY=VALUE ...      from now on, in everything the client sends; says nothing
     a: hangs up | a: reconnects
     given stable a b#1 ...    (or completing, preparing) gets there without a word, then says where it is
-    wait 3s | state | hold disk | release disk | crash | restart | stop | loading | fail next append [too large]
+    wait 3s | stall 3s | state | hold disk | release disk | crash | restart | stop | loading | fail next append [too large]
     config KEY=VALUE | log KIND ...
 """
 
@@ -214,6 +214,9 @@ class Script:
             if not (line.startswith("-- after") and following.startswith("--")):
                 self.output.append(line)
 
+    def _do_stall(self, words: list[str]) -> None:
+        self.rig.stall(milliseconds(words[0]))
+
     def _do_hold(self, words: list[str]) -> None:
         self.rig.holds_disk = True
 
@@ -280,7 +283,9 @@ def _generation_of(client: Client, options: Options) -> int:
 
 
 def _protocols(client: Client, options: Options) -> tuple[JoinProtocol, ...]:
-    if "topics" in options:
+    if options.get("metadata", "").startswith("0x"):
+        metadata = bytes.fromhex(options["metadata"][2:])
+    elif "topics" in options:
         metadata = encode_subscription(Subscription(tuple(filter(None, options["topics"].split(",")))))
     else:
         metadata = options.get("metadata", client.name).encode()

@@ -140,6 +140,10 @@ class Rig:
         self._passed(start_ms)
         self.feed(Woke())
 
+    def stall(self, duration_ms: int) -> None:
+        """Time passes and the node is not woken: what arrives next is heard before anything is overdue."""
+        self.now_ms += duration_ms
+
     def _passed(self, start_ms: int) -> None:
         self._tell(f"-- after {lines.duration(self.now_ms - start_ms)}")
 
@@ -252,9 +256,9 @@ class Rig:
         enter(patch.object(node.core.journal, "add", added))
 
     def _telling_state(self, function: Callable[..., None]) -> Callable[..., None]:
-        def tell(group: Group, *arguments: Any) -> None:
+        def tell(group: Group, *arguments: Any, **named: Any) -> None:
             before = group.state
-            function(group, *arguments)
+            function(group, *arguments, **named)
             if group.state is not before:
                 self._tell(f"{before.title} -> {group.state.title}")
 
@@ -379,12 +383,16 @@ def check_group(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None
 
 def check_same(live: Shard, loaded: Shard) -> None:
     """What must be there after a crash: groups with their records, what those say of members, and offsets."""
-    for group_id in live.groups.keys() | loaded.groups.keys():
-        one, other = live.groups[group_id], loaded.groups[group_id]
+    for group_id, one in live.groups.items():
+        other = loaded.groups.get(group_id)
+        if other is None:
+            assert one.stored is None and not live.offsets.topics(group_id), f"{group_id} is not on record"
+            continue
         assert one.stored == other.stored, f"{group_id}: {one.stored} lives, {other.stored} is on record"
         assert live.offsets.topics(group_id) == loaded.offsets.topics(group_id), f"{group_id}: offsets differ"
         if one.state is GroupState.STABLE:
             assert _members(one) == _members(other), f"{group_id}: members differ"
+    assert loaded.groups.keys() <= live.groups.keys()
     assert live.offsets.count == loaded.offsets.count
 
 
