@@ -37,7 +37,8 @@ def compare_with_replay(node: Node) -> None:
 
 
 def _hard(groups: dict[str, Group]) -> dict[str, object]:
-    return {group_id: group.stored for group_id, group in groups.items()}
+    # A group without a record is there for its offsets alone, which are compared by themselves.
+    return {group_id: group.stored for group_id, group in groups.items() if group.stored is not None}
 
 
 class _NoIds:
