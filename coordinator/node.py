@@ -5,7 +5,7 @@ replaces the group lock and the class of races in which expiry and heartbeat mee
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from partition_log.store import CheckpointJob, LogStore
 from protocol.native.session import METHODS, NativeDialect
@@ -45,7 +45,7 @@ _NOTES_LOG = "__muster_notes-0"
 _OFFSETS_LOG = "__consumer_offsets"
 
 
-class Ids(IdSource, TopicIdSource):
+class Ids(IdSource, TopicIdSource, Protocol):
     """Both sources of unguessable ids."""
 
 

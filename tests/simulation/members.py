@@ -29,7 +29,12 @@ from muster.events import (
 from muster.member import MemberSettings
 from muster.membership import Membership
 from muster.topic_partition import TopicPartition
-from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitReply,
+    OffsetCommitTopic,
+)
 from protocol.native.client import Answer, NativeClient
 from tests.simulation.faults import Seen
 from tests.simulation.network import Clock, Link
@@ -79,6 +84,7 @@ class Ghost:
             if isinstance(item, Answer):
                 self._exchange.heard(self._dead, self.message, item.reply)
                 self._seen.add("late commits of the dead")
+                assert isinstance(item.reply, OffsetCommitReply)
                 refused = any(part.error_code for topic in item.reply.topics for part in topic.partitions)
                 self._seen.add("refused commits", refused)
 

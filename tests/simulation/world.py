@@ -93,7 +93,7 @@ class World:
             self._rebalances += state is GroupState.PREPARING
             watched(group, state, wall_ms)
 
-        Group.become = become  # type: ignore[method-assign]
+        Group.become = become  # type: ignore[method-assign,assignment]
         try:
             self._boot()
             self._populate()
@@ -289,7 +289,7 @@ class World:
             self._names += 1
             group_id = self._random.choice(("orders", "orders", "delays"))
             instance = f"instance-{self._names}" if self._chance(0.4) else None
-            topics = self._random.choice((("alpha",), ("alpha", "beta"), ("beta",)))
+            topics: tuple[str, ...] = self._random.choice((("alpha",), ("alpha", "beta"), ("beta",)))
             settings = MemberSettings(
                 group_id=group_id,
                 group_instance_id=instance,

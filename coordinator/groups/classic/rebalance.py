@@ -48,7 +48,7 @@ def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, de
 
 def _wait(group: Group, out: Outcome, operation: DelayedJoin | InitialDelayedJoin | DelayedSync) -> None:
     """The group's phase ends with this operation."""
-    group.phase = operation.key
+    group.phase = phase_key(group.group_id)
     out.watch(operation)
 
 
