@@ -1,0 +1,116 @@
+"""Questions of the command, put to whichever node has the answer."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from muster.blocking.addresses import parse_bootstrap
+from muster.blocking.cluster import LATEST, Cluster, expect
+from muster.errors import CannotConnect, Refused
+from muster.events import NodeAddress
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages.groups import (
+    DescribedGroup,
+    DescribeGroups,
+    DescribeGroupsReply,
+    ListedGroup,
+    ListedNote,
+    ListGroups,
+    ListGroupsReply,
+    ListNotes,
+    ListNotesReply,
+)
+from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchReply
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9390"
+_DEAD = "Dead"
+
+Bootstrap = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="As before the command: where musterd listens.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for scripts.")]
+
+
+class NotFound(Exception):
+    """What was asked for is not there; a sentence for people."""
+
+
+@contextmanager
+def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
+    """The nodes behind `--bootstrap`, closed at the end. A wrong address is a usage error, an unreachable one a
+    sentence that says what to look at."""
+    where = bootstrap or ctx.obj
+    try:
+        parse_bootstrap(where)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--bootstrap") from None
+    cluster = Cluster(where, client_id="muster-cli")
+    try:
+        yield cluster
+    except CannotConnect as error:
+        raise CannotConnect(f"cannot reach musterd at {where}: is it running? ({error})") from None
+    finally:
+        cluster.close()
+
+
+def topology(cluster: Cluster, *, topics: bool) -> MetadataReply:
+    """The nodes, and all topics if wanted."""
+    return expect(MetadataReply, cluster.ask(Metadata(topics=None if topics else ())))
+
+
+def list_topics(cluster: Cluster) -> list[MetadataTopicReply]:
+    """By name; those that cannot be shown are left out."""
+    found = (topic for topic in topology(cluster, topics=True).topics if topic.name is not None)
+    return sorted((topic for topic in found if not topic.error_code), key=lambda topic: topic.name or "")
+
+
+def list_groups(cluster: Cluster) -> list[ListedGroup]:
+    """The groups of all nodes, by id."""
+    found: list[ListedGroup] = []
+    for broker in topology(cluster, topics=False).brokers:
+        node = NodeAddress(broker.host, broker.port, broker.node_id)
+        found += expect(ListGroupsReply, cluster.ask(ListGroups(), node=node)).groups
+    return sorted(found, key=lambda group: group.group_id)
+
+
+def describe_group(cluster: Cluster, group_id: str) -> DescribedGroup:
+    """Raises NotFound, or Refused."""
+    answer = cluster.ask(DescribeGroups((group_id,)), node=cluster.coordinator(group_id))
+    group = expect(DescribeGroupsReply, answer).groups[0]
+    if group.error_code is ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == _DEAD:
+        raise NotFound(f"there is no group {group_id!r}: see `muster groups list`")
+    if group.error_code:
+        raise Refused(group.error_code, group.error_message or f"group {group_id!r}: {group.error_code.name}")
+    return group
+
+
+def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, int]:
+    answer = cluster.ask(OffsetFetch((OffsetFetchGroup(group_id),)), node=cluster.coordinator(group_id))
+    group = expect(OffsetFetchReply, answer).groups[0]
+    if group.error_code:
+        raise Refused(group.error_code, f"the offsets of {group_id!r}: {group.error_code.name}")
+    return {
+        TopicPartition(topic.name, part.partition_index): part.committed_offset
+        for topic in group.topics
+        for part in topic.partitions
+        if not part.error_code and part.committed_offset >= 0
+    }
+
+
+def end_offsets(cluster: Cluster, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
+    """Of those partitions that exist."""
+    counts = {topic.name: len(topic.partitions) for topic in list_topics(cluster)} if partitions else {}
+    return dict(cluster.offsets([p for p in partitions if p.partition < counts.get(p.topic, 0)], LATEST))
+
+
+def list_notes(cluster: Cluster, group_id: str, newest: int) -> list[ListedNote]:
+    """The newest notes of a group, oldest first. Raises NotFound if there is no such group and never was."""
+    node = cluster.coordinator(group_id)
+    notes = expect(ListNotesReply, cluster.ask(ListNotes(group_id, limit=newest), node=node)).notes
+    if not notes:
+        describe_group(cluster, group_id)
+    return list(notes)

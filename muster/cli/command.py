@@ -1,0 +1,74 @@
+"""The command as a whole: what all parts share, and how each ends."""
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from muster.cli import explain, groups, records, topics
+from muster.cli.asking import DEFAULT_BOOTSTRAP, NotFound
+from muster.errors import MusterError
+
+_INTERRUPTED = 130
+
+
+class _Command(TyperGroup):
+    """Ends with one sentence instead of a traceback for what users can do something about."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except (MusterError, NotFound) as error:
+            print(f"muster: {error}", file=sys.stderr)
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(_INTERRUPTED) from None
+        except BrokenPipeError:
+            _forget_stdout()
+            raise typer.Exit(0) from None
+        return result
+
+
+def _forget_stdout() -> None:
+    """Whoever read us has gone (`| head`). The interpreter's own flush at the end must not complain of it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+app = typer.Typer(
+    cls=_Command,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Look at consumer groups, ask why they rebalanced, and use topics by hand.",
+)
+app.add_typer(groups.app, name="groups", help="Consumer groups: who is in them and how far they are.")
+app.add_typer(topics.app, name="topics", help="Embedded topics.")
+app.command("explain")(explain.explain)
+app.command("produce")(records.produce)
+app.command("consume")(records.consume)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"muster {version('muster')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    ctx: typer.Context,
+    bootstrap: Annotated[
+        str, typer.Option(metavar="HOST:PORT", envvar="MUSTER_BOOTSTRAP", help="Where musterd listens (native).")
+    ] = DEFAULT_BOOTSTRAP,
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    ctx.obj = bootstrap

@@ -1,0 +1,54 @@
+"""`muster explain GROUP`: why it rebalanced, as a timeline."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from muster.cli.asking import AsJson, Bootstrap, list_notes, reaching
+from muster.cli.showing import local_time, show_json, show_table, utc_time
+from protocol.messages.groups import ListedNote
+
+_OPENINGS = {
+    "rebalance": "A rebalance begins",
+    "completed": "It is complete",
+    "dropped": "Left out",
+    "replaced": "No rebalance",
+    "admin": "By request",
+}
+
+
+def explain(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    newest: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many notes, the newest.")] = 100,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Why a group rebalanced: when, who began it, and what came of it."""
+    with reaching(ctx, bootstrap) as cluster:
+        notes = list_notes(cluster, group, newest)
+    if as_json:
+        show_json({"group_id": group, "notes": [_document(note) for note in notes]})
+    elif notes:
+        columns = ("WHEN", "GENERATION", "MEMBERS", "CAUSE", "INITIATOR", "WHAT HAPPENED")
+        show_table(columns, (_row(note) for note in notes))
+    else:
+        print(f"Group {group!r} has not rebalanced yet.")
+
+
+def sentence(note: ListedNote) -> str:
+    """What a note says, for people: `A rebalance begins (member joined): app-1 at 10.0.0.1.`"""
+    opening = _OPENINGS.get(note.kind, note.kind.capitalize())
+    because = "" if note.kind == "completed" else f" ({note.cause})"
+    detail = f": {note.detail}" if note.detail else ""
+    return f"{opening}{because}{detail}".removesuffix(".") + "."
+
+
+def _row(note: ListedNote) -> tuple[object, ...]:
+    when = local_time(note.wall_ms)
+    return (when, note.generation_id, note.members, note.cause, note.initiator, sentence(note))
+
+
+def _document(note: ListedNote) -> dict[str, Any]:
+    return {**msgspec.to_builtins(note), "when": utc_time(note.wall_ms), "sentence": sentence(note)}

@@ -1,0 +1,156 @@
+"""`muster groups list` and `muster groups describe GROUP`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from muster.cli.asking import (
+    AsJson,
+    Bootstrap,
+    committed_offsets,
+    describe_group,
+    end_offsets,
+    list_groups,
+    reaching,
+)
+from muster.cli.showing import local_time, show_facts, show_json, show_table, utc_time
+from muster.topic_partition import TopicPartition
+from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment
+from protocol.errors import ProtocolViolation
+from protocol.messages.groups import DescribedGroup
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("list")
+def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
+    """All groups and their states."""
+    with reaching(ctx, bootstrap) as cluster:
+        found = list_groups(cluster)
+    if as_json:
+        show_json(
+            [
+                {"group_id": g.group_id, "state": g.group_state, "protocol_type": g.protocol_type, "type": g.group_type}
+                for g in found
+            ]
+        )
+    elif found:
+        show_table(("GROUP", "STATE", "PROTOCOL TYPE"), ((g.group_id, g.group_state, g.protocol_type) for g in found))
+    else:
+        print("There are no groups yet.")
+
+
+@app.command()
+def describe(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Who is in a group, what each has, and how far it is."""
+    with reaching(ctx, bootstrap) as cluster:
+        described = describe_group(cluster, group)
+        owned = {member.member_id: _assigned(described, member.member_assignment) for member in described.members}
+        committed = committed_offsets(cluster, group)
+        partitions = {*committed, *(one for ones in owned.values() for one in ones)}
+        ends = end_offsets(cluster, partitions)
+    owners = {one: member_id for member_id, ones in owned.items() for one in ones}
+    lines = [_progress(one, committed.get(one), ends.get(one), owners.get(one)) for one in sorted(partitions)]
+    if as_json:
+        show_json(_document(described, owned, lines))
+    else:
+        _show(described, owned, lines)
+
+
+def _assigned(group: DescribedGroup, assignment: bytes) -> list[TopicPartition]:
+    """What cannot be read is shown as nothing: other kinds of members write what they like."""
+    if group.protocol_type != PROTOCOL_TYPE:
+        return []
+    try:
+        topics = decode_assignment(assignment).partitions
+    except ProtocolViolation:
+        return []
+    return sorted(TopicPartition(topic, partition) for topic, partitions in topics for partition in partitions)
+
+
+def _progress(one: TopicPartition, committed: int | None, end: int | None, owner: str | None) -> dict[str, Any]:
+    lag = None if committed is None or end is None else max(0, end - committed)
+    return {
+        "topic": one.topic,
+        "partition": one.partition,
+        "committed_offset": committed,
+        "end_offset": end,
+        "lag": lag,
+        "member_id": owner,
+    }
+
+
+def _document(
+    group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: list[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "group_id": group.group_id,
+        "state": group.group_state,
+        "state_since": utc_time(group.state_since_ms) if group.state_since_ms >= 0 else None,
+        "generation_id": group.generation_id,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol_data,
+        "leader": group.leader,
+        "rebalance_timeout_ms": group.rebalance_timeout_ms,
+        "pending_members": group.pending_members,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.group_instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "partitions": [{"topic": one.topic, "partition": one.partition} for one in owned[member.member_id]],
+            }
+            for member in group.members
+        ],
+        "partitions": lines,
+        "total_lag": sum(line["lag"] or 0 for line in lines),
+    }
+
+
+def _show(group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: list[dict[str, Any]]) -> None:
+    since = f" since {local_time(group.state_since_ms)}" if group.state_since_ms >= 0 else ""
+    protocol = " / ".join(part for part in (group.protocol_type, group.protocol_data) if part)
+    facts: list[tuple[str, object]] = [
+        ("Group", group.group_id),
+        ("State", group.group_state + since),
+        ("Generation", group.generation_id),
+        ("Protocol", protocol),
+        ("Leader", group.leader),
+        ("Total lag", sum(line["lag"] or 0 for line in lines)),
+    ]
+    if group.pending_members:
+        facts.append(("Pending ids", group.pending_members))
+    show_facts(facts)
+    if group.members:
+        print()
+        rows = [
+            (m.member_id, m.group_instance_id, m.client_id, m.client_host, _ranges(owned[m.member_id]))
+            for m in group.members
+        ]
+        show_table(("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"), rows)
+    if lines:
+        print()
+        show_table(
+            ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), (tuple(line.values()) for line in lines)
+        )
+
+
+def _ranges(partitions: list[TopicPartition]) -> str:
+    """`flights 0-3 7, other 0`."""
+    by_topic: dict[str, list[list[int]]] = {}
+    for topic, partition in partitions:
+        runs = by_topic.setdefault(topic, [])
+        if runs and runs[-1][1] == partition - 1:
+            runs[-1][1] = partition
+        else:
+            runs.append([partition, partition])
+    return ", ".join(
+        f"{topic} " + " ".join(f"{low}-{high}" if low < high else f"{low}" for low, high in runs)
+        for topic, runs in by_topic.items()
+    )

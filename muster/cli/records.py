@@ -1,0 +1,209 @@
+"""`muster produce TOPIC` and `muster consume TOPIC`."""
+
+import base64
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from itertools import islice
+from typing import IO, Annotated, Any
+
+import typer
+
+from muster.blocking import Consumer, Producer, RangeReader
+from muster.blocking.cluster import EARLIEST, LATEST, Cluster
+from muster.cli.asking import AsJson, Bootstrap, reaching
+from muster.cli.showing import show_json
+from muster.errors import CommitRefused
+from muster.fetching import ConsumerRecord
+from muster.topic_partition import TopicPartition
+
+_READ_BYTES = 1024 * 1024
+_LOOK_AGAIN_S = 0.25
+_POLL_S = 0.5
+_MOST_A_POLL = 500
+
+Records = Generator[list[ConsumerRecord], None, None]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
+
+
+def produce(
+    ctx: typer.Context,
+    topic: Topic,
+    file: Annotated[
+        typer.FileBinaryRead | None, typer.Option(help="Read lines from here instead of standard input.")
+    ] = None,
+    key_separator: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What stands before its first occurrence is the key.")
+    ] = None,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Append each line to a topic as a record."""
+    if key_separator == "":
+        raise typer.BadParameter("name one character at least", param_hint="--key-separator")
+    counts: Counter[int] = Counter()
+    with reaching(ctx, bootstrap) as cluster:
+        cluster.partition_count(topic)  # a topic that is not there is worth saying before anything is typed
+        with Producer(bootstrap or ctx.obj, client_id="muster-cli") as producer:
+            for lines in _lines(file or sys.stdin.buffer):
+                for line in lines:
+                    key, value = _split(line, key_separator, sum(counts.values()) + 1)
+                    counts[producer.send(topic, value, key).partition] += 1
+                producer.flush()
+    if as_json:
+        partitions = [{"partition": partition, "records": count} for partition, count in sorted(counts.items())]
+        show_json({"topic": topic, "records": sum(counts.values()), "partitions": partitions})
+    else:
+        print(f"Appended {sum(counts.values())} records to {topic}.")
+
+
+def _lines(source: Any) -> Iterator[list[bytes]]:
+    """What is there, as soon as it is there: a line typed is a record before the next is. A last line needs no end."""
+    rest = b""
+    while data := source.read1(_READ_BYTES):
+        *lines, rest = (rest + data).split(b"\n")
+        yield [line.removesuffix(b"\r") for line in lines]
+    if rest:
+        yield [rest.removesuffix(b"\r")]
+
+
+def _split(line: bytes, separator: str | None, number: int) -> tuple[bytes | None, bytes]:
+    if separator is None:
+        return None, line
+    key, found, value = line.partition(separator.encode())
+    if not found:
+        raise typer.BadParameter(f"line {number} has no {separator!r} in it", param_hint="--key-separator")
+    return key, value
+
+
+def consume(
+    ctx: typer.Context,
+    topic: Topic,
+    group: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="Read as a member of this group, and commit to it.")
+    ] = None,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Begin with the oldest record; in a group: where it has no offset.")
+    ] = False,
+    most: Annotated[int | None, typer.Option("--max", min=1, metavar="N", help="End after so many records.")] = None,
+    timeout_s: Annotated[
+        float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="End when nothing came for so long.")
+    ] = None,
+    with_keys: Annotated[bool, typer.Option("--with-keys", help="Key, tab, value.")] = False,
+    bootstrap: Bootstrap = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+) -> None:
+    """Print the records of a topic as they come, one a line."""
+    out = sys.stdout.buffer
+    with reaching(ctx, bootstrap) as cluster:
+        cluster.partition_count(topic)  # a member of a topic that is not there would wait for ever
+        if group is None:
+            found = _few(_read(cluster, topic, from_beginning, timeout_s), most)
+        else:
+            found = _read_as_member(bootstrap or ctx.obj, topic, group, from_beginning, timeout_s, most)
+        with closing(found):
+            for records in found:
+                for record in records:
+                    _print(out, record, with_keys, as_json)
+                out.flush()
+
+
+def _few(source: Records, left: int | None) -> Records:
+    for records in source:
+        yield records[:left]
+        if left is not None:
+            left -= len(records)
+            if left <= 0:
+                return
+
+
+def _read(cluster: Cluster, topic: str, from_beginning: bool, timeout_s: float | None) -> Records:
+    """All partitions, without a group."""
+    partitions = [TopicPartition(topic, number) for number in range(cluster.partition_count(topic))]
+    positions = dict(cluster.offsets(partitions, EARLIEST if from_beginning else LATEST))
+    heard_s = time.monotonic()
+    while True:
+        ends = cluster.offsets(partitions, LATEST)
+        for one in partitions:
+            end = max(positions[one], ends[one])
+            found = RangeReader("", *one, positions[one], end, cluster=cluster).records()
+            while records := [_named(one, record) for record in islice(found, _MOST_A_POLL)]:
+                heard_s = time.monotonic()
+                yield records
+            positions[one] = end
+        if timeout_s is not None and time.monotonic() - heard_s >= timeout_s:
+            return
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _named(one: TopicPartition, record: Any) -> ConsumerRecord:
+    return ConsumerRecord(
+        one.topic, one.partition, record.offset, record.timestamp_ms, record.key, record.value, record.headers
+    )
+
+
+def _read_as_member(
+    bootstrap: str, topic: str, group: str, from_beginning: bool, timeout_s: float | None, most: int | None
+) -> Records:
+    """What the group gives us. A list is committed once it was used: at the next, and when no more is wanted."""
+    consumer = Consumer(
+        bootstrap,
+        group,
+        auto_offset_reset="earliest" if from_beginning else "latest",
+        enable_auto_commit=False,
+        max_poll_records=min(_MOST_A_POLL, most or _MOST_A_POLL),
+        client_id="muster-cli",
+    )
+    with consumer:
+        consumer.subscribe([topic])
+        heard_s = time.monotonic()
+        while timeout_s is None or time.monotonic() - heard_s < timeout_s:
+            records = consumer.poll(_POLL_S)[:most]
+            if records:
+                heard_s = time.monotonic()
+                yield records
+                _commit(consumer, records)
+                if most is not None:
+                    most -= len(records)
+                    if most <= 0:
+                        return
+
+
+def _commit(consumer: Consumer, records: list[ConsumerRecord]) -> None:
+    try:
+        consumer.commit({TopicPartition(one.topic, one.partition): one.offset + 1 for one in records})
+    except CommitRefused:
+        return  # the group moved on: whoever has the partitions now prints these again
+
+
+def _print(out: IO[bytes], record: ConsumerRecord, with_keys: bool, as_json: bool) -> None:
+    if as_json:
+        out.write(json.dumps(_document(record)).encode() + b"\n")
+    elif with_keys:
+        out.write((record.key or b"") + b"\t" + (record.value or b"") + b"\n")
+    else:
+        out.write((record.value or b"") + b"\n")
+
+
+def _document(record: ConsumerRecord) -> dict[str, Any]:
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": _text(record.key),
+        "value": _text(record.value),
+    }
+
+
+def _text(data: bytes | None) -> Any:
+    """Text where it is text; other bytes as `{"base64": ...}`."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}

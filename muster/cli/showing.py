@@ -1,0 +1,67 @@
+"""How answers look: tables for people, JSON for scripts."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+NOTHING = "-"
+
+
+def show_json(document: Any) -> None:
+    """One document on standard output. What is no text for the terminal is escaped."""
+    print(json.dumps(document, indent=2))
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns of numbers end at the right. In a pipe nothing is cut off, however long."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    cells = [[printable(cell) for cell in row] for row in rows]
+    for number, column in enumerate(columns):
+        is_numeric = bool(cells) and all(_is_number(row[number]) for row in cells)
+        table.add_column(column, justify="right" if is_numeric else "left", no_wrap=not sys.stdout.isatty())
+    for row in cells:
+        table.add_row(*map(Text, row))
+    _console().print(table)
+
+
+def show_facts(facts: Iterable[tuple[str, object]]) -> None:
+    """A name and a value a line."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(no_wrap=not sys.stdout.isatty())
+    for name, value in facts:
+        table.add_row(name, Text(printable(value)))
+    _console().print(table)
+
+
+def printable(value: object) -> str:
+    """As text that cannot steer a terminal: ids and names are whatever clients made of them."""
+    if value is None or value == "":
+        return NOTHING
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in str(value))
+
+
+def local_time(wall_ms: int) -> str:
+    """`2026-03-01 14:05:09.123`, where people are."""
+    return datetime.fromtimestamp(wall_ms / 1000, UTC).astimezone().isoformat(" ", "milliseconds")[:23]
+
+
+def utc_time(wall_ms: int) -> str:
+    """`2026-03-01T14:05:09.123Z`, for scripts."""
+    return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_number(text: str) -> bool:
+    return text == NOTHING or text.removeprefix("-").isdigit()
+
+
+def _console() -> Console:
+    # A pipe has no width: 80 columns would cut what people grep for.
+    width = None if sys.stdout.isatty() else 100_000
+    return Console(width=width, highlight=False, markup=False, soft_wrap=False)

@@ -1,0 +1,50 @@
+"""`muster topics list` and `muster topics create NAME`."""
+
+from typing import Annotated
+
+import typer
+
+from muster.blocking.cluster import expect
+from muster.cli.asking import AsJson, Bootstrap, list_topics, reaching
+from muster.cli.showing import show_json, show_table
+from muster.errors import Refused
+from protocol.errors import ErrorCode
+from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("list")
+def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
+    """All topics."""
+    with reaching(ctx, bootstrap) as cluster:
+        found = list_topics(cluster)
+    if as_json:
+        show_json([{"name": t.name, "partitions": len(t.partitions), "topic_id": t.topic_id.hex()} for t in found])
+    elif found:
+        show_table(("TOPIC", "PARTITIONS"), ((topic.name, len(topic.partitions)) for topic in found))
+    else:
+        print("There are no topics yet: `muster topics create NAME --partitions N` makes one.")
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    partitions: Annotated[int, typer.Option(min=-1, show_default="the server's num.partitions", help="How many.")] = -1,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a topic."""
+    with reaching(ctx, bootstrap) as cluster:
+        wanted = CreateTopics((CreatableTopic(name, partitions),))
+        made = expect(CreateTopicsReply, cluster.ask(wanted)).topics[0]
+    if made.error_code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise Refused(made.error_code, f"there is a topic {name!r} already")
+    if made.error_code:
+        why = made.error_message or made.error_code.name
+        raise Refused(made.error_code, f"topic {name!r} was not made: {why}")
+    if as_json:
+        show_json({"name": made.name, "partitions": made.num_partitions, "topic_id": made.topic_id.hex()})
+    else:
+        print(f"Made topic {made.name} with {made.num_partitions} partitions.")
