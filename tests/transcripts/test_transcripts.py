@@ -20,3 +20,33 @@ def test_what_happens_is_what_is_written(path: Path) -> None:
 
 def _text(scenario: Scenario) -> str:
     return page([scenario])
+
+
+NOT_HERE = {
+    76: "there is no cluster below metadata version 2.3",
+    111: "authorization is not built yet; several groups in one request have a scenario without a number",
+    **dict.fromkeys(range(112, 115), "transactions are not built yet"),
+    **dict.fromkeys(range(115, 120), "expiry is not built yet"),
+    123: "expiry is not built yet",
+    130: "shards have no election epochs: placement is a fixed table",
+    **dict.fromkeys(range(134, 137), "the Kafka wire is not built yet"),
+}
+
+
+def test_every_scenario_of_the_specification_has_a_transcript_or_a_reason() -> None:
+    shown: set[int] = set()
+    for path in files():
+        for scenario in read(path):
+            shown |= scenario.numbers
+    assert shown == set(range(1, 137)) - NOT_HERE.keys()
+
+
+def test_a_transcript_page_reads_back_as_it_was_written() -> None:
+    for path in files():
+        assert page(read(path)) == path.read_text()
+
+
+def test_no_two_scenarios_of_a_file_have_the_same_title() -> None:
+    for path in files():
+        titles = [scenario.title for scenario in read(path)]
+        assert len(titles) == len(set(titles))
