@@ -1,0 +1,155 @@
+"""Where MessagePack values begin and end in a stream that has no length prefixes.
+
+Nothing is built here: `msgpack` only skips over whole values, and what is left over is walked header by header, so a
+length that lies takes no memory, however deep it hides. (A list that `msgpack` builds is allocated when its header is
+read: nested headers of five bytes each would take gigabytes.) The typed decoding comes after, on bytes known to be
+whole.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgpack
+
+from protocol.errors import ProtocolViolation
+
+_PIECE: Final = 262_144
+"""The most that is skipped at once: the skipper copies what it is fed, and keeps the room."""
+
+_ARRAYS: Final = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
+_INVALID: Final = 0xC1
+
+
+class Unfinished:
+    """The bytes of a value of which the rest has not arrived. Each header is looked at once, whatever the split."""
+
+    __slots__ = ("_limit", "_position", "_wanted", "data")
+
+    def __init__(self, data: bytes, limit: int) -> None:
+        """Raises ProtocolViolation for the first bytes of anything but an array that can end within `limit` bytes."""
+        self.data = bytearray(data)
+        self._limit = limit
+        self._position = 0
+        self._wanted = 1
+        self._walk()
+
+    def feed(self, data: bytes) -> int | None:
+        """The value's length once all of it is there; what `data` holds beyond is at the end of `self.data`.
+
+        Raises ProtocolViolation as soon as the headers seen promise more than the limit.
+        """
+        self.data += data
+        self._walk()
+        return None if self._wanted or self._position > len(self.data) else self._position
+
+    def _walk(self) -> None:
+        """`_position` is where the next header will stand, `_wanted` how many values are still to come."""
+        data, length, position, wanted = self.data, len(self.data), self._position, self._wanted
+        if not position and length and data[0] not in _ARRAYS:
+            raise ProtocolViolation(f"a frame is an array, not a value that begins with {data[0]:#04x}")
+        while wanted and position < length:
+            head = data[position]
+            width = _LENGTH_WIDTH[head]
+            if not width:
+                if head == _INVALID:
+                    raise ProtocolViolation(f"{_INVALID:#04x} begins no MessagePack value")
+                position += _FIXED_BYTES[head]
+                wanted += _FIXED_CHILDREN[head] - 1
+            else:
+                payload = position + 1 + width
+                if payload > length:
+                    break
+                number = int.from_bytes(data[position + 1 : payload])
+                position = payload + number * _BYTES_PER_UNIT[head] + _EXTRA_BYTES[head]
+                wanted += number * _VALUES_PER_UNIT[head] - 1
+            if position + wanted > self._limit:
+                raise ProtocolViolation(f"a value of {position + wanted} bytes or more; {self._limit} are allowed")
+        self._position, self._wanted = position, wanted
+
+
+class Framing:
+    """Cuts streams into values of at most `max_frame_bytes`. One serves any number of connections.
+
+    A connection keeps nothing but an `Unfinished`, and that only while it is in the middle of a value.
+    """
+
+    __slots__ = ("_skipper", "max_frame_bytes")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self.max_frame_bytes = max_frame_bytes
+        self._skipper = _new_skipper()
+
+    def split(self, unfinished: Unfinished | None, data: bytes) -> tuple[list[bytes], Unfinished | None]:
+        """The whole values in what was unfinished and what arrived since, and what is unfinished now.
+
+        Raises ProtocolViolation for what is no MessagePack, or too large; the stream is of no use then.
+        """
+        frames: list[bytes] = []
+        for piece in (data,) if len(data) <= _PIECE else _pieces(data):
+            rest = piece
+            if unfinished is not None:
+                end = unfinished.feed(piece)
+                if end is None:
+                    continue
+                with memoryview(unfinished.data) as view:
+                    frames.append(bytes(view[:end]))
+                    rest = bytes(view[end:])
+            unfinished = self._skip(rest, frames)
+        return frames, unfinished
+
+    def _skip(self, data: bytes, frames: list[bytes]) -> Unfinished | None:
+        skipper, length, start = self._skipper, len(data), 0
+        before = skipper.tell()
+        skipper.feed(data)
+        try:
+            while start < length:
+                skipper.skip()
+                end = skipper.tell() - before
+                if end - start > self.max_frame_bytes:
+                    raise ProtocolViolation(f"a value of {end - start} bytes; {self.max_frame_bytes} are allowed")
+                frames.append(data[start:end])
+                start = end
+        except msgpack.OutOfData:
+            self._skipper = _new_skipper()  # a skipper cannot forget what it has begun
+            return Unfinished(data[start:], self.max_frame_bytes)
+        except (msgpack.UnpackException, ValueError) as error:
+            self._skipper = _new_skipper()
+            raise ProtocolViolation(f"no MessagePack value: {type(error).__name__}") from None
+        except ProtocolViolation:
+            self._skipper = _new_skipper()
+            raise
+        return None
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
+
+
+def _new_skipper() -> msgpack.Unpacker:
+    # Whatever it is fed is in memory already and of bounded size: the limit is checked on each value instead.
+    return msgpack.Unpacker(max_buffer_size=0)
+
+
+def _headers() -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]:
+    """What each first byte says: fixed length and children; or the width of its length and what the length counts."""
+    fixed, children = bytearray(b"\x01" * 256), bytearray(256)
+    width, per_byte, per_value, extra = bytearray(256), bytearray(256), bytearray(256), bytearray(256)
+    for count in range(16):
+        children[0x80 + count] = 2 * count
+        children[0x90 + count] = count
+    for count in range(32):
+        fixed[0xA0 + count] = 1 + count
+    for head, size in zip(range(0xCA, 0xD4), (5, 9, 2, 3, 5, 9, 2, 3, 5, 9), strict=True):
+        fixed[head] = size
+    for exponent in range(5):
+        fixed[0xD4 + exponent] = 2 + (1 << exponent)
+    for first, widths in ((0xC4, (1, 2, 4)), (0xC7, (1, 2, 4)), (0xD9, (1, 2, 4)), (0xDC, (2, 4)), (0xDE, (2, 4))):
+        for head, size in enumerate(widths, first):
+            width[head] = size
+            per_byte[head] = first < 0xDC
+            per_value[head] = {0xDC: 1, 0xDE: 2}.get(first, 0)
+            extra[head] = first == 0xC7
+    return bytes(fixed), bytes(children), bytes(width), bytes(per_byte), bytes(per_value), bytes(extra)
+
+
+_FIXED_BYTES, _FIXED_CHILDREN, _LENGTH_WIDTH, _BYTES_PER_UNIT, _VALUES_PER_UNIT, _EXTRA_BYTES = _headers()

@@ -1,0 +1,152 @@
+"""THE TABLE of methods: what each takes and what it answers. A method is called as its request type is.
+
+Where Kafka has a single form beside the list form, a `Wire` type takes either and says which it was.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from protocol.messages import Message, data, groups, node, offsets, topics
+from protocol.native.codec import WrongParams
+
+
+class Form(Enum):
+    """How a request wants to be answered: with the reply, with its only entry, or not at all."""
+
+    WHOLE = "whole"
+    SINGLE = "single"
+    NEVER = "never"
+
+
+class FindCoordinatorWire(Message):
+    key: str | UnsetType = UNSET
+    key_type: int = 0
+    coordinator_keys: tuple[str, ...] | UnsetType = UNSET
+
+    def plain(self) -> tuple[Message, Form]:
+        if self.coordinator_keys is not UNSET:
+            _forbid("key", self.key)
+            return node.FindCoordinator(self.coordinator_keys, self.key_type), Form.WHOLE
+        if self.key is UNSET:
+            raise WrongParams("coordinator_keys", "is required, or key")
+        return node.FindCoordinator((self.key,), self.key_type), Form.SINGLE
+
+
+class LeaveGroupWire(Message):
+    group_id: str
+    member_id: str | UnsetType = UNSET
+    group_instance_id: str | UnsetType | None = UNSET
+    reason: str | None = None
+    members: tuple[groups.LeavingMember, ...] | UnsetType = UNSET
+
+    def plain(self) -> tuple[Message, Form]:
+        if self.members is not UNSET:
+            _forbid("member_id", self.member_id)
+            _forbid("group_instance_id", self.group_instance_id)
+            return groups.LeaveGroup(self.group_id, self.members), Form.WHOLE
+        if self.member_id is UNSET and self.group_instance_id is UNSET:
+            raise WrongParams("members", "is required, or member_id")
+        member_id = "" if self.member_id is UNSET else self.member_id
+        instance_id = None if self.group_instance_id is UNSET else self.group_instance_id
+        member = groups.LeavingMember(member_id, instance_id, self.reason)
+        return groups.LeaveGroup(self.group_id, (member,)), Form.SINGLE
+
+
+class OffsetFetchWire(Message):
+    group_id: str | UnsetType = UNSET
+    topics: tuple[offsets.OffsetFetchTopic, ...] | None = None
+    groups: tuple[offsets.OffsetFetchGroup, ...] | UnsetType = UNSET
+    require_stable: bool = False
+
+    def plain(self) -> tuple[Message, Form]:
+        if self.groups is not UNSET:
+            _forbid("group_id", self.group_id)
+            return offsets.OffsetFetch(self.groups, self.require_stable), Form.WHOLE
+        if self.group_id is UNSET:
+            raise WrongParams("groups", "is required, or group_id")
+        asked = offsets.OffsetFetchGroup(self.group_id, self.topics)
+        return offsets.OffsetFetch((asked,), self.require_stable), Form.SINGLE
+
+
+Wire = FindCoordinatorWire | LeaveGroupWire | OffsetFetchWire
+
+
+def _forbid(field: str, value: object) -> None:
+    if value is not UNSET:
+        raise WrongParams(field, "belongs to the form for one, and the request has the list too")
+
+
+def _produce(request: data.Produce) -> tuple[Message, Form]:
+    """`acks` 0 asks for no answer, not even a refusal, as in Kafka."""
+    return request, Form.NEVER if request.acks == 0 else Form.WHOLE
+
+
+class Method(NamedTuple):
+    """`decode` raises what `msgspec` raises. Where there is a `plain`, it makes the request of what was decoded, and
+    says in which form it wants to be answered; it raises WrongParams."""
+
+    request: type[Message]
+    reply: type[Message]
+    decode: Callable[[msgspec.Raw], Any]
+    plain: Callable[[Any], tuple[Message, Form]] | None
+
+
+def _method(
+    request: type[Message], reply: type[Message], plain: Callable[[Any], tuple[Message, Form]] | None = None
+) -> Method:
+    return Method(request, reply, msgspec.msgpack.Decoder(request).decode, plain)
+
+
+def _either(wire: type[Wire], request: type[Message], reply: type[Message]) -> Method:
+    return Method(request, reply, msgspec.msgpack.Decoder(wire).decode, wire.plain)
+
+
+METHODS: Final = {
+    method.request.__name__: method
+    for method in (
+        _method(node.Hello, node.HelloReply),
+        # discovery
+        _either(FindCoordinatorWire, node.FindCoordinator, node.FindCoordinatorReply),
+        _method(topics.Metadata, topics.MetadataReply),
+        _method(node.DescribeNode, node.DescribeNodeReply),
+        # groups
+        _method(groups.JoinGroup, groups.JoinGroupReply),
+        _method(groups.SyncGroup, groups.SyncGroupReply),
+        _method(groups.Heartbeat, groups.HeartbeatReply),
+        _either(LeaveGroupWire, groups.LeaveGroup, groups.LeaveGroupReply),
+        _method(groups.ListGroups, groups.ListGroupsReply),
+        _method(groups.DescribeGroups, groups.DescribeGroupsReply),
+        _method(groups.DeleteGroups, groups.DeleteGroupsReply),
+        # offsets
+        _method(offsets.OffsetCommit, offsets.OffsetCommitReply),
+        _either(OffsetFetchWire, offsets.OffsetFetch, offsets.OffsetFetchReply),
+        _method(offsets.OffsetDelete, offsets.OffsetDeleteReply),
+        _method(offsets.ListOffsets, offsets.ListOffsetsReply),
+        # topics
+        _method(topics.CreateTopics, topics.CreateTopicsReply),
+        _method(data.Produce, data.ProduceReply, _produce),
+        _method(data.Fetch, data.FetchReply),
+        # explanation
+        _method(groups.ListNotes, groups.ListNotesReply),
+    )
+}
+
+PUSHES: Final = {
+    push.__name__: push for push in (groups.RebalanceStarted, groups.MemberRemoved, groups.CoordinatorMoved)
+}
+
+
+def only_entry(reply: Message) -> Message:
+    """What answers the single form. A refusal of the whole is the refusal of its only entry."""
+    entries: tuple[Message, ...] = ()
+    if isinstance(reply, node.FindCoordinatorReply):
+        entries = reply.coordinators
+    elif isinstance(reply, groups.LeaveGroupReply) and not reply.error_code:
+        entries = reply.members
+    elif isinstance(reply, offsets.OffsetFetchReply):
+        entries = reply.groups
+    return entries[0] if entries else reply

@@ -1,0 +1,130 @@
+"""The server's side of a native connection: see `protocol.session` for what a session promises.
+
+The session answers three things itself, by `take_data`: Hello; a method that this server does not have
+(UNSUPPORTED_VERSION); parameters that do not fit (INVALID_REQUEST, with the field in the details). Replies may overtake
+each other, so no request is ever held back. A request whose id is that of an unanswered one is a violation: its answer
+could not be told from the other's.
+"""
+
+from typing import Final
+
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.messages import Message
+from protocol.messages.node import Hello, HelloReply
+from protocol.native import codec
+from protocol.native.framing import Framing, Unfinished
+from protocol.native.methods import METHODS, Form, Method, only_entry
+from protocol.session import Request
+
+__all__ = ["MAX_CLIENT_NAME", "METHODS", "NativeDialect", "NativeSession"]
+
+MAX_CLIENT_NAME: Final = 255
+"""Characters of a client's name: it is kept with each of the client's members, and in the log."""
+
+
+class NativeDialect:
+    """`server` is what Hello is answered with; what its `methods` does not list is not served."""
+
+    __slots__ = ("framing", "name", "server", "served")
+
+    def __init__(self, max_frame_bytes: int, server: HelloReply) -> None:
+        unknown = [method for method in server.methods if method not in METHODS]
+        assert not unknown, f"no such methods: {unknown}"
+        self.name = "native"
+        self.framing = Framing(max_frame_bytes)
+        self.server = server
+        self.served = {method: METHODS[method] for method in server.methods}
+
+    def open(self) -> "NativeSession":
+        return NativeSession(self)
+
+
+class NativeSession:
+    """One connection. Idle, it keeps no buffer."""
+
+    __slots__ = ("_dialect", "_frames", "_outgoing", "_unanswered", "_unfinished", "client_id")
+
+    def __init__(self, dialect: NativeDialect) -> None:
+        self.client_id = ""
+        self._dialect = dialect
+        self._unfinished: Unfinished | None = None
+        self._frames: list[bytes] = []
+        """Whole values not yet looked at, the oldest last."""
+        self._unanswered: dict[int, Form] = {}
+        self._outgoing = b""
+
+    def receive_data(self, data: bytes) -> None:
+        frames, self._unfinished = self._dialect.framing.split(self._unfinished, data)
+        if len(frames) > 1:
+            frames.reverse()
+        self._frames = frames + self._frames if self._frames else frames
+
+    def next_request(self) -> Request | None:
+        while self._frames:
+            frame = codec.decode_request(self._frames.pop())
+            number = frame.number
+            if number in self._unanswered:
+                raise ProtocolViolation(f"request id {number} is that of a request not yet answered")
+            method = self._dialect.served.get(frame.method)
+            if method is None:
+                self._say_unsupported(number, frame.method)
+                continue
+            try:
+                message = codec.decode_params(method.decode, frame.params[0])
+                form = Form.WHOLE
+                if method.plain is not None:
+                    message, form = method.plain(message)
+                if method is _HELLO:
+                    self._greet(number, message)
+                    continue
+            except codec.WrongParams as wrong:
+                self._say_wrong(number, method, wrong)
+                continue
+            self._unanswered[number] = form
+            return Request(number, message)
+        return None
+
+    def _greet(self, number: int, hello: Hello) -> None:
+        if len(hello.client_name) > MAX_CLIENT_NAME:
+            raise codec.WrongParams("client_name", f"is longer than {MAX_CLIENT_NAME} characters")
+        self.client_id = hello.client_name
+        self._outgoing += codec.encode_result(number, self._dialect.server)
+
+    def _say_unsupported(self, number: int, method: str) -> None:
+        name = method if len(method) <= _QUOTED else f"{method[:_QUOTED]}..."
+        text = f"{name!r} is no method of this server"
+        self._outgoing += codec.encode_error(number, ErrorCode.UNSUPPORTED_VERSION, text, {"method": name})
+
+    def _say_wrong(self, number: int, method: Method, wrong: codec.WrongParams) -> None:
+        details = {"method": method.request.__name__, "field": wrong.field}
+        self._outgoing += codec.encode_error(number, ErrorCode.INVALID_REQUEST, str(wrong), details)
+
+    def encode_reply(self, number: int, reply: Message) -> bytes:
+        form = self._unanswered.pop(number)
+        if form is not Form.WHOLE:
+            if form is Form.NEVER:
+                return b""
+            reply = only_entry(reply)
+        if getattr(reply, "error_code", 0):
+            return codec.encode_refusal(number, reply)
+        return codec.encode_result(number, reply)
+
+    def encode_push(self, message: Message) -> bytes:
+        return codec.encode_push(message)
+
+    def take_data(self) -> bytes:
+        data, self._outgoing = self._outgoing, b""
+        return data
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._unanswered)
+
+    @property
+    def buffered_bytes(self) -> int:
+        unfinished = 0 if self._unfinished is None else len(self._unfinished.data)
+        return unfinished + sum(map(len, self._frames))
+
+
+_QUOTED: Final = 64
+_HELLO: Final = METHODS["Hello"]
