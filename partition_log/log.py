@@ -114,6 +114,10 @@ class PartitionLog:
                     return record.offset, record.timestamp_ms
         return None
 
+    def newest(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the record with the largest timestamp, the first if there are several."""
+        return self.offset_for_time(max((segment.newest_ms() for segment in self.segments), default=0))
+
     def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         """For replay: every batch from the one that holds `offset`, checksums checked, up to what is the end when it
         gets there. Raises `OffsetOutOfRange`, `LogDamaged`.

@@ -195,6 +195,11 @@ class Segment:
                 return position
         return None
 
+    def newest_ms(self) -> int:
+        """The largest timestamp, -1 if there is none."""
+        self._load_if_needed()
+        return self.max_timestamp_ms
+
     def walk(self, position: int) -> Iterator[tuple[int, int, int, int, int]]:
         """Position, base offset, next offset, size and largest timestamp of each batch from there."""
         chunk, start = b"", position

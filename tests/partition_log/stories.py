@@ -1,16 +1,16 @@
 """Small nodes on a simulated disk, and what a story with crashes must keep."""
 
 from partition_log.cleaning import Retain
+from partition_log.disk import Disk
 from partition_log.store import Appended, LogStore, PartitionLog, StoreLimits
 from protocol.record_batch import batches, encode_batch
-from tests.simulation.disk import SimDisk
 
 LIMITS = StoreLimits(wal_segment_bytes=4096, checkpoint_bytes=6000, max_batch_bytes=3000, spill_bytes=600)
 SMALL = Retain(segment_bytes=1500)
 
 
-def mount(disk: SimDisk, limits: StoreLimits = LIMITS) -> LogStore:
-    store = LogStore(disk, "data", limits)
+def mount(disk: Disk, limits: StoreLimits = LIMITS, folder: str = "data") -> LogStore:
+    store = LogStore(disk, folder, limits)
     store.open()
     return store
 
@@ -25,7 +25,7 @@ def append(store: LogStore, name: str, text: str) -> Appended:
     return appended
 
 
-def flush(store: LogStore, disk: SimDisk) -> list[PartitionLog]:
+def flush(store: LogStore, disk: Disk) -> list[PartitionLog]:
     job = store.begin_flush()
     if job is None:
         return []
@@ -33,7 +33,7 @@ def flush(store: LogStore, disk: SimDisk) -> list[PartitionLog]:
     return store.finish_flush(job.up_to)
 
 
-def work(store: LogStore, disk: SimDisk, *, force: bool = False) -> bool:
+def work(store: LogStore, disk: Disk, *, force: bool = False) -> bool:
     """One checkpoint job, if one is due."""
     job = store.begin_checkpoint(force=force)
     if job is None:
