@@ -28,26 +28,12 @@ from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.native.client import NativeClient, Push
 from protocol.record_batch import decode_batch, encode_batch
 from purgatory.purgatory import DelayedOperation, DelayedOperationPurgatory
+from tests.groups.checks import CountingIds, check_group, check_same
 from tests.simulation.disk import SimDisk
 from tests.transcripts import lines
 
 WALL_MS = 1_700_000_000_000
 TOPICS = {"t": 4, "foo": 2, "bar": 2}
-_AT_REST = (GroupState.EMPTY, GroupState.STABLE, GroupState.DEAD)
-
-
-class CountingIds:
-    """`a-1`, `a-2`, `b-1`: the prefix and how many ids it has had."""
-
-    def __init__(self) -> None:
-        self._given: dict[str, int] = {}
-
-    def member_id(self, prefix: str) -> str:
-        self._given[prefix] = self._given.get(prefix, 0) + 1
-        return f"{prefix}-{self._given[prefix]}"
-
-    def topic_id(self) -> bytes:
-        return self.member_id("topic").encode().rjust(16, b"-")
 
 
 class Link:
@@ -364,49 +350,3 @@ class Rig:
             if live.state is ShardState.ACTIVE:
                 assert loaded.state is ShardState.ACTIVE, loaded.failure
                 check_same(live, loaded)
-
-
-def check_group(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None:
-    """The group's own invariants, and that nothing of it can be stuck: an unsettled group waits for something, and so
-    does every member that is not itself being waited for."""
-    group.check()
-    if group.state not in _AT_REST:
-        assert group.phase is not None and group.phase in purgatory, f"{group.group_id} waits for nothing"
-    if group.state is GroupState.DEAD:
-        return
-    for member in group.members.values():
-        parked = not member.is_new and (member.join_ref is not None or member.sync_ref is not None)
-        assert parked or (group.group_id, member.member_id) in purgatory, f"{member.member_id} never expires"
-    for member_id in group.pending:
-        assert (group.group_id, member_id) in purgatory, f"pending {member_id} never expires"
-
-
-def check_same(live: Shard, loaded: Shard) -> None:
-    """What must be there after a crash: groups with their records, what those say of members, and offsets."""
-    for group_id, one in live.groups.items():
-        other = loaded.groups.get(group_id)
-        if other is None:
-            assert one.stored is None and not live.offsets.topics(group_id), f"{group_id} is not on record"
-            continue
-        assert one.stored == other.stored, f"{group_id}: {one.stored} lives, {other.stored} is on record"
-        assert live.offsets.topics(group_id) == loaded.offsets.topics(group_id), f"{group_id}: offsets differ"
-        if one.state is GroupState.STABLE:
-            assert _members(one) == _members(other), f"{group_id}: members differ"
-    assert loaded.groups.keys() <= live.groups.keys()
-    assert live.offsets.count == loaded.offsets.count
-
-
-def _members(group: Group) -> list[Any]:
-    return [
-        (
-            member.member_id,
-            member.group_instance_id,
-            member.client_id,
-            member.client_host,
-            member.rebalance_timeout_ms,
-            member.session_timeout_ms,
-            member.metadata_for(group.protocol_name),
-            member.assignment,
-        )
-        for member in group.members.values()
-    ]

@@ -1,0 +1,1 @@
+"""Groups, shards and what they are made of, each by itself."""

@@ -1,0 +1,265 @@
+"""A shard on a workbench: real groups, purgatory, outbox and record bytes over a log in memory.
+
+What is asked goes through the same events as in the node; what is answered is kept, and a second answer to one request
+is an error. `check` holds after every step.
+"""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+from coordinator import shard as shard_module
+from coordinator.groups.classic.events import Client, CommitOffsets, GroupEvent, Leave, Sync, joined
+from coordinator.groups.classic.state import Group, GroupSettings, GroupState
+from coordinator.groups.classic.table import answer
+from coordinator.journal import Journal
+from coordinator.moment import Moment
+from coordinator.outbox import Outbox
+from coordinator.shard import Shard, ShardState, ShardTools
+from partition_log.errors import AppendError
+from partition_log.store import Appended
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import Heartbeat, JoinGroup, JoinProtocol, LeaveGroup, SyncGroup
+from protocol.messages.offsets import OffsetCommit
+from protocol.record_batch import check_batch
+from protocol.session import RequestRef
+from purgatory.purgatory import DelayedOperationPurgatory
+from tests.groups.checks import CountingIds, check_group, check_same
+
+WALL_MS = 1_700_000_000_000
+RANGE = (JoinProtocol("range", b"r"),)
+
+
+class MemoryLog:
+    """As much of a `PartitionLog` as a shard reads."""
+
+    start_offset = 0
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+
+    def batches_from(self, offset: int) -> Iterator[tuple[Any, bytes]]:
+        for batch in self.batches:
+            yield SimpleNamespace(is_control=False), batch
+
+
+class MemoryStore:
+    """Appends to a `MemoryLog`, or refuses the next append that is not of a note."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.fails: AppendError | None = None
+
+    def append(self, log: MemoryLog, batch: bytes) -> Appended | AppendError:
+        if self.fails is not None and not isinstance(log, NotesLog):
+            failed, self.fails = self.fails, None
+            return failed
+        log.batches.append(batch)
+        self.position += len(batch)
+        return Appended(len(log.batches) - 1, len(log.batches), self.position)
+
+
+class NotesLog(MemoryLog):
+    """Where notes go: refusing one must not fail what it explains."""
+
+
+class Bench:
+    def __init__(self, settings: GroupSettings | None = None) -> None:
+        self.settings = settings or GroupSettings(initial_rebalance_delay_ms=3_000)
+        self.now_ms = 0
+        self.log, self.store = MemoryLog(), MemoryStore()
+        self.ids = CountingIds()
+        self.journal = Journal(10_000)
+        self.outbox = Outbox(2**62)
+        self.purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(0)
+        self.rebalances = 0
+        self.moves: list[tuple[GroupState, GroupState]] = []
+        self.waiting: dict[RequestRef, Message] = {}
+        self.replies: dict[RequestRef, Message] = {}
+        self.pushes: list[tuple[int, Message]] = []
+        self._number = 0
+        self.shard = self._load()
+
+    def _load(self) -> Shard:
+        tools = ShardTools(
+            store=cast(Any, self.store),
+            purgatory=self.purgatory,
+            journal=self.journal,
+            notes_log=cast(Any, NotesLog()),
+            outbox=self.outbox,
+            ids=self.ids,
+            settings=self.settings,
+            max_batch_bytes=1 << 20,
+            directory={},
+        )
+        shard = Shard(0, cast(Any, self.log), tools)
+        with self._watching():
+            for _ in shard.load(self.moment):
+                pass
+        assert shard.state is ShardState.ACTIVE, shard.failure
+        return shard
+
+    def crash(self) -> None:
+        """Everything but the log is gone, and so is whoever waited."""
+        self.waiting.clear()
+        self.purgatory = DelayedOperationPurgatory(self.now_ms)
+        self.shard = self._load()
+        self.check()
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.now_ms, WALL_MS + self.now_ms)
+
+    @property
+    def group(self) -> Group:
+        return self.shard.groups["g"]
+
+    # --- asking ---
+
+    def ask(self, message: Message, connection: int = 1) -> RequestRef:
+        """The request happens to group `g`, which a JoinGroup or a commit makes if need be."""
+        self._number += 1
+        ref = RequestRef(connection, self._number)
+        self.waiting[ref] = message
+        group = self.shard.groups.get("g")
+        if group is None:
+            if isinstance(message, OffsetCommit):
+                group = self.shard.new_group("g")
+            else:
+                made = self.shard.create("g", self.moment)
+                if isinstance(made, ErrorCode):
+                    del self.waiting[ref]
+                    return ref
+                group = made
+        self.happen(_event(group, ref, message), group)
+        return ref
+
+    def heartbeat(self, member_id: str, generation_id: int, instance: str | None = None) -> ErrorCode:
+        heard = answer(self.group, Heartbeat("g", generation_id, member_id, instance), self.now_ms)
+        self.check()
+        return heard
+
+    def happen(self, event: GroupEvent, group: Group | None = None) -> None:
+        with self._watching():
+            self.shard.process(group or self.group, event, self.moment)
+        self._drain()
+        self.check()
+
+    def wait(self, duration_ms: int) -> None:
+        """Time passes, and what is overdue happens when it is."""
+        until_ms = self.now_ms + duration_ms
+        while (deadline_ms := self.purgatory.next_deadline_ms) is not None and deadline_ms <= until_ms:
+            self.now_ms = max(self.now_ms, deadline_ms)
+            while (events := self.purgatory.pop_overdue(self.now_ms)) is not None:
+                for event in events:
+                    if event.group_id in self.shard.groups:
+                        self.happen(event, self.shard.groups[event.group_id])
+        self.now_ms = until_ms
+        self.check()
+
+    def _drain(self) -> None:
+        while self.outbox.ready:
+            ref, reply = self.outbox.ready.popleft()
+            assert self.waiting.pop(ref, None) is not None, f"{ref} is answered twice, or was never asked: {reply}"
+            self.replies[ref] = reply
+        while self.outbox.pushes:
+            self.pushes.append(self.outbox.pushes.popleft())
+
+    def reply(self, ref: RequestRef) -> Any:
+        """What a request was answered; None while it waits."""
+        return self.replies.get(ref)
+
+    # --- checking ---
+
+    def _watching(self) -> Any:
+        """Every move that a group's state makes is written down, and every rebalance counted."""
+        become = Group.become
+
+        def watched(group: Group, state: GroupState, wall_ms: int) -> None:
+            self.moves.append((group.state, state))
+            self.rebalances += state is GroupState.PREPARING
+            become(group, state, wall_ms)
+
+        apply = shard_module.loading.apply
+
+        def applied(group: Group, record: Any, *, live: bool) -> None:
+            before = group.state
+            apply(group, record, live=live)
+            if live:
+                self.moves.append((before, group.state))
+
+        return _Both(patch.object(Group, "become", watched), patch.object(shard_module.loading, "apply", applied))
+
+    def check(self) -> None:
+        for group in self.shard.groups.values():
+            check_group(group, self.purgatory)
+        notes = [note for notes in self.journal._notes.values() for note in notes]
+        assert self.rebalances == sum(note.kind == "rebalance" for note in notes), "each rebalance has one note"
+        self._check_waiting()
+
+    def _check_waiting(self) -> None:
+        """Whoever waits for an answer is parked, so that something will answer it."""
+        parked = {
+            ref
+            for group in self.shard.groups.values()
+            for member in group.members.values()
+            for ref in (member.join_ref, member.sync_ref)
+            if ref is not None
+        }
+        assert self.waiting.keys() == parked, "a request is lost, or answered and still parked"
+
+    def check_replay(self) -> None:
+        """A second shard that reads the log gets the same hard state."""
+        for batch in self.log.batches:
+            check_batch(batch)
+        purgatory, self.purgatory = self.purgatory, DelayedOperationPurgatory(self.now_ms)
+        outbox, self.outbox = self.outbox, Outbox(2**62)
+        journal, self.journal = self.journal, Journal(1)
+        rebalances, moves = self.rebalances, list(self.moves)
+        try:
+            check_same(self.shard, self._load())
+        finally:
+            self.purgatory, self.outbox, self.journal = purgatory, outbox, journal
+            self.rebalances, self.moves = rebalances, moves
+
+
+class _Both:
+    def __init__(self, *contexts: Any) -> None:
+        self._contexts = contexts
+
+    def __enter__(self) -> None:
+        for context in self._contexts:
+            context.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        for context in reversed(self._contexts):
+            context.__exit__(*exc)
+
+
+def _event(group: Group, ref: RequestRef, message: Message) -> GroupEvent:
+    match message:
+        case JoinGroup():
+            return joined(group, ref, message, Client(f"c{ref.connection}", "/10.0.0.1"))
+        case SyncGroup():
+            return Sync(ref, message)
+        case LeaveGroup():
+            return Leave(ref, message)
+        case OffsetCommit():
+            return CommitOffsets(ref, message)
+    raise AssertionError(f"{type(message).__name__} is not for here")
+
+
+def join(member_id: str = "", **fields: Any) -> JoinGroup:
+    """A JoinGroup of an old client, which is parked at once, unless said otherwise."""
+    given = {
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 20_000,
+        "protocol_type": "consumer",
+        "protocols": RANGE,
+        "wants_member_id_first": False,
+    }
+    return JoinGroup("g", member_id=member_id, **cast(Any, given | fields))
+
+

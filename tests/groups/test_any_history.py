@@ -1,0 +1,173 @@
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from coordinator.groups.classic.events import DeleteOffsets
+from coordinator.groups.classic.state import MAY_BECOME, GroupSettings, GroupState
+from partition_log.errors import AppendError
+from protocol.errors import ErrorCode
+from protocol.messages.groups import JoinGroupReply, JoinProtocol, LeaveGroup, LeavingMember, SyncGroup, SyncGroupAssignment
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic, OffsetDelete, OffsetDeleteTopic
+from protocol.session import RequestRef
+from tests.groups.bench import Bench, join
+
+_NAMES = st.sampled_from(("range", "rr", "sticky"))
+_OFFERS = st.lists(_NAMES, min_size=1, max_size=3, unique=True).map(
+    lambda names: tuple(JoinProtocol(name, name.encode()) for name in names)
+)
+_INSTANCES = st.none() | st.sampled_from(("s1", "s2"))
+_PICK = st.integers(0, 1_000)
+_SETTLED = (GroupState.EMPTY, GroupState.STABLE)
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """Members that join, sync, go silent, leave, restart and commit, right and wrong, over a log that refuses now and
+    then; time that passes; crashes. The checkers of the bench hold after each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = Bench(GroupSettings(initial_rebalance_delay_ms=3_000, max_size=4))
+
+    # --- who there is ---
+
+    def _ids(self) -> list[str]:
+        group = self.bench.shard.groups.get("g")
+        return ["", "nobody"] if group is None else [*group.members, *group.pending, "", "nobody"]
+
+    def _pick(self, pick: int) -> str:
+        ids = self._ids()
+        return ids[pick % len(ids)]
+
+    def _instance_of(self, member_id: str) -> str | None:
+        group = self.bench.shard.groups.get("g")
+        member = None if group is None else group.members.get(member_id)
+        return None if member is None else member.group_instance_id
+
+    def _generation(self, wrong: bool) -> int:
+        group = self.bench.shard.groups.get("g")
+        return (0 if group is None else group.generation_id) + wrong
+
+    # --- what they do ---
+
+    @rule(pick=_PICK, offers=_OFFERS, instance=_INSTANCES, first=st.booleans(), new=st.booleans())
+    def joins(self, pick: int, offers: tuple[JoinProtocol, ...], instance: str | None, first: bool, new: bool) -> None:
+        member_id = "" if new else self._pick(pick)
+        self.bench.ask(
+            join(
+                member_id,
+                protocols=offers,
+                group_instance_id=instance or self._instance_of(member_id),
+                wants_member_id_first=first,
+                session_timeout_ms=6_000 + pick % 3 * 10_000,
+                rebalance_timeout_ms=pick % 4 * 10_000 - 1,
+                accepts_skip_assignment=first,
+            )
+        )
+
+    @precondition(lambda self: self._members())
+    @rule()
+    def all_join_again(self) -> None:
+        for member_id in self._members():
+            if member_id in self._members():
+                member = self.bench.group.members[member_id]
+                self.bench.ask(join(member_id, protocols=member.protocols, group_instance_id=member.group_instance_id))
+
+    def _members(self) -> list[str]:
+        group = self.bench.shard.groups.get("g")
+        return [] if group is None else list(group.members)
+
+    @rule(pick=_PICK, wrong=st.booleans(), named=st.booleans())
+    def syncs(self, pick: int, wrong: bool, named: bool) -> None:
+        member_id = self._pick(pick)
+        self._sync(member_id, self._generation(wrong and pick % 5 == 0), "range" if named else None)
+
+    @rule()
+    def all_sync(self) -> None:
+        for member_id in self._members():
+            self._sync(member_id, self._generation(False), None)
+
+    def _sync(self, member_id: str, generation: int, protocol: str | None) -> None:
+        assignments = tuple(SyncGroupAssignment(known, f"to {known}".encode()) for known in self._ids())
+        instance = self._instance_of(member_id)
+        self.bench.ask(SyncGroup("g", generation, member_id, instance, None, protocol, assignments))
+
+    @precondition(lambda self: "g" in self.bench.shard.groups)
+    @rule(pick=_PICK, wrong=st.booleans())
+    def heartbeats(self, pick: int, wrong: bool) -> None:
+        heard = self.bench.heartbeat(self._pick(pick), self._generation(wrong))
+        assert heard in {
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.REBALANCE_IN_PROGRESS,
+        }
+
+    @rule(pick=_PICK, others=_PICK, instance=_INSTANCES)
+    def leave(self, pick: int, others: int, instance: str | None) -> None:
+        entries = (LeavingMember(self._pick(pick)), LeavingMember(self._pick(others), instance))
+        self.bench.ask(LeaveGroup("g", entries[: 1 + others % 2]))
+
+    @rule(pick=_PICK, wrong=st.booleans(), offset=st.integers(0, 100))
+    def commits(self, pick: int, wrong: bool, offset: int) -> None:
+        member_id = self._pick(pick)
+        generation = -1 if not member_id else self._generation(wrong)
+        topics = (OffsetCommitTopic("t", (OffsetCommitPartition(pick % 3, offset),)),)
+        ref = self.bench.ask(OffsetCommit("g", topics, generation, member_id))
+        if self.bench.reply(ref).topics[0].partitions[0].error_code is ErrorCode.NONE:
+            stored = self.bench.shard.offsets.get("g", "t", pick % 3)
+            assert stored is not None and stored.offset == offset
+
+    @precondition(lambda self: "g" in self.bench.shard.groups)
+    @rule(partition=st.integers(0, 2))
+    def offsets_are_deleted(self, partition: int) -> None:
+        bench = self.bench
+        ref = RequestRef(9, len(bench.replies) + 1_000_000)
+        bench.waiting[ref] = OffsetDelete("g", (OffsetDeleteTopic("t", (partition,)),))
+        known = frozenset(bench.shard.offsets.partitions("g"))
+        bench.happen(DeleteOffsets(ref, bench.waiting[ref], known))  # type: ignore[arg-type]
+
+    @rule(duration_ms=st.sampled_from((0, 1, 999, 3_000, 5_000, 9_000, 20_000, 30_000, 300_000)))
+    def time_passes(self, duration_ms: int) -> None:
+        self.bench.wait(duration_ms)
+
+    @rule(error=st.sampled_from(AppendError))
+    def the_log_refuses_the_next(self, error: AppendError) -> None:
+        self.bench.store.fails = error
+
+    @rule()
+    def crashes(self) -> None:
+        self.bench.store.fails = None
+        self.bench.crash()
+
+    # --- what always holds ---
+
+    @invariant()
+    def only_allowed_moves_are_made(self) -> None:
+        for before, after in self.bench.moves:
+            assert after in MAY_BECOME[before] or before is after, f"{before.title} became {after.title}"
+        self.bench.moves.clear()
+
+    @invariant()
+    def an_id_is_handed_out_once(self) -> None:
+        pending = [
+            reply.member_id
+            for reply in self.bench.replies.values()
+            if isinstance(reply, JoinGroupReply) and reply.error_code is ErrorCode.MEMBER_ID_REQUIRED
+        ]
+        assert len(pending) == len(set(pending))
+
+    def teardown(self) -> None:
+        bench = self.bench
+        bench.store.fails = None
+        bench.check_replay()
+        bench.wait(3_000_000)
+        assert all(group.state in _SETTLED for group in bench.shard.groups.values()), "requests ended, time passed"
+        assert not bench.waiting, "nobody is left waiting"
+        assert all(not group.members for group in bench.shard.groups.values())
+        bench.check_replay()
+
+
+AnyHistory.TestCase.settings = settings(
+    max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestAnyHistory = AnyHistory.TestCase
