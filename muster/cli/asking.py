@@ -35,8 +35,8 @@ Bootstrap = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for scripts.")]
 
 
-class NotFound(Exception):
-    """What was asked for is not there; a sentence for people."""
+class Complaint(Exception):
+    """What the command itself says no to; a sentence for people."""
 
 
 @contextmanager
@@ -78,11 +78,11 @@ def list_groups(cluster: Cluster) -> list[ListedGroup]:
 
 
 def describe_group(cluster: Cluster, group_id: str) -> DescribedGroup:
-    """Raises NotFound, or Refused."""
+    """Raises Complaint, or Refused."""
     answer = cluster.ask(DescribeGroups((group_id,)), node=cluster.coordinator(group_id))
     group = expect(DescribeGroupsReply, answer).groups[0]
     if group.error_code is ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == _DEAD:
-        raise NotFound(f"there is no group {group_id!r}: see `muster groups list`")
+        raise Complaint(f"there is no group {group_id!r}: see `muster groups list`")
     if group.error_code:
         raise Refused(group.error_code, group.error_message or f"group {group_id!r}: {group.error_code.name}")
     return group
@@ -108,7 +108,7 @@ def end_offsets(cluster: Cluster, partitions: set[TopicPartition]) -> dict[Topic
 
 
 def list_notes(cluster: Cluster, group_id: str, newest: int) -> list[ListedNote]:
-    """The newest notes of a group, oldest first. Raises NotFound if there is no such group and never was."""
+    """The newest notes of a group, oldest first. Raises Complaint if there is no such group and never was."""
     node = cluster.coordinator(group_id)
     notes = expect(ListNotesReply, cluster.ask(ListNotes(group_id, limit=newest), node=node)).notes
     if not notes:

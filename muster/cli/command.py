@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from muster.cli import explain, groups, records, topics
-from muster.cli.asking import DEFAULT_BOOTSTRAP, NotFound
+from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint
 from muster.errors import MusterError
 
 _INTERRUPTED = 130
@@ -22,7 +22,7 @@ class _Command(TyperGroup):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except (MusterError, NotFound) as error:
+        except (MusterError, Complaint) as error:
             print(f"muster: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:

@@ -14,7 +14,7 @@ import typer
 
 from muster.blocking import Consumer, Producer, RangeReader
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
-from muster.cli.asking import AsJson, Bootstrap, reaching
+from muster.cli.asking import AsJson, Bootstrap, Complaint, reaching
 from muster.cli.showing import show_json
 from muster.errors import CommitRefused
 from muster.fetching import ConsumerRecord
@@ -75,7 +75,7 @@ def _split(line: bytes, separator: str | None, number: int) -> tuple[bytes | Non
         return None, line
     key, found, value = line.partition(separator.encode())
     if not found:
-        raise typer.BadParameter(f"line {number} has no {separator!r} in it", param_hint="--key-separator")
+        raise Complaint(f"line {number} has no {separator!r} in it")
     return key, value
 
 

@@ -1,0 +1,1 @@
+"""The command line against a node made of dictionaries, by way of the client's real connections' interface."""

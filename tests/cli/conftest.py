@@ -1,0 +1,43 @@
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from muster.blocking import cluster
+from muster.cli import app
+from tests.cli.fake_node import FakeConnection, FakeNode
+
+
+class Shell:
+    """Runs `muster` with arguments."""
+
+    def run(self, *arguments: str, typed: bytes | str = "", code: int = 0, **environment: str) -> Result:
+        result = CliRunner().invoke(app, list(arguments), input=typed, env={"TZ": "UTC", **environment})
+        assert result.exit_code == code, (result.exit_code, result.output, result.exception)
+        return result
+
+    def lines(self, *arguments: str, **options: Any) -> list[str]:
+        return [line.rstrip() for line in self.run(*arguments, **options).stdout.splitlines()]
+
+    def json(self, *arguments: str, **options: Any) -> Any:
+        return json.loads(self.run(*arguments, "--json", **options).stdout)
+
+    def complaint(self, *arguments: str, code: int = 1, **options: Any) -> str:
+        """What it says on standard error; nothing goes to standard output."""
+        result = self.run(*arguments, code=code, **options)
+        assert result.stdout == ""
+        return result.stderr
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
+    node = FakeNode()
+    monkeypatch.setattr(cluster, "Connection", lambda bootstrap, **_: FakeConnection(node, bootstrap))
+    monkeypatch.delenv("MUSTER_BOOTSTRAP", raising=False)
+    return node
+
+
+@pytest.fixture
+def shell(node: FakeNode) -> Shell:
+    return Shell()

@@ -1,0 +1,225 @@
+"""A node made of dictionaries, where the client thinks it has a connection."""
+
+from typing import Any
+
+from muster.errors import CannotConnect
+from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.data import (
+    Fetch,
+    FetchPartitionReply,
+    FetchReply,
+    FetchTopicReply,
+    Produce,
+    ProducePartitionReply,
+    ProduceReply,
+    ProduceTopicReply,
+)
+from protocol.messages.groups import (
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroups,
+    DescribeGroupsReply,
+    ListedGroup,
+    ListedNote,
+    ListGroups,
+    ListGroupsReply,
+    ListNotes,
+    ListNotesReply,
+)
+from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
+from protocol.messages.offsets import (
+    ListOffsets,
+    ListOffsetsPartitionReply,
+    ListOffsetsReply,
+    ListOffsetsTopicReply,
+    OffsetFetch,
+    OffsetFetchGroupReply,
+    OffsetFetchPartitionReply,
+    OffsetFetchReply,
+    OffsetFetchTopicReply,
+)
+from protocol.messages.topics import (
+    CreatedTopic,
+    CreateTopics,
+    CreateTopicsReply,
+    Metadata,
+    MetadataBroker,
+    MetadataPartitionReply,
+    MetadataReply,
+    MetadataTopicReply,
+)
+from protocol.record_batch import Record, decode_batch, read_header, stamp
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+ORDERS = DescribedGroup(
+    "orders",
+    group_state="Stable",
+    protocol_type="consumer",
+    protocol_data="range",
+    generation_id=4,
+    leader="m-1",
+    rebalance_timeout_ms=60_000,
+    state_since_ms=1_700_000_000_000,
+    members=(
+        DescribedMember(
+            "m-1",
+            None,
+            "app-1",
+            "10.0.0.1",
+            member_assignment=encode_assignment(Assignment((TopicPartitions("flights", (0, 1, 2, 5)),))),
+        ),
+        DescribedMember("m-2", "box-2", "app-2", "10.0.0.2", member_assignment=b"\xff\xff\xff"),
+    ),
+)
+NOTES = (
+    ListedNote(0, 0, "member joined", "m-1", 1_700_000_001_234, "app-1 at 10.0.0.1", 1, "PreparingRebalance"),
+    ListedNote(1, 1, "rebalance completed", "m-1", 1_700_000_004_000, "1 members joined", 1, "Stable", "completed"),
+)
+
+
+class FakeNode:
+    """`reachable` False: every question meets a closed port."""
+
+    def __init__(self) -> None:
+        self.reachable = True
+        self.interrupted = False
+        self.groups = {"orders": ORDERS}
+        self.notes = {"orders": NOTES}
+        self.committed: dict[tuple[str, int], int] = {}
+        self.topics: dict[str, list[list[bytes]]] = {}
+        self.bootstraps: list[Any] = []
+
+    def make_topic(self, name: str, partitions: int) -> None:
+        self.topics[name] = [[] for _ in range(partitions)]
+
+    def records(self, topic: str) -> list[list[Record]]:
+        """Of each partition."""
+        return [[record for batch in log for record in decode_batch(batch)] for log in self.topics[topic]]
+
+    def answer(self, message: Message) -> Message:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        if not self.reachable:
+            raise CannotConnect("cannot connect to 127.0.0.1:9390: Connection refused")
+        reply = getattr(self, type(message).__name__)(message)
+        assert isinstance(reply, Message)
+        return reply
+
+    def Metadata(self, message: Metadata) -> Message:  # noqa: N802
+        names = [topic.name for topic in message.topics] if message.topics is not None else list(self.topics)
+        return MetadataReply((MetadataBroker(1, "h", 9),), "c", 1, tuple(self._topic(name or "") for name in names))
+
+    def _topic(self, name: str) -> MetadataTopicReply:
+        if name not in self.topics:
+            return MetadataTopicReply(name, error_code=UNKNOWN)
+        partitions = (MetadataPartitionReply(index, 1) for index in range(len(self.topics[name])))
+        return MetadataTopicReply(name, b"\x07" * 16, partitions=tuple(partitions))
+
+    def FindCoordinator(self, message: FindCoordinator) -> Message:  # noqa: N802
+        return FindCoordinatorReply(tuple(FoundCoordinator(key, 1, "h", 9) for key in message.coordinator_keys))
+
+    def ListGroups(self, message: ListGroups) -> Message:  # noqa: N802
+        listed = (ListedGroup(g.group_id, g.protocol_type, g.group_state) for g in self.groups.values())
+        return ListGroupsReply(groups=tuple(listed))
+
+    def DescribeGroups(self, message: DescribeGroups) -> Message:  # noqa: N802
+        gone = ErrorCode.GROUP_ID_NOT_FOUND
+        found = (self.groups.get(name) or DescribedGroup(name, gone, group_state="Dead") for name in message.groups)
+        return DescribeGroupsReply(tuple(found))
+
+    def ListNotes(self, message: ListNotes) -> Message:  # noqa: N802
+        return ListNotesReply(notes=self.notes.get(message.group_id, ())[-message.limit :])
+
+    def OffsetFetch(self, message: OffsetFetch) -> Message:  # noqa: N802
+        topics = tuple(
+            OffsetFetchTopicReply(topic, (OffsetFetchPartitionReply(partition, offset),))
+            for (topic, partition), offset in self.committed.items()
+        )
+        return OffsetFetchReply(tuple(OffsetFetchGroupReply(group.group_id, topics) for group in message.groups))
+
+    def ListOffsets(self, message: ListOffsets) -> Message:  # noqa: N802
+        return ListOffsetsReply(
+            tuple(
+                ListOffsetsTopicReply(
+                    topic.name,
+                    tuple(
+                        ListOffsetsPartitionReply(
+                            part.partition_index,
+                            offset=self._end(topic.name, part.partition_index) if part.timestamp == -1 else 0,
+                        )
+                        for part in topic.partitions
+                    ),
+                )
+                for topic in message.topics
+            )
+        )
+
+    def _end(self, topic: str, partition: int) -> int:
+        log = self.topics[topic][partition]
+        return read_header(log[-1]).next_offset if log else 0
+
+    def CreateTopics(self, message: CreateTopics) -> Message:  # noqa: N802
+        return CreateTopicsReply(tuple(self._create(topic.name, topic.num_partitions) for topic in message.topics))
+
+    def _create(self, name: str, partitions: int) -> CreatedTopic:
+        if name in self.topics:
+            return CreatedTopic(name, error_code=ErrorCode.TOPIC_ALREADY_EXISTS)
+        if partitions == 0:
+            return CreatedTopic(name, error_code=ErrorCode.INVALID_PARTITIONS, error_message="0 is no number of them")
+        self.make_topic(name, partitions if partitions > 0 else 1)
+        return CreatedTopic(name, b"\x07" * 16, num_partitions=len(self.topics[name]))
+
+    def Produce(self, message: Produce) -> Message:  # noqa: N802
+        return ProduceReply(
+            tuple(
+                ProduceTopicReply(
+                    topic.name,
+                    tuple(self._append(topic.name, part.index, part.records) for part in topic.partition_data),
+                )
+                for topic in message.topic_data
+            )
+        )
+
+    def _append(self, topic: str, partition: int, batch: bytes) -> ProducePartitionReply:
+        end = self._end(topic, partition)
+        self.topics[topic][partition].append(stamp(batch, end))
+        return ProducePartitionReply(partition, base_offset=end)
+
+    def Fetch(self, message: Fetch) -> Message:  # noqa: N802
+        return FetchReply(
+            responses=tuple(
+                FetchTopicReply(
+                    topic.topic,
+                    tuple(
+                        FetchPartitionReply(
+                            part.partition,
+                            high_watermark=self._end(topic.topic, part.partition),
+                            records=b"".join(
+                                batch
+                                for batch in self.topics[topic.topic][part.partition]
+                                if read_header(batch).next_offset > part.fetch_offset
+                            ),
+                        )
+                        for part in topic.partitions
+                    ),
+                )
+                for topic in message.topics
+            )
+        )
+
+
+class FakeConnection:
+    """What `Cluster` makes of an address."""
+
+    def __init__(self, node: FakeNode, bootstrap: object) -> None:
+        self._node = node
+        node.bootstraps.append(bootstrap)
+
+    def ask(self, message: Message, timeout_s: float = 30.0) -> Message:
+        return self._node.answer(message)
+
+    def close(self) -> None:
+        """Nothing is open."""

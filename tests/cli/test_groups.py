@@ -1,0 +1,132 @@
+import msgspec
+import pytest
+
+from protocol.messages.groups import DescribedGroup, ListedNote
+from tests.cli.conftest import Shell
+from tests.cli.fake_node import FakeNode
+
+
+def test_groups_are_listed_by_id(shell: Shell, node: FakeNode) -> None:
+    node.groups["a"] = DescribedGroup("a", group_state="Empty")
+
+    assert shell.lines("groups", "list") == [
+        "GROUP   STATE   PROTOCOL TYPE",
+        "a       Empty   -",
+        "orders  Stable  consumer",
+    ]
+    assert shell.json("groups", "list")[1] == {
+        "group_id": "orders",
+        "state": "Stable",
+        "protocol_type": "consumer",
+        "type": "classic",
+    }
+
+
+def test_no_groups_are_an_empty_document_and_a_sentence(shell: Shell, node: FakeNode) -> None:
+    node.groups.clear()
+
+    assert shell.json("groups", "list") == []
+    assert shell.lines("groups", "list") == ["There are no groups yet."]
+
+
+def test_a_group_is_described_for_people(shell: Shell, node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.make_topic("flights", 6)
+    node.committed = {("flights", 0): 0, ("gone", 0): 3}
+
+    lines = shell.lines("groups", "describe", "orders")
+
+    assert lines[0].split() == ["Group", "orders"]
+    assert lines[1].split()[:2] == ["State", "Stable"]
+    assert [line.split() for line in lines[2:6]] == [
+        ["Generation", "4"],
+        ["Protocol", "consumer", "/", "range"],
+        ["Leader", "m-1"],
+        ["Total", "lag", "0"],
+    ]
+    assert [line.split() for line in lines[7:10]] == [
+        ["MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"],
+        ["m-1", "-", "app-1", "10.0.0.1", "flights", "0-2", "5"],
+        ["m-2", "box-2", "app-2", "10.0.0.2", "-"],
+    ]
+    assert [line.split() for line in lines[11:]] == [
+        ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"],
+        ["flights", "0", "0", "0", "0", "m-1"],
+        ["flights", "1", "-", "0", "-", "m-1"],
+        ["flights", "2", "-", "0", "-", "m-1"],
+        ["flights", "5", "-", "0", "-", "m-1"],
+        ["gone", "0", "3", "-", "-", "-"],
+    ]
+
+
+def test_a_group_is_described_for_scripts(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("flights", 1)
+    shell.run("produce", "flights", typed="a\nb\nc\n")
+    node.committed = {("flights", 0): 1}
+
+    shown = shell.json("groups", "describe", "orders")
+
+    assert shown["partitions"][0] == {
+        "topic": "flights",
+        "partition": 0,
+        "committed_offset": 1,
+        "end_offset": 3,
+        "lag": 2,
+        "member_id": "m-1",
+    }
+    assert shown["members"][1] == {
+        "member_id": "m-2",
+        "group_instance_id": "box-2",
+        "client_id": "app-2",
+        "client_host": "10.0.0.2",
+        "partitions": [],
+    }
+    assert (shown["state"], shown["state_since"], shown["total_lag"]) == ("Stable", "2023-11-14T22:13:20.000Z", 2)
+
+
+@pytest.mark.parametrize("command", [("groups", "describe"), ("explain",)])
+def test_a_group_that_is_not_there_is_one_sentence_and_exit_1(shell: Shell, command: tuple[str, ...]) -> None:
+    assert shell.complaint(*command, "nobody") == "muster: there is no group 'nobody': see `muster groups list`\n"
+
+
+def test_ids_cannot_steer_the_terminal(shell: Shell, node: FakeNode) -> None:
+    evil = "\x1b[31m[bold]x\n"
+    node.groups[evil] = DescribedGroup(evil, group_state="Empty")
+
+    assert r"\x1b[31m[bold]x\n" in shell.lines("groups", "list")[1]
+
+
+def test_nothing_is_cut_off_in_a_pipe(shell: Shell, node: FakeNode) -> None:
+    node.groups["g" * 300] = DescribedGroup("g" * 300, group_state="Empty")
+
+    assert any(line.startswith("g" * 300 + " ") for line in shell.lines("groups", "list"))
+
+
+def test_explain_tells_the_story_of_a_group(shell: Shell) -> None:
+    lines = shell.lines("explain", "orders")
+
+    assert len(lines) == 3
+    assert lines[1].endswith("m-1        A rebalance begins (member joined): app-1 at 10.0.0.1.")
+    assert lines[2].endswith("m-1        It is complete: 1 members joined.")
+
+
+def test_explain_gives_scripts_the_notes_and_the_sentences(shell: Shell) -> None:
+    shown = shell.json("explain", "orders", "--limit", "1")
+
+    assert shown["group_id"] == "orders"
+    assert [note["number"] for note in shown["notes"]] == [1]
+    assert shown["notes"][0]["when"] == "2023-11-14T22:13:24.000Z"
+    assert shown["notes"][0]["sentence"] == "It is complete: 1 members joined."
+
+
+def test_a_kind_of_note_that_is_news_to_the_command_is_told_all_the_same(shell: Shell, node: FakeNode) -> None:
+    note: ListedNote = msgspec.structs.replace(node.notes["orders"][0], kind="moved", detail="")
+    node.notes["orders"] = (note, note)
+
+    assert shell.lines("explain", "orders")[1].endswith("Moved (member joined).")
+
+
+def test_a_group_that_never_rebalanced_has_nothing_to_explain(shell: Shell, node: FakeNode) -> None:
+    node.notes = {}
+
+    assert shell.lines("explain", "orders") == ["Group 'orders' has not rebalanced yet."]
+    assert shell.json("explain", "orders") == {"group_id": "orders", "notes": []}
