@@ -1,0 +1,187 @@
+"""Reading from partition logs: by offset, by time, and the long poll that waits for enough.
+
+Readers see what is durable: records below the high watermark, which is the end of what the write-ahead log has synced.
+"""
+
+from collections.abc import Hashable, Sequence
+
+import msgspec
+
+from partition_log.errors import LogDamaged, OffsetOutOfRange
+from partition_log.log import PartitionLog
+from protocol.errors import ErrorCode
+from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply
+from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsPartitionReply
+from protocol.record_batch import extent
+from protocol.session import RequestRef
+from purgatory.purgatory import DelayedOperation
+
+LATEST, EARLIEST, NEWEST = -1, -2, -3
+"""Timestamps that mean something else: the high watermark, the log's start, the record with the largest timestamp."""
+
+LEADER_EPOCH = 0
+"""Of every embedded partition: one node leads it, for ever."""
+
+
+def nudge_key(topic: str, partition: int) -> tuple[str, str, int]:
+    """What those listen to who wait for a partition's records."""
+    return ("topic", topic, partition)
+
+
+def epoch_error(current_leader_epoch: int) -> ErrorCode:
+    """A client that knows of a later leader than we do (KIP-320)."""
+    return ErrorCode.UNKNOWN_LEADER_EPOCH if current_leader_epoch > LEADER_EPOCH else ErrorCode.NONE
+
+
+# --------------------------------------------------------------------------------------------------- reading by offset
+
+
+class Room:
+    """Bytes that one answer still has room for. The first partition with data gives at least one batch, so that a batch
+    larger than the limits stops nobody (KIP-74)."""
+
+    __slots__ = ("gave", "left")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.left = max_bytes
+        self.gave = False
+
+
+def read(log: PartitionLog, wanted: FetchPartition, room: Room) -> FetchPartitionReply:
+    """Whole batches from the one that holds the offset. One that is damaged on disk is a storage error, and no other
+    partition's concern."""
+    error, data = ErrorCode.NONE, b""
+    try:
+        data = _read(log, wanted, room)
+    except OffsetOutOfRange:
+        error = ErrorCode.OFFSET_OUT_OF_RANGE
+    except LogDamaged:
+        error = ErrorCode.KAFKA_STORAGE_ERROR
+    room.left -= len(data)
+    room.gave = room.gave or bool(data)
+    flushed = log.flushed_offset
+    return FetchPartitionReply(
+        partition_index=wanted.partition,
+        error_code=error,
+        high_watermark=flushed,
+        last_stable_offset=flushed,
+        log_start_offset=log.start_offset,
+        records=data,
+    )
+
+
+def _read(log: PartitionLog, wanted: FetchPartition, room: Room) -> bytes:
+    limit = max(min(wanted.partition_max_bytes, room.left), 0)
+    if room.gave and limit == 0:
+        return b""
+    data = log.read(wanted.fetch_offset, limit, up_to=log.flushed_offset)
+    return b"" if room.gave and len(data) > limit else data
+
+
+# ---------------------------------------------------------------------------------------------------------- waiting
+
+
+class FetchReady(msgspec.Struct, frozen=True, gc=False):
+    """The fetch can be answered: there is enough, or it has waited long enough."""
+
+    ref: RequestRef
+    message: Fetch
+
+
+class _Watch:
+    """One partition of a waiting fetch. `counted` bytes lie between the offset asked for and `counted_to`."""
+
+    __slots__ = ("counted", "counted_to", "log", "offset")
+
+    def __init__(self, log: PartitionLog, offset: int) -> None:
+        self.log = log
+        self.offset = self.counted_to = offset
+        self.counted = 0
+
+    @property
+    def is_lost(self) -> bool:
+        """The offset is not, or no longer, one of the log's: an answer too."""
+        return not self.log.start_offset <= self.offset <= self.log.next_offset
+
+    def count(self, enough: int) -> int:
+        """The bytes that can be read, or at least `enough` of them. Each is counted once, however often this asks."""
+        log = self.log
+        try:
+            while self.counted < enough and self.counted_to < log.flushed_offset:
+                data = log.read(self.counted_to, enough - self.counted, up_to=log.flushed_offset)
+                if not data:
+                    break
+                self.counted += len(data)
+                self.counted_to = _end_of(data)
+        except (OffsetOutOfRange, LogDamaged):
+            return enough  # to be told
+        return self.counted
+
+
+def _end_of(batches: bytes) -> int:
+    position = end = 0
+    while position < len(batches):
+        _base_offset, end, size, _newest_ms = extent(batches, position)
+        position += size
+    return end
+
+
+class DelayedFetch(DelayedOperation[FetchReady]):
+    """A fetch that waits for `min_bytes` below the high watermarks of its partitions. `nudged_by` names them."""
+
+    __slots__ = ("_enough", "_message", "_ref", "_watches", "deadline_ms", "key", "nudged_by")
+
+    def __init__(
+        self,
+        ref: RequestRef,
+        message: Fetch,
+        deadline_ms: int,
+        partitions: Sequence[tuple[Hashable, PartitionLog, int]],
+        enough: int,
+    ) -> None:
+        """`partitions`: nudge key, log and offset of each."""
+        self.key = ("fetch", ref.connection, ref.number)
+        self.deadline_ms = deadline_ms
+        self.nudged_by: tuple[Hashable, ...] = tuple(key for key, _log, _offset in partitions)
+        self._ref = ref
+        self._message = message
+        self._enough = enough
+        self._watches = [_Watch(log, offset) for _key, log, offset in partitions]
+
+    def is_satisfied(self) -> bool:
+        enough, found = self._enough, 0
+        for watch in self._watches:
+            if watch.log.flushed_offset > watch.offset:
+                found += 1 if enough <= 1 else watch.count(enough)
+            if found >= enough or watch.is_lost:
+                return True
+        return found >= enough
+
+    def completed(self) -> FetchReady:
+        return FetchReady(self._ref, self._message)
+
+
+# ------------------------------------------------------------------------------------------------ offsets by name, time
+
+
+def find_offset(log: PartitionLog, wanted: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+    """The first offset, the next to be durable, the newest record's, or the first at or after a time. Offset -1: there
+    is none such yet."""
+    index, timestamp_ms = wanted.partition_index, wanted.timestamp
+    if timestamp_ms == LATEST:
+        return _found(index, log.flushed_offset)
+    if timestamp_ms == EARLIEST:
+        return _found(index, log.start_offset)
+    if timestamp_ms < NEWEST:
+        return ListOffsetsPartitionReply(index, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        found = log.newest() if timestamp_ms == NEWEST else log.offset_for_time(timestamp_ms)
+    except LogDamaged:
+        return ListOffsetsPartitionReply(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    if found is None or found[0] >= log.flushed_offset:
+        return ListOffsetsPartitionReply(index)
+    return _found(index, *found)
+
+
+def _found(index: int, offset: int, timestamp_ms: int = -1) -> ListOffsetsPartitionReply:
+    return ListOffsetsPartitionReply(index, ErrorCode.NONE, timestamp_ms, offset, LEADER_EPOCH)

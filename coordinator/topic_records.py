@@ -1,0 +1,55 @@
+"""Embedded topics as records of `__muster_topics-0`, a compacted log: the key is the topic's name.
+
+Value, version 1: two bytes of version, then a MessagePack map of the fields of `TopicRecord` but the name. Fields may
+be added with defaults; what changes their meaning is a new version. No value: the topic is gone.
+"""
+
+import msgspec
+
+TOPICS_LOG = "__muster_topics-0"
+
+_VERSION = b"\x00\x01"
+
+
+class TopicRecord(msgspec.Struct, frozen=True):
+    """A topic as it was made. `configs` holds only what it was given itself: the rest follows the node's settings."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    configs: dict[str, str]
+    created_wall_ms: int
+
+
+class _Value(msgspec.Struct, frozen=True):
+    topic_id: bytes
+    partitions: int
+    configs: dict[str, str] = {}
+    created_wall_ms: int = -1
+
+
+class TopicsCorrupt(Exception):
+    """A record of the topics log that does not parse, or was written by a newer version. The node must not start:
+    without the topic its partitions would look unknown, and commits for them be refused."""
+
+
+def encode_topic(record: TopicRecord) -> tuple[bytes, bytes]:
+    """Key and value."""
+    value = _Value(record.topic_id, record.partitions, record.configs, record.created_wall_ms)
+    return record.name.encode(), _VERSION + msgspec.msgpack.encode(value)
+
+
+def decode_topic(key: bytes | None, value: bytes | None) -> tuple[str, TopicRecord | None]:
+    """The name, and the topic unless it is gone. Raises `TopicsCorrupt`."""
+    try:
+        name = (key or b"").decode()
+        if value is None:
+            return name, None
+        if value[:2] != _VERSION:
+            raise TopicsCorrupt(f"topic {name!r}: version {value[:2].hex()} of its record is not known here")
+        parsed = msgspec.msgpack.decode(value[2:], type=_Value)
+    except (UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise TopicsCorrupt(f"topic {key!r}: its record does not parse: {error}") from None
+    if len(parsed.topic_id) != 16 or parsed.partitions < 1:
+        raise TopicsCorrupt(f"topic {name!r}: {parsed.partitions} partitions, an id of {len(parsed.topic_id)} bytes")
+    return name, TopicRecord(name, parsed.topic_id, parsed.partitions, parsed.configs, parsed.created_wall_ms)

@@ -1,0 +1,268 @@
+"""Embedded topics: metadata, creation, produce and fetch, answered from partition logs.
+
+Refusals are values in the replies, topic by topic or partition by partition. Where an answer promises something that
+lasts, the write-ahead position it must wait for comes with it (the write rule).
+"""
+
+from collections.abc import Callable, Hashable
+
+from coordinator.fetching import (
+    DelayedFetch,
+    FetchReady,
+    Room,
+    epoch_error,
+    find_offset,
+    nudge_key,
+    read,
+)
+from coordinator.moment import Moment
+from coordinator.producing import Bad, check_records
+from coordinator.topic_list import APPEND_ERRORS, Topic, TopicIdSource, TopicList
+from coordinator.topic_rules import (
+    Refusal,
+    TopicSettings,
+    refuse_name,
+    settings_from,
+)
+from partition_log.errors import AppendError
+from partition_log.log import PartitionLog
+from partition_log.store import LogStore
+from protocol.errors import ErrorCode
+from protocol.messages.data import (
+    Fetch,
+    FetchPartition,
+    FetchPartitionReply,
+    FetchReply,
+    FetchTopic,
+    FetchTopicReply,
+    Produce,
+    ProducePartition,
+    ProducePartitionReply,
+    ProduceReply,
+    ProduceTopicReply,
+)
+from protocol.messages.offsets import (
+    ListOffsets,
+    ListOffsetsPartition,
+    ListOffsetsPartitionReply,
+    ListOffsetsReply,
+    ListOffsetsTopic,
+    ListOffsetsTopicReply,
+)
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreatedTopic,
+    CreateTopics,
+    CreateTopicsReply,
+    Metadata,
+    MetadataTopic,
+    MetadataTopicReply,
+)
+from protocol.session import RequestRef
+
+__all__ = ["DelayedFetch", "EmbeddedTopics", "FetchReady", "TopicIdSource", "TopicSettings", "settings_from"]
+
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_NONE = ErrorCode.NONE
+
+
+class EmbeddedTopics:
+    """Topics whose partitions are logs of this node."""
+
+    def __init__(self, store: LogStore, settings: TopicSettings, ids: TopicIdSource) -> None:
+        self._store = store
+        self._settings = settings
+        self._topics = TopicList(store, settings, ids)
+        # Partitions with records above the high watermark, and the high watermark their readers were last told.
+        self._advancing: dict[tuple[str, str, int], tuple[PartitionLog, int]] = {}
+
+    def load(self) -> None:
+        """Before anything else. Raises `TopicsCorrupt`, `LogDamaged`: a node must not start without its topics."""
+        self._topics.load()
+
+    @property
+    def topic_count(self) -> int:
+        return len(self._topics)
+
+    @property
+    def position(self) -> int:
+        """Write-ahead position of the last change of the list: a reply that tells of topics waits for it."""
+        return self._topics.position
+
+    def partition_count(self, name: str) -> int | None:
+        """How many partitions the topic has; None if there is no such topic."""
+        topic = self._topics.get(name)
+        return None if topic is None else topic.record.partitions
+
+    def _log(self, name: str, partition: int) -> PartitionLog | None:
+        """The partition's log, opened when it is first asked for; None if there is no such partition."""
+        topic = self._topics.get(name)
+        if topic is None:
+            return None
+        log = topic.logs.get(partition)
+        if log is None and 0 <= partition < topic.record.partitions:
+            log = self._store.log(f"{name}-{partition}", topic.configs.policy)
+            topic.logs[partition] = log
+        return log
+
+    # ----------------------------------------------------------------------------------------------------- metadata
+
+    def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
+        """What is asked for, in that order; a topic that is not there is made if message and settings allow it. The
+        reply waits for `position`."""
+        if message.topics is None:
+            return tuple([topic.reply for topic in self._topics])
+        may_create = message.allow_auto_topic_creation and self._settings.auto_create
+        return tuple([self._describe(wanted, may_create, moment) for wanted in message.topics])
+
+    def _describe(self, wanted: MetadataTopic, may_create: bool, moment: Moment) -> MetadataTopicReply:
+        name = self._topics.name_of(wanted.topic_id) if wanted.name is None else wanted.name
+        if name is None:
+            return MetadataTopicReply(None, wanted.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        topic = self._topics.get(name)
+        if topic is not None:
+            return topic.reply
+        made = self._topics.make(CreatableTopic(name), moment) if may_create else refuse_name(name)
+        if made is None:
+            return MetadataTopicReply(name, error_code=_UNKNOWN)
+        return made.reply if isinstance(made, Topic) else MetadataTopicReply(name, error_code=made.error)
+
+    # ----------------------------------------------------------------------------------------------------- creation
+
+    def create(self, message: CreateTopics, moment: Moment) -> tuple[CreateTopicsReply, int]:
+        """Topics made or refused, each by itself, and the position the reply waits for."""
+        times: dict[str, int] = {}
+        for wanted in message.topics:
+            times[wanted.name] = times.get(wanted.name, 0) + 1
+        twice = Refusal(ErrorCode.INVALID_REQUEST, "the request names it more than once")
+        replies = []
+        for wanted in message.topics:
+            if times[wanted.name] > 1:
+                made: Topic | Refusal = twice
+            elif message.validate_only:
+                made = self._topics.plan(wanted, moment)
+            else:
+                made = self._topics.make(wanted, moment)
+            replies.append(_created(wanted.name, made))
+        return CreateTopicsReply(tuple(replies)), self.position
+
+    # ------------------------------------------------------------------------------------------------------ produce
+
+    def produce(self, message: Produce, moment: Moment) -> tuple[ProduceReply, int]:
+        """Records appended or refused, each partition by itself. The position to wait for, if `acks` asks to (-1)."""
+        before = self._store.position
+        put: Callable[[str, ProducePartition], ProducePartitionReply] = self._put
+        if message.acks not in {-1, 0, 1}:
+            put = _refuse_acks
+        elif message.transactional_id is not None:
+            put = _refuse_transactions
+        replies = tuple(
+            [
+                ProduceTopicReply(topic.name, tuple([put(topic.name, part) for part in topic.partition_data]))
+                for topic in message.topic_data
+            ]
+        )
+        after = self._store.position
+        return ProduceReply(replies), after if message.acks == -1 and after > before else 0
+
+    def _put(self, name: str, part: ProducePartition) -> ProducePartitionReply:
+        """Several batches are appended one by one: where the disk fills up between them, those before it stay."""
+        topic, log = self._topics.get(name), self._log(name, part.index)
+        if topic is None or log is None:
+            return ProducePartitionReply(part.index, _UNKNOWN)
+        checked = check_records(part.records, topic.configs.max_message_bytes, self._settings.max_decompressed_bytes)
+        if isinstance(checked, Bad):
+            return ProducePartitionReply(part.index, checked.error, error_message=checked.message)
+        base_offset = log.next_offset
+        for batch in checked:
+            appended = self._store.append(log, batch)
+            if isinstance(appended, AppendError):
+                return ProducePartitionReply(part.index, APPEND_ERRORS[appended], error_message=appended.value)
+            self._advancing.setdefault(nudge_key(name, part.index), (log, log.flushed_offset))
+        return ProducePartitionReply(part.index, _NONE, base_offset, log_start_offset=log.start_offset)
+
+    def advanced(self) -> list[Hashable]:
+        """Nudge keys of the partitions whose high watermark has moved since last asked."""
+        moved: list[Hashable] = []
+        for key, (log, told) in list(self._advancing.items()):
+            if log.flushed_offset > told:
+                moved.append(key)
+                self._advancing[key] = (log, log.flushed_offset)
+            if log.flushed_offset == log.next_offset:
+                del self._advancing[key]
+        return moved
+
+    # -------------------------------------------------------------------------------------------------------- fetch
+
+    def fetch(self, ref: RequestRef, message: Fetch, moment: Moment) -> FetchReply | DelayedFetch:
+        """The answer if there is enough, something is wrong, or nobody wants to wait; else what waits for it."""
+        if message.session_epoch > 0 or message.max_wait_ms <= 0:
+            return self.fetch_now(message)
+        watched = []
+        for topic in message.topics:
+            name = self._name_of(topic)
+            for part in topic.partitions:
+                log = self._readable(name, part.partition, part.current_leader_epoch)
+                if isinstance(log, ErrorCode):
+                    return self.fetch_now(message)
+                watched.append((nudge_key(name or "", part.partition), log, part.fetch_offset))
+        deadline_ms = moment.monotonic_ms + min(message.max_wait_ms, self._settings.fetch_max_wait_ms)
+        enough = min(message.min_bytes, message.max_bytes, self._settings.fetch_max_bytes)
+        delayed = DelayedFetch(ref, message, deadline_ms, watched, enough)
+        return self.fetch_now(message) if not watched or delayed.is_satisfied() else delayed
+
+    def fetch_now(self, message: Fetch) -> FetchReply:
+        """What is there. Every fetch is a full one: no sessions are kept yet (KIP-227), and the answer says so."""
+        if message.session_epoch > 0:
+            return FetchReply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        room = Room(min(message.max_bytes, self._settings.fetch_max_bytes))
+        return FetchReply(responses=tuple([self._fetch_topic(topic, room) for topic in message.topics]))
+
+    def _fetch_topic(self, topic: FetchTopic, room: Room) -> FetchTopicReply:
+        name = self._name_of(topic)
+        replies = tuple([self._fetch_partition(name, part, room) for part in topic.partitions])
+        return FetchTopicReply(topic.topic, replies, topic.topic_id)
+
+    def _fetch_partition(self, name: str | None, part: FetchPartition, room: Room) -> FetchPartitionReply:
+        log = self._readable(name, part.partition, part.current_leader_epoch)
+        return FetchPartitionReply(part.partition, log) if isinstance(log, ErrorCode) else read(log, part, room)
+
+    def _name_of(self, topic: FetchTopic) -> str | None:
+        """Asked for by name, or by id where there is none; None for an id nobody has."""
+        return topic.topic or self._topics.name_of(topic.topic_id)
+
+    def _readable(self, name: str | None, partition: int, current_leader_epoch: int) -> PartitionLog | ErrorCode:
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        log = self._log(name, partition)
+        return _UNKNOWN if log is None else epoch_error(current_leader_epoch) or log
+
+    # ------------------------------------------------------------------------------------------------- list offsets
+
+    def list_offsets(self, message: ListOffsets) -> ListOffsetsReply:
+        """First, last, newest, and by time, each partition by itself."""
+        return ListOffsetsReply(tuple([self._find_topic(topic) for topic in message.topics]))
+
+    def _find_topic(self, topic: ListOffsetsTopic) -> ListOffsetsTopicReply:
+        return ListOffsetsTopicReply(topic.name, tuple([self._find(topic.name, part) for part in topic.partitions]))
+
+    def _find(self, name: str, part: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        log = self._readable(name, part.partition_index, part.current_leader_epoch)
+        if isinstance(log, ErrorCode):
+            return ListOffsetsPartitionReply(part.partition_index, log)
+        return find_offset(log, part)
+
+
+def _created(name: str, made: Topic | Refusal) -> CreatedTopic:
+    if isinstance(made, Refusal):
+        return CreatedTopic(name, error_code=made.error, error_message=made.message)
+    record = made.record
+    return CreatedTopic(name, record.topic_id, num_partitions=record.partitions, replication_factor=1)
+
+
+def _refuse_acks(_name: str, part: ProducePartition) -> ProducePartitionReply:
+    return ProducePartitionReply(part.index, ErrorCode.INVALID_REQUIRED_ACKS, error_message="acks are -1, 0 or 1")
+
+
+def _refuse_transactions(_name: str, part: ProducePartition) -> ProducePartitionReply:
+    return ProducePartitionReply(part.index, ErrorCode.INVALID_TXN_STATE, error_message="transactions are not served")

@@ -1,0 +1,1 @@
+"""Embedded topics on a simulated disk."""
