@@ -1,6 +1,7 @@
 """The embedded consumer protocol, with kafka-python and aiokafka as judges."""
 
 import aiokafka.coordinator.protocol as aiokafka_protocol
+import kafka.protocol.consumer.metadata as kafka_protocol
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,3 +96,37 @@ def test_aiokafka_understands_what_we_write() -> None:
         encode_assignment(Assignment((TopicPartition("t", 0), TopicPartition("t", 4))))
     )
     assert [(topic, list(numbers)) for topic, numbers in assigned.assignment] == [("t", [0, 4])]
+
+
+def judge_partitions(kind: type, ones: tuple[TopicPartition, ...]) -> list:
+    topics = sorted({one.topic for one in ones})
+    return [kind(topic=name, partitions=[one.partition for one in ones if one.topic == name]) for name in topics]
+
+
+@settings(deadline=None)
+@given(subscription=subscriptions)
+def test_kafka_python_writes_the_same_subscription(subscription: Subscription) -> None:
+    judge = kafka_protocol.ConsumerProtocolSubscription(
+        version=3,
+        topics=list(subscription.topics),
+        user_data=subscription.user_data,
+        owned_partitions=judge_partitions(
+            kafka_protocol.ConsumerProtocolSubscription.TopicPartition, subscription.owned
+        ),
+        generation_id=subscription.generation_id,
+        rack_id=subscription.rack_id,
+    )
+    assert encode_subscription(subscription) == judge.encode()
+
+
+@settings(deadline=None)
+@given(assignment=assignments)
+def test_kafka_python_writes_the_same_assignment(assignment: Assignment) -> None:
+    judge = kafka_protocol.ConsumerProtocolAssignment(
+        version=3,
+        assigned_partitions=judge_partitions(
+            kafka_protocol.ConsumerProtocolAssignment.TopicPartition, assignment.partitions
+        ),
+        user_data=assignment.user_data,
+    )
+    assert encode_assignment(assignment) == judge.encode()

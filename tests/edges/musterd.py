@@ -1,0 +1,92 @@
+"""A daemon in a process of its own, for tests that need a real one."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+READY_WITHIN_S = 20.0
+
+
+class Daemon:
+    """A `musterd` that can be killed and started again at the same address over the same folder."""
+
+    def __init__(self, folder: Path, *settings: str) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.port = 0
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> "Daemon":
+        command = [sys.executable, "-m", "coordinator", "--native", f"127.0.0.1:{self.port}", "--http", "off"]
+        command += ["--data-dir", str(self.folder)]
+        for setting in self.settings:
+            command += ["--set", setting]
+        # The command runs beside its data, not in the source tree: it must be found there too.
+        path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, "PYTHONPATH": path}
+        log = (self.folder.parent / f"{self.folder.name}.log").open("a")
+        with log:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=self.folder.parent
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("ready native="), f"{line!r}: {Path(log.name).read_text()[-2000:]}"
+        self.port = int(line.split("native=")[1].split()[0].rpartition(":")[2])
+        return self
+
+    def kill(self) -> None:
+        """As a crash would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """In good order; the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> int:
+        if self.process is None:
+            return 0
+        self.process.send_signal(how)
+        code = self.process.wait(READY_WITHIN_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = None
+        return code
+
+
+@contextmanager
+def running(folder: Path, *settings: str) -> Iterator[Daemon]:
+    daemon = Daemon(folder, *settings).start()
+    try:
+        yield daemon
+    finally:
+        daemon.kill()
+
+
+def free_port() -> int:
+    """One that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def within(seconds: float, holds: object, *, every_s: float = 0.02) -> bool:
+    """Whether the callable `holds` comes true in time."""
+    assert callable(holds)
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every_s)
+    return True

@@ -1,0 +1,148 @@
+"""The blocking client where there is nobody, or nobody who answers."""
+
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from muster import (
+    CannotConnect,
+    ClientClosed,
+    ConcurrentUse,
+    Consumer,
+    GroupMember,
+    Producer,
+    RangeReader,
+    RequestTimedOut,
+    TopicPartition,
+)
+from muster.blocking import Connection
+from protocol.messages.node import DescribeNode
+from tests.edges.musterd import free_port
+
+
+@pytest.fixture
+def nobody() -> str:
+    return f"127.0.0.1:{free_port()}"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Somebody who takes connections and says nothing."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_making_a_client_connects_to_nothing(nobody: str) -> None:
+    threads = threading.active_count()
+    members = [GroupMember(nobody, "g", ["t"]), Consumer(nobody, "g"), Producer(nobody), Connection(nobody)]
+    assert len(members) == 4
+    assert threading.active_count() == threads
+
+
+def test_a_member_says_whom_it_could_not_reach(nobody: str) -> None:
+    member = GroupMember(nobody, "g", ["t"])
+    with pytest.raises(CannotConnect, match=f"cannot connect to {nobody}: Connection refused. Is musterd running"):
+        member.poll(0.5)
+    with pytest.raises(CannotConnect, match=f"cannot connect to {nobody}"):
+        member.committed([TopicPartition("t", 0)], timeout_s=0.3)
+    member.close(timeout_s=1)
+
+
+def test_polls_that_do_not_wait_say_so_only_after_a_while(nobody: str) -> None:
+    member = GroupMember(nobody, "g", ["t"], request_timeout_ms=300)
+    assert not member.poll(0)
+    time.sleep(0.35)
+    with pytest.raises(CannotConnect):
+        member.poll(0)
+    member.close(timeout_s=1)
+
+
+def test_everybody_else_says_it_too(nobody: str) -> None:
+    with Producer(nobody, timeout_s=0.3) as producer, pytest.raises(CannotConnect, match=f"cannot connect to {nobody}"):
+        producer.send("t", b"value")
+    with RangeReader(nobody, "t", 0, 0, 5, timeout_s=0.3) as reader, pytest.raises(CannotConnect):
+        next(reader.records())
+    with Connection(nobody) as connection, pytest.raises(CannotConnect):
+        connection.ask(DescribeNode())
+    with Consumer(nobody, "g") as consumer:
+        consumer.subscribe(["t"])
+        with pytest.raises(CannotConnect):
+            consumer.poll(0.3)
+
+
+def test_of_several_addresses_each_is_tried(nobody: str) -> None:
+    with Connection(f"{nobody},{nobody}") as connection, pytest.raises(CannotConnect) as raised:
+        connection.ask(DescribeNode())
+    assert str(raised.value).count("cannot connect to") == 2
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_for_ever(silent: str) -> None:
+    started = time.monotonic()
+    with (
+        Connection(silent) as connection,
+        pytest.raises(RequestTimedOut, match=r"did not answer DescribeNode within 0.3 s"),
+    ):
+        connection.ask(DescribeNode(), timeout_s=0.3)
+    member = GroupMember(silent, "g", ["t"])
+    assert not member.poll(0.3)
+    member.close(timeout_s=0.5)
+    assert time.monotonic() - started < 5
+
+
+def test_closing_twice_is_fine_and_using_after_it_is_not(nobody: str) -> None:
+    member = GroupMember(nobody, "g", ["t"])
+    member.close()
+    member.close()
+    with pytest.raises(ClientClosed):
+        member.poll(0)
+
+
+def test_a_second_thread_is_turned_away(silent: str) -> None:
+    member = GroupMember(silent, "g", ["t"])
+    inside = threading.Thread(target=lambda: member.poll(1.0))
+    inside.start()
+    time.sleep(0.2)
+    with pytest.raises(ConcurrentUse, match="in use by another thread"):
+        member.poll(0)
+    inside.join()
+    member.close(timeout_s=0.2)
+
+
+def test_a_range_reader_travels_to_another_process(nobody: str) -> None:
+    reader = pickle.loads(pickle.dumps(RangeReader(nobody, "t", 3, 5, 9, timeout_s=0.2)))
+    with pytest.raises(CannotConnect, match=nobody):
+        next(reader.records())
+
+
+def test_an_empty_range_asks_nobody(nobody: str) -> None:
+    assert list(RangeReader(nobody, "t", 0, 7, 7).records()) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Consumer("x:1", "g", auto_offset_reset="begin"), "one of 'earliest', 'latest', 'none'"),
+        (lambda: Consumer("x:1", "g", max_poll_records=0), "max_poll_records is 0"),
+        (
+            lambda: Consumer(
+                "x:1",
+                "",
+            ),
+            "group_id is empty",
+        ),
+        (lambda: GroupMember("x:1", "g", "topic"), "a list of names"),
+        (lambda: Producer("x:1", acks=0), "acks is 0"),
+        (lambda: RangeReader("x:1", "t", 0, 5, 4), "no range"),
+        (lambda: GroupMember("nonsense:port", "g", ["t"]), "no address"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_it_is_made(make: object, sentence: str) -> None:
+    assert callable(make)
+    with pytest.raises(ValueError, match=sentence):
+        make()
