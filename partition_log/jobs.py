@@ -87,10 +87,10 @@ class CheckpointJob(msgspec.Struct, frozen=True):
 
     def _remove(self, disk: Disk) -> None:
         if self.removals:
-            there = disk.list(self.folder)
-            for removal in self.removals:
-                if removal.log.name in there:
-                    remove_log(disk, removal.log.folder)
+            names = {removal.log.name: removal.log.folder for removal in self.removals}  # one may go twice
+            for name in disk.list(self.folder):
+                if name in names:
+                    remove_log(disk, names[name])
             disk.sync_folder(self.folder)
         for path in self.surplus:
             disk.remove(path)

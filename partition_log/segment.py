@@ -77,7 +77,7 @@ class Segment:
         self.written = 0
         self.max_timestamp_ms = -1
         self.handle: int | None = None
-        self.spilling = False
+        self.spilling = 0  # jobs that are writing it: its file stays open for them
         self.unsynced = False
         self.next_entry = INDEX_INTERVAL_BYTES  # the position from which the next batch gets an index entry
         self._pending: list[bytes] = []
@@ -108,13 +108,13 @@ class Segment:
     def spill(self) -> Write:
         """What is in memory, to be written by whoever runs the job; it can be read meanwhile. Opens the file."""
         data = self._pending_data()
-        self.spilling = True
+        self.spilling += 1
         self.unsynced = True
         return Write(self.open(), self.written, data)
 
     def spilled(self, write: Write) -> None:
         """That write is in the file now. Two jobs may have written the same bytes; they may end in any order."""
-        self.spilling = False
+        self.spilling -= 1
         end = write.position + len(write.data)
         if end > self.written:
             self._pending = [self._pending_data()[end - self.written :]]
@@ -122,7 +122,7 @@ class Segment:
 
     def not_spilled(self) -> None:
         """The disk was full; the bytes stay in memory."""
-        self.spilling = False
+        self.spilling -= 1
 
     def open(self) -> int:
         if self.handle is None:
