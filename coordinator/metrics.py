@@ -72,11 +72,11 @@ def _node_metrics(measured: Measured) -> Iterator[Metric]:
     for name, value in sorted(node.gauges.items()):
         if (own := _own_name(name)) not in taken:
             taken.add(own)
-            yield _gauge(own, f"{name} now.", value)
+            yield _gauge(own, f"{_in_words(name)} now.", value)
     for name, value in sorted(node.counters.items()):
         if (own := _own_name(name).removesuffix("_total")) not in taken:
             taken.add(own)
-            yield CounterMetricFamily(own, f"{name} since the process started.", value=value)
+            yield CounterMetricFamily(own, f"{_in_words(name)} since the process started.", value=value)
 
 
 def _group_metrics(measured: Measured) -> Iterator[Metric]:
@@ -118,6 +118,10 @@ def _topic_metrics(measured: Measured) -> Iterator[Metric]:
 
 def _gauge(name: str, documentation: str, value: float) -> Metric:
     return GaugeMetricFamily(name, documentation, value=value)
+
+
+def _in_words(name: str) -> str:
+    return name.replace("_", " ").capitalize()
 
 
 def _own_name(name: str) -> str:

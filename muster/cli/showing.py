@@ -23,7 +23,8 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     table = Table(box=None, pad_edge=False, header_style="bold")
     cells = [[printable(cell) for cell in row] for row in rows]
     for number, column in enumerate(columns):
-        is_numeric = bool(cells) and all(_is_number(row[number]) for row in cells)
+        filled = [row[number] for row in cells if row[number] != NOTHING]
+        is_numeric = bool(filled) and all(text.removeprefix("-").isdigit() for text in filled)
         table.add_column(column, justify="right" if is_numeric else "left", no_wrap=not sys.stdout.isatty())
     for row in cells:
         table.add_row(*map(Text, row))
@@ -55,10 +56,6 @@ def local_time(wall_ms: int) -> str:
 def utc_time(wall_ms: int) -> str:
     """`2026-03-01T14:05:09.123Z`, for scripts."""
     return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _is_number(text: str) -> bool:
-    return text == NOTHING or text.removeprefix("-").isdigit()
 
 
 def _console() -> Console:

@@ -16,10 +16,12 @@ READY_WITHIN_S = 20.0
 class Daemon:
     """A `musterd` that can be killed and started again at the same address over the same folder."""
 
-    def __init__(self, folder: Path, *settings: str) -> None:
+    def __init__(self, folder: Path, *settings: str, with_http: bool = False) -> None:
         self.folder = folder
         self.settings = settings
+        self.with_http = with_http
         self.port = 0
+        self.http_port = 0
         self.process: subprocess.Popen[str] | None = None
 
     @property
@@ -27,7 +29,8 @@ class Daemon:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> "Daemon":
-        command = [sys.executable, "-m", "coordinator", "--native", f"127.0.0.1:{self.port}", "--http", "off"]
+        http = f"127.0.0.1:{self.http_port}" if self.with_http else "off"
+        command = [sys.executable, "-m", "coordinator", "--native", f"127.0.0.1:{self.port}", "--http", http]
         command += ["--data-dir", str(self.folder)]
         for setting in self.settings:
             command += ["--set", setting]
@@ -42,7 +45,10 @@ class Daemon:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("ready native="), f"{line!r}: {Path(log.name).read_text()[-2000:]}"
-        self.port = int(line.split("native=")[1].split()[0].rpartition(":")[2])
+        bound = dict(part.split("=") for part in line.split()[1:])
+        self.port = int(bound["native"].rpartition(":")[2])
+        if self.with_http:
+            self.http_port = int(bound["http"].rpartition(":")[2])
         return self
 
     def kill(self) -> None:
@@ -65,8 +71,8 @@ class Daemon:
 
 
 @contextmanager
-def running(folder: Path, *settings: str) -> Iterator[Daemon]:
-    daemon = Daemon(folder, *settings).start()
+def running(folder: Path, *settings: str, with_http: bool = False) -> Iterator[Daemon]:
+    daemon = Daemon(folder, *settings, with_http=with_http).start()
     try:
         yield daemon
     finally:

@@ -1,0 +1,128 @@
+"""The `muster` command as people run it: real processes against a real `musterd`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.edges.musterd import Daemon, free_port, running, within
+
+ROOT = Path(__file__).parents[2]
+
+
+class Shell:
+    def __init__(self, bootstrap: str) -> None:
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        self._environment = {**os.environ, "MUSTER_BOOTSTRAP": bootstrap, "PYTHONPATH": path}
+
+    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "muster.cli", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self._environment,
+        )
+
+    def run(self, *arguments: str, typed: str = "", code: int = 0) -> tuple[str, str]:
+        with self.start(*arguments) as process:
+            out, complaints = process.communicate(typed.encode(), timeout=30)
+        assert process.returncode == code, (process.returncode, out, complaints)
+        return out.decode(), complaints.decode()
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json")[0])
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    folder = tmp_path_factory.mktemp("musterd") / "data"
+    with running(folder, "group.initial.rebalance.delay.ms=0") as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def shell(daemon: Daemon) -> Shell:
+    return Shell(daemon.bootstrap)
+
+
+def test_records_go_in_and_come_out(shell: Shell) -> None:
+    shell.run("topics", "create", "letters", "--partitions", "3")
+    shell.run("produce", "letters", "--key-separator", ":", typed="".join(f"{n}:value {n}\n" for n in range(200)))
+
+    out, _ = shell.run("consume", "letters", "--from-beginning", "--max", "200")
+
+    assert sorted(out.splitlines()) == sorted(f"value {n}" for n in range(200))
+
+
+def test_a_group_goes_on_where_it_stopped_and_can_be_explained(shell: Shell) -> None:
+    shell.run("topics", "create", "flights", "--partitions", "1")
+    shell.run("produce", "flights", typed="".join(f"{n}\n" for n in range(30)))
+
+    first, _ = shell.run("consume", "flights", "--group", "delays", "--from-beginning", "--max", "20")
+    second, _ = shell.run("consume", "flights", "--group", "delays", "--max", "5")
+
+    assert (first + second).split() == [str(n) for n in range(25)]
+    described = shell.json("groups", "describe", "delays")
+    assert (described["state"], described["total_lag"]) == ("Empty", 5)
+    assert described["partitions"][0]["committed_offset"] == 25
+    assert [note["cause"] for note in shell.json("explain", "delays")["notes"]] == [
+        "member joined",
+        "rebalance completed",
+        "member left",
+        "last member gone",
+    ] * 2
+    assert "delays" in shell.run("groups", "list")[0]
+
+
+def test_ctrl_c_ends_a_member_quietly_and_takes_it_out_of_its_group(shell: Shell) -> None:
+    shell.run("topics", "create", "quiet", "--partitions", "2")
+    with shell.start("consume", "quiet", "--group", "watchers", "--from-beginning") as process:
+
+        def has_both() -> bool:
+            groups = {group["group_id"]: group["state"] for group in shell.json("groups", "list")}
+            if groups.get("watchers") != "Stable":
+                return False
+            members = shell.json("groups", "describe", "watchers")["members"]
+            return [len(member["partitions"]) for member in members] == [2]
+
+        assert within(20, has_both)
+        process.send_signal(signal.SIGINT)
+        out, complaints = process.communicate(timeout=20)
+
+    assert (process.returncode, out, complaints) == (130, b"", b"")
+    assert shell.json("groups", "describe", "watchers")["state"] == "Empty"
+
+
+def test_a_line_typed_is_a_record_before_the_next_is(shell: Shell) -> None:
+    shell.run("topics", "create", "typed", "--partitions", "1")
+    with shell.start("produce", "typed") as process:
+        assert process.stdin is not None
+        process.stdin.write(b"first\n")
+        process.stdin.flush()
+        out, _ = shell.run("consume", "typed", "--from-beginning", "--max", "1")
+        process.communicate(timeout=20)
+
+    assert out == "first\n"
+
+
+def test_what_is_refused_is_one_sentence(shell: Shell) -> None:
+    _, complaint = shell.run("topics", "create", "no/such/name", code=1)
+
+    assert complaint.startswith("muster: topic 'no/such/name' was not made: ")
+    assert complaint.count("\n") == 1
+
+
+def test_a_daemon_that_is_not_there_is_one_sentence() -> None:
+    port = free_port()
+
+    for command in (("groups", "list"), ("consume", "t", "--group", "g"), ("produce", "t")):
+        _, complaint = Shell(f"127.0.0.1:{port}").run(*command, code=1)
+        assert complaint.startswith(f"muster: cannot reach musterd at 127.0.0.1:{port}: is it running?")
+        assert complaint.count("\n") == 1

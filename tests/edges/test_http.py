@@ -1,0 +1,83 @@
+"""The HTTP pages of a real `musterd` whose group has a real member."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from muster import Consumer, Producer
+from muster.blocking import Connection
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from tests.edges.musterd import Daemon, running, within
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    folder: Path = tmp_path_factory.mktemp("musterd") / "data"
+    with running(folder, "group.initial.rebalance.delay.ms=0", with_http=True) as daemon:
+        with Connection(daemon.bootstrap) as connection:
+            connection.ask(CreateTopics((CreatableTopic("flights", 2),)))
+        with Producer(daemon.bootstrap) as producer:
+            for number in range(10):
+                producer.send("flights", str(number), partition=number % 2)
+        yield daemon
+
+
+def get(daemon: Daemon, path: str) -> str:
+    address = path if path.startswith("http") else f"http://127.0.0.1:{daemon.http_port}{path}"
+    with urlopen(address, timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def page(daemon: Daemon, path: str) -> Any:
+    return json.loads(get(daemon, path))
+
+
+def test_it_is_ready_when_it_says_so(daemon: Daemon) -> None:
+    assert within(10, lambda: page(daemon, "/readyz")["ready"])
+    assert page(daemon, "/healthz") == {"healthy": True}
+
+
+def test_a_member_is_seen_from_every_side(daemon: Daemon) -> None:
+    with Consumer(
+        daemon.bootstrap, "de/lays", auto_offset_reset="earliest", enable_auto_commit=False, client_id="app"
+    ) as consumer:
+        consumer.subscribe(["flights"])
+        seen = 0
+        while seen < 10:
+            seen += len(consumer.poll(5))
+        (one, two) = consumer.assignment
+        consumer.commit({one: 5, two: 2})
+        cluster = page(daemon, "/v3/clusters")["data"][0]
+        group = page(daemon, cluster["consumer_groups"]["related"])["data"][0]
+        member = page(daemon, group["consumer"]["related"])["data"][0]
+        assignments = page(daemon, member["assignments"]["related"])["data"]
+        lag = page(daemon, assignments[1]["lag"]["related"])
+        summary = page(daemon, group["lag_summary"]["related"])
+        metrics = get(daemon, "/metrics")
+
+    assert (group["consumer_group_id"], group["state"], group["partition_assignor"]) == ("de/lays", "STABLE", "range")
+    assert member["client_id"] == "app"
+    assert [line["partition_id"] for line in assignments] == [0, 1]
+    assert (lag["current_offset"], lag["log_end_offset"], lag["lag"]) == (2, 5, 3)
+    assert (summary["max_lag"], summary["total_lag"], summary["max_lag_client_id"]) == (3, 3, "app")
+    assert 'kafka_consumergroup_lag{consumergroup="de/lays",partition="1",topic="flights"} 3.0' in metrics
+    assert 'muster_rebalances_total{cause="member joined"} 1.0' in metrics
+    notes = page(daemon, "/v1/groups/de%2Flays/notes")["notes"]
+    assert [note["cause"] for note in notes][:2] == ["member joined", "rebalance completed"]
+
+
+def test_a_group_nobody_knows_is_a_404(daemon: Daemon) -> None:
+    cluster = page(daemon, "/v3/clusters")["data"][0]["metadata"]["self"]
+
+    with pytest.raises(HTTPError) as refused:
+        get(daemon, f"{cluster}/consumer-groups/nobody/lags")
+
+    with refused.value as answer:
+        assert answer.status == 404
+        assert json.load(answer)["error_code"] == 40403
