@@ -119,13 +119,7 @@ class NodeFolder:
 
     def _recover(self, checkpoint: Checkpoint, reader: WalReader) -> RecoveryReport:
         """First everything is read and checked, then the logs are cut to their checkpoint and grow again."""
-        removed: dict[str, int] = {}
-        frames = replayed = 0
-        for frame in reader.frames():
-            frames += 1
-            replayed += len(frame.batch)
-            if not frame.batch:
-                removed[frame.name] = frame.position
+        frames, replayed, removed = reader.scan()
         for noted in checkpoint.logs:
             if noted.name not in removed:
                 log = self._logs[noted.name] = self._new_log(noted.name)

@@ -5,6 +5,7 @@ only then are the logs cut to their checkpoint and the frames appended again, in
 """
 
 from collections.abc import Iterator
+from struct import Struct
 from typing import NamedTuple
 
 import msgspec
@@ -24,6 +25,8 @@ from partition_log.wal import (
     Block,
     segment_path,
 )
+
+_FRAME_HEAD = Struct(">IH").unpack_from  # length of what follows it, length of the name
 
 ADVICE = "Stop, keep a copy of the data folder, and restore it from a backup"
 
@@ -151,8 +154,45 @@ class WalReader:
     def _is_needed(self, base: int, size: int) -> bool:
         return base <= self._reached and base + size >= self._checkpoint.block
 
+    def scan(self) -> tuple[int, int, dict[str, int]]:
+        """How many frames there are, their bytes, and where each removed log was removed last. Raises `LogDamaged`
+        for anything but a torn tail.
+        """
+        done = self._checkpoint.position
+        frames = replayed = 0
+        removed: dict[str, int] = {}
+        for _path, base, at, body in self._bodies():
+            start, here, size = base + at + BLOCK_HEAD.size, 0, len(body)
+            while here < size:
+                length, name_length = _FRAME_HEAD(body, here)
+                begin, here = here + 6, here + 4 + length
+                if start + here <= done:
+                    continue
+                frames += 1
+                replayed += length
+                if length == 2 + name_length:
+                    removed[str(body[begin:here], "ascii")] = start + here
+        return frames, replayed, removed
+
     def frames(self) -> Iterator[Frame]:
-        """Raises `LogDamaged` for anything but a torn tail."""
+        """What `scan` has found sound."""
+        done = self._checkpoint.position
+        names: dict[bytes, str] = {}
+        for path, base, at, body in self._bodies():
+            first, here, size = at + BLOCK_HEAD.size, 0, len(body)
+            while here < size:
+                frame_at = first + here
+                length, name_length = _FRAME_HEAD(body, here)
+                begin, here = here + 6, here + 4 + length
+                position = base + first + here
+                if position <= done:
+                    continue
+                raw = bytes(body[begin : begin + name_length])
+                name = names.get(raw) or names.setdefault(raw, raw.decode("ascii"))
+                yield Frame(name, body[begin + name_length : here], position, path, frame_at)
+
+    def _bodies(self) -> Iterator[tuple[str, int, int, memoryview]]:
+        """Of each sound block: its segment's path and base, its place there, and its frames."""
         start = self._checkpoint.block
         end: int | None = None  # of the last sound block, once one was read
         stopped = self._first(start)
@@ -168,7 +208,7 @@ class WalReader:
                 body = body_of(data, at, block)
                 if body is None:
                     break
-                yield from self._frames_of(path, base, at, body)
+                yield path, base, at, body
                 at = _aligned(at + BLOCK_HEAD.size + len(body))
                 end = base + at
                 stopped = (path, at)
@@ -198,20 +238,6 @@ class WalReader:
             return False
         self.torn = f"{path} at position {at}"
         return True
-
-    def _frames_of(self, path: str, base: int, at: int, body: memoryview) -> Iterator[Frame]:
-        done = self._checkpoint.position
-        first = at + BLOCK_HEAD.size
-        here = 0
-        while here < len(body):
-            (length,) = UINT32.unpack_from(body, here)
-            begin, here = here + 4, here + 4 + length
-            position = base + first + here
-            if position <= done:
-                continue
-            name_end = begin + 2 + int.from_bytes(body[begin : begin + 2], "big")
-            name = str(body[begin + 2 : name_end], "ascii")
-            yield Frame(name, body[name_end:here], position, path, first + begin - 4)
 
 
 def wal_segment_size(disk: Disk, folder: str, base: int) -> int:
