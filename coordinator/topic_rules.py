@@ -52,7 +52,7 @@ def settings_from(config: Config) -> TopicSettings:
         default_partitions=config.num_partitions,
         auto_create=config.auto_create_topics_enable,
         max_message_bytes=config.message_max_bytes,
-        largest_batch_bytes=config.offsets_topic_max_message_bytes,
+        largest_batch_bytes=max(config.message_max_bytes, config.offsets_topic_max_message_bytes),
         segment_bytes=config.log_segment_bytes,
         retention_ms=-1 if config.retention_ms is None else config.retention_ms,
         retention_bytes=config.log_retention_bytes,

@@ -85,13 +85,13 @@ class Town:
 
     # --- asking ---
 
-    def create(self, name: str, partitions: int = -1, replicas: int = -1, **configs: str | None) -> CreatedTopic:
+    def create(self, name: str, partitions: int = -1, replicas: int = -1, /, **configs: str | None) -> CreatedTopic:
         pairs = tuple(TopicConfig(key.replace("_", "."), value) for key, value in configs.items())
         topic = CreatableTopic(name, partitions, replicas, pairs)
         (created,) = self.topics.create(CreateTopics((topic,)), self.moment)[0].topics
         return created
 
-    def made(self, name: str = "flights", partitions: int = 2, **configs: str | None) -> None:
+    def made(self, name: str = "flights", partitions: int = 2, /, **configs: str | None) -> None:
         created = self.create(name, partitions, **configs)
         assert created.error_code is ErrorCode.NONE, created
         self.flush()
@@ -129,6 +129,10 @@ class Town:
         message = ListOffsets((ListOffsetsTopic(topic, (ListOffsetsPartition(partition, timestamp_ms),)),))
         ((answer,),) = [told.partitions for told in self.topics.list_offsets(message).topics]
         return answer
+
+
+def producing(data: bytes, topic: str = "flights", partition: int = 0, acks: int = -1) -> Produce:
+    return Produce((ProduceTopic(topic, (ProducePartition(partition, data),)),), acks=acks)
 
 
 def asking(

@@ -1,0 +1,292 @@
+"""Which topics there are: made, refused, shown, and there again after a crash."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.config import Config
+from coordinator.topic_list import TopicList
+from coordinator.topic_records import TOPICS_LOG, TopicRecord, TopicsCorrupt, decode_topic, encode_topic
+from coordinator.topic_rules import MAX_NAME_BYTES, refuse_name
+from coordinator.topics import TopicSettings, settings_from
+from partition_log.cleaning import Compact, Retain
+from protocol.errors import ErrorCode
+from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataTopic
+from protocol.record_batch import encode_batch
+from tests.topics.town import WALL_MS, Town, batch
+
+FIRST_ID, SECOND_ID = (number.to_bytes(16, "big") for number in (1, 2))
+
+
+def named(*names: str, may_create: bool = False) -> Metadata:
+    return Metadata(tuple(MetadataTopic(name) for name in names), may_create)
+
+
+def record(name: str = "flights", **configs: str) -> TopicRecord:
+    return TopicRecord(name, FIRST_ID, 8, configs, WALL_MS)
+
+
+# --- made ---
+
+
+def test_a_topic_that_is_made_is_told_of_with_its_id_and_its_partitions() -> None:
+    town = Town()
+    created = town.create("flights", 3)
+    assert (created.error_code, created.topic_id) == (ErrorCode.NONE, FIRST_ID)
+    assert (created.num_partitions, created.replication_factor) == (3, 1)
+    (shown,) = town.topics.metadata(named("flights"), town.moment)
+    assert (shown.name, shown.topic_id, shown.error_code, shown.is_internal) == (
+        "flights",
+        FIRST_ID,
+        ErrorCode.NONE,
+        False,
+    )
+    assert [(p.partition_index, p.leader_id, p.replica_nodes, p.isr_nodes) for p in shown.partitions] == [
+        (index, 3, (3,), (3,)) for index in range(3)
+    ]
+    assert town.topics.partition_count("flights") == 3
+    assert town.topics.topic_count == 1
+
+
+def test_the_reply_waits_until_the_topic_is_durable_and_so_does_whoever_tells_of_it() -> None:
+    town = Town()
+    _reply, position = town.topics.create(CreateTopics((CreatableTopic("flights"),)), town.moment)
+    assert position == town.topics.position == town.store.position > town.store.flushed
+    town.flush()
+    assert town.topics.position <= town.store.flushed
+
+
+def test_a_topic_told_of_survives_a_crash_with_its_id_and_its_settings() -> None:
+    town = Town()
+    town.made("flights", 5, max_message_bytes="100")
+    town.made("trains", 1)
+    before = town.topics.metadata(Metadata(), town.moment)
+    town.crash()
+    assert town.topics.metadata(Metadata(), town.moment) == before
+    assert town.send(batch("x" * 100)).error_code is ErrorCode.MESSAGE_TOO_LARGE
+    assert town.create("flights").error_code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_topic_nobody_was_told_of_may_be_gone_after_a_crash_and_be_made_again() -> None:
+    town = Town()
+    town.create("flights", 5)
+    town.crash()
+    assert town.topics.partition_count("flights") is None
+    assert town.create("flights", 2).num_partitions == 2
+
+
+def test_a_partition_leaves_nothing_on_disk_before_its_first_record() -> None:
+    town = Town()
+    town.made("flights", 5_000)
+    town.store_now("a", partition=4_321)
+    assert town.store.names() == [TOPICS_LOG, "flights-4321"]
+
+
+def test_a_topic_made_without_a_number_has_the_nodes() -> None:
+    town = Town(settings=TopicSettings(default_partitions=4))
+    assert town.create("flights").num_partitions == 4
+    assert town.topics.partition_count("flights") == 4
+
+
+def test_validating_makes_nothing() -> None:
+    town = Town()
+    wanted = (CreatableTopic("good"), CreatableTopic("bad", num_partitions=0))
+    reply, position = town.topics.create(CreateTopics(wanted, validate_only=True), town.moment)
+    assert [topic.error_code for topic in reply.topics] == [ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS]
+    assert (town.topics.topic_count, town.ids.given, position) == (0, 0, 0)
+
+
+# --- refused ---
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "grün", "x" * 250, "__consumer_offsets", "__x", "a\n"])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    assert Town().create(name).error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("name", ["a", "...", "_x", "x" * MAX_NAME_BYTES, "A-b_c.9"])
+def test_kafkas_legal_names_are_legal(name: str) -> None:
+    town = Town()
+    town.made(name, 10_000)
+    assert town.send(b"", topic=name, partition=9_999).error_code is ErrorCode.INVALID_RECORD
+
+
+@given(st.text(max_size=5))
+def test_a_legal_name_is_a_legal_log(name: str) -> None:
+    if refuse_name(name) is None:
+        assert Town().store.log(f"{name}-0").next_offset == 0
+
+
+@pytest.mark.parametrize("partitions", [0, -2, 10_001])
+def test_a_number_of_partitions_that_cannot_be_is_refused(partitions: int) -> None:
+    assert Town().create("flights", partitions).error_code is ErrorCode.INVALID_PARTITIONS
+
+
+@pytest.mark.parametrize("replicas", [0, 2, 3, -2])
+def test_there_is_one_node_to_put_replicas_on(replicas: int) -> None:
+    assert Town().create("flights", -1, replicas).error_code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert Town().create("flights", -1, 1).error_code is ErrorCode.NONE
+
+
+def test_a_topic_named_twice_in_one_request_is_not_made_at_all() -> None:
+    town = Town()
+    wanted = (CreatableTopic("twice"), CreatableTopic("once"), CreatableTopic("twice", 3))
+    reply, _position = town.topics.create(CreateTopics(wanted), town.moment)
+    errors = [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+    assert [topic.error_code for topic in reply.topics] == errors
+    assert town.topics.partition_count("twice") is None
+
+
+def test_there_is_an_end_to_topics_and_to_their_partitions() -> None:
+    town = Town(settings=TopicSettings(max_topics=2, max_partitions=10))
+    town.made("a", 6)
+    assert town.create("b", 5).error_code is ErrorCode.POLICY_VIOLATION
+    town.made("b", 4)
+    refused = town.create("c", 1)
+    assert refused.error_code is ErrorCode.POLICY_VIOLATION
+    assert refused.error_message == "there are 2 topics, the most there may be"
+
+
+# --- settings ---
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("retention_ms", "-2", "a whole number from -1"),
+        ("retention_bytes", "9" * 5_000, "a whole number"),
+        ("segment_bytes", "100", "from 16384"),
+        ("max_message_bytes", "one", "from 0 to 262144"),
+        ("max_message_bytes", str((1 << 18) + 1), "from 0 to 262144"),
+        ("max_message_bytes", "٣", "a whole number"),
+        ("cleanup_policy", "forget", "delete, compact or both"),
+        ("cleanup_policy", "", "delete, compact or both"),
+        ("retention_ms", None, "has no value"),
+        ("flush_messages", "1", "there are cleanup.policy, max.message.bytes"),
+    ],
+)
+def test_a_setting_that_is_none_or_cannot_be_is_refused_with_what_may_be(
+    key: str, value: str | None, allowed: str
+) -> None:
+    refused = Town().create("flights", **{key: value})
+    assert refused.error_code is ErrorCode.INVALID_CONFIG
+    assert allowed in (refused.error_message or "")
+
+
+def test_a_topics_settings_say_how_its_logs_forget() -> None:
+    town = Town(settings=TopicSettings(retention_ms=5, retention_bytes=6, segment_bytes=70_000))
+    town.made("plain", 1)
+    town.made("own", 1, retention_ms="-1", segment_bytes="50000", cleanup_policy="delete")
+    town.made("table", 1, cleanup_policy="compact")
+    town.made("both", 1, cleanup_policy="compact,delete")
+    for name in ("plain", "own", "table", "both"):
+        town.send(b"", topic=name)
+    assert town.store.log("plain-0").policy == Retain(5, 6, 70_000)
+    assert town.store.log("own-0").policy == Retain(-1, 6, 50_000)
+    assert town.store.log("table-0").policy == town.store.log("both-0").policy == Compact(segment_bytes=70_000)
+
+
+def test_settings_come_from_the_configuration() -> None:
+    settings = settings_from(Config(node_id=9, num_partitions=4, auto_create_topics_enable=False, message_max_bytes=77))
+    assert (settings.node_id, settings.default_partitions, settings.auto_create) == (9, 4, False)
+    assert settings.max_message_bytes == 77
+    assert settings.retention_ms == 7 * 24 * 60 * 60 * 1000
+    assert settings_from(Config(log_retention_ms=-1)).retention_ms == -1
+
+
+# --- shown ---
+
+
+def test_without_names_all_topics_are_shown_in_the_order_they_were_made() -> None:
+    town = Town()
+    for name in ("c", "a", "b"):
+        town.made(name, 1)
+    assert [topic.name for topic in town.topics.metadata(Metadata(), town.moment)] == ["c", "a", "b"]
+    assert town.topics.metadata(Metadata(()), town.moment) == ()
+
+
+def test_an_unknown_topic_is_made_if_the_client_and_the_node_both_allow_it() -> None:
+    town = Town()
+    (shown,) = town.topics.metadata(named("flights"), town.moment)
+    assert shown.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    (shown,) = town.topics.metadata(named("flights", may_create=True), town.moment)
+    assert (shown.error_code, len(shown.partitions)) == (ErrorCode.NONE, 1)
+    assert town.topics.position == town.store.position
+    town.flush()
+    town.crash()
+    assert town.topics.partition_count("flights") == 1
+
+
+def test_a_node_that_makes_no_topics_by_itself_says_they_are_unknown() -> None:
+    town = Town(settings=TopicSettings(auto_create=False))
+    (shown,) = town.topics.metadata(named("flights", may_create=True), town.moment)
+    assert shown.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert town.topics.topic_count == 0
+
+
+@pytest.mark.parametrize("may_create", [False, True])
+def test_asking_for_an_illegal_name_makes_nothing(may_create: bool) -> None:
+    town = Town()
+    for shown in town.topics.metadata(named("a b", "__x", may_create=may_create), town.moment):
+        assert shown.error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert town.topics.topic_count == 0
+
+
+def test_topics_are_found_by_id_too() -> None:
+    town = Town()
+    town.made("flights", 2)
+    known, unknown = town.topics.metadata(
+        Metadata((MetadataTopic(None, FIRST_ID), MetadataTopic(None, SECOND_ID))), town.moment
+    )
+    assert (known.name, len(known.partitions)) == ("flights", 2)
+    assert (unknown.name, unknown.topic_id, unknown.error_code) == (None, SECOND_ID, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+# --- on record ---
+
+
+def test_a_record_reads_back_as_it_was_written() -> None:
+    written = record(retention_ms="5")
+    assert decode_topic(*encode_topic(written)) == ("flights", written)
+    assert decode_topic(b"flights", None) == ("flights", None)
+
+
+def test_a_record_with_fields_of_a_later_time_is_read() -> None:
+    value = b"\0\1" + msgspec.msgpack.encode({"topic_id": FIRST_ID, "partitions": 8, "colour": "red"})
+    assert decode_topic(b"flights", value) == ("flights", TopicRecord("flights", FIRST_ID, 8, {}, -1))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"\0\2" + encode_topic(record())[1][2:],
+        b"\0\1",
+        b"\0\1rubbish",
+        encode_topic(record())[1][:-1],
+        encode_topic(TopicRecord("flights", b"short", 1, {}, 0))[1],
+        encode_topic(TopicRecord("flights", FIRST_ID, 0, {}, 0))[1],
+    ],
+)
+def test_a_record_that_does_not_parse_stops_the_start_and_names_the_topic(value: bytes) -> None:
+    with pytest.raises(TopicsCorrupt, match="flights"):
+        decode_topic(b"flights", value)
+    town = Town()
+    town.store.append(town.store.log(TOPICS_LOG), encode_batch([(b"flights", value)], timestamp_ms=WALL_MS))
+    with pytest.raises(TopicsCorrupt, match="flights"):
+        town.topics.load()
+
+
+def test_the_last_record_of_a_name_counts_and_a_tombstone_ends_it() -> None:
+    town = Town()
+    log = town.store.log(TOPICS_LOG)
+    again = msgspec.structs.replace(record(), topic_id=SECOND_ID, partitions=3)
+    gone = TopicRecord("gone", bytes(16), 1, {}, WALL_MS)
+    for pair in (encode_topic(record()), encode_topic(gone), encode_topic(again), (b"gone", None)):
+        town.store.append(log, encode_batch([pair], timestamp_ms=WALL_MS))
+    topics = TopicList(town.store, TopicSettings(), town.ids)
+    topics.load()
+    assert [(topic.record.name, topic.record.partitions) for topic in topics] == [("flights", 3)]
+    assert (topics.name_of(FIRST_ID), topics.name_of(SECOND_ID)) == (None, "flights")
+    assert topics._partitions == 3

@@ -1,0 +1,100 @@
+"""ListOffsets: first, last, newest, and by time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.fetching import EARLIEST, LATEST, NEWEST
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsTopic
+from tests.topics.town import Town, batch
+
+
+@pytest.fixture
+def town() -> Town:
+    town = Town()
+    town.made("flights", 2)
+    return town
+
+
+def found(town: Town, timestamp_ms: int) -> tuple[int, int]:
+    answer = town.find(timestamp_ms)
+    assert answer.error_code is ErrorCode.NONE
+    assert answer.leader_epoch == (-1 if answer.offset < 0 else 0)
+    return answer.offset, answer.timestamp
+
+
+def test_an_empty_partition_begins_and_ends_at_zero_and_has_nothing_of_any_time(town: Town) -> None:
+    assert (found(town, EARLIEST), found(town, LATEST)) == ((0, -1), (0, -1))
+    assert (found(town, NEWEST), found(town, 0)) == ((-1, -1), (-1, -1))
+
+
+def test_a_time_gives_the_first_record_as_new_as_it(town: Town) -> None:
+    for at_ms in (1_000, 2_000, 2_000, 3_000):
+        town.store_now("x", at_ms=at_ms)
+    assert [found(town, at) for at in (0, 1_000, 1_001, 2_000, 3_000)] == [
+        (0, 1_000),
+        (0, 1_000),
+        (1, 2_000),
+        (1, 2_000),
+        (3, 3_000),
+    ]
+    assert found(town, 3_001) == (-1, -1)
+
+
+def test_the_newest_record_is_not_always_the_last(town: Town) -> None:
+    for at_ms in (1_000, 9_000, 9_000, 5_000):
+        town.store_now("x", at_ms=at_ms)
+    assert found(town, NEWEST) == (1, 9_000)
+
+
+def test_the_end_is_the_high_watermark_and_what_is_above_it_is_of_no_time(town: Town) -> None:
+    town.store_now("durable", at_ms=1_000)
+    town.send(batch("not yet", at_ms=2_000))
+    assert found(town, LATEST) == (1, -1)
+    assert found(town, 2_000) == (-1, -1)
+    town.flush()
+    assert found(town, LATEST) == (2, -1)
+    assert found(town, 2_000) == found(town, NEWEST) == (1, 2_000)
+
+
+def test_what_is_found_is_the_same_after_a_restart(town: Town) -> None:
+    for at_ms in (1_000, 3_000, 2_000):
+        town.store_now("x", at_ms=at_ms)
+    town.store.close()
+    town._open()
+    assert (found(town, EARLIEST), found(town, LATEST)) == ((0, -1), (3, -1))
+    assert (found(town, NEWEST), found(town, 1_500)) == ((1, 3_000), (1, 3_000))
+
+
+def test_refusals_are_of_one_partition(town: Town) -> None:
+    wanted = (
+        ListOffsetsPartition(0),
+        ListOffsetsPartition(2),
+        ListOffsetsPartition(-1),
+        ListOffsetsPartition(1, -4),
+        ListOffsetsPartition(1, -1, current_leader_epoch=3),
+    )
+    message = ListOffsets((ListOffsetsTopic("flights", wanted), ListOffsetsTopic("nowhere", wanted[:1])))
+    flights, nowhere = town.topics.list_offsets(message).topics
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [(part.partition_index, part.error_code) for part in flights.partitions] == [
+        (0, ErrorCode.NONE),
+        (2, unknown),
+        (-1, unknown),
+        (1, ErrorCode.UNSUPPORTED_VERSION),
+        (1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ]
+    assert [part.error_code for part in nowhere.partitions] == [unknown]
+
+
+@given(st.lists(st.integers(0, 50), max_size=12), st.integers(0, 51))
+def test_searches_agree_with_looking_at_every_record(times: list[int], wanted: int) -> None:
+    town = Town()
+    town.made("flights", 1)
+    for at_ms in times:
+        town.store_now("x", at_ms=at_ms)
+    pairs = list(enumerate(times))
+    assert found(town, wanted) == next(((offset, at) for offset, at in pairs if at >= wanted), (-1, -1))
+    newest = max(times, default=-1)
+    assert found(town, NEWEST) == next(((offset, at) for offset, at in pairs if at == newest), (-1, -1))

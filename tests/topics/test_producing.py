@@ -1,0 +1,243 @@
+"""What is stored, what is refused, and when a producer may be told."""
+
+import struct
+
+import cramjam
+import msgspec
+import pytest
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.producing import Bad, check_records
+from coordinator.topics import TopicSettings
+from protocol.errors import ErrorCode
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
+from protocol.record_batch import decode_batch, encode_batch, read_header, stamp
+from tests.topics.town import WALL_MS, Town, batch, producing
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def town() -> Town:
+    town = Town()
+    town.made("flights", 2)
+    return town
+
+
+def check(data: bytes, max_batch_bytes: int = MIB) -> list[bytes] | Bad:
+    return check_records(data, max_batch_bytes, MIB)
+
+
+def error_of(data: bytes, max_batch_bytes: int = MIB) -> ErrorCode:
+    checked = check(data, max_batch_bytes)
+    assert isinstance(checked, Bad), "it was let through"
+    return checked.error
+
+
+def changed(data: bytes, at: int, layout: str, value: int) -> bytes:
+    """One field of the header set, and the checksum made to hold again."""
+    out = bytearray(data)
+    struct.pack_into(f">{layout}", out, at, value)
+    struct.pack_into(">I", out, 17, crc32c(out[21:]))
+    return bytes(out)
+
+
+def repacked(data: bytes, payload: bytes, compression: int) -> bytes:
+    """The batch with other bytes for its records."""
+    body = struct.pack(">h", compression) + data[23:61] + payload
+    return data[:8] + struct.pack(">i", len(body) + 9) + data[12:17] + struct.pack(">I", crc32c(body)) + body
+
+
+# --- stored ---
+
+
+def test_offsets_go_on_where_the_last_batch_ended_whatever_the_producer_wrote(town: Town) -> None:
+    assert town.send(batch("a", "b")).base_offset == 0
+    answer = town.send(stamp(batch("c"), 77))
+    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (ErrorCode.NONE, 2, 0)
+    assert answer.log_append_time_ms == -1, "the producer's own time is kept"
+    town.flush()
+    assert town.values() == ["a", "b", "c"]
+
+
+def test_several_batches_in_one_request_are_appended_in_order(town: Town) -> None:
+    assert town.send(batch("a") + batch("b", "c")).base_offset == 0
+    town.flush()
+    assert town.values() == ["a", "b", "c"]
+
+
+def test_partitions_of_one_request_are_stored_or_refused_each_by_itself(town: Town) -> None:
+    wanted = (ProducePartition(0, batch("a")), ProducePartition(2, batch("b")), ProducePartition(1, batch("c")))
+    message = Produce((ProduceTopic("flights", wanted), ProduceTopic("nowhere", wanted[:1])))
+    reply, position = town.topics.produce(message, town.moment)
+    flights, nowhere = reply.responses
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [(p.index, p.error_code, p.base_offset) for p in flights.partition_responses] == [
+        (0, ErrorCode.NONE, 0),
+        (2, unknown, -1),
+        (1, ErrorCode.NONE, 0),
+    ]
+    assert [p.error_code for p in nowhere.partition_responses] == [unknown]
+    assert position == town.store.position
+
+
+@pytest.mark.parametrize(("acks", "waits"), [(-1, True), (1, False), (0, False)])
+def test_only_who_asks_for_it_waits_for_the_disk(town: Town, acks: int, waits: bool) -> None:
+    _reply, position = town.topics.produce(producing(batch("a"), acks=acks), town.moment)
+    assert position == (town.store.position if waits else 0)
+    assert town.store.position > town.store.flushed
+
+
+def test_a_refusal_waits_for_nothing(town: Town) -> None:
+    town.send(batch("someone else's, not durable yet"))
+    _reply, position = town.topics.produce(producing(b"rubbish", acks=-1), town.moment)
+    assert position == 0
+
+
+def test_what_was_told_to_be_durable_survives_a_crash(town: Town) -> None:
+    _reply, position = town.topics.produce(producing(batch("a")), town.moment)
+    town.flush()
+    assert position <= town.store.flushed
+    town.crash()
+    assert town.values() == ["a"]
+    assert town.send(batch("b")).base_offset == 1
+
+
+def test_a_compressed_batch_is_stored_as_it_came(town: Town) -> None:
+    plain = batch("a", "b")
+    packed = repacked(plain, bytes(cramjam.gzip.compress(plain[61:])), 1)
+    assert town.send(packed).error_code is ErrorCode.NONE
+    town.flush()
+    assert town.values() == ["a", "b"]
+    assert town.read(0).records[61:] == packed[61:]
+
+
+def test_idempotent_producers_ids_are_kept(town: Town) -> None:
+    data = encode_batch([(None, b"a")], timestamp_ms=WALL_MS, producer_id=9, producer_epoch=1, base_sequence=5)
+    assert town.send(data).error_code is ErrorCode.NONE
+    town.flush()
+    header = read_header(town.read(0).records)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 1, 5)
+
+
+def test_a_largest_timestamp_that_is_not_true_is_corrected(town: Town) -> None:
+    lying = changed(batch("a", at_ms=1_000), 35, "q", 9_999)
+    assert town.send(lying).error_code is ErrorCode.NONE
+    town.store_now("b", at_ms=2_000)
+    assert town.find(1_500).offset == 1
+    assert read_header(town.read(0).records).max_timestamp_ms == 1_000
+
+
+# --- refused ---
+
+
+@pytest.mark.parametrize("acks", [-2, 2, 100])
+def test_other_acks_are_refused_and_nothing_is_stored(town: Town, acks: int) -> None:
+    assert town.send(batch("a"), acks=acks).error_code is ErrorCode.INVALID_REQUIRED_ACKS
+    assert town.store.begin_flush() is None
+
+
+def test_a_transaction_is_refused(town: Town) -> None:
+    message = msgspec.structs.replace(producing(batch("a")), transactional_id="t")
+    reply, position = town.topics.produce(message, town.moment)
+    assert reply.responses[0].partition_responses[0].error_code is ErrorCode.INVALID_TXN_STATE
+    assert position == 0
+    assert error_of(encode_batch([(None, b"")], timestamp_ms=0, transactional=True)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_one_bad_batch_and_nothing_of_its_partition_is_stored(town: Town) -> None:
+    answer = town.send(batch("a") + batch("b")[:-1])
+    assert answer.error_code is ErrorCode.CORRUPT_MESSAGE
+    assert answer.base_offset == -1
+    assert town.store.begin_flush() is None
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"", ErrorCode.INVALID_RECORD),
+        (b"too short for a header", ErrorCode.CORRUPT_MESSAGE),
+        (batch("a")[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (batch("a") + b"more", ErrorCode.CORRUPT_MESSAGE),
+        (batch("a")[:-1] + b"!", ErrorCode.CORRUPT_MESSAGE),
+        (changed(batch("a"), 8, "i", -5), ErrorCode.CORRUPT_MESSAGE),
+        (changed(batch("a"), 16, "b", 1), ErrorCode.INVALID_RECORD),
+        (changed(batch("a"), 21, "h", 0x20), ErrorCode.INVALID_RECORD),
+        (changed(batch("a"), 21, "h", 0x08), ErrorCode.INVALID_TIMESTAMP),
+        (changed(batch("a"), 21, "h", 5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (changed(batch("a"), 21, "h", 1), ErrorCode.INVALID_RECORD),  # says gzip and is not
+        (changed(batch("a", "b"), 23, "i", 5), ErrorCode.INVALID_RECORD),  # offsets with gaps
+        (changed(changed(batch("a"), 57, "i", 2), 23, "i", 1), ErrorCode.INVALID_RECORD),  # one record, says two
+        (changed(changed(batch("a", "b"), 57, "i", 1), 23, "i", 0), ErrorCode.INVALID_RECORD),  # two, says one
+        (changed(changed(batch("a"), 57, "i", 0), 23, "i", -1), ErrorCode.INVALID_RECORD),  # none
+        (changed(batch("a"), 64, "b", 2), ErrorCode.INVALID_RECORD),  # its only record says it is the second
+    ],
+)
+def test_bytes_that_are_no_sound_batch_are_refused(data: bytes, error: ErrorCode) -> None:
+    assert error_of(data) is error
+
+
+def test_a_batch_larger_than_its_topic_allows_is_refused(town: Town) -> None:
+    town.made("small", 1, max_message_bytes="100")
+    assert town.send(batch("x" * 100), topic="small").error_code is ErrorCode.MESSAGE_TOO_LARGE
+    assert town.send(batch("x"), topic="small").error_code is ErrorCode.NONE
+    assert town.send(batch("x" * 100)).error_code is ErrorCode.NONE
+
+
+def test_a_batch_larger_than_the_store_takes_is_refused() -> None:
+    town = Town(settings=TopicSettings(max_message_bytes=10 * MIB))
+    town.made()
+    assert town.send(batch("x" * (1 << 18))).error_code is ErrorCode.MESSAGE_TOO_LARGE
+    assert town.send(batch("x")).base_offset == 0
+
+
+def test_a_few_bytes_that_would_fill_the_memory_are_refused_before_they_do() -> None:
+    bomb = repacked(batch("a"), bytes(cramjam.zstd.compress(bytes(64 * MIB))), 4)
+    assert len(bomb) < 10_000
+    assert error_of(bomb) is ErrorCode.INVALID_RECORD
+
+
+def test_a_full_disk_is_a_storage_error_and_reading_goes_on(town: Town) -> None:
+    town.store_now("a")
+    town.store.disk_full = True
+    assert town.send(batch("b")).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert town.create("more").error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert town.topics.partition_count("more") is None
+    assert town.values() == ["a"]
+
+
+# --- whatever comes ---
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.none() | st.binary(), st.none() | st.binary()), min_size=1, max_size=4), max_size=4)
+)
+def test_what_is_let_through_says_what_was_sent(sent: list[list[tuple[bytes | None, bytes | None]]]) -> None:
+    checked = check(b"".join(encode_batch(pairs, timestamp_ms=5) for pairs in sent))
+    if not sent:
+        assert isinstance(checked, Bad)
+    else:
+        assert not isinstance(checked, Bad)
+        assert [[(r.key, r.value) for r in decode_batch(one)] for one in checked] == sent
+
+
+@given(st.data())
+def test_a_changed_byte_is_found_unless_it_is_the_offset_or_the_epoch(data: st.DataObject) -> None:
+    sound = batch("abc", "defg")
+    at = data.draw(st.integers(12 + 4, len(sound) - 1) | st.integers(8, 11))
+    value = data.draw(st.integers(0, 255).filter(lambda byte: byte != sound[at]))
+    assert isinstance(check(sound[:at] + bytes([value]) + sound[at + 1 :]), Bad)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_at_all_raise(data: bytes) -> None:
+    assert isinstance(check(data), Bad)
+
+
+@given(st.binary(max_size=60), st.integers(-2, 5), st.integers(0, 4))
+def test_no_records_under_a_right_checksum_raise(payload: bytes, count: int, compression: int) -> None:
+    shell = changed(changed(batch("a"), 57, "i", count), 23, "i", count - 1)
+    checked = check(repacked(shell, payload, compression))
+    assert isinstance(checked, Bad) or len(decode_batch(checked[0])) == count
