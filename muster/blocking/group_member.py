@@ -241,19 +241,26 @@ class GroupMember:
             return
         with self._entered():
             deadline = time.monotonic() + timeout_s
-            try:
-                self._serve()
-                self._background.feed(self._driven, Closing())
-                while not self._membership.is_closed and (left_s := deadline - time.monotonic()) > 0:
+            self._background.feed(self._driven, Closing())
+            failure: Exception | None = None
+            while True:
+                try:
                     self._serve()
-                    with self._changed:
-                        if not self._told and not self._membership.is_closed:
-                            self._changed.wait(left_s)
-                self._serve()
-            finally:
-                self._is_closed = True
-                self._background.stop()
-                self._cluster.close()
+                except GroupRefused:
+                    continue  # it is leaving anyhow
+                except Exception as error:  # noqa: BLE001  (the application's own; raised below, once everything is closed)
+                    failure = failure or error
+                with self._changed:
+                    left_s = deadline - time.monotonic()
+                    if not self._told and (self._membership.is_closed or left_s <= 0):
+                        break
+                    if not self._told:
+                        self._changed.wait(left_s)
+            self._is_closed = True
+            self._background.stop()
+            self._cluster.close()
+            if failure is not None:
+                raise failure
 
     def __enter__(self) -> Self:
         return self

@@ -56,8 +56,8 @@ class RangeReader:
         """Whole batches, checksums verified, as stored: the first may begin before `start` and the last go on beyond
         `end`, which is the decoder's to cut. Control batches are left out.
 
-        Raises `OffsetOutOfRange` if the log begins after `start` or ends before `end`; `CorruptRecords`, `Refused`,
-        `RequestTimedOut`, `CannotConnect`.
+        Raises `OffsetOutOfRange` if the log begins after `start` or ends before it, `RequestTimedOut` if it does not
+        reach `end` in time, and `CorruptRecords`, `Refused`, `CannotConnect`.
         """
         position = self._start
         heard_s = time.monotonic()

@@ -131,6 +131,17 @@ def test_what_is_committed_in_on_revoked_is_where_the_next_owner_begins(daemon: 
     second.close()
 
 
+def test_an_application_that_stumbles_in_a_callback_still_leaves(daemon: Daemon) -> None:
+    def stumble(_partitions: tuple[TopicPartition, ...]) -> None:
+        raise RuntimeError("the sink is full")
+
+    member = GroupMember(daemon.bootstrap, "g", ["flights"], on_revoked=stumble)
+    assert member.poll(10)
+    with pytest.raises(RuntimeError, match="the sink is full"):
+        member.close()
+    assert members_of(daemon, "g") == 0
+
+
 def test_a_commit_leaves_out_what_is_not_held_and_a_stranger_may_not_commit(daemon: Daemon) -> None:
     other = TopicPartition("elsewhere", 0)
     with GroupMember(daemon.bootstrap, "g", ["flights"]) as member:
