@@ -2,10 +2,10 @@
 ask for, and every question meets the same gates (architecture: no private door)."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
@@ -18,6 +18,7 @@ from protocol.messages import Message
 ASK_TIMEOUT_S = 10.0
 MOST_SERIES = 10_000
 SHUTDOWN_S = 5.0
+KEEPALIVE_S = 75.0
 
 
 def make_app(ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int = MOST_SERIES) -> web.Application:
@@ -38,7 +39,9 @@ def make_app(ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int
 async def serve(app: web.Application, host: str, port: int) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
     """Serve until the returned closer is awaited; the address that was bound. Raises OSError. No access log: what is
     worth knowing is in `/metrics`."""
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S, keepalive_timeout=KEEPALIVE_S
+    )
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
@@ -88,7 +91,7 @@ def _sentence(request: web.Request, error: web.HTTPException) -> str:
 
 
 def _json(body: Any, status: int = 200) -> web.Response:
-    return web.Response(text=json.dumps(body), status=status, content_type="application/json")
+    return web.Response(body=msgspec.json.encode(body), status=status, content_type="application/json", charset="utf-8")
 
 
 def _page(pages: Pages, page: Page) -> Handler:
@@ -125,7 +128,10 @@ def _readyz(questions: Questions) -> Handler:
 
 def _metrics(questions: Questions, most_series: int) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        body, content_type = exposition(await measure(questions, most_series), request.headers.get("Accept", ""))
+        measured = await measure(questions, most_series)
+        # Writing a large page takes longer than a heartbeat should wait.
+        accept = request.headers.get("Accept", "")
+        body, content_type = await asyncio.to_thread(exposition, measured, accept)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     return handle

@@ -1,8 +1,8 @@
 """The pages under `/v3` and `/v1`: what each asks and shows. A page is handed names from the path and the query, and
 gives a JSON object or raises `Problem`."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -13,9 +13,10 @@ from coordinator.lags import PartitionLag, assigned_partitions
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
 Names = Mapping[str, str]
+T = TypeVar("T")
 NO_SUCH_PARTITION: Final = 40403
 BAD_PARAMETER: Final = 40002
-MOST_GROUPS_A_PAGE: Final = 1_000
+MOST_A_PAGE: Final = 1_000
 MOST_NOTES_A_PAGE: Final = 1_000
 _LARGEST: Final = 2**63 - 1
 
@@ -48,7 +49,7 @@ class Pages:
     async def groups(self, origin: str, names: Names, query: Names) -> Json:
         """By id, `page_size` at a time, after the group `page_token`. A group that goes meanwhile is left out."""
         shapes = await self._shapes(origin, names)
-        size = _number(query, "page_size", MOST_GROUPS_A_PAGE, least=1, most=MOST_GROUPS_A_PAGE)
+        size = _page_size(query)
         token = query.get("page_token")
         listed = [group.group_id for group in await self._ask.groups() if token is None or group.group_id > token]
         rest = listed[size:]
@@ -63,7 +64,7 @@ class Pages:
 
     async def consumers(self, origin: str, names: Names, query: Names) -> Json:
         shapes, group = await self._group(origin, names)
-        return shapes.consumers(group)
+        return shapes.consumers(group.group_id, *_some(group.members, query))
 
     async def consumer(self, origin: str, names: Names, query: Names) -> Json:
         shapes, group = await self._group(origin, names)
@@ -72,7 +73,7 @@ class Pages:
     async def assignments(self, origin: str, names: Names, query: Names) -> Json:
         shapes, group = await self._group(origin, names)
         member = _member(group, names)
-        return shapes.assignments(group.group_id, member.member_id, assigned_partitions(group, member))
+        return shapes.assignments(group.group_id, member.member_id, *_some(assigned_partitions(group, member), query))
 
     async def assignment(self, origin: str, names: Names, query: Names) -> Json:
         shapes, group = await self._group(origin, names)
@@ -84,7 +85,7 @@ class Pages:
 
     async def lags(self, origin: str, names: Names, query: Names) -> Json:
         shapes, group, lines = await self._lags(origin, names)
-        return shapes.lags(group.group_id, lines)
+        return shapes.lags(group.group_id, *_some(lines, query))
 
     async def lag(self, origin: str, names: Names, query: Names) -> Json:
         key = (names["topic"], _partition(names))
@@ -152,6 +153,18 @@ def _member(group: DescribedGroup, names: Names) -> DescribedMember:
         if member.member_id == names["consumer"]:
             return member
     raise Problem(NO_SUCH_GROUP, f"{group.group_id!r} has no consumer {names['consumer']!r}")
+
+
+def _page_size(query: Names) -> int:
+    return _number(query, "page_size", MOST_A_PAGE, least=1, most=MOST_A_PAGE)
+
+
+def _some(items: Sequence[T], query: Names) -> tuple[Sequence[T], str | None]:
+    """The items of the page asked for, and the query of the next one. A token is how many came before."""
+    size, start = _page_size(query), _number(query, "page_token", 0, least=0, most=2**31 - 1)
+    end = start + size
+    rest = len(items) > end
+    return items[start:end], urlencode({"page_size": size, "page_token": end}) if rest else None
 
 
 def _partition(names: Names) -> int:

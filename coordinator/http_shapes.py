@@ -75,9 +75,8 @@ class Shapes:
         }
 
     def groups(self, groups: Iterable[DescribedGroup], node_id: int, next_page: str | None) -> Json:
-        own = self._own("consumer-groups")
         found = [self.group(group, node_id) for group in groups]
-        return self._list("KafkaConsumerGroupList", own, found, None if next_page is None else f"{own}?{next_page}")
+        return self._list("KafkaConsumerGroupList", self._own("consumer-groups"), found, next_page)
 
     def consumer(self, group_id: str, member: DescribedMember) -> Json:
         path = ("consumer-groups", group_id, "consumers", member.member_id)
@@ -92,9 +91,9 @@ class Shapes:
             "assignments": self._link(*path, "assignments"),
         }
 
-    def consumers(self, group: DescribedGroup) -> Json:
-        found = [self.consumer(group.group_id, member) for member in group.members]
-        return self._list("KafkaConsumerList", self._own("consumer-groups", group.group_id, "consumers"), found)
+    def consumers(self, group_id: str, members: Iterable[DescribedMember], next_page: str | None) -> Json:
+        found = [self.consumer(group_id, member) for member in members]
+        return self._list("KafkaConsumerList", self._own("consumer-groups", group_id, "consumers"), found, next_page)
 
     def assignment(self, group_id: str, consumer_id: str, topic: str, partition: int) -> Json:
         path = ("consumer-groups", group_id, "consumers", consumer_id, "assignments", topic, "partitions", partition)
@@ -114,10 +113,12 @@ class Shapes:
             "lag": self._link("consumer-groups", group_id, "lags", topic, "partitions", partition),
         }
 
-    def assignments(self, group_id: str, consumer_id: str, keys: Iterable[tuple[str, int]]) -> Json:
+    def assignments(
+        self, group_id: str, consumer_id: str, keys: Iterable[tuple[str, int]], next_page: str | None
+    ) -> Json:
         own = self._own("consumer-groups", group_id, "consumers", consumer_id, "assignments")
         found = [self.assignment(group_id, consumer_id, topic, partition) for topic, partition in keys]
-        return self._list("KafkaConsumerAssignmentList", own, found)
+        return self._list("KafkaConsumerAssignmentList", own, found, next_page)
 
     def lag(self, group_id: str, line: PartitionLag) -> Json:
         path = ("consumer-groups", group_id, "lags", line.topic, "partitions", line.partition)
@@ -136,9 +137,9 @@ class Shapes:
             "client_id": line.member.client_id if line.member else "",
         }
 
-    def lags(self, group_id: str, lines: Iterable[PartitionLag]) -> Json:
+    def lags(self, group_id: str, lines: Iterable[PartitionLag], next_page: str | None) -> Json:
         found = [self.lag(group_id, line) for line in lines]
-        return self._list("KafkaConsumerLagList", self._own("consumer-groups", group_id, "lags"), found)
+        return self._list("KafkaConsumerLagList", self._own("consumer-groups", group_id, "lags"), found, next_page)
 
     def lag_summary(self, group_id: str, lines: list[PartitionLag]) -> Json:
         """A group that has committed nothing is not behind: 0, and nulls where the worst would stand."""
@@ -173,4 +174,6 @@ class Shapes:
         return {"kind": kind, "metadata": {"self": own, "resource_name": resource}}
 
     def _list(self, kind: str, own: str, data: list[Json], next_page: str | None = None) -> Json:
-        return {"kind": kind, "metadata": {"self": own, "next": next_page}, "data": data}
+        """`next_page` is the query of the next page."""
+        following = None if next_page is None else f"{own}?{next_page}"
+        return {"kind": kind, "metadata": {"self": own, "next": following}, "data": data}

@@ -208,6 +208,25 @@ async def test_a_list_of_groups_comes_in_pages(browser: Browser, coordinator: Sc
     assert seen == [names[:2], names[2:4], names[4:]]
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "all_of_it"),
+    [
+        pytest.param(f"{GROUPS}/orders/lags", "partition_id", [0, 1, 3], id="lags"),
+        pytest.param(f"{GROUPS}/orders/consumers", "consumer_id", ["m-1", "m-2"], id="consumers"),
+        pytest.param(f"{GROUPS}/orders/consumers/m-1/assignments", "partition_id", [0, 1], id="assignments"),
+    ],
+)
+async def test_every_list_comes_in_pages(browser: Browser, path: str, name: str, all_of_it: list[object]) -> None:
+    seen: list[object] = []
+    page: str | None = f"{path}?page_size=1"
+    while page is not None:
+        shown = await browser.get(page)
+        seen += [line[name] for line in shown["data"]]
+        page = shown["metadata"]["next"]
+
+    assert seen == all_of_it
+
+
 async def test_a_group_that_goes_while_the_list_is_made_is_left_out(
     browser: Browser, coordinator: ScriptedCoordinator
 ) -> None:
