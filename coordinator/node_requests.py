@@ -35,8 +35,7 @@ def describe(core: Core, ref: RequestRef, message: DescribeNode, moment: Moment)
 
 
 def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
-    """Topics and who leads their partitions. A topic made by asking is durable before it is told of."""
-    before = core.store.position
+    """Topics and who leads their partitions. Nobody hears of a topic that a crash could undo, whoever made it."""
     topics = core.topics.metadata(message, moment)
     reply = MetadataReply(
         brokers=tuple(
@@ -46,7 +45,7 @@ def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> 
         controller_id=core.placement.node_id,
         topics=topics,
     )
-    core.outbox.hold(core.store.position if core.store.position > before else 0, ref, reply)
+    core.outbox.hold(core.topics.position, ref, reply)
 
 
 def create_topics(core: Core, ref: RequestRef, message: CreateTopics, moment: Moment) -> None:
