@@ -1,5 +1,6 @@
 """A Spark session on this machine alone, for jobs that fit here and for tests."""
 
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -21,26 +22,25 @@ def local_session(name: str, *, cores: int = 2, settings: dict[str, Any] | None 
     is tried four times, as on a cluster. Raises `NoJava`.
     """
     use_java()
+    # Without it Spark complains about every machine whose name resolves to loopback.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name).master(f"local[{cores},4]")
-    for key, value in (_SETTINGS | {"spark.sql.warehouse.dir": _warehouse()} | (settings or {})).items():
+    for key, value in (_SETTINGS | (settings or {})).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return builder.getOrCreate()
 
 
+_QUIET = Path(__file__).with_name("log4j2.properties")
 _SETTINGS: dict[str, Any] = {
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": 2,
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "muster-spark-warehouse"),  # nothing is saved there
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
 }
-
-
-def _warehouse() -> str:
-    return str(Path(tempfile.gettempdir()) / "muster-spark-warehouse")  # never written: no table is ever saved there
 
 
 def drain(query: StreamingQuery, drain_file: Path, *, timeout_s: float = 60.0) -> None:

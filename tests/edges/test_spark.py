@@ -1,0 +1,270 @@
+"""Spark queries and plain consumers in one group, against a real `musterd`: split, join, leave, crash."""
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from muster import Consumer, GroupMember, Producer, TopicPartition
+from pyspark_muster.session import drain
+from tests.edges.musterd import Daemon, running, within
+from tests.edges.test_client import create, members_of
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+
+TOPIC, GROUP = "flights", "delays"
+ALL = [TopicPartition(TOPIC, number) for number in range(4)]
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    settings = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
+    with running(tmp_path / "data", *settings) as daemon:
+        create(daemon, TOPIC, len(ALL))
+        yield daemon
+
+
+class Sink:
+    """Who read which record, and how often."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.rows: Counter[tuple[int, int]] = Counter()
+        self.by_member: Counter[str] = Counter()
+        self.wrong: list[tuple[int, int]] = []
+
+    def write(self, member: str, partition: int, offset: int, value: bytes | None) -> None:
+        with self.lock:
+            self.rows[partition, offset] += 1
+            self.by_member[member] += 1
+            if value != b"%d:%d" % (partition, offset):
+                self.wrong.append((partition, offset))
+
+    @property
+    def repeats(self) -> int:
+        return self.rows.total() - len(self.rows)
+
+
+class Source:
+    """Writes to all partitions until told to stop; each value says where it must stand."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.daemon = daemon
+        self.ends = dict.fromkeys(range(len(ALL)), 0)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def write(self, records: int) -> None:
+        with Producer(self.daemon.bootstrap) as producer:
+            for _ in range(records):
+                self._one_each(producer)
+
+    def _one_each(self, producer: Producer) -> None:
+        for number, end in self.ends.items():
+            producer.send(TOPIC, b"%d:%d" % (number, end), partition=number)
+            self.ends[number] = end + 1
+
+    def _run(self) -> None:
+        with Producer(self.daemon.bootstrap, linger_ms=20) as producer:
+            while not self._stopped.wait(0.02):
+                for _ in range(5):
+                    self._one_each(producer)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    @property
+    def everything(self) -> set[tuple[int, int]]:
+        return {(number, offset) for number, end in self.ends.items() for offset in range(end)}
+
+
+class Query:
+    """A streaming query that writes into the sink, with a checkpoint that outlives it."""
+
+    def __init__(self, spark: SparkSession, daemon: Daemon, sink: Sink, folder: Path, name: str) -> None:
+        self.spark, self.daemon, self.sink, self.name = spark, daemon, sink, name
+        self.drain_file = folder / f"{name}.drain"
+        self.checkpoint = folder / f"{name}.checkpoint"
+        self.query: StreamingQuery | None = None
+
+    def stream(self) -> DataFrame:
+        reader = self.spark.readStream.format("muster").option("bootstrap", self.daemon.bootstrap)
+        reader = reader.option("group", GROUP).option("topics", TOPIC).option("clientId", self.name)
+        reader = reader.option("sessionTimeoutMs", "3000").option("heartbeatIntervalMs", "500")
+        return reader.option("drainFile", str(self.drain_file)).load()
+
+    def start(self, **trigger: bool) -> "Query":
+        writer = self.stream().writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.checkpoint))
+        self.query = (writer.trigger(availableNow=True) if trigger.get("available_now") else writer).start()
+        return self
+
+    def _take(self, batch: DataFrame, _number: int) -> None:
+        for partition, offset, value in batch.select("partition", "offset", "value").collect():
+            self.sink.write(self.name, partition, offset, bytes(value))
+
+    @property
+    def running(self) -> StreamingQuery:
+        assert self.query is not None
+        return self.query
+
+    def drain(self) -> None:
+        drain(self.running, self.drain_file)
+
+
+class Plain:
+    """A plain consumer, in a thread of the test."""
+
+    def __init__(self, daemon: Daemon, sink: Sink, name: str) -> None:
+        self.daemon, self.sink, self.name = daemon, sink, name
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        with Consumer(
+            self.daemon.bootstrap,
+            GROUP,
+            auto_offset_reset="earliest",
+            session_timeout_ms=3_000,
+            heartbeat_interval_ms=500,
+            client_id=self.name,
+        ) as consumer:
+            consumer.subscribe([TOPIC])
+            while not self._stopped.is_set():
+                for record in consumer.poll(0.1):
+                    self.sink.write(self.name, record.partition, record.offset, record.value)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+
+def reader_processes() -> list[int]:
+    """The processes in which Spark runs the streaming readers of this test's session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"python_streaming_source_runner" in line and _descends_from(int(entry.name), os.getpid()):
+                found.append(int(entry.name))
+    return found
+
+
+def _descends_from(process: int, ancestor: int) -> bool:
+    while process > 1:
+        if process == ancestor:
+            return True
+        try:
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False
+
+
+def committed(daemon: Daemon) -> dict[int, int | None]:
+    with GroupMember(daemon.bootstrap, GROUP, [TOPIC]) as asking:
+        return {one.partition: offset for one, offset in asking.committed(ALL).items()}
+
+
+def reads(sink: Sink, *names: str) -> bool:
+    """Whether each of these gets something from now on."""
+    before = Counter(sink.by_member)
+    return within(60, lambda: all(sink.by_member[name] > before[name] for name in names))
+
+
+def test_two_queries_and_a_plain_consumer_split_join_leave_and_crash_and_nothing_is_missing(
+    spark: SparkSession, daemon: Daemon, tmp_path: Path
+) -> None:
+    sink = Sink()
+    first = Query(spark, daemon, sink, tmp_path, "first")
+    second = Query(spark, daemon, sink, tmp_path, "second")
+    with Source(daemon) as source:
+        first.start()
+        assert reads(sink, "first")
+        second.start()
+        assert reads(sink, "first", "second")
+        with Plain(daemon, sink, "plain"):
+            assert within(30, lambda: members_of(daemon, GROUP) == 3)
+            assert reads(sink, "first", "second", "plain")
+
+            second.drain()
+            assert within(10, lambda: members_of(daemon, GROUP) == 2)
+            assert reads(sink, "first", "plain")
+            assert sink.repeats == 0, "a graceful move repeats nothing"
+
+            (process,) = reader_processes()
+            os.kill(process, signal.SIGKILL)
+            assert within(30, lambda: not first.running.isActive)
+            assert within(10, lambda: members_of(daemon, GROUP) == 1)
+            assert reads(sink, "plain")
+
+            first.start()
+            assert within(30, lambda: members_of(daemon, GROUP) == 2)
+            assert reads(sink, "first", "plain")
+        assert reads(sink, "first")
+    assert within(60, lambda: len(sink.rows) >= len(source.everything))
+    first.drain()
+    assert set(sink.rows) == source.everything
+    assert not sink.wrong
+    assert committed(daemon) == source.ends
+    assert members_of(daemon, GROUP) == 0
+    print(f"{len(sink.rows)} records, {sink.repeats} of them twice; read by {dict(sink.by_member)}")
+
+
+def test_a_run_with_available_now_reads_what_there_is_and_leaves(
+    spark: SparkSession, daemon: Daemon, tmp_path: Path
+) -> None:
+    source, sink = Source(daemon), Sink()
+    source.write(1_000)
+    for _ in range(2):  # the second has nothing new, and ends too
+        query = Query(spark, daemon, sink, tmp_path, "once").start(available_now=True)
+        assert query.running.awaitTermination(60)
+        assert query.running.exception() is None
+        assert within(10, lambda: members_of(daemon, GROUP) == 0)
+    assert set(sink.rows) == source.everything
+    assert sink.repeats == 0
+    assert committed(daemon) == source.ends
+
+
+def test_stopping_a_query_leaves_the_group_long_before_its_session_would_end(
+    spark: SparkSession, daemon: Daemon, tmp_path: Path
+) -> None:
+    source, sink = Source(daemon), Sink()
+    source.write(10)
+    stream = Query(spark, daemon, sink, tmp_path, "stopped").stream()
+    assert stream.schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp>"
+    )
+    reader = spark.readStream.format("muster").option("bootstrap", daemon.bootstrap)
+    reader = reader.option("group", GROUP).option("topics", TOPIC).option("sessionTimeoutMs", "60000")
+    query = reader.load().writeStream.format("noop").option("checkpointLocation", str(tmp_path / "noop")).start()
+    assert within(30, lambda: members_of(daemon, GROUP) == 1)
+    assert within(30, lambda: any(progress["numInputRows"] for progress in query.recentProgress))
+    began = time.monotonic()
+    query.stop()
+    assert within(10, lambda: members_of(daemon, GROUP) == 0)
+    assert time.monotonic() - began < 10
+
+
+def test_a_wrong_option_is_refused_when_the_stream_is_loaded(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="'topic' is unknown; did you mean 'topics'"):
+        spark.readStream.format("muster").option("topic", "flights").load()
