@@ -169,7 +169,10 @@ class _Reader:
         return self.take(self._length(4))
 
     def count(self) -> int:
-        return self._length(4)
+        count = self._length(4)
+        if count < 0:
+            raise LogCorrupt(f"an array of {count} elements")
+        return count
 
     def tags(self) -> dict[int, bytes]:
         if not self._flexible:
@@ -183,7 +186,9 @@ def decode(key: bytes | None, value: bytes | None) -> ShardRecord | None:
         raise LogCorrupt("a record without a key")
     # Straight-line for what nearly all records are: loading a million offsets is a start-up time.
     if value is not None and key[:2] == b"\x00\x01" and value[:2] == b"\x00\x04":
-        return _decode_common_offset(key, value)
+        common = _decode_common_offset(key, value)
+        if common is not None:
+            return common
     reader = _Reader(key)
     kind = reader.integer(2)
     if kind in (0, _OFFSET_KEY):
@@ -198,22 +203,27 @@ def decode(key: bytes | None, value: bytes | None) -> ShardRecord | None:
 
 
 _OFFSET_HEAD = struct.Struct(">qi")
+_COMMON_VALUE_BYTES = 24
+_LEAST_OFFSET_KEY_BYTES = 10
 
 
-def _decode_common_offset(key: bytes, value: bytes) -> CommittedOffset:
+def _decode_common_offset(key: bytes, value: bytes) -> CommittedOffset | None:
+    """A commit without text and tags, whose lengths all fit; None for any other, which the reader looks at."""
+    if len(value) != _COMMON_VALUE_BYTES or value[14] != 1 or value[23] != 0 or len(key) < _LEAST_OFFSET_KEY_BYTES:
+        return None
+    topic_at = 4 + (key[2] << 8 | key[3])
+    partition_at = len(key) - 4
+    if topic_at + 2 > partition_at or topic_at + 2 + (key[topic_at] << 8 | key[topic_at + 1]) != partition_at:
+        return None
     try:
-        topic_at = 4 + (key[2] << 8 | key[3])
-        topic_end = topic_at + 2 + (key[topic_at] << 8 | key[topic_at + 1])
-        group_id, topic = key[4:topic_at].decode(), key[topic_at + 2 : topic_end].decode()
-        partition = int.from_bytes(key[topic_end : topic_end + 4], "big", signed=True)
-        offset, leader_epoch = _OFFSET_HEAD.unpack_from(value, 2)
-        length = value[14]
-        if length == 1 and len(value) == 24 and value[23] == 0 and len(key) == topic_end + 4:
-            time_ms = int.from_bytes(value[15:23], "big", signed=True)
-            return CommittedOffset(group_id, topic, partition, offset, leader_epoch, "", time_ms)
-    except (IndexError, UnicodeDecodeError, struct.error) as error:
-        raise LogCorrupt(f"an offset commit that does not parse: {error}") from None
-    return _decode_offset(group_id, topic, partition, value)
+        group_id, topic = key[4:topic_at].decode(), key[topic_at + 2 : partition_at].decode()
+    except UnicodeDecodeError:
+        return None
+    offset, leader_epoch = _OFFSET_HEAD.unpack_from(value, 2)
+    partition = int.from_bytes(key[partition_at:], "big", signed=True)
+    return CommittedOffset(
+        group_id, topic, partition, offset, leader_epoch, "", int.from_bytes(value[15:23], "big", signed=True)
+    )
 
 
 def _decode_offset(group_id: str, topic: str, partition: int, value: bytes) -> CommittedOffset:
