@@ -261,5 +261,3 @@ def join(member_id: str = "", **fields: Any) -> JoinGroup:
         "wants_member_id_first": False,
     }
     return JoinGroup("g", member_id=member_id, **cast(Any, given | fields))
-
-

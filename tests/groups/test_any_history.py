@@ -6,8 +6,21 @@ from coordinator.groups.classic.events import DeleteOffsets
 from coordinator.groups.classic.state import MAY_BECOME, GroupSettings, GroupState
 from partition_log.errors import AppendError
 from protocol.errors import ErrorCode
-from protocol.messages.groups import JoinGroupReply, JoinProtocol, LeaveGroup, LeavingMember, SyncGroup, SyncGroupAssignment
-from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic, OffsetDelete, OffsetDeleteTopic
+from protocol.messages.groups import (
+    JoinGroupReply,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    SyncGroup,
+    SyncGroupAssignment,
+)
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetDelete,
+    OffsetDeleteTopic,
+)
 from protocol.session import RequestRef
 from tests.groups.bench import Bench, join
 
@@ -76,6 +89,51 @@ class AnyHistory(RuleBasedStateMachine):
         group = self.bench.shard.groups.get("g")
         return [] if group is None else list(group.members)
 
+    @rule(
+        newcomers=st.integers(0, 2),
+        instance=_INSTANCES,
+        offers=_OFFERS,
+        last=st.sampled_from(("all", "all", "but one", "refused")),
+    )
+    def become_stable(self, newcomers: int, instance: str | None, offers: tuple[JoinProtocol, ...], last: str) -> None:
+        """Most of what is interesting happens to groups that are, or were about to be, Stable."""
+        self.bench.store.fails = None
+        for _ in range(newcomers or not self._members()):
+            self.bench.ask(join(protocols=offers, group_instance_id=instance))
+        for _ in range(4):
+            if self.bench.group.state is GroupState.PREPARING:
+                self.all_join_again()
+                self.bench.wait(3_000)
+        members = self._members()
+        for member_id in members[:-1] if last == "but one" else members:
+            self.bench.store.fails = AppendError.DISK_FULL if last == "refused" else None
+            self._sync(member_id, self._generation(False), None)
+        self.bench.store.fails = None
+
+    @precondition(lambda self: len(self._members()) > 1)
+    @rule(pick=_PICK)
+    def all_but_one_are_heard(self, pick: int) -> None:
+        members = self._members()
+        for duration_ms in (5_000, 5_000):
+            self.bench.wait(duration_ms)
+            for member_id in members[: pick % len(members)] + members[pick % len(members) + 1 :]:
+                self.bench.heartbeat(member_id, self._generation(False), self._instance_of(member_id))
+
+    @precondition(lambda self: bool(self._instances()))
+    @rule(pick=_PICK, offers=_OFFERS, skips=st.booleans(), refused=st.booleans())
+    def an_instance_restarts(self, pick: int, offers: tuple[JoinProtocol, ...], skips: bool, refused: bool) -> None:
+        instances = self._instances()
+        instance = instances[pick % len(instances)]
+        if pick % 3:
+            offers = self.bench.group.members[self.bench.group.static_members[instance]].protocols
+        self.bench.store.fails = AppendError.RECORD_TOO_LARGE if refused else None
+        self.bench.ask(join(protocols=offers, group_instance_id=instance, accepts_skip_assignment=skips))
+        self.bench.store.fails = None
+
+    def _instances(self) -> list[str]:
+        group = self.bench.shard.groups.get("g")
+        return [] if group is None else list(group.static_members)
+
     @rule(pick=_PICK, wrong=st.booleans(), named=st.booleans())
     def syncs(self, pick: int, wrong: bool, named: bool) -> None:
         member_id = self._pick(pick)
@@ -126,7 +184,7 @@ class AnyHistory(RuleBasedStateMachine):
         known = frozenset(bench.shard.offsets.partitions("g"))
         bench.happen(DeleteOffsets(ref, bench.waiting[ref], known))  # type: ignore[arg-type]
 
-    @rule(duration_ms=st.sampled_from((0, 1, 999, 3_000, 5_000, 9_000, 20_000, 30_000, 300_000)))
+    @rule(duration_ms=st.sampled_from((0, 1, 999, 3_000, 3_000, 5_000, 9_000, 10_000, 20_000, 300_000)))
     def time_passes(self, duration_ms: int) -> None:
         self.bench.wait(duration_ms)
 
@@ -134,8 +192,10 @@ class AnyHistory(RuleBasedStateMachine):
     def the_log_refuses_the_next(self, error: AppendError) -> None:
         self.bench.store.fails = error
 
-    @rule()
-    def crashes(self) -> None:
+    @rule(likely=st.integers(0, 4))
+    def crashes(self, likely: int) -> None:
+        if likely:
+            return
         self.bench.store.fails = None
         self.bench.crash()
 
@@ -168,6 +228,6 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 AnyHistory.TestCase.settings = settings(
-    max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestAnyHistory = AnyHistory.TestCase

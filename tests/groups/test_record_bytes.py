@@ -1,0 +1,285 @@
+from struct import pack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.record_bytes import LogCorrupt, decode, encode
+from coordinator.records import (
+    CommittedOffset,
+    GroupMetadata,
+    GroupTombstone,
+    MemberRecord,
+    OffsetTombstone,
+    ShardRecord,
+)
+
+OFFSET_KEY = bytes.fromhex("0001 0003 677270 0001 74 00000005")
+GROUP_KEY = bytes.fromhex("0002 0003 677270")
+TIME = pack(">q", 1_700_000_000_000)
+TIME_MS = 1_700_000_000_000
+
+
+def commit(**fields: object) -> CommittedOffset:
+    given = {"offset": 77, "leader_epoch": -1, "metadata": "ab", "commit_timestamp_ms": TIME_MS} | fields
+    return CommittedOffset("grp", "t", 5, **given)  # type: ignore[arg-type]
+
+
+# --- written ---
+
+
+def test_an_offset_commit_as_the_specification_shows_it() -> None:
+    topic_id = bytes(range(16))
+    value = bytes.fromhex("0004 000000000000004d ffffffff 03 6162") + TIME + bytes.fromhex("01 00 10") + topic_id
+    assert encode(commit(topic_id=topic_id)) == (OFFSET_KEY, value)
+    assert decode(OFFSET_KEY, value) == commit(topic_id=topic_id)
+
+
+def test_an_offset_commit_without_topic_id_has_no_tags() -> None:
+    value = bytes.fromhex("0004 000000000000004d ffffffff 03 6162") + TIME + b"\x00"
+    assert encode(commit()) == (OFFSET_KEY, value)
+    assert decode(OFFSET_KEY, value) == commit()
+
+
+def test_an_offset_commit_with_a_retention_is_of_version_1_and_loses_its_epoch() -> None:
+    record = commit(leader_epoch=4, expire_timestamp_ms=TIME_MS)
+    value = bytes.fromhex("0001 000000000000004d 0002 6162") + TIME + TIME
+    assert encode(record) == (OFFSET_KEY, value)
+    assert decode(OFFSET_KEY, value) == commit(expire_timestamp_ms=TIME_MS)
+
+
+def test_a_group_is_written_as_version_3() -> None:
+    member = MemberRecord("m-1", "i", "c", "/h", 60_000, 10_000, b"sub", b"asg")
+    record = GroupMetadata("grp", "consumer", 3, "range", "m-1", TIME_MS, (member,))
+    value = b"".join(
+        (
+            bytes.fromhex("0003"),
+            b"\x00\x08consumer",
+            pack(">i", 3),
+            b"\x00\x05range",
+            b"\x00\x03m-1",
+            TIME,
+            pack(">i", 1),
+            b"\x00\x03m-1",
+            b"\x00\x01i",
+            b"\x00\x01c",
+            b"\x00\x02/h",
+            pack(">ii", 60_000, 10_000),
+            b"\x00\x00\x00\x03sub",
+            b"\x00\x00\x00\x03asg",
+        )
+    )
+    assert encode(record) == (GROUP_KEY, value)
+    assert decode(GROUP_KEY, value) == record
+
+
+def test_a_new_group_has_no_type_no_protocol_and_no_leader() -> None:
+    value = bytes.fromhex("0003 0000 00000000 ffff ffff") + TIME + bytes(4)
+    assert encode(GroupMetadata("grp", "", 0, None, None, TIME_MS)) == (GROUP_KEY, value)
+
+
+def test_tombstones_are_keys_alone() -> None:
+    assert encode(OffsetTombstone("grp", "t", 5)) == (OFFSET_KEY, None)
+    assert encode(GroupTombstone("grp")) == (GROUP_KEY, None)
+    assert decode(OFFSET_KEY, None) == OffsetTombstone("grp", "t", 5)
+    assert decode(GROUP_KEY, None) == GroupTombstone("grp")
+
+
+# --- read: every version there is ---
+
+
+@pytest.mark.parametrize(
+    ("value", "record"),
+    [
+        (bytes.fromhex("0000 000000000000004d 0002 6162") + TIME, commit()),
+        (bytes.fromhex("0001 000000000000004d 0002 6162") + TIME + pack(">q", 9), commit(expire_timestamp_ms=9)),
+        (bytes.fromhex("0002 000000000000004d 0002 6162") + TIME, commit()),
+        (bytes.fromhex("0003 000000000000004d 00000006 0002 6162") + TIME, commit(leader_epoch=6)),
+        (bytes.fromhex("0004 000000000000004d 00000006 03 6162") + TIME + b"\x00", commit(leader_epoch=6)),
+    ],
+    ids=["v0", "v1", "v2", "v3", "v4"],
+)
+def test_offset_commits_of_every_version_are_read(value: bytes, record: CommittedOffset) -> None:
+    assert decode(OFFSET_KEY, value) == record
+
+
+def test_the_oldest_key_of_an_offset_commit_is_read() -> None:
+    value = bytes.fromhex("0000 000000000000004d 0002 6162") + TIME
+    assert decode(b"\x00\x00" + OFFSET_KEY[2:], value) == commit()
+
+
+def group_value(version: int) -> bytes:
+    head = pack(">h", version) + b"\x00\x08consumer" + pack(">i", 3) + b"\x00\x05range\x00\x03m-1"
+    since = TIME if version >= 2 else b""
+    member = b"\x00\x03m-1" + (b"\xff\xff" if version >= 3 else b"") + b"\x00\x01c\x00\x02/h"
+    timeouts = pack(">ii", 60_000, 10_000) if version >= 1 else pack(">i", 10_000)
+    return head + since + pack(">i", 1) + member + timeouts + b"\x00\x00\x00\x01s\x00\x00\x00\x01a"
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_groups_of_every_old_version_are_read(version: int) -> None:
+    member = MemberRecord("m-1", None, "c", "/h", 60_000 if version else 10_000, 10_000, b"s", b"a")
+    since = TIME_MS if version >= 2 else -1
+    assert decode(GROUP_KEY, group_value(version)) == GroupMetadata(
+        "grp", "consumer", 3, "range", "m-1", since, (member,)
+    )
+
+
+TAGS = bytes.fromhex("02 63 02 7a7a 64 00")  # 99: "zz", 100: nothing
+
+
+@pytest.mark.parametrize("tags", [b"\x00", TAGS], ids=["no tags", "unknown tags"])
+def test_a_group_of_the_flexible_version_is_read_and_unknown_tags_are_let_pass(tags: bytes) -> None:
+    member = b"\x04m-1\x02i\x02c\x03/h" + pack(">ii", 60_000, 10_000) + b"\x02s\x02a" + tags
+    value = pack(">h", 4) + b"\x09consumer" + pack(">i", 3) + b"\x06range\x04m-1" + TIME + b"\x02" + member + tags
+    expected = MemberRecord("m-1", "i", "c", "/h", 60_000, 10_000, b"s", b"a")
+    assert decode(GROUP_KEY, value) == GroupMetadata("grp", "consumer", 3, "range", "m-1", TIME_MS, (expected,))
+
+
+def test_an_offset_commit_with_unknown_tags_is_read() -> None:
+    value = bytes.fromhex("0004 000000000000004d ffffffff 03 6162") + TIME + TAGS
+    assert decode(OFFSET_KEY, value) == commit()
+
+
+def test_long_metadata_has_a_long_length() -> None:
+    for length in (126, 127, 128, 4_096, 16_384):
+        record = commit(metadata="x" * length)
+        assert decode(*encode(record)) == record
+
+
+# --- what is not ours, and what is broken ---
+
+
+@pytest.mark.parametrize("kind", [3, 8, 9, 15, 77, -1])
+def test_keys_of_other_kinds_are_skipped(kind: int) -> None:
+    assert decode(pack(">h", kind) + b"whatever", b"anything") is None
+    assert decode(pack(">h", kind), None) is None
+
+
+@pytest.mark.parametrize("version", [5, 99, -1])
+def test_values_of_unknown_versions_stop_the_load(version: int) -> None:
+    with pytest.raises(LogCorrupt, match="unknown version"):
+        decode(OFFSET_KEY, pack(">h", version) + bytes(40))
+    with pytest.raises(LogCorrupt, match="unknown version"):
+        decode(GROUP_KEY, pack(">h", version) + bytes(40))
+
+
+MEMBERS = (
+    MemberRecord("m-1", "i", "c", "/h", 60_000, 10_000, b"sub", b"asg"),
+    MemberRecord("m-2", None, "c", "/h", 60_000, 10_000, b"", b""),
+)
+RECORDS: list[ShardRecord] = [
+    commit(),
+    commit(metadata=""),
+    commit(topic_id=bytes(16)),
+    commit(expire_timestamp_ms=9),
+    GroupMetadata("grp", "consumer", 3, "range", "m-1", TIME_MS, MEMBERS),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_value_cut_anywhere_stops_the_load(record: ShardRecord) -> None:
+    key, value = encode(record)
+    assert value is not None
+    for end in range(len(value)):
+        with pytest.raises(LogCorrupt):
+            decode(key, value[:end])
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_key_cut_anywhere_stops_the_load(record: ShardRecord) -> None:
+    key, value = encode(record)
+    for end in range(len(key)):
+        for kept in (value, None):
+            with pytest.raises(LogCorrupt):
+                decode(key[:end], kept)
+
+
+def test_a_record_without_a_key_stops_the_load() -> None:
+    with pytest.raises(LogCorrupt, match="without a key"):
+        decode(None, b"")
+
+
+def test_text_that_is_no_utf8_stops_the_load() -> None:
+    with pytest.raises(LogCorrupt):
+        decode(bytes.fromhex("0001 0001 ff 0001 74 00000005"), encode(commit())[1])
+    with pytest.raises(LogCorrupt):
+        decode(OFFSET_KEY, bytes.fromhex("0002 000000000000004d 0001 ff") + TIME)
+
+
+def test_lengths_that_make_no_sense_stop_the_load() -> None:
+    with pytest.raises(LogCorrupt):
+        decode(GROUP_KEY, bytes.fromhex("0003 fffe"))
+    with pytest.raises(LogCorrupt, match="null"):
+        decode(GROUP_KEY, bytes.fromhex("0003 ffff"))
+    with pytest.raises(LogCorrupt):
+        decode(OFFSET_KEY, bytes.fromhex("0004 000000000000004d ffffffff ffffffffffff") + TIME)
+    with pytest.raises(LogCorrupt, match="-1 elements"):
+        decode(GROUP_KEY, bytes.fromhex("0003 0000 00000000 ffff ffff") + TIME + pack(">i", -1))
+
+
+@given(st.binary(max_size=60), st.binary(max_size=80) | st.none())
+def test_any_bytes_are_a_record_nothing_or_corrupt(key: bytes, value: bytes | None) -> None:
+    try:
+        decode(key, value)
+    except LogCorrupt as corrupt:
+        assert str(corrupt)
+
+
+@given(st.sampled_from((OFFSET_KEY, GROUP_KEY)), st.integers(0, 4), st.binary(max_size=80))
+def test_any_value_of_a_known_version_is_a_record_or_corrupt(key: bytes, version: int, rest: bytes) -> None:
+    try:
+        assert decode(key, pack(">h", version) + rest) is not None
+    except LogCorrupt as corrupt:
+        assert str(corrupt)
+
+
+# --- round trips ---
+
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+_INT32 = st.integers(-(2**31), 2**31 - 1)
+_INT64 = st.integers(-(2**63), 2**63 - 1)
+_MEMBER = st.builds(
+    MemberRecord, _TEXT, st.none() | _TEXT, _TEXT, _TEXT, _INT32, _INT32, st.binary(max_size=9), st.binary(max_size=9)
+)
+_RECORD = st.one_of(
+    st.builds(
+        CommittedOffset,
+        _TEXT,
+        _TEXT,
+        st.integers(0, 2**31 - 1),
+        _INT64,
+        _INT32,
+        _TEXT,
+        _INT64,
+        topic_id=st.none() | st.binary(min_size=16, max_size=16),
+    ),
+    st.builds(
+        CommittedOffset,
+        _TEXT,
+        _TEXT,
+        st.integers(0, 2**31 - 1),
+        _INT64,
+        st.just(-1),
+        _TEXT,
+        _INT64,
+        expire_timestamp_ms=st.integers(0, 2**63 - 1),
+    ),
+    st.builds(OffsetTombstone, _TEXT, _TEXT, st.integers(0, 2**31 - 1)),
+    st.builds(
+        GroupMetadata,
+        _TEXT,
+        _TEXT,
+        _INT32,
+        st.none() | _TEXT,
+        st.none() | _TEXT,
+        _INT64,
+        st.lists(_MEMBER, max_size=3).map(tuple),
+    ),
+    st.builds(GroupTombstone, _TEXT),
+)
+
+
+@given(_RECORD)
+def test_what_is_written_reads_back(record: ShardRecord) -> None:
+    assert decode(*encode(record)) == record
