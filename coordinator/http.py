@@ -2,11 +2,14 @@
 ask for, and every question meets the same gates (architecture: no private door)."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
 from coordinator.http_metrics import measure
@@ -19,6 +22,24 @@ ASK_TIMEOUT_S = 10.0
 MOST_SERIES = 10_000
 SHUTDOWN_S = 5.0
 KEEPALIVE_S = 75.0
+
+log = structlog.get_logger()
+
+
+class _OnlyOurFaults(logging.Handler):
+    """What aiohttp logs, without the tracebacks it writes for bytes that are no HTTP: anyone can send those."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError):
+            log.error("a page failed", message=record.getMessage(), exc_info=error)
+
+
+def _aiohttp_log() -> logging.Logger:
+    logger = logging.getLogger("coordinator.http")
+    logger.handlers = [_OnlyOurFaults()]
+    logger.propagate = False
+    return logger
 
 
 def make_app(ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int = MOST_SERIES) -> web.Application:
@@ -40,7 +61,12 @@ async def serve(app: web.Application, host: str, port: int) -> tuple[tuple[str, 
     """Serve until the returned closer is awaited; the address that was bound. Raises OSError. No access log: what is
     worth knowing is in `/metrics`."""
     runner = web.AppRunner(
-        app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S, keepalive_timeout=KEEPALIVE_S
+        app,
+        access_log=None,
+        logger=_aiohttp_log(),
+        handle_signals=False,
+        shutdown_timeout=SHUTDOWN_S,
+        keepalive_timeout=KEEPALIVE_S,
     )
     await runner.setup()
     try:

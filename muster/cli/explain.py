@@ -10,12 +10,13 @@ from muster.cli.showing import local_time, show_json, show_table, utc_time
 from protocol.messages.groups import ListedNote
 
 _OPENINGS = {
-    "rebalance": "A rebalance begins",
-    "completed": "It is complete",
+    "rebalance": "Rebalance",
+    "completed": "Done",
     "dropped": "Left out",
-    "replaced": "No rebalance",
-    "admin": "By request",
+    "replaced": "No rebalance needed",
+    "admin": "Asked for",
 }
+_ROLES = {"rebalance": "Began with", "completed": "Leader:", "dropped": "It was", "replaced": "Now"}
 
 
 def explain(
@@ -31,23 +32,22 @@ def explain(
     if as_json:
         show_json({"group_id": group, "notes": [_document(note) for note in notes]})
     elif notes:
-        columns = ("WHEN", "GENERATION", "MEMBERS", "CAUSE", "INITIATOR", "WHAT HAPPENED")
-        show_table(columns, (_row(note) for note in notes))
+        columns = ("WHEN", "GENERATION", "MEMBERS", "WHAT HAPPENED")
+        show_table(columns, map(_row, notes), whole="WHEN")
     else:
         print(f"Group {group!r} has not rebalanced yet.")
 
 
 def sentence(note: ListedNote) -> str:
-    """What a note says, for people: `A rebalance begins (member joined): app-1 at 10.0.0.1.`"""
+    """What a note says, for people: `Rebalance: member joined, app-1 at 10.0.0.1. By m-1.`"""
     opening = _OPENINGS.get(note.kind, note.kind.capitalize())
-    because = "" if note.kind == "completed" else f" ({note.cause})"
-    detail = f": {note.detail}" if note.detail else ""
-    return f"{opening}{because}{detail}".removesuffix(".") + "."
+    what = ", ".join(part for part in (note.cause, note.detail.removesuffix(".")) if part)
+    whose = f" {_ROLES.get(note.kind, 'By')} {note.initiator}." if note.initiator else ""
+    return f"{opening}: {what}.{whose}"
 
 
 def _row(note: ListedNote) -> tuple[object, ...]:
-    when = local_time(note.wall_ms)
-    return (when, note.generation_id, note.members, note.cause, note.initiator, sentence(note))
+    return (local_time(note.wall_ms), note.generation_id, note.members, sentence(note))
 
 
 def _document(note: ListedNote) -> dict[str, Any]:

@@ -18,14 +18,16 @@ def show_json(document: Any) -> None:
     print(json.dumps(document, indent=2))
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns of numbers end at the right. In a pipe nothing is cut off, however long."""
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, whole: str = "") -> None:
+    """Columns of numbers end at the right. Nothing is cut off, however long: on a terminal it goes on in the next line,
+    but for the column `whole`; in a pipe a row is a line."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     cells = [[printable(cell) for cell in row] for row in rows]
     for number, column in enumerate(columns):
         filled = [row[number] for row in cells if row[number] != NOTHING]
         is_numeric = bool(filled) and all(text.removeprefix("-").isdigit() for text in filled)
-        table.add_column(column, justify="right" if is_numeric else "left", no_wrap=not sys.stdout.isatty())
+        stays = column == whole or not sys.stdout.isatty()
+        table.add_column(column, justify="right" if is_numeric else "left", no_wrap=stays, overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
     _console().print(table)
@@ -35,7 +37,7 @@ def show_facts(facts: Iterable[tuple[str, object]]) -> None:
     """A name and a value a line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
-    table.add_column(no_wrap=not sys.stdout.isatty())
+    table.add_column(no_wrap=not sys.stdout.isatty(), overflow="fold")
     for name, value in facts:
         table.add_row(name, Text(printable(value)))
     _console().print(table)

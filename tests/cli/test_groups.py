@@ -105,8 +105,9 @@ def test_explain_tells_the_story_of_a_group(shell: Shell) -> None:
     lines = shell.lines("explain", "orders")
 
     assert len(lines) == 3
-    assert lines[1].endswith("m-1        A rebalance begins (member joined): app-1 at 10.0.0.1.")
-    assert lines[2].endswith("m-1        It is complete: 1 members joined.")
+    assert lines[0].split() == ["WHEN", "GENERATION", "MEMBERS", "WHAT", "HAPPENED"]
+    assert lines[1].endswith("  0        1  Rebalance: member joined, app-1 at 10.0.0.1. Began with m-1.")
+    assert lines[2].endswith("  1        1  Done: rebalance completed, 1 members joined. Leader: m-1.")
 
 
 def test_explain_gives_scripts_the_notes_and_the_sentences(shell: Shell) -> None:
@@ -115,14 +116,14 @@ def test_explain_gives_scripts_the_notes_and_the_sentences(shell: Shell) -> None
     assert shown["group_id"] == "orders"
     assert [note["number"] for note in shown["notes"]] == [1]
     assert shown["notes"][0]["when"] == "2023-11-14T22:13:24.000Z"
-    assert shown["notes"][0]["sentence"] == "It is complete: 1 members joined."
+    assert shown["notes"][0]["sentence"] == "Done: rebalance completed, 1 members joined. Leader: m-1."
 
 
 def test_a_kind_of_note_that_is_news_to_the_command_is_told_all_the_same(shell: Shell, node: FakeNode) -> None:
     note: ListedNote = msgspec.structs.replace(node.notes["orders"][0], kind="moved", detail="")
     node.notes["orders"] = (note, note)
 
-    assert shell.lines("explain", "orders")[1].endswith("Moved (member joined).")
+    assert shell.lines("explain", "orders")[1].endswith("Moved: member joined. By m-1.")
 
 
 def test_a_group_that_never_rebalanced_has_nothing_to_explain(shell: Shell, node: FakeNode) -> None:

@@ -240,6 +240,31 @@ async def test_serving_takes_a_free_port_and_ends_when_told() -> None:
         await asyncio.open_connection(host, port)
 
 
+async def test_bytes_that_are_no_http_are_a_400_and_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    (host, port), close = await serve(make_app(ScriptedCoordinator().ask), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(b"GET /v3/clusters HTTP/1.1\r\nHost: \x01\xff\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    await close()
+
+    assert answer.startswith(b"HTTP/1.0 400 ")
+    assert capsys.readouterr() == ("", "")
+
+
+async def test_a_fault_of_ours_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    async def broken(message: Message) -> Message:
+        raise RuntimeError("a mistake")
+
+    (host, port), close = await serve(make_app(broken), "127.0.0.1", 0)
+    async with ClientSession() as session, session.get(f"http://{host}:{port}/readyz") as answer:
+        status = answer.status
+    await close()
+
+    assert status == 500
+    assert "RuntimeError: a mistake" in "".join(capsys.readouterr())
+
+
 async def test_a_taken_port_is_an_error_and_leaves_nothing_open() -> None:
     (host, port), close = await serve(make_app(ScriptedCoordinator().ask), "127.0.0.1", 0)
 
