@@ -19,7 +19,12 @@ from protocol.messages import Message
 from protocol.messages.groups import JoinGroupMember
 from purgatory.purgatory import DelayedOperation
 
-_SHORT = {"member_id": "id", "generation_id": "generation", "protocol_name": "protocol", "group_instance_id": "instance"}
+_SHORT = {
+    "member_id": "id",
+    "generation_id": "generation",
+    "protocol_name": "protocol",
+    "group_instance_id": "instance",
+}
 _LEFT_OUT = ("throttle_time_ms", "wall_ms", "commit_timestamp_ms", "state_since_ms", "client_host")
 
 

@@ -38,8 +38,16 @@ def _group_v4_with_tags() -> Pair:
     tags = b"\x01\x63\x02zz"
     head = pack(">h", 4) + _compact(b"consumer") + pack(">i", 3) + _compact(b"range") + _compact(b"m-1") + pack(">q", 5)
     member = b"".join(
-        (_compact(b"m-1"), b"\x00", _compact(b"m"), _compact(b"/h"), pack(">ii", 9_000, 7_000),
-         _compact(b"s"), _compact(b"A"), tags)
+        (
+            _compact(b"m-1"),
+            b"\x00",
+            _compact(b"m"),
+            _compact(b"/h"),
+            pack(">ii", 9_000, 7_000),
+            _compact(b"s"),
+            _compact(b"A"),
+            tags,
+        )
     )
     return _GROUP_KEY, head + b"\x02" + member + tags
 

@@ -340,8 +340,15 @@ class Rig:
         core = self.node.core
         for live in core.shards:
             tools = ShardTools(
-                core.store, DelayedOperationPurgatory(0), core.journal, live.log, Outbox(0), self._ids,
-                live._tools.settings, 1 << 24, {},
+                core.store,
+                DelayedOperationPurgatory(0),
+                core.journal,
+                live.log,
+                Outbox(0),
+                self._ids,
+                live._tools.settings,
+                1 << 24,
+                {},
             )
             with patch.object(self, "_quiet", True), patch.object(self, "_rebalances", 0):
                 loaded = Shard(live.index, live.log, tools)

@@ -48,7 +48,9 @@ def _scenario(text: str) -> Scenario:
     for block in re.split(r"\n\s*\n", "\n".join(line for line in rest.splitlines() if not line.startswith("//"))):
         if block.strip():
             commands, _, output = block.strip("\n").partition("----")
-            blocks.append(Block(tuple(commands.split("\n")[: commands.count("\n")]), tuple(output.strip("\n").split("\n"))))
+            blocks.append(
+                Block(tuple(commands.split("\n")[: commands.count("\n")]), tuple(output.strip("\n").split("\n")))
+            )
             assert "----" in block, f"{title}: a block without its ----"
     return Scenario(title.removeprefix("# "), comments, tuple(blocks))
 

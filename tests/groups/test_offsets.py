@@ -1,0 +1,222 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.groups.classic.events import CommitOffsets, DeleteOffsets
+from coordinator.groups.classic.offsets import commit, delete_unsubscribed, subscribed_topics
+from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
+from coordinator.groups.outcome import Outcome
+from coordinator.moment import Moment
+from coordinator.offsets import OffsetTable
+from coordinator.records import CommittedOffset, OffsetTombstone
+from protocol.consumer_protocol import Subscription, encode_subscription
+from protocol.errors import ErrorCode
+from protocol.messages.groups import JoinProtocol
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetDelete,
+    OffsetDeleteTopic,
+)
+from protocol.session import RequestRef
+from tests.groups.checks import CountingIds
+
+REF = RequestRef(1, 1)
+NOW = Moment(5_000, 1_700_000_000_000)
+NONE, TOO_LARGE = ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+def record(partition: int = 0, offset: int = 1, group_id: str = "g", topic: str = "t") -> CommittedOffset:
+    return CommittedOffset(group_id, topic, partition, offset, -1, "", 9)
+
+
+# --- the table of a shard ---
+
+
+def test_an_offset_is_found_where_it_was_put_and_nowhere_else() -> None:
+    table = OffsetTable()
+    table.set(record(offset=7))
+    kept = table.get("g", "t", 0)
+    assert kept is not None
+    assert (kept.offset, kept.leader_epoch, kept.metadata, kept.commit_timestamp_ms) == (7, -1, "", 9)
+    assert table.get("g", "t", 1) is table.get("g", "u", 0) is table.get("h", "t", 0) is None
+
+
+def test_the_last_commit_counts() -> None:
+    table = OffsetTable()
+    table.set(record(offset=7))
+    table.set(record(offset=3))
+    kept = table.get("g", "t", 0)
+    assert kept is not None and kept.offset == 3
+    assert table.count == 1
+
+
+def test_what_is_forgotten_leaves_nothing_of_its_group() -> None:
+    table = OffsetTable()
+    table.set(record())
+    table.forget("g", "t", 1)
+    table.forget("nowhere", "t", 0)
+    assert table.count == 1
+    table.forget("g", "t", 0)
+    assert (table.count, table.groups(), table.topics("g")) == (0, [], {})
+
+
+_PLACE = st.tuples(st.sampled_from("gh"), st.sampled_from("tu"), st.integers(0, 2))
+
+
+@given(st.lists(st.tuples(_PLACE, st.none() | st.integers(0, 9)), max_size=40))
+def test_the_table_is_a_dictionary(changes: list[tuple[tuple[str, str, int], int | None]]) -> None:
+    table, expected = OffsetTable(), dict[tuple[str, str, int], int]()
+    for (group_id, topic, partition), offset in changes:
+        if offset is None:
+            table.forget(group_id, topic, partition)
+            expected.pop((group_id, topic, partition), None)
+        else:
+            table.set(record(partition, offset, group_id, topic))
+            expected[group_id, topic, partition] = offset
+    found = {
+        (group_id, topic, partition): kept.offset
+        for group_id in table.groups()
+        for topic, partitions in table.topics(group_id).items()
+        for partition, kept in partitions.items()
+    }
+    assert found == expected
+    assert table.count == len(expected)
+    for group_id in "gh":
+        assert set(table.partitions(group_id)) == {(topic, index) for g, topic, index in expected if g == group_id}
+
+
+# --- what a group makes of a commit ---
+
+
+def parts(*metadata: str | None, timestamp_ms: int = -1) -> tuple[OffsetCommitTopic, ...]:
+    return (
+        OffsetCommitTopic(
+            "t",
+            tuple(OffsetCommitPartition(index, 10, 3, text, timestamp_ms) for index, text in enumerate(metadata)),
+        ),
+    )
+
+
+def make(topics: tuple[OffsetCommitTopic, ...], **fields: Any) -> Outcome:
+    out = Outcome(NOW, CountingIds())
+    commit(Group("g", GroupSettings()), CommitOffsets(REF, OffsetCommit("g", topics, **fields)), out)
+    return out
+
+
+def test_a_commit_is_a_record_a_partition_in_one_batch() -> None:
+    out = make(parts(None, "note"))
+    assert out.records == [
+        CommittedOffset("g", "t", 0, 10, 3, "", NOW.wall_ms),
+        CommittedOffset("g", "t", 1, 10, 3, "note", NOW.wall_ms),
+    ]
+    assert [one.at_once for one in out.replies] == [False], "the reply promises durability"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        ("x" * 4096, NONE),
+        ("x" * 4097, TOO_LARGE),
+        ("\u00e9" * 4096, NONE),
+        ("\U0001f600" * 2048, NONE),
+        ("\U0001f600" * 2049, TOO_LARGE),
+    ],
+    ids=["as long as allowed", "one more", "two bytes each", "two units each", "two units each, one more"],
+)
+def test_metadata_is_measured_in_javas_characters(metadata: str, error: ErrorCode) -> None:
+    out = make(parts(metadata, "short"))
+    reply: Any = out.replies[0].reply
+    assert [part.error_code for part in reply.topics[0].partitions] == [error, NONE]
+    assert len(out.records) == (2 if error is NONE else 1)
+
+
+@pytest.mark.parametrize(("retention_ms", "expires_ms"), [(-1, -1), (0, NOW.wall_ms), (1_000, NOW.wall_ms + 1_000)])
+def test_a_retention_named_by_the_commit_is_kept_with_it(retention_ms: int, expires_ms: int) -> None:
+    kept = make(parts("x"), retention_time_ms=retention_ms).records[0]
+    assert isinstance(kept, CommittedOffset) and kept.expire_timestamp_ms == expires_ms
+
+
+def test_a_commit_may_name_its_own_time() -> None:
+    kept = make(parts("x", timestamp_ms=77)).records[0]
+    assert isinstance(kept, CommittedOffset) and kept.commit_timestamp_ms == 77
+
+
+def group_of(*metadata: bytes, protocol_type: str = "consumer", protocol_name: str | None = "range") -> Group:
+    group = Group(
+        "g", GroupSettings(), state=GroupState.STABLE, protocol_type=protocol_type, protocol_name=protocol_name
+    )
+    for number, data in enumerate(metadata):
+        group.add(Member(f"m{number}", None, "c", "/h", 10_000, 60_000, (JoinProtocol("range", data),)))
+    return group
+
+
+def test_a_member_that_commits_is_alive_even_if_every_partition_is_refused() -> None:
+    group = group_of(b"")
+    group.members["m0"].deadline_ms = 6_000
+    out = Outcome(NOW, CountingIds())
+    commit(group, CommitOffsets(REF, OffsetCommit("g", parts("x" * 4097), 0, "m0")), out)
+    assert group.members["m0"].deadline_ms == NOW.monotonic_ms + 10_000
+    assert not out.records
+
+
+def test_a_commit_never_brings_a_deadline_nearer() -> None:
+    group = group_of(b"")
+    group.members["m0"].deadline_ms = 300_000
+    commit(group, CommitOffsets(REF, OffsetCommit("g", parts("x"), 0, "m0")), Outcome(NOW, CountingIds()))
+    assert group.members["m0"].deadline_ms == 300_000
+
+
+# --- what it subscribes to, and deletions ---
+
+FOO, BAR = (encode_subscription(Subscription((name,))) for name in ("foo", "bar"))
+
+
+def test_a_group_subscribes_to_what_its_members_do() -> None:
+    assert subscribed_topics(group_of(FOO, BAR)) == {"foo", "bar"}
+    assert subscribed_topics(group_of()) == frozenset()
+
+
+@pytest.mark.parametrize("broken", [b"", b"\x00", b"\x00\x00", b"\x00\x00\x00\x00\x00\x05", FOO[:-12]])
+def test_one_subscription_that_does_not_parse_makes_them_unknown(broken: bytes) -> None:
+    assert subscribed_topics(group_of(FOO, broken)) is None
+
+
+def test_before_the_first_generation_they_are_unknown() -> None:
+    assert subscribed_topics(group_of(FOO, protocol_name=None)) is None
+
+
+@pytest.mark.parametrize("version", [b"\x00\x00", b"\x00\x03", b"\x7f\xff", b"\xff\xff"])
+def test_a_subscription_is_read_as_the_version_that_begins_every_version(version: bytes) -> None:
+    as_0 = encode_subscription(Subscription(("foo",)), version=0)
+    assert subscribed_topics(group_of(version + as_0[2:] + b"and broken")) == {"foo"}
+
+
+def deleted(group: Group) -> Any:
+    request = OffsetDelete("g", (OffsetDeleteTopic("foo", (0,)), OffsetDeleteTopic("bar", (0, 0, 1))))
+    out = Outcome(NOW, CountingIds())
+    delete_unsubscribed(group, DeleteOffsets(REF, request, frozenset({("foo", 0), ("bar", 0)})), out)
+    return out
+
+
+def test_what_is_subscribed_stays_and_what_has_an_offset_goes_once() -> None:
+    out = deleted(group_of(FOO))
+    assert out.records == [OffsetTombstone("g", "bar", 0)]
+    assert [[part.error_code for part in topic.partitions] for topic in out.replies[0].reply.topics] == [
+        [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC],
+        [NONE, NONE, NONE],
+    ]
+
+
+def test_where_subscriptions_are_unknown_all_stays() -> None:
+    out = deleted(group_of(b""))
+    assert not out.records
+
+
+def test_groups_of_other_types_delete_nothing_while_they_have_members() -> None:
+    out = deleted(group_of(FOO, protocol_type="connect"))
+    assert out.replies[0].reply.error_code is ErrorCode.NON_EMPTY_GROUP
+    assert not out.records
