@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -52,8 +52,8 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.paused_by_node = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
+        transport = self.transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=self._server.max_unsent_bytes // 4)
         self._number = self._server.opened(self, self._dialect, transport.get_extra_info("peername"))
 
