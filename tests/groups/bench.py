@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
-from coordinator import shard as shard_module
+from coordinator.groups.classic import loading
 from coordinator.groups.classic.events import Client, CommitOffsets, GroupEvent, Leave, Sync, joined
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import answer
@@ -182,7 +182,7 @@ class Bench:
             self.rebalances += state is GroupState.PREPARING
             become(group, state, wall_ms)
 
-        apply = shard_module.loading.apply
+        apply = loading.apply
 
         def applied(group: Group, record: Any, *, live: bool) -> None:
             before = group.state
@@ -190,7 +190,7 @@ class Bench:
             if live:
                 self.moves.append((before, group.state))
 
-        return _Both(patch.object(Group, "become", watched), patch.object(shard_module.loading, "apply", applied))
+        return _Both(patch.object(Group, "become", watched), patch.object(loading, "apply", applied))
 
     def check(self) -> None:
         for group in self.shard.groups.values():
@@ -233,9 +233,9 @@ class _Both:
         for context in self._contexts:
             context.__enter__()
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         for context in reversed(self._contexts):
-            context.__exit__(*exc)
+            context.__exit__(*cast(Any, exc))
 
 
 def _event(group: Group, ref: RequestRef, message: Message) -> GroupEvent:

@@ -221,17 +221,17 @@ def test_lengths_that_make_no_sense_stop_the_load() -> None:
 @given(st.binary(max_size=60), st.binary(max_size=80) | st.none())
 def test_any_bytes_are_a_record_nothing_or_corrupt(key: bytes, value: bytes | None) -> None:
     try:
-        decode(key, value)
-    except LogCorrupt as corrupt:
-        assert str(corrupt)
+        assert decode(key, value) is None or key[:2] in {b"\x00\x00", b"\x00\x01", b"\x00\x02"}
+    except LogCorrupt:
+        return
 
 
 @given(st.sampled_from((OFFSET_KEY, GROUP_KEY)), st.integers(0, 4), st.binary(max_size=80))
 def test_any_value_of_a_known_version_is_a_record_or_corrupt(key: bytes, version: int, rest: bytes) -> None:
     try:
         assert decode(key, pack(">h", version) + rest) is not None
-    except LogCorrupt as corrupt:
-        assert str(corrupt)
+    except LogCorrupt:
+        return
 
 
 # --- round trips ---

@@ -6,48 +6,43 @@ from mypy import api
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.xdist_group("mypy")  # one run of the checker serves them all
 HEAD = """
-from coordinator.groups.classic import actions, static
+from coordinator.groups.classic.actions import answer_sync, collect_sync, heard, leave, turn_away
 from coordinator.groups.classic.events import JoinAgain, JoinFirst, Leave, SessionOverdue, Sync
 from coordinator.groups.classic.guards import has_room, is_current_generation, is_member
+from coordinator.groups.classic.static import replace_static
 from coordinator.groups.classic.table import on, quietly_on, refuse, say, unless
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat
 
-_ = refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+_, no = refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE), say(ErrorCode.NONE)
 """
+DEFAULTS = "empty=_, preparing=_, completing=_, stable=_, dead=_"
+QUIET = "empty=no, preparing=heard, completing=heard, stable=heard, dead=no"
+
+
+def row(event: str, guards: str = "", **cells: str) -> str:
+    """A row of the table with a refusal in each cell but those given."""
+    named = dict(cell.split("=") for cell in DEFAULTS.split(", ")) | cells
+    return f"on({event})(guards=({guards}), {', '.join(f'{state}={cell}' for state, cell in named.items())})"
+
+
 RIGHT = {
-    "a row that is right": "on(Sync)(guards=(is_member, is_current_generation), empty=_, preparing=_, completing=actions.collect_sync, stable=actions.answer_sync, dead=_)",
-    "a guard with its own action": "on(JoinFirst)(guards=(unless(has_room, actions.turn_away),), empty=_, preparing=_, completing=_, stable=_, dead=_)",
-    "a quiet row": "quietly_on(Heartbeat)(guards=(is_member,), empty=say(ErrorCode.NONE), preparing=actions.heard, completing=actions.heard, stable=actions.heard, dead=say(ErrorCode.NONE))",
+    "a row that is right": row(
+        "Sync", "is_member, is_current_generation", completing="collect_sync", stable="answer_sync"
+    ),
+    "a guard with its own action": row("JoinFirst", "unless(has_room, turn_away),"),
+    "a quiet row": f"quietly_on(Heartbeat)(guards=(is_member,), {QUIET})",
 }
 WRONG = {
     "a missing cell": ("on(Sync)(empty=_, preparing=_, completing=_, stable=_)", "call-arg"),
-    "a missing quiet cell": ("quietly_on(Heartbeat)(empty=say(ErrorCode.NONE), preparing=actions.heard)", "call-arg"),
-    "a state there is none of": ("on(Sync)(empty=_, preparing=_, completing=_, stable=_, dead=_, gone=_)", "call-arg"),
-    "an action of another event": (
-        "on(Sync)(empty=_, preparing=actions.leave, completing=_, stable=_, dead=_)",
-        "arg-type",
-    ),
-    "a quiet action in a row that is not": (
-        "on(Sync)(empty=_, preparing=actions.heard, completing=_, stable=_, dead=_)",
-        "arg-type",
-    ),
-    "a refusal of what nobody asked": (
-        "on(SessionOverdue)(empty=_, preparing=_, completing=_, stable=_, dead=_)",
-        "arg-type",
-    ),
-    "a guard of another event": (
-        "on(Leave)(guards=(is_member,), empty=_, preparing=_, completing=_, stable=_, dead=_)",
-        "arg-type",
-    ),
-    "a guard's action of another event": (
-        "on(JoinFirst)(guards=(unless(has_room, static.replace_static),), empty=_, preparing=_, completing=_, stable=_, dead=_)",
-        "arg-type",
-    ),
-    "something that is no action": (
-        "on(JoinAgain)(empty=_, preparing=None, completing=_, stable=_, dead=_)",
-        "arg-type",
-    ),
+    "a missing quiet cell": ("quietly_on(Heartbeat)(empty=no, preparing=heard)", "call-arg"),
+    "a state there is none of": (row("Sync", gone="_"), "call-arg"),
+    "an action of another event": (row("Sync", preparing="leave"), "arg-type"),
+    "a quiet action in a row that is not": (row("Sync", preparing="heard"), "arg-type"),
+    "a refusal of what nobody asked": (row("SessionOverdue"), "arg-type"),
+    "a guard of another event": (row("Leave", "is_member,"), "arg-type"),
+    "a guard's action of another event": (row("JoinFirst", "unless(has_room, replace_static),"), "arg-type"),
+    "something that is no action": (row("JoinAgain", preparing="None"), "arg-type"),
 }
 
 

@@ -1,15 +1,17 @@
 """The commands of a transcript, one a line.
 
-a: join [id=X] [v=3] [protocols=range,rr] [metadata=M] ...   with the id and generation the client knows, unless given
-a: sync [a=A b=B]         as leader, these assignments; a client's name stands for its member id
-a: heartbeat | a: leave [MEMBER | #INSTANCE | MEMBER#INSTANCE ...]
-a: commit t-0=10 ... | a: fetch t-0 ... | a: fetch all | a: delete-offsets t-0 ...
-a: describe [GROUP ...] | a: list [states=S,..] [types=T,..] | a: delete-groups [GROUP ...] | a: notes
-a: set KEY=VALUE ...      from now on, in everything the client sends; says nothing
-a: hangs up | a: reconnects
-given stable a b#1 ...    (or completing, preparing) gets there without a word, then says where it is
-wait 3s | stall 3s | state | hold disk | release disk | crash | restart | stop | loading | fail next append [too large]
-config KEY=VALUE | log KIND ...
+    a: join [id=X] [v=3] [protocols=range,rr] [metadata=M] ...   with the id the client knows, unless given
+    a: sync [a=A b=B]         as leader, these assignments; a client's name stands for its member id
+    a: heartbeat | a: leave [MEMBER | #INSTANCE | MEMBER#INSTANCE ...]
+    a: commit t-0=10 ... | a: fetch t-0 ... | a: fetch all | a: delete-offsets t-0 ...
+    a: describe [GROUP ...] | a: list [states=S,..] [types=T,..] | a: delete-groups [GROUP ...] | a: notes
+    a: set KEY=VALUE ...      from now on, in everything the client sends; says nothing
+    a: hangs up | a: reconnects
+    given stable a b#1 ...    (or completing, preparing) gets there without a word, then says where it is
+    wait 3s | stall 3s | state [GROUP] | shard GROUP | hold disk | release disk | fail next append [too large]
+    crash | restart | stop | shards loading|failed|active | config KEY=VALUE | log KIND ...
+
+A client is a connection that names itself by what stands before the colon.
 """
 
 import re
@@ -361,9 +363,8 @@ def _commit(script: Script, client: Client, options: Options, given: Options, re
         if re.fullmatch(r"\w+-\d+", name):
             topic, index = _partition(name)
             offset, _, own = value.partition(":")
-            part = OffsetCommitPartition(
-                index, int(offset), committed_metadata=_metadata({"metadata": own}) or metadata
-            )
+            text = _metadata({"metadata": own}) or metadata
+            part = OffsetCommitPartition(index, int(offset), committed_metadata=text)
             topics.setdefault(topic, []).append(part)
     simple = "simple" in rest
     version = int(options["v"])

@@ -62,6 +62,11 @@ def event(happened: Any) -> str:
     return f"{type(happened).__name__} {member_id}".rstrip()
 
 
+def _name(member: Any) -> str:
+    instance = member.group_instance_id
+    return f"{member.member_id}{'' if instance is None else f'#{instance}'}"
+
+
 def note(written: Note) -> str:
     """Why something happened."""
     by = f" by {written.initiator}" if written.initiator else ""
@@ -72,10 +77,7 @@ def record(appended: ShardRecord | None) -> str:
     """What stands in the log now."""
     match appended:
         case GroupMetadata():
-            members = " ".join(
-                f"{m.member_id}{'#' + m.group_instance_id if m.group_instance_id is not None else ''}={text(m.assignment)}"
-                for m in appended.members
-            )
+            members = " ".join(f"{_name(m)}={text(m.assignment)}" for m in appended.members)
             return (
                 f"record {appended.group_id or '(no name)'}: generation={appended.generation_id} "
                 f"type={appended.protocol_type or '-'} protocol={appended.protocol or '-'} "
@@ -95,10 +97,7 @@ def record(appended: ShardRecord | None) -> str:
 
 def group(shown: Group) -> str:
     """The group in one line."""
-    members = " ".join(
-        f"{m.member_id}{'#' + m.group_instance_id if m.group_instance_id is not None else ''}"
-        for m in shown.members.values()
-    )
+    members = " ".join(map(_name, shown.members.values()))
     pending = f" pending=[{' '.join(shown.pending)}]" if shown.pending else ""
     owed = f" unsynced=[{' '.join(shown.pending_sync)}]" if shown.pending_sync else ""
     return (
@@ -142,8 +141,7 @@ def _value(value: Any) -> str:
 
 def _entry(entry: Message) -> str:
     if isinstance(entry, JoinGroupMember):
-        instance = "" if entry.group_instance_id is None else f"#{entry.group_instance_id}"
-        return f"{entry.member_id}{instance}={text(entry.metadata)}"
+        return f"{_name(entry)}={text(entry.metadata)}"
     words = fields(entry)
     error = getattr(entry, "error_code", None)
     if error is not None:

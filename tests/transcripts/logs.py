@@ -1,5 +1,6 @@
 """Records that a log may hold and this service does not write: of other versions, of other kinds."""
 
+from collections.abc import Callable
 from struct import pack
 
 from coordinator.record_bytes import encode
@@ -57,7 +58,7 @@ def _offset_v4_with_tags() -> Pair:
     return _OFFSET_KEY + pack(">i", 0), value
 
 
-_KINDS = {
+_KINDS: dict[str, Callable[[], Pair]] = {
     "unknown-kind": lambda: (pack(">h", 77) + b"whatever", b"anything"),
     "group-v0": _group_v0,
     "group-v4-with-tags": _group_v4_with_tags,

@@ -5,13 +5,14 @@ Requests travel as bytes of the native dialect. After every step the checkers ru
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
 from coordinator import shard as shard_module
 from coordinator.config import Config
 from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
+from coordinator.groups.classic import loading, table
 from coordinator.groups.classic.delayed import GroupOperation
 from coordinator.groups.classic.events import GroupEvent
 from coordinator.groups.classic.state import Group, GroupState
@@ -85,7 +86,7 @@ class Rig:
         self.ask(CreateTopics(tuple(CreatableTopic(name, count) for name, count in TOPICS.items())))
         self._quiet = False
 
-    def __enter__(self) -> "Rig":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -227,8 +228,8 @@ class Rig:
     def _listen(self, node: Node) -> None:
         """Every transition, watched and cancelled operation, appended record, note."""
         enter = self._patches.enter_context
-        enter(patch.object(shard_module, "handle", self._telling_state(shard_module.handle)))
-        enter(patch.object(shard_module.loading, "apply", self._telling_state(shard_module.loading.apply)))
+        enter(patch.object(shard_module, "handle", self._telling_state(table.handle)))
+        enter(patch.object(loading, "apply", self._telling_state(loading.apply)))
         enter(patch.object(Group, "become", self._counting_rebalances(Group.become)))
         self._listen_to_purgatory(node.core.purgatory)
         self._listen_to_store(node.core.store)

@@ -1,7 +1,7 @@
 """Reads transcripts, runs them, and says what they should read.
 
-A file is a sequence of scenarios. One begins with `# 9.1.5 words`: the numbers of group-protocol it shows (or `# words`,
-for what only Muster does). A block is commands, a line `----`, then what they did, up to an empty line.
+A file is a sequence of scenarios. One begins with `# 9.1.5 words`: the numbers of group-protocol it shows (or
+`# words`, for what only Muster does). A block is commands, a line `----`, then what they did, up to an empty line.
 """
 
 import re
@@ -44,14 +44,12 @@ def read(path: Path) -> list[Scenario]:
 def _scenario(text: str) -> Scenario:
     title, _, rest = text.partition("\n")
     comments = tuple(line for line in rest.splitlines() if line.startswith("//"))
+    script = "\n".join(line for line in rest.splitlines() if not line.startswith("//"))
     blocks = []
-    for block in re.split(r"\n\s*\n", "\n".join(line for line in rest.splitlines() if not line.startswith("//"))):
-        if block.strip():
-            commands, _, output = block.strip("\n").partition("----")
-            blocks.append(
-                Block(tuple(commands.split("\n")[: commands.count("\n")]), tuple(output.strip("\n").split("\n")))
-            )
-            assert "----" in block, f"{title}: a block without its ----"
+    for block in filter(None, re.split(r"\n\s*\n", script.strip("\n"))):
+        commands, dashes, output = f"{block}\n".partition("----\n")
+        assert dashes, f"{title}: a block without its ----"
+        blocks.append(Block(tuple(commands.splitlines()), tuple(output.splitlines())))
     return Scenario(title.removeprefix("# "), comments, tuple(blocks))
 
 
@@ -67,7 +65,7 @@ def play(scenario: Scenario) -> Scenario:
             except Exception as error:
                 error.add_note(f"in {scenario.title!r}, at {command!r}, after:\n" + "\n".join(script.output))
                 raise
-        blocks.append(Block(commands, tuple(script.output) or ("",)))
+        blocks.append(Block(commands, tuple(script.output)))
     try:
         script.close()
     except Exception as error:
@@ -87,5 +85,5 @@ def _lines(scenario: Scenario) -> Iterator[str]:
     for commands, output in scenario.blocks:
         yield from commands
         yield "----"
-        yield from (line for line in output if line)
+        yield from output
         yield ""
