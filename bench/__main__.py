@@ -1,0 +1,63 @@
+"""`python -m bench [SCENARIO ...] [--rounds N] [--quick] [--huge] [--json FILE]`."""
+
+import argparse
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from bench import idle, rebalances, requests, restart, timers
+from bench.report import Options, Sheet, machine, show, write_json
+
+SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
+    "requests": requests.measure,
+    "rebalances": rebalances.measure,
+    "idle": idle.measure,
+    "timers": timers.measure,
+    "restart": restart.measure,
+}
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser("python -m bench", description="What the service costs, next to bare servers.")
+    parser.add_argument(
+        "scenario", nargs="*", choices=[*SCENARIOS, []], help=f"of {', '.join(SCENARIOS)}; default: all"
+    )
+    parser.add_argument("--rounds", type=int, help="figures are medians of so many (3)")
+    parser.add_argument("--quick", action="store_true", help="one short round of everything, within a minute")
+    parser.add_argument("--huge", action="store_true", help="a rebalance of 5,000 members too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    given = parser.parse_args(arguments)
+    options = Options(
+        rounds=given.rounds or (1 if given.quick else 3),
+        seconds=0.3 if given.quick else 1.0,
+        quick=given.quick,
+        huge=given.huge,
+    )
+    _allow_many_sockets()
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    about = machine()
+    console.print(", ".join(f"{name}: {value}" for name, value in about.items()), highlight=False)
+    console.print(f"medians of {options.rounds}, {options.seconds} s each\n", highlight=False)
+    sheets: dict[str, Sheet] = {}
+    for name in given.scenario or SCENARIOS:
+        began = time.monotonic()
+        for number, sheet in enumerate(SCENARIOS[name](options)):
+            show(sheet, console)
+            sheets[f"{name}-{number}" if number else name] = sheet
+        print(f"({name}: {time.monotonic() - began:.0f} s)", file=sys.stderr)
+    if given.json is not None:
+        write_json(given.json, about, options, sheets)
+
+
+def _allow_many_sockets() -> None:
+    """Children inherit it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

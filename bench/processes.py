@@ -1,0 +1,133 @@
+"""Server processes to be measured: a musterd, or a bare server; and what the kernel says they cost."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bench.wire import Wire
+
+_START_S = 60.0
+_STOP_S = 30.0
+
+QUICK_GROUPS: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
+"""Groups form at once: nobody waits for members that may still come."""
+
+
+class ServerProcess:
+    """A child that prints `ready KIND=HOST:PORT ...` as its first line and serves until SIGTERM."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.pid = self.process.pid
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line.startswith("ready "):
+            self.kill()
+            raise RuntimeError(f"{' '.join(command)} did not serve; its first line: {line!r}")
+        self.addresses: dict[str, tuple[str, int]] = {}
+        for word in line.split()[1:]:
+            kind, _, address = word.partition("=")
+            host, _, port = address.rpartition(":")
+            self.addresses[kind] = (host, int(port))
+        self.native = self.addresses["native"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def cpu_s(self) -> float:
+        """Seconds of processor the process has used, all its threads together, to the nanosecond."""
+        return time.clock_gettime(~self.pid << 3 | 2)  # the kernel's name for "the clock of that process"
+
+    def resident_bytes(self) -> int:
+        """Memory that is in use by the process now."""
+        with Path(f"/proc/{self.pid}/statm").open() as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self._reap()
+
+    def stop(self) -> int:
+        """SIGTERM; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(_STOP_S)
+        finally:
+            self.kill()
+
+    def _reap(self) -> None:
+        self.process.wait(_STOP_S)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class Daemon(ServerProcess):
+    """A musterd on free ports."""
+
+    def __init__(self, data_dir: Path, settings: Mapping[str, str] = QUICK_GROUPS, *, http: bool = True) -> None:
+        command = [sys.executable, "-m", "coordinator", "--data-dir", str(data_dir), "--native", "127.0.0.1:0"]
+        command += ["--http", "127.0.0.1:0" if http else "off"]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        super().__init__(command)
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Offsets can only be committed for partitions that exist."""
+        with Wire(self.native) as wire:
+            (created,) = wire.call("CreateTopics", topics=[{"name": name, "num_partitions": partitions}])["topics"]
+            assert not created["error_code"], created
+
+    def wait_until_loaded(self) -> None:
+        """Returns once `/readyz` says that every shard is loaded."""
+        host, port = self.addresses["http"]
+        ends = time.monotonic() + _START_S
+        while time.monotonic() < ends:
+            if _answers_200(f"http://{host}:{port}/readyz"):
+                return
+            time.sleep(0.002)
+        raise RuntimeError("the daemon did not get ready")
+
+
+def _answers_200(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+class Bare(ServerProcess):
+    """A bare server: see `bench.bare`."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__([sys.executable, "-m", "bench.bare", kind])
+
+
+@contextlib.contextmanager
+def scratch(*, in_memory: bool = False) -> Iterator[Path]:
+    """A folder for a daemon's data, gone afterwards. In memory, a sync costs nothing."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(
+        prefix="muster-bench-", dir=shared if in_memory and shared.is_dir() else None
+    ) as folder:
+        yield Path(folder)
