@@ -1,0 +1,99 @@
+"""`python -m demo`: see `--help`. Exits with 0 if everything came out as it must, else with 1."""
+
+import argparse
+import contextlib
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from rich.console import Console
+
+from demo import flights, story
+from demo.processes import Daemon, Ended
+from demo.show import Show
+from demo.spark_member import Session
+from muster import MusterError
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m demo",
+        description="Every flight that left New York in 2013, through one group: a Spark query and a plain consumer "
+        "share it, another joins, one is killed. What they read together must average to what the file says.",
+    )
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a running musterd; left out: one of the demo's own")
+    parser.add_argument("--group", default="delays", help="the group they share (%(default)s)")
+    parser.add_argument("--topic", default="flights", help="where the flights go; must not exist yet (%(default)s)")
+    parser.add_argument("--partitions", type=int, default=8, help="of the topic (%(default)s)")
+    parser.add_argument("--keep", action="store_true", help="leave data, sink and logs where they are, and say where")
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = arguments()
+    signal.signal(signal.SIGTERM, _interrupted)
+    folder = Path(tempfile.mkdtemp(prefix="muster-demo-"))
+    console = Console()
+    try:
+        return run(given, folder, console)
+    except KeyboardInterrupt:
+        console.print("\ninterrupted")
+        return 130
+    except (Ended, MusterError) as failure:
+        console.print(f"\nfailed: {failure}", style="bold red", markup=False, highlight=False)
+        return 1
+    finally:
+        if given.keep:
+            console.print(f"kept: {folder}", highlight=False)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(given: argparse.Namespace, folder: Path, console: Console) -> int:
+    began = time.monotonic()
+    with ExitStack() as ends:
+        session = Session(folder / "spark.log")
+        ends.callback(session.stop)
+        daemon = None
+        if given.bootstrap is None:
+            daemon = Daemon(folder)
+            ends.callback(daemon.end)
+        setting = story.Setting(
+            given.bootstrap or (daemon.bootstrap if daemon else ""), given.group, given.topic, given.partitions, folder
+        )
+        lines = flights.read(flights.find())
+        with Show(console) as show:
+            where = ", ".join(f"{kind} {address}" for kind, address in daemon.addresses.items()) if daemon else ""
+            show.say(f"{len(lines):,} flights; musterd at {where or setting.bootstrap}; Spark is starting")
+            story.load(setting, lines, show)
+            show.say(f"loaded into {setting.partitions} partitions")
+            told = story.Story(setting, len(lines), session, show, ends)
+            show.say(f"a Spark query and {story.FIRST} are to share the group {setting.group!r}")
+            told.tell(daemon)
+            show.say("everything is read and committed; the members leave")
+            told.leave()
+            show.say("a Spark batch job counts what they wrote")
+            found = story.count(session, setting)
+        wrong = story.report(told, found, flights.straight_from_the_file(lines), show)
+        story.explain(setting, show)
+    took = time.monotonic() - began
+    for sentence in wrong:
+        console.print(f"wrong: {sentence}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+    if not wrong:
+        console.print(f"\n[bold green]all as it must be[/bold green], after {took:.0f} s", highlight=False)
+    return 1 if wrong else 0
+
+
+def _interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        sys.exit(main())

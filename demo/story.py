@@ -1,0 +1,273 @@
+"""What happens, in order: load, share, one more joins, one is killed, the rest is read, everything is counted."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from msgspec import Struct
+
+from demo.flights import Delays, key_of
+from demo.processes import Daemon, Ended, PlainMember
+from demo.show import Show
+from demo.sink import Contents, contents
+from demo.spark_member import NAME as SPARK
+from demo.spark_member import Session, SparkMember
+from muster import GroupMember, Producer, Refused, TopicPartition
+from muster.blocking.cluster import Cluster, expect
+from protocol.consumer_protocol import decode_assignment
+from protocol.errors import ErrorCode
+from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
+from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
+
+FIRST, SECOND = "plain-1", "plain-2"
+PLAIN_RECORDS_PER_S = 6_000
+SPARK_RECORDS_PER_BATCH = 10_000
+JOIN_AT, KILL_AT = 0.2, 0.45
+"""How much of everything has been read when the second plain consumer joins, and when the first is killed."""
+STUCK_AFTER_S = 120.0
+CENT = 0.01
+
+
+class Setting(Struct, frozen=True):
+    """Where it plays."""
+
+    bootstrap: str
+    group: str
+    topic: str
+    partitions: int
+    folder: Path
+
+    @property
+    def sink(self) -> Path:
+        return self.folder / "sink"
+
+    @property
+    def all(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, number) for number in range(self.partitions)]
+
+
+def load(setting: Setting, lines: Sequence[bytes], show: Show) -> None:
+    """All flights into the topic, which must be new. Raises `SystemExit` if it is not."""
+    cluster = Cluster(setting.bootstrap)
+    wanted = CreateTopics((CreatableTopic(setting.topic, setting.partitions),))
+    made = expect(CreateTopicsReply, cluster.ask(wanted)).topics[0]
+    cluster.close()
+    if made.error_code is ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise SystemExit(f"the topic {setting.topic!r} exists already: name another with --topic")
+    if made.error_code:
+        raise Refused(made.error_code, made.error_message or made.error_code.name)
+    with Producer(setting.bootstrap) as producer:
+        for number, line in enumerate(lines, 1):
+            producer.send(setting.topic, line, key_of(line))
+            if number % 2_000 == 0:
+                show.set("loading", number, len(lines))
+    show.set("loading", len(lines), len(lines))
+
+
+class Story:
+    """The group at work. `tell` ends when the group has committed everything."""
+
+    def __init__(self, setting: Setting, total: int, session: Session, show: Show, ends: ExitStack) -> None:
+        self.setting = setting
+        self.total = total
+        self.show = show
+        self._ends = ends
+        self._cluster = Cluster(setting.bootstrap)
+        ends.callback(self._cluster.close)
+        self._asking = GroupMember(setting.bootstrap, setting.group, [setting.topic])  # never polled: it only asks
+        ends.callback(self._asking.close)
+        self.plain: dict[str, PlainMember] = {}
+        self.members: set[str] = set()
+        self.holdings: dict[str, list[int]] = {}
+        self.killed_held: list[int] = []
+        self.killed_unread: list[int] = []  # what of it was not read to its end
+        self.killed_at_s = 0.0
+        self.moved_after_s: float | None = None
+        self._heard_at_s = time.monotonic()
+        self._done = 0
+        spark = session.get()
+        self.spark = SparkMember(
+            spark,
+            setting.bootstrap,
+            setting.group,
+            setting.topic,
+            setting.sink,
+            setting.folder,
+            SPARK_RECORDS_PER_BATCH,
+        )
+        ends.callback(self.spark.stop)
+
+    def tell(self, daemon: Daemon | None) -> None:
+        """Raises `Ended` when somebody ended who should not have, or nothing moves any more."""
+        while not self._is_done():
+            time.sleep(0.25)
+            if daemon is not None:
+                daemon.check()
+            self.spark.check()
+            for member in self.plain.values():
+                if member.name != FIRST or not self.killed_held:
+                    member.check()
+            self._look_at_the_group()
+            self._act()
+        if self.moved_after_s is None:
+            self._look_at_the_group()
+
+    def leave(self) -> None:
+        """In good order: nobody repeats anything because of it."""
+        self.spark.end()
+        for member in self.plain.values():
+            member.end()
+
+    # -- what the story does
+
+    def _act(self) -> None:
+        first, second = self.plain.get(FIRST), self.plain.get(SECOND)
+        read = self._read()
+        if first is None:
+            # Spark is the slowest to start: who came before it might have read everything by then.
+            if SPARK in self.members:
+                self._start(FIRST)
+        elif second is None:
+            if self.spark.read and first.read and read >= JOIN_AT * self.total:
+                self.show.say(f"[bold]{SECOND} joins[/bold]")
+                self._start(SECOND)
+        elif not self.killed_held:
+            held = self.holdings.get(FIRST)
+            if second.read and held and read >= KILL_AT * self.total:
+                first.kill()
+                self.killed_held, self.killed_at_s = held, time.monotonic()
+                self.killed_unread = self._unread(held)
+                self.show.say(f"[bold red]{FIRST} is killed[/bold red] (SIGKILL), holding {_numbers(held)}")
+
+    def _start(self, name: str) -> None:
+        setting = self.setting
+        log = setting.folder / f"{name}.log"
+        arguments = (setting.bootstrap, setting.group, setting.topic, setting.sink, log, PLAIN_RECORDS_PER_S)
+        self.plain[name] = member = PlainMember(name, *arguments)
+        self._ends.callback(member.end)
+
+    def _unread(self, numbers: Sequence[int]) -> list[int]:
+        partitions = [TopicPartition(self.setting.topic, number) for number in numbers]
+        ends, committed = self._asking.end_offsets(partitions), self._asking.committed(partitions)
+        return [one.partition for one in partitions if (committed[one] or 0) < ends[one]]
+
+    def _read(self) -> int:
+        return self.spark.read + sum(member.read for member in self.plain.values())
+
+    # -- what the group says
+
+    def _is_done(self) -> bool:
+        committed = self._asking.committed(self.setting.all)
+        done = sum(offset or 0 for offset in committed.values())
+        if done != self._done:
+            self._done, self._heard_at_s = done, time.monotonic()
+        elif time.monotonic() - self._heard_at_s > STUCK_AFTER_S:
+            raise Ended(f"the group has committed nothing for {STUCK_AFTER_S:.0f} s, {done:,} of {self.total:,} so far")
+        self.show.set("committed", done, self.total)
+        self.show.set(SPARK, self.spark.read, self.total, _numbers(self.holdings.get(SPARK, [])))
+        for member in self.plain.values():
+            self.show.set(member.name, member.read, self.total, _numbers(self.holdings.get(member.name, [])))
+        return done >= self.total
+
+    def _look_at_the_group(self) -> None:
+        node = self._cluster.coordinator(self.setting.group)
+        answer = self._cluster.ask(DescribeGroups((self.setting.group,)), node=node)
+        described = expect(DescribeGroupsReply, answer).groups[0]
+        self.members = {member.client_id for member in described.members}
+        if described.group_state != "Stable":
+            return
+        holdings = {
+            member.client_id: sorted(
+                number for _, numbers in decode_assignment(member.member_assignment).partitions for number in numbers
+            )
+            for member in described.members
+        }
+        if holdings != self.holdings:
+            self.holdings = holdings
+            shares = ", ".join(f"{name} has {_numbers(held)}" for name, held in sorted(holdings.items()))
+            self.show.say(f"generation {described.generation_id}: {shares}")
+        if self.killed_held and self.moved_after_s is None:
+            held_by_others = {number for name, held in holdings.items() if name != FIRST for number in held}
+            if held_by_others.issuperset(self.killed_held) and FIRST not in holdings:
+                self.moved_after_s = time.monotonic() - self.killed_at_s
+                self.show.say(f"what {FIRST} held has moved, {self.moved_after_s:.1f} s after it was killed")
+
+
+def _numbers(held: Sequence[int]) -> str:
+    return ", ".join(map(str, held)) if held else "nothing"
+
+
+# ---------------------------------------------------------------------------------------------------- what came of it
+
+
+def count(session: Session, setting: Setting) -> Contents:
+    """The Spark batch job over the sink."""
+    return contents(session.get(), setting.sink)
+
+
+def report(story: Story, found: Contents, reference: dict[str, Delays], show: Show) -> list[str]:
+    """Prints what was found next to what the file says. What is wrong with it, in sentences; empty if nothing is."""
+    wrong = _compare(found, reference, show)
+    table = show.table("member", "flights it handled", "")
+    for name, flights in sorted(found.by_member.items()):
+        table.add_row(name, f"{flights:,}", "killed" if name == FIRST else "")
+    show.console.print()
+    show.console.print(table)
+    missing = story.total - found.distinct
+    without = sum(delays.without for delays in found.delays.values())
+    show.console.print(
+        f"\n{found.distinct:,} flights of {story.total:,} in the sink, {missing:,} missing, "
+        f"{found.repeats:,} read twice. {without:,} have no arrival delay: they are counted, not averaged.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if missing:
+        wrong.append(f"{missing:,} flights are missing from the sink")
+    if not found.by_member.get(SPARK):
+        wrong.append("the Spark member handled no flight")
+    wrong += _moved(story, found)
+    return wrong
+
+
+def _compare(found: Contents, reference: dict[str, Delays], show: Show) -> list[str]:
+    wrong: list[str] = []
+    table = show.table("carrier", "flights", "no delay", "by the job", "by the file")
+    table.title = "minutes late at arrival, on average"
+    for carrier, expected in sorted(reference.items()):
+        got = found.delays.get(carrier, Delays())
+        table.add_row(carrier, f"{got.flights:,}", f"{got.without:,}", _minutes(got), _minutes(expected))
+        if got.average is None or expected.average is None or abs(got.average - expected.average) >= CENT:
+            wrong.append(f"{carrier} is {_minutes(got)} minutes late by the job and {_minutes(expected)} by the file")
+        if (got.flights, got.without) != (expected.flights, expected.without):
+            wrong.append(f"{carrier} has {got.flights} flights in the sink and {expected.flights} in the file")
+    wrong += [f"no carrier of the file is called {carrier!r}" for carrier in sorted(set(found.delays) - set(reference))]
+    show.console.print()
+    show.console.print(table)
+    return wrong
+
+
+def _minutes(delays: Delays) -> str:
+    return "none" if delays.average is None else f"{delays.average:.4f}"
+
+
+def _moved(story: Story, found: Contents) -> list[str]:
+    """The coordinator gave the killed member's partitions to others, and they were read to their ends."""
+    if not story.killed_held:
+        return [f"everything was read before {FIRST} could be killed"]
+    if story.moved_after_s is None:
+        return [f"partitions {_numbers(story.killed_held)}, which {FIRST} held when it was killed, did not move"]
+    stayed = [number for number in story.killed_unread if found.last_writer.get(number) == FIRST]
+    return [f"nobody has read on where {FIRST} left off in {_numbers(stayed)}"] if stayed else []
+
+
+def explain(setting: Setting, show: Show) -> None:
+    """As anybody would ask: with the command."""
+    show.console.print(f"\n$ muster explain {setting.group}", style="bold", highlight=False)
+    command = [sys.executable, "-m", "muster.cli", "--bootstrap", setting.bootstrap, "explain", setting.group]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    show.console.print(done.stdout.rstrip() or done.stderr, highlight=False, markup=False, soft_wrap=True)
+    if done.returncode:
+        raise Ended(f"muster explain ended with {done.returncode}: {done.stderr}")
