@@ -1,5 +1,6 @@
 """What must hold of groups and shards, whoever drives them."""
 
+from collections import Counter
 from typing import Any
 
 from coordinator.groups.classic.state import Group, GroupState
@@ -31,9 +32,13 @@ def check_group(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None
         assert group.phase is not None and group.phase in purgatory, f"{group.group_id} waits for nothing"
     if group.state is GroupState.DEAD:
         return
+    offered = Counter(protocol.name for member in group.members.values() for protocol in member.protocols)
+    assert group.supported == offered, "what members offer is miscounted"
     for member in group.members.values():
         parked = not member.is_new and (member.join_ref is not None or member.sync_ref is not None)
-        assert parked or (group.group_id, member.member_id) in purgatory, f"{member.member_id} never expires"
+        session = purgatory.get((group.group_id, member.member_id))
+        assert parked or session is not None, f"{member.member_id} never expires"
+        assert session is None or session.filed_deadline_ms <= member.deadline_ms, f"{member.member_id} expires late"
     for member_id in group.pending:
         assert (group.group_id, member_id) in purgatory, f"pending {member_id} never expires"
 

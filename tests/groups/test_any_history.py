@@ -93,7 +93,7 @@ class AnyHistory(RuleBasedStateMachine):
         newcomers=st.integers(0, 2),
         instance=_INSTANCES,
         offers=_OFFERS,
-        last=st.sampled_from(("all", "all", "but one", "refused")),
+        last=st.sampled_from(("all", "all", "but one", "followers", "refused")),
     )
     def become_stable(self, newcomers: int, instance: str | None, offers: tuple[JoinProtocol, ...], last: str) -> None:
         """Most of what is interesting happens to groups that are, or were about to be, Stable."""
@@ -105,6 +105,8 @@ class AnyHistory(RuleBasedStateMachine):
                 self.all_join_again()
                 self.bench.wait(3_000)
         members = self._members()
+        if last == "followers":
+            members = [member_id for member_id in members if member_id != self.bench.group.leader] * 2
         for member_id in members[:-1] if last == "but one" else members:
             self.bench.store.fails = AppendError.DISK_FULL if last == "refused" else None
             self._sync(member_id, self._generation(False), None)
@@ -197,6 +199,7 @@ class AnyHistory(RuleBasedStateMachine):
         if likely:
             return
         self.bench.store.fails = None
+        self.bench.check_replay()
         self.bench.crash()
 
     # --- what always holds ---

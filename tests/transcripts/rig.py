@@ -80,6 +80,7 @@ class Rig:
         self._rebalances = 0
         self._notes = 0
         self._calls = 0
+        self._opened = 0
         self._quiet = True
         self._patches = ExitStack()
         self.node = self._boot()
@@ -99,7 +100,8 @@ class Rig:
         return Moment(self.now_ms, WALL_MS + self.now_ms)
 
     def open_link(self) -> Link:
-        link = Link(len(self._links) + 1)
+        self._opened += 1
+        link = Link(self._opened)
         self._links[link.number] = link
         self.feed(Opened(link.number, "native", f"10.0.0.{link.number}"))
         return link
@@ -167,7 +169,7 @@ class Rig:
     def _start_again(self) -> None:
         self._patches.close()
         self._links.clear()
-        self._flush = None
+        self._opened, self._flush = 0, None
         quiet, self._quiet = self._quiet, True
         self.node = self._boot()
         self._quiet = quiet
