@@ -13,8 +13,6 @@ from typing import Any
 
 import msgspec
 import structlog
-from partition_log.errors import LogDamaged
-from partition_log.store import LogStore, StoreLimits
 
 from coordinator import __version__
 from coordinator.config import Config, ConfigError, load_config
@@ -23,6 +21,8 @@ from coordinator.http import make_app, serve
 from coordinator.node import Node
 from coordinator.server import RandomIds, Server, read_clock
 from partition_log.disk import OsDisk
+from partition_log.errors import LogDamaged
+from partition_log.store import LogStore, StoreLimits
 
 log = structlog.get_logger()
 

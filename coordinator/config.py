@@ -169,7 +169,7 @@ class Config(Struct, frozen=True, kw_only=True):
     ] = 256 * MIB
     wal_segment_bytes: Annotated[
         int, whole("Bytes of one segment of the write-ahead log, written full of zeros beforehand.", MIB, 2 * GIB)
-    ] = 64 * MIB
+    ] = 32 * MIB
     wal_checkpoint_bytes: Annotated[
         int, whole("Bytes of write-ahead log after which a checkpoint syncs the partition logs.", MIB, LONG_MAX)
     ] = 64 * MIB

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from partition_log.store import LogStore
-
 from coordinator.config import Config
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.state import Group
@@ -14,6 +12,7 @@ from coordinator.outbox import Outbox
 from coordinator.placement import Placement
 from coordinator.shard import Shard
 from coordinator.topics import EmbeddedTopics
+from partition_log.store import LogStore
 from protocol.session import Session
 from purgatory.purgatory import DelayedOperationPurgatory
 

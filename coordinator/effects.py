@@ -2,8 +2,8 @@
 as an event of `events.py`."""
 
 import msgspec
-from partition_log.store import CheckpointJob, FlushJob
 
+from partition_log.store import CheckpointJob, FlushJob
 from protocol.messages import Message
 
 

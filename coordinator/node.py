@@ -7,9 +7,6 @@ replaces the group lock and the class of races in which expiry and heartbeat mee
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from partition_log.store import CheckpointJob, LogStore
-from protocol.native.session import METHODS, NativeDialect
-
 from coordinator import __version__
 from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
@@ -29,10 +26,12 @@ from coordinator.shard import Shard, ShardTools
 from coordinator.topics import EmbeddedTopics, FetchReady, TopicIdSource
 from coordinator.topics import settings_from as topic_settings_from
 from partition_log.cleaning import Compact, Retain
+from partition_log.store import CheckpointJob, LogStore
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat
 from protocol.messages.node import HelloReply, Refused
+from protocol.native.session import METHODS, NativeDialect
 from protocol.record_batch import decode_batch
 from protocol.session import Dialect, Request, RequestRef
 from purgatory.purgatory import DelayedOperationPurgatory

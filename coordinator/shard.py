@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from partition_log.store import AppendError, LogStore
-
 from coordinator.groups.classic import loading
 from coordinator.groups.classic.events import AppendFailed, GroupEvent, Loaded
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
@@ -20,6 +18,7 @@ from coordinator.outbox import Outbox
 from coordinator.record_bytes import LogCorrupt, decode, encode
 from coordinator.records import CommittedOffset, GroupMetadata, GroupTombstone, OffsetTombstone, ShardRecord
 from partition_log.log import PartitionLog
+from partition_log.store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.record_batch import CorruptBatch, decode_batch, encode_batch
 from purgatory.purgatory import DelayedOperationPurgatory

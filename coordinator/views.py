@@ -68,7 +68,7 @@ def describe_node(core: Core) -> DescribeNodeReply:
         "held_replies": len(core.outbox.held),
         "topics": core.topics.topic_count,
         "notes": len(core.journal),
-        "unflushed_bytes": core.store.position - core.store.flushed,
+        "unflushed_bytes": max(core.store.position - core.store.flushed, 0),
         "wal_position_bytes": core.store.position,
         "failed_shards": sum(shard.state is ShardState.FAILED for shard in core.shards),
         "loaded_records": sum(shard.loaded_records for shard in core.shards),

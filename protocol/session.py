@@ -1,8 +1,8 @@
 """What every dialect offers a connection: bytes in, typed requests out; typed replies in, bytes out. No I/O.
 
 A `Dialect` makes one `Session` for each connection. The node calls `receive_data` with what arrived, then
-`next_request` until it gives None, and `take_data` for what the session itself has to say (an answer to bytes that never became
-a request). A session that must keep its connection's order (Kafka's) gives None from `next_request` while
+`next_request` until it gives None, and `take_data` for what the session itself has to say (an answer to bytes that
+never became a request). A session that must keep its connection's order (Kafka's) gives None from `next_request` while
 a request of its connection is unanswered; one that need not (the native one) never holds a request back.
 """
 

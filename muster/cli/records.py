@@ -86,7 +86,7 @@ def consume(
         str | None, typer.Option(metavar="GROUP", help="Read as a member of this group, and commit to it.")
     ] = None,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Begin with the oldest record; in a group: where it has no offset.")
+        bool, typer.Option("--from-beginning", help="Without a group: begin with the oldest record.")
     ] = False,
     most: Annotated[int | None, typer.Option("--max", min=1, metavar="N", help="End after so many records.")] = None,
     timeout_s: Annotated[
@@ -103,7 +103,7 @@ def consume(
         if group is None:
             found = _few(_read(cluster, topic, from_beginning, timeout_s), most)
         else:
-            found = _read_as_member(bootstrap or ctx.obj, topic, group, from_beginning, timeout_s, most)
+            found = _read_as_member(bootstrap or ctx.obj, topic, group, timeout_s, most)
         with closing(found):
             for records in found:
                 for record in records:
@@ -145,14 +145,13 @@ def _named(one: TopicPartition, record: Any) -> ConsumerRecord:
     )
 
 
-def _read_as_member(
-    bootstrap: str, topic: str, group: str, from_beginning: bool, timeout_s: float | None, most: int | None
-) -> Records:
+def _read_as_member(bootstrap: str, topic: str, group: str, timeout_s: float | None, most: int | None) -> Records:
     """What the group gives us. A list is committed once it was used: at the next, and when no more is wanted."""
     consumer = Consumer(
         bootstrap,
         group,
-        auto_offset_reset="earliest" if from_beginning else "latest",
+        # By hand one wants to see what is there: a group without offsets begins at the beginning.
+        auto_offset_reset="earliest",
         enable_auto_commit=False,
         max_poll_records=min(_MOST_A_POLL, most or _MOST_A_POLL),
         client_id="muster-cli",

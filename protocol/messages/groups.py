@@ -59,7 +59,8 @@ class SyncGroupAssignment(Message):
 
 
 class SyncGroup(Message):
-    """Fetch the assignment of a generation; the leader brings everybody's. `must_name_protocol`: version 5 and newer."""
+    """Fetch the assignment of a generation; the leader brings everybody's. `must_name_protocol`: version 5 and
+    newer."""
 
     group_id: str
     generation_id: int
@@ -197,8 +198,10 @@ class ListNotes(Message):
 
 
 class ListedNote(Message):
-    """`number` grows by one a note within a group; `cause` is one of a fixed set, `detail` a sentence for people. `kind`:
-    `rebalance` where one begins, `completed`, `dropped` (members left out), `replaced` (a static member came back without one), `admin`."""
+    """`number` grows by one a note within a group; `cause` is one of a fixed set, `detail` a sentence for people.
+    `kind`:
+    `rebalance` where one begins, `completed`, `dropped` (members left out), `replaced` (a static member came back
+    without one), `admin`."""
 
     number: int
     generation_id: int

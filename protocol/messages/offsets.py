@@ -18,7 +18,8 @@ class OffsetCommitTopic(Message):
 
 
 class OffsetCommit(Message):
-    """`retention_time_ms` is -1 for the broker's. `absent_group_error`: what generation >= 0 on an absent group says."""
+    """`retention_time_ms` is -1 for the broker's. `absent_group_error`: what generation >= 0 on an absent group
+    says."""
 
     group_id: str
     topics: tuple[OffsetCommitTopic, ...]

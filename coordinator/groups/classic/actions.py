@@ -4,6 +4,7 @@ hard state changes only when the outcome's records are applied."""
 from coordinator.groups.classic.delayed import DelayedPendingId
 from coordinator.groups.classic.events import (
     AssignmentStored,
+    Client,
     Event,
     InitialDelayOver,
     JoinAgain,
@@ -143,8 +144,7 @@ def _let_in(group: Group, event: Joining, member_id: str, out: Outcome) -> None:
     group.member_added = True
     watch_session(group, member, out)
     kind = "static member" if request.group_instance_id else "new member"
-    where = f"{kind} {event.client.client_id or '(unnamed)'} from {event.client.client_host}"
-    begin_rebalance(group, out, Cause.MEMBER_JOINED, member_id, where)
+    begin_rebalance(group, out, Cause.MEMBER_JOINED, member_id, f"{kind} {event.client}")
 
 
 # --- syncing ---
@@ -246,7 +246,7 @@ def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
         return
     silent_ms = NEW_MEMBER_TIMEOUT_MS if member.is_new else member.session_timeout_ms
     dismiss(group, member, out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.SESSION_EXPIRED)
-    detail = f"{member.client_id or event.member_id} at {member.client_host} was silent for {silent_ms} ms"
+    detail = f"{Client(member.client_id, member.client_host)} was silent for {silent_ms} ms"
     if group.state is GroupState.PREPARING:
         note(group, out, "dropped", Cause.SESSION_EXPIRED, event.member_id, detail)
     else:

@@ -43,6 +43,10 @@ class Client(msgspec.Struct, frozen=True, gc=False):
     client_id: str
     client_host: str
 
+    def __str__(self) -> str:
+        """For people: `billing-7 at 10.0.0.7`."""
+        return f"{self.client_id or '(unnamed)'} at {self.client_host.lstrip('/')}"
+
 
 class Identified(Protocol):
     """A request that names a member."""

@@ -40,3 +40,8 @@ def note(group: Group, out: Outcome, kind: str, cause: Cause, initiator: str, de
             wall_ms=out.moment.wall_ms,
         )
     )
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 member`, `2 members`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -14,9 +14,9 @@ def page() -> str:
     lines = [
         "# State table of classic groups",
         "",
-        "Printed from `coordinator/groups/classic/table.py` by `make table`. A row is an event, a cell what it does in a",
-        "state. Guards run first, in their order; Dead answers before them. `-` ignores the event. Rows in italics are",
-        "quiet: they change nothing that lasts.",
+        "Printed from `coordinator/groups/classic/table.py` by `make table`. A row is an event, a cell what it does",
+        "in a state. Guards run first, in their order; Dead answers before them. `-` ignores the event. Rows in",
+        "italics are quiet: they change nothing that lasts.",
         "",
         f"| event | guards | {' | '.join(states)} |",
         f"|{'---|' * (len(states) + 2)}",

@@ -7,7 +7,7 @@ exactly one `DelayedJoin` and exactly one note of kind `rebalance`, by the text 
 from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedJoin, DelayedSync, InitialDelayedJoin, phase_key
 from coordinator.groups.classic.election import elect_leader, elect_protocol
 from coordinator.groups.classic.events import Joining
-from coordinator.groups.classic.notes import Cause, note
+from coordinator.groups.classic.notes import Cause, counted, note
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.records import GroupMetadata, MemberRecord
@@ -119,7 +119,7 @@ def complete_join(group: Group, out: Outcome) -> None:
         "completed",
         Cause.COMPLETED,
         leader.member_id,
-        f"{len(group.members)} members joined within {took_ms} ms; protocol {group.protocol_name}",
+        f"{counted(len(group.members), 'member')} joined within {took_ms} ms; protocol {group.protocol_name}",
     )
     _answer_joins(group, out, leader)
     _wait(group, out, DelayedSync(group, out.moment.monotonic_ms + group.rebalance_timeout_ms))

@@ -101,7 +101,7 @@ def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> 
 def _replace_and_rebalance(group: Group, event: ReplaceStatic, out: Outcome) -> None:
     member = _replace(group, event, out)
     park(group, member, event, out)
-    detail = f"instance {member.group_instance_id} came back from {event.client.client_host}"
+    detail = f"instance {member.group_instance_id} came back: {event.client}"
     begin_rebalance(group, out, Cause.STATIC_REPLACED, member.member_id, detail)
 
 
