@@ -85,11 +85,13 @@ class Wire:
 class WireMember:
     """A member of a group by hand: it joins, syncs, and rejoins when it is told to."""
 
-    def __init__(self, wire: Wire, group_id: str, *, session_timeout_ms: int = 60_000, protocol: bytes = b"") -> None:
+    def __init__(
+        self, wire: Wire, group_id: str, *, session_timeout_ms: int = 60_000, rebalance_timeout_ms: int = 60_000
+    ) -> None:
         self.wire = wire
         self.group_id = group_id
         self.session_timeout_ms = session_timeout_ms
-        self.protocol = protocol
+        self.rebalance_timeout_ms = rebalance_timeout_ms
         self.member_id = ""
         self.generation_id = -1
 
@@ -114,10 +116,10 @@ class WireMember:
         return {
             "group_id": self.group_id,
             "session_timeout_ms": self.session_timeout_ms,
-            "rebalance_timeout_ms": 60_000,
+            "rebalance_timeout_ms": self.rebalance_timeout_ms,
             "member_id": self.member_id,
             "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": self.protocol}],
+            "protocols": [{"name": "range", "metadata": b""}],
             "wants_member_id_first": False,
         }
 

@@ -1,0 +1,24 @@
+"""A real daemon killed under commits; `make crash` does it fifty times."""
+
+from pathlib import Path
+
+import pytest
+
+from bench import crash
+
+
+@pytest.mark.timeout(90)
+def test_five_kills_lose_no_acknowledged_commit_and_take_no_generation_back(tmp_path: Path) -> None:
+    outcome = crash.run(5, seed=20, folder=tmp_path / "data")
+    assert outcome.violations == []
+    assert outcome.kills == len(outcome.restart_s) == 5
+    assert outcome.committed > 0, "nothing was tested"
+    assert outcome.generations > 0, "nothing was tested"
+
+
+def test_an_offset_behind_the_acknowledged_one_is_a_violation() -> None:
+    kept = {"topics": [{"partitions": [{"partition_index": n, "committed_offset": 6} for n in range(8)]}]}
+    assert crash.wrong_in("g", kept, acknowledged=6, under_way=7) == []
+    assert crash.wrong_in("g", kept, acknowledged=5, under_way=6) == []
+    assert crash.wrong_in("g", kept, acknowledged=7, under_way=8) == ["g: at [6], acknowledged 7, under way 8"]
+    assert crash.wrong_in("g", {"topics": []}, acknowledged=7, under_way=8) == ["g: partitions [] have offsets, of 8"]
