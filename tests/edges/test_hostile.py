@@ -151,7 +151,8 @@ def test_a_frame_beyond_the_limit_ends_its_connection(siege: Siege, data: bytes)
 @pytest.mark.parametrize(
     "value",
     [7, "text", None, [], {}, [0], [0, 7, "Heartbeat"], [1, 7, None, {}], [2, "RebalanceStarted", [{}]],
-     [0, -1, "x", [{}]], [0, 7, 9, [{}]], [0, 7, "Heartbeat", {}], [0, 7, "Heartbeat", [{}, {}]], [9, 7, "Heartbeat", [{}]]],
+     [0, -1, "x", [{}]], [0, 7, 9, [{}]], [0, 7, "Heartbeat", {}],
+     [0, 7, "Heartbeat", [{}, {}]], [9, 7, "Heartbeat", [{}]]],
     ids=repr,
 )  # fmt: skip
 def test_a_value_that_is_no_request_ends_its_connection(siege: Siege, value: object) -> None:
