@@ -9,7 +9,7 @@
     a: hangs up | a: reconnects
     given stable a b#1 ...    (or completing, preparing) gets there without a word, then says where it is
     wait 3s | stall 3s | state [GROUP] | shard GROUP | hold disk | release disk | fail next append [too large]
-    crash | restart | stop | shards loading|failed|active | config KEY=VALUE | log KIND ...
+    crash | restart | stop | unload | shards loading|failed|active | config KEY=VALUE | log KIND ...
 
 A client is a connection that names itself by what stands before the colon.
 """
@@ -239,6 +239,9 @@ class Script:
 
     def _do_stop(self, words: list[str]) -> None:
         self.rig.stop()
+
+    def _do_unload(self, words: list[str]) -> None:
+        self.rig.unload()
 
     def _do_shards(self, words: list[str]) -> None:
         for shard in self.rig.node.core.shards:

@@ -14,7 +14,7 @@ from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.groups.classic import loading, table
 from coordinator.groups.classic.delayed import GroupOperation
-from coordinator.groups.classic.events import GroupEvent
+from coordinator.groups.classic.events import GroupEvent, Unloaded
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.moment import Moment
 from coordinator.node import Node
@@ -165,6 +165,12 @@ class Rig:
 
     def stop(self) -> None:
         self.feed(Stopping())
+
+    def unload(self) -> None:
+        """Every group is dead, in the moment before its shard is known to be served elsewhere."""
+        for shard, group in list(self.node.core.directory.values()):
+            shard.process(group, Unloaded(group.group_id), self.moment)
+        self.feed(Woke())
 
     def _start_again(self) -> None:
         self._patches.close()
