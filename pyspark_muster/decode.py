@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from muster.blocking import RangeReader
 from muster.blocking.cluster import Cluster
-from protocol.record_batch import BatchHeader, Bytes, CorruptBatch, record_bytes
+from protocol.record_batch import HEADER_BYTES, BatchHeader, Bytes, CorruptBatch, record_bytes
 
 SCHEMA = pa.schema(
     [
@@ -57,10 +57,11 @@ def decode_range(
     """What of these whole batches lies in `[start, end)`. Their checksums are not looked at: whoever fetched them did.
     Raises `CorruptBatch`.
     """
-    gathered: list[tuple[BatchHeader, bytes]] = []
+    gathered: list[tuple[BatchHeader, Bytes]] = []
     rows = size = 0
     for header, batch in batches:
-        payload = record_bytes(header, batch)
+        # Uncompressed, they are copied once, when they are put together.
+        payload = record_bytes(header, batch) if header.compression else memoryview(batch)[HEADER_BYTES : header.size]
         gathered.append((header, payload))
         rows += header.record_count
         size += len(payload)
@@ -77,11 +78,11 @@ def _nonempty(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def decode(
-    batches: Sequence[tuple[BatchHeader, bytes]], topic: str, partition: int, start: int, end: int
+    batches: Sequence[tuple[BatchHeader, Bytes]], topic: str, partition: int, start: int, end: int
 ) -> pa.RecordBatch:
     """One Arrow batch, of `SCHEMA`, of all the records of these batches that lie in `[start, end)`."""
-    buffer = batches[0][1] if len(batches) == 1 else b"".join(payload for _, payload in batches)
-    at = np.fromiter(_bodies(batches), np.int64)
+    buffer = b"".join(payload for _, payload in batches)
+    at = np.array(_bodies(buffer, batches), np.int64)
     data = np.frombuffer(buffer, np.uint8)
     counts = [header.record_count for header, _ in batches]
     try:
@@ -114,38 +115,33 @@ def decode(
     )
 
 
-def _bodies(batches: Sequence[tuple[BatchHeader, bytes]]) -> Iterator[int]:
-    """Where each record begins, after its length, in all the payloads one behind the other."""
-    before = 0
-    for header, payload in batches:
-        yield from _bodies_of(header, payload, before)
-        before += len(payload)
-
-
-def _bodies_of(header: BatchHeader, payload: bytes, before: int) -> list[int]:
+def _bodies(buffer: bytes, batches: Sequence[tuple[BatchHeader, Bytes]]) -> list[int]:
+    """Where each record begins, after its length. `buffer` is all the payloads, one behind the other."""
     bodies: list[int] = []
-    at = 0
+    at = end = 0
     try:
-        for _ in range(header.record_count):
-            low = payload[at]
-            if low < 0x80:
-                at += 1
-                length = low
-            else:
-                high = payload[at + 1]
-                if high < 0x80:
-                    at += 2
-                    length = (low & 0x7F) | high << 7
+        for header, payload in batches:
+            end += len(payload)
+            for _ in range(header.record_count):
+                low = buffer[at]
+                if low < 0x80:
+                    at += 1
+                    length = low
                 else:
-                    length, at = _long_varint(payload, at)
-            if length & 1:
-                raise IndexError("a record of negative length")
-            bodies.append(before + at)
-            at += length >> 1
+                    high = buffer[at + 1]
+                    if high < 0x80:
+                        at += 2
+                        length = (low & 0x7F) | high << 7
+                    else:
+                        length, at = _long_varint(buffer, at)
+                if length & 1:
+                    raise IndexError("a record of negative length")
+                bodies.append(at)
+                at += length >> 1
+            if at != end:
+                raise IndexError(f"batch at {header.base_offset}: its records end {at - end} bytes behind its end")
     except IndexError as error:
-        raise CorruptBatch(0, f"batch at {header.base_offset}: {error}") from None
-    if at != len(payload):
-        raise CorruptBatch(0, f"batch at {header.base_offset}: its records end at {at} of {len(payload)} bytes")
+        raise CorruptBatch(0, f"its records are no records: {error}") from None
     return bodies
 
 
