@@ -98,6 +98,7 @@ async def _serve(config: Config) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await server.until_loaded()
     print("ready " + " ".join(f"{kind}={host}:{port}" for kind, (host, port) in bound.items()), flush=True)
     await stopping.wait()
     log.info("stopping")

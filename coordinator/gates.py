@@ -9,6 +9,7 @@ from protocol.messages.groups import JoinGroup, SyncGroup
 _SHARD_REFUSALS = {
     ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
+    ShardState.UNLOADED: ErrorCode.NOT_COORDINATOR,
     ShardState.ACTIVE: ErrorCode.NONE,
 }
 

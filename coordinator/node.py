@@ -22,7 +22,7 @@ from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.placement import Placement
 from coordinator.routes import ROUTES
-from coordinator.shard import Shard, ShardTools
+from coordinator.shard import Shard, ShardState, ShardTools
 from coordinator.topics import EmbeddedTopics, FetchReady, TopicIdSource
 from coordinator.topics import settings_from as topic_settings_from
 from partition_log.cleaning import Compact, Retain
@@ -250,9 +250,12 @@ class Node:
         self.core.store.finish_checkpoint(event.reply)
 
     def _stopping(self, event: Stopping, moment: Moment) -> None:
-        """Nobody is left waiting: parked joins and syncs are told to look elsewhere, fetches get what is there."""
+        """Nobody is left waiting for a group: parked joins and syncs, and whoever asks from now on, are told to look
+        elsewhere. Fetches that wait end with their connections."""
         for shard, group in list(self.core.directory.values()):
             shard.process(group, Unloaded(group.group_id), moment)
+        for shard in self.core.shards:
+            shard.state = ShardState.UNLOADED
         self._loads.clear()
 
     # --- what follows from any event ---

@@ -22,6 +22,7 @@ log = structlog.get_logger()
 
 _RECEIVE_BYTES = 64 * 1024
 _FIRST_CONNECTION = 1
+_LAST_BYTES_S, _LOOK_AGAIN_S = 1.0, 0.01
 
 
 class RandomIds:
@@ -126,6 +127,11 @@ class Server:
             await listener.start_serving()
         self.happen(Woke())
 
+    async def until_loaded(self) -> None:
+        """Until every shard answers for its groups. Clients may be connected meanwhile, and are told to try again."""
+        while not self.node.is_loaded:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
     async def ask(self, message: Message) -> Message:
         """A request from inside the process, by the way all requests go."""
         future: asyncio.Future[Message] = self._loop.create_future()
@@ -149,6 +155,11 @@ class Server:
         for client in list(self._clients.values()):
             if client.transport is not None:
                 client.transport.close()
+        # Closing sends what was written first; a client that reads nothing must not keep the daemon alive.
+        patience_s = _LAST_BYTES_S
+        while self._clients and patience_s > 0:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            patience_s -= _LOOK_AGAIN_S
         self._flushing.shutdown()
         self._working.shutdown()
         if self._timer is not None:

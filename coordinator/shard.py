@@ -39,6 +39,7 @@ class ShardState(enum.Enum):
     LOADING = "loading"
     ACTIVE = "active"
     FAILED = "failed"
+    UNLOADED = "unloaded"
 
 
 class Ran(NamedTuple):

@@ -1,0 +1,120 @@
+"""`musterd` as a process: how it starts, refuses to start, stops, and comes back."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from muster.blocking import Connection
+from protocol.errors import ErrorCode
+from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+)
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from tests.edges.musterd import Daemon, running
+
+ROOT = Path(__file__).parents[2]
+
+
+def _start(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "coordinator", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--set", "group.max.size=none"), "group.max.size"),
+        (("--set", "group.initial.rebalance.delay=0"), "group.initial.rebalance.delay.ms"),
+        (("--native", "0.0.0.0:9390"), "--open-to-network"),
+        (("--kafka", "127.0.0.1:9092"), "kafka"),
+        (("--config", "nowhere.toml"), "nowhere.toml"),
+    ],
+)
+def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(arguments: tuple[str, ...], sentence: str) -> None:
+    ended = _start(*arguments)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("musterd: ")
+    assert sentence in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_help_and_version_are_answered_without_a_start() -> None:
+    assert _start("--help").stdout.startswith("usage: musterd")
+    assert _start("--version").stdout.startswith("musterd 0.")
+
+
+def test_a_second_daemon_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path / "data"):
+        ended = _start("--data-dir", str(tmp_path / "data"), "--native", "127.0.0.1:0", "--http", "off")
+    assert ended.returncode == 1
+    assert "another process" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with running(tmp_path / "one") as daemon:
+        ended = _start("--data-dir", str(tmp_path / "two"), "--native", daemon.bootstrap, "--http", "off")
+    assert ended.returncode == 1
+    assert str(daemon.port) in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_sigterm_answers_who_waits_keeps_what_was_committed_and_exits_0(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as daemon:
+        with Connection(daemon.bootstrap) as connection:
+            connection.ask(CreateTopics((CreatableTopic("orders", 1),)), 5)
+            commit = OffsetCommit("simple", (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 42),)),))
+            connection.ask(commit, 5)
+        assert daemon.stop() == 0
+        daemon.start()
+        with Connection(daemon.bootstrap) as connection:
+            fetched = connection.ask(OffsetFetch((OffsetFetchGroup("simple"),)), 5)
+            assert fetched.groups[0].topics[0].partitions[0].committed_offset == 42  # type: ignore[attr-defined]
+
+
+def test_a_join_that_waits_is_told_to_look_elsewhere_when_the_daemon_stops(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "group.initial.rebalance.delay.ms=60000") as daemon:
+        code = f"import sys\nfrom tests.edges.test_daemon import join_and_tell\njoin_and_tell({daemon.bootstrap!r})\n"
+        waiting = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "waiting\n"
+        assert daemon.stop() == 0
+        assert waiting.communicate(timeout=20)[0].strip() == "NOT_COORDINATOR"
+
+
+def join_and_tell(bootstrap: str) -> None:
+    """For the test above, in a process of its own: joins, and prints how that ended."""
+    join = JoinGroup("g", 10_000, "", "consumer", (JoinProtocol("range", b""),), wants_member_id_first=False)
+    with Connection(bootstrap) as connection:
+        connection.ask(CreateTopics(()), 5)
+        print("waiting", flush=True)
+        reply = connection.ask(join, 30)
+        assert isinstance(reply, JoinGroupReply)
+        print(ErrorCode(reply.error_code).name, flush=True)
+
+
+def test_ready_names_what_is_served_and_http_says_so(tmp_path: Path) -> None:
+    with running(tmp_path / "data", with_http=True) as daemon:
+        with urllib.request.urlopen(f"http://127.0.0.1:{daemon.http_port}/readyz", timeout=5) as answer:
+            assert json.load(answer)["ready"] is True
+        assert daemon.process is not None
+        daemon.process.send_signal(signal.SIGINT)
+        assert daemon.process.wait(10) == 0
+
+
+def test_logs_are_json_where_nobody_watches(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path / "data").start()
+    assert daemon.stop() == 0
+    lines = (tmp_path / "data.log").read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["data folder recovered", "stopping", "stopped"]

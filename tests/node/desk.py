@@ -1,0 +1,109 @@
+"""A node on a simulated disk, and clients that speak to it in bytes: for what the node does beyond any one group."""
+
+import errno
+from typing import Any
+
+from coordinator.config import Config
+from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
+from coordinator.events import Answered, Asked, Event, Flushed, Opened, Received, Woke
+from coordinator.moment import Moment
+from coordinator.node import Node
+from partition_log.store import LogStore, StoreLimits
+from protocol.messages import Message
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from protocol.native.client import Answer, NativeClient
+from tests.groups.checks import CountingIds
+from tests.simulation.disk import SimDisk
+
+WALL_MS = 1_700_000_000_000
+
+
+class Desk:
+    """`step` carries out flushes and jobs at once unless `holds_disk`; what was sent and closed is kept."""
+
+    def __init__(self, disk: SimDisk | None = None, **settings: Any) -> None:
+        settings = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings}
+        self.disk = disk or SimDisk(1)
+        limits = StoreLimits(wal_segment_bytes=1 << 18, checkpoint_bytes=1 << 17, max_batch_bytes=1 << 16)
+        self.store = LogStore(self.disk, "data", limits, cluster_id="desk")
+        self.store.open()
+        self.now_ms = 0
+        self.holds_disk = False
+        self.closed: dict[int, str] = {}
+        self.replied: dict[int, Message] = {}
+        self.received: dict[int, list[Message]] = {}
+        self.flushes: list[Flush] = []
+        self._clients: dict[int, NativeClient] = {}
+        self.node = Node(Config(**settings), self.store, CountingIds(), {"native": ("desk", 9)}, self._moment())
+        self.wake_until_idle()
+
+    def _moment(self) -> Moment:
+        return Moment(self.now_ms, WALL_MS + self.now_ms)
+
+    def connect(self, number: int) -> int:
+        self._clients[number] = NativeClient(1 << 20)
+        self.received[number] = []
+        self.step(Opened(number, "native", "10.0.0.1"))
+        return number
+
+    def ask(self, number: int, *messages: Message) -> list[Message]:
+        """Send the requests as one piece; everything that has arrived since the last time."""
+        data = b"".join(self._clients[number].encode_request(message)[1] for message in messages)
+        self.step(Received(number, data))
+        return self.heard(number)
+
+    def heard(self, number: int) -> list[Message]:
+        messages, self.received[number] = self.received[number], []
+        return messages
+
+    def ask_inside(self, message: Message, call: int = 1) -> Message | None:
+        self.step(Asked(call, message))
+        return self.replied.get(call)
+
+    def make_topic(self, name: str = "orders", partitions: int = 4) -> None:
+        assert self.ask_inside(CreateTopics((CreatableTopic(name, partitions),)), call=99) is not None
+
+    def step(self, event: Event) -> list[Effect]:
+        effects = self.node.step(event, self._moment())
+        for effect in effects:
+            self._carry_out(effect)
+        return effects
+
+    def wait(self, ms: int) -> None:
+        self.now_ms += ms
+        self.wake_until_idle()
+
+    def wake_until_idle(self) -> None:
+        """As the edge does: woken until the next deadline lies ahead."""
+        for _ in range(10_000):
+            deadline_ms = self.node.next_deadline_ms
+            if deadline_ms is None or deadline_ms > self.now_ms:
+                return
+            self.step(Woke())
+        raise AssertionError("the node never rests")
+
+    def flush(self) -> None:
+        """Let the flush that is under way end."""
+        effect = self.flushes.pop()
+        effect.job.run(self.disk)
+        self.step(Flushed(effect.job.up_to))
+
+    def fill_disk(self) -> None:
+        self.disk.fail_next(errno.ENOSPC, "write_at", times=1_000)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                for said in self._clients[effect.connection].receive_data(effect.data):
+                    self.received[effect.connection].append(said.reply if isinstance(said, Answer) else said.message)
+            case Close():
+                self.closed[effect.connection] = effect.reason
+            case Replied():
+                self.replied[effect.call_id] = effect.reply
+            case Flush():
+                self.flushes.append(effect)
+                if not self.holds_disk:
+                    self.flush()
+            case Ask():
+                effect.job.run(self.disk)
+                self.step(Answered(effect.call_id, effect.job))

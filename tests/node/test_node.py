@@ -1,0 +1,238 @@
+"""What the node does beyond any one group: limits, slices, holding, stopping, chores."""
+
+from coordinator.chores import Chore, ChoreDue
+from coordinator.events import Lost, Received, Stopping
+from coordinator.group_requests import HEARTBEAT_OK
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.data import Fetch, FetchPartition, FetchTopic
+from protocol.messages.groups import (
+    DescribeGroups,
+    Heartbeat,
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+    ListGroups,
+    SyncGroup,
+    SyncGroupAssignment,
+    SyncGroupReply,
+)
+from protocol.messages.node import DescribeNode, DescribeNodeReply, Refused
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitReply,
+    OffsetCommitTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+)
+from tests.node.desk import Desk
+
+RANGE = (JoinProtocol("range", b""),)
+
+
+def join(member_id: str = "", group_id: str = "g", **fields: object) -> JoinGroup:
+    return JoinGroup(group_id, 10_000, member_id, "consumer", RANGE, **fields)  # type: ignore[arg-type]
+
+
+def commit(offset: int, group_id: str = "simple") -> OffsetCommit:
+    return OffsetCommit(group_id, (OffsetCommitTopic("orders", (OffsetCommitPartition(0, offset),)),))
+
+
+def alone(desk: Desk, connection: int) -> str:
+    """A group of one, Stable; its member id."""
+    (told,) = desk.ask(connection, join())
+    assert isinstance(told, JoinGroupReply)
+    (answer,) = desk.ask(connection, join(told.member_id)) or late(desk, connection)
+    assert isinstance(answer, JoinGroupReply)
+    assert answer.error_code is ErrorCode.NONE
+    (synced,) = desk.ask(
+        connection, SyncGroup("g", 1, told.member_id, assignments=(SyncGroupAssignment(told.member_id, b"all"),))
+    )
+    assert isinstance(synced, SyncGroupReply)
+    assert synced.assignment == b"all"
+    return told.member_id
+
+
+def late(desk: Desk, connection: int) -> list[Message]:
+    desk.wait(0)
+    return desk.heard(connection)
+
+
+def test_a_heartbeat_is_answered_in_the_step_that_brought_it_while_the_disk_is_busy() -> None:
+    desk = Desk()
+    desk.make_topic()
+    member_id = alone(desk, desk.connect(1))
+    desk.holds_disk = True
+    assert desk.ask(1, commit(5, "other")) == []
+    assert desk.ask(1, Heartbeat("g", 1, member_id)) == [HEARTBEAT_OK]
+
+
+def test_a_commit_and_a_read_of_it_wait_for_the_disk_and_then_leave_in_order() -> None:
+    desk = Desk()
+    desk.make_topic()
+    desk.connect(1)
+    desk.holds_disk = True
+    read = OffsetFetch((OffsetFetchGroup("simple"),))
+    assert desk.ask(1, commit(5), read) == []
+    desk.flush()
+    kinds = [type(message).__name__ for message in desk.heard(1)]
+    assert kinds == ["OffsetCommitReply", "OffsetFetchReply"]
+
+
+def test_a_read_of_another_group_does_not_wait_for_a_write_it_does_not_tell_of() -> None:
+    desk = Desk()
+    desk.make_topic()
+    desk.connect(1)
+    desk.holds_disk = True
+    assert desk.ask(1, commit(5)) == []
+    assert len(desk.ask(1, OffsetFetch((OffsetFetchGroup("another"),)))) == 1
+
+
+def test_one_flush_at_a_time_and_what_comes_meanwhile_shares_the_next() -> None:
+    desk = Desk()
+    desk.make_topic()
+    desk.connect(1)
+    desk.holds_disk = True
+    desk.ask(1, commit(1))
+    desk.ask(1, commit(2))
+    desk.ask(1, commit(3))
+    assert len(desk.flushes) == 1
+    desk.flush()
+    assert len(desk.heard(1)) == 1
+    assert len(desk.flushes) == 1
+    desk.flush()
+    assert len(desk.heard(1)) == 2
+    assert desk.flushes == []
+
+
+def test_a_thousand_answers_leave_in_slices_of_256_a_step() -> None:
+    desk = Desk(max_requests_per_connection=10_000)
+    desk.connect(1)
+    first = desk.ask(1, *[DescribeGroups(("g",))] * 1_000)
+    assert len(first) == 256
+    assert desk.node.next_deadline_ms is not None
+    assert desk.node.next_deadline_ms <= desk.now_ms
+    desk.wake_until_idle()
+    assert len(desk.heard(1)) == 744
+
+
+def test_parked_requests_beyond_the_limit_of_a_connection_are_refused_and_the_others_wait_on() -> None:
+    desk = Desk(max_requests_per_connection=3)
+    desk.make_topic()
+    desk.connect(1)
+    poll = Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),), max_wait_ms=500)
+    (refused,) = desk.ask(1, *[poll] * 4)
+    assert getattr(refused, "error_code", None) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    desk.wait(500)
+    assert len(desk.heard(1)) == 3
+
+
+def test_a_connection_too_many_is_closed_with_the_limit_named() -> None:
+    desk = Desk(max_connections=2)
+    desk.connect(1)
+    desk.connect(2)
+    desk.connect(3)
+    assert desk.closed == {3: "more than 2 connections"}
+    assert len(desk.ask(1, ListGroups())) == 1
+
+
+def test_bytes_that_no_client_sends_close_that_connection_alone() -> None:
+    desk = Desk()
+    desk.connect(1)
+    desk.connect(2)
+    desk.step(Received(1, b"\xc1garbage"))
+    assert list(desk.closed) == [1]
+    assert len(desk.ask(2, ListGroups())) == 1
+
+
+def test_a_reply_to_a_lost_connection_goes_nowhere_and_the_member_lives_on() -> None:
+    desk = Desk(group_initial_rebalance_delay_ms=3_000)
+    desk.connect(1)
+    (told,) = desk.ask(1, join())
+    assert isinstance(told, JoinGroupReply)
+    desk.ask(1, join(told.member_id))
+    desk.step(Lost(1))
+    desk.wait(3_000)
+    described = desk.ask_inside(DescribeGroups(("g",)))
+    assert described is not None
+    assert described.groups[0].group_state == "CompletingRebalance"  # type: ignore[attr-defined]
+
+
+def test_a_question_from_inside_goes_through_the_same_gates() -> None:
+    desk = Desk()
+    refused = desk.ask_inside(JoinGroup("", 10_000))
+    assert isinstance(refused, JoinGroupReply)
+    assert refused.error_code is ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_question_nobody_answers_is_refused() -> None:
+    refused = Desk().ask_inside(HEARTBEAT_OK)
+    assert isinstance(refused, Refused)
+    assert refused.error_code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_stopping_leaves_nobody_waiting_for_a_group() -> None:
+    desk = Desk(group_initial_rebalance_delay_ms=3_000)
+    desk.connect(1)
+    (told,) = desk.ask(1, join())
+    assert isinstance(told, JoinGroupReply)
+    assert desk.ask(1, join(told.member_id)) == []
+    desk.step(Stopping())
+    codes = [message.error_code for message in desk.heard(1) if isinstance(message, JoinGroupReply)]
+    assert codes == [ErrorCode.NOT_COORDINATOR]
+    (after,) = desk.ask(1, join(group_id="late"))
+    assert isinstance(after, JoinGroupReply)
+    assert after.error_code is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_full_disk_refuses_writes_serves_reads_and_heals_when_there_is_room() -> None:
+    desk = Desk()
+    desk.make_topic()
+    member_id = alone(desk, desk.connect(1))
+    desk.store.disk_full = True
+    (refused,) = desk.ask(1, commit(7))
+    assert isinstance(refused, OffsetCommitReply)
+    assert refused.topics[0].partitions[0].error_code is ErrorCode.NOT_COORDINATOR
+    assert desk.ask(1, Heartbeat("g", 1, member_id)) == [HEARTBEAT_OK]
+    assert len(desk.ask(1, OffsetFetch((OffsetFetchGroup("simple"),)))) == 1
+    desk.wait(1_000)
+    (stored,) = desk.ask(1, commit(7))
+    assert isinstance(stored, OffsetCommitReply)
+    assert stored.topics[0].partitions[0].error_code is ErrorCode.NONE
+
+
+def test_a_chore_is_due_once_and_never_before() -> None:
+    chore = Chore("sweep", 1_000)
+    assert not chore.is_satisfied()
+    assert chore.completed() == ChoreDue("sweep")
+
+
+def test_the_node_counts_itself() -> None:
+    desk = Desk()
+    desk.make_topic()
+    alone(desk, desk.connect(1))
+    desk.ask(1, commit(7))
+    reply = desk.ask_inside(DescribeNode())
+    assert isinstance(reply, DescribeNodeReply)
+    assert reply.group_states["Stable"] == 1
+    assert reply.gauges["members"] == 1
+    assert reply.gauges["committed_offsets"] == 1
+    assert reply.gauges["topics"] == 1
+    assert reply.rebalances_by_cause == {"member joined": 1}
+    assert (reply.shards_loaded, reply.shards_total) == (3, 3)
+
+
+def test_a_second_life_on_the_same_disk_knows_groups_offsets_topics_and_why_they_rebalanced() -> None:
+    desk = Desk()
+    desk.make_topic()
+    member_id = alone(desk, desk.connect(1))
+    desk.ask(1, commit(7))
+    desk.disk.crash()
+    again = Desk(desk.disk)
+    again.connect(1)
+    assert again.ask(1, Heartbeat("g", 1, member_id)) == [HEARTBEAT_OK]
+    (fetched,) = again.ask(1, OffsetFetch((OffsetFetchGroup("simple"),)))
+    assert fetched.groups[0].topics[0].partitions[0].committed_offset == 7  # type: ignore[attr-defined]
+    assert again.node.core.topics.partition_count("orders") == 4
+    assert [note.kind for note in again.node.core.journal.notes()] == ["rebalance", "completed"]
