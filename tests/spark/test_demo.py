@@ -1,0 +1,89 @@
+"""What the demo calls wrong, and that it reads the real file as it is."""
+
+import io
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace as changed
+from rich.console import Console
+
+from demo import flights
+from demo.flights import Delays, averaged, key_of, straight_from_the_file
+from demo.show import Show
+from demo.sink import Contents
+from demo.spark_member import NAME as SPARK
+from demo.story import FIRST, SECOND, Story, report
+
+LINE = b"2013,1,1,517,515,2,830,819,%s,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z"
+REFERENCE = {"UA": Delays(flights=300, without=10, minutes=2_900)}
+FOUND = Contents(
+    distinct=300,
+    repeats=7,
+    by_member={SPARK: 100, FIRST: 100, SECOND: 107},
+    last_writer={0: SECOND, 1: SPARK},
+    ends={0: 150, 1: 150},
+    delays={"UA": Delays(flights=300, without=10, minutes=2_900)},
+)
+TOLD: dict[str, Any] = {"total": 300, "killed_held": [0], "killed_unread": [0], "moved_after_s": 6.1}
+
+
+def wrong(found: Contents = FOUND, told: dict[str, Any] | None = None) -> list[str]:
+    story = cast(Story, SimpleNamespace(**(TOLD | (told or {}))))
+    return report(story, found, REFERENCE, Show(Console(file=io.StringIO())))
+
+
+def test_nothing_is_wrong_with_records_read_twice() -> None:
+    assert wrong() == []
+
+
+def test_an_average_that_differs_by_a_cent_is_wrong() -> None:
+    by_a_cent = replace(REFERENCE["UA"], minutes=2_903)
+    assert len(wrong(changed(FOUND, delays={"UA": by_a_cent}))) == 1
+    assert len(wrong(changed(FOUND, delays={}))) == 2
+
+
+def test_a_missing_flight_is_wrong() -> None:
+    assert wrong(changed(FOUND, distinct=299)) == ["1 flights are missing from the sink"]
+
+
+def test_a_spark_member_that_handled_nothing_is_wrong() -> None:
+    assert wrong(changed(FOUND, by_member={FIRST: 300})) == ["the Spark member handled no flight"]
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ({"killed_held": []}, "before plain-1 could be killed"),
+        ({"moved_after_s": None}, "partitions 0, which plain-1 held when it was killed, did not move"),
+    ],
+)
+def test_partitions_of_the_killed_that_stay_are_wrong(told: dict[str, Any], sentence: str) -> None:
+    (said,) = wrong(told=told)
+    assert sentence in said
+
+
+def test_partitions_of_the_killed_that_nobody_reads_on_are_wrong() -> None:
+    (said,) = wrong(changed(FOUND, last_writer={0: FIRST, 1: SPARK}))
+    assert said == "nobody has read on where plain-1 left off in 0"
+
+
+def test_flights_without_a_delay_are_counted_and_not_averaged() -> None:
+    found = straight_from_the_file([LINE % b"11", LINE % b"NA", LINE % b"-4"])
+    assert found == {"UA": Delays(flights=3, without=1, minutes=7)}
+    assert found["UA"].average == 3.5
+    assert averaged([]) == {}
+    assert Delays(1, 1, 0).average is None
+
+
+def test_the_same_flight_of_every_day_has_the_same_key() -> None:
+    assert key_of(LINE % b"11") == key_of(LINE % b"NA") == b"UA1545"
+
+
+def test_the_real_file_has_the_flights_it_is_known_for() -> None:
+    lines = flights.read(flights.find())
+    found = straight_from_the_file(lines)
+    assert len(lines) == sum(carrier.flights for carrier in found.values()) == 336_776
+    assert sum(carrier.without for carrier in found.values()) == 9_430
+    assert len(found) == 16
