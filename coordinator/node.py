@@ -139,7 +139,8 @@ class Node:
     @property
     def next_deadline_ms(self) -> int | None:
         """When the node wants to be woken (`Woke`) if nothing else happens; a time already past means at once."""
-        if self._wants_step or self.core.outbox:
+        outbox = self.core.outbox
+        if self._wants_step or outbox.ready or outbox.pushes:
             return -(2**62)
         return self.core.purgatory.next_deadline_ms
 

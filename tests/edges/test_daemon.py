@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -11,7 +12,13 @@ import pytest
 
 from muster.blocking import Connection
 from protocol.errors import ErrorCode
-from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol
+from protocol.messages.groups import (
+    DescribeGroups,
+    DescribeGroupsReply,
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+)
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -89,8 +96,21 @@ def test_a_join_that_waits_is_told_to_look_elsewhere_when_the_daemon_stops(tmp_p
         waiting = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert waiting.stdout is not None
         assert waiting.stdout.readline() == "waiting\n"
+        _until_joining(daemon.bootstrap)
         assert daemon.stop() == 0
         assert waiting.communicate(timeout=20)[0].strip() == "NOT_COORDINATOR"
+
+
+def _until_joining(bootstrap: str) -> None:
+    deadline_s = time.monotonic() + 10
+    with Connection(bootstrap) as connection:
+        while time.monotonic() < deadline_s:
+            described = connection.ask(DescribeGroups(("g",)), 5)
+            assert isinstance(described, DescribeGroupsReply)
+            if described.groups[0].group_state == "PreparingRebalance":
+                return
+            time.sleep(0.02)
+    raise AssertionError("the join never arrived")
 
 
 def join_and_tell(bootstrap: str) -> None:

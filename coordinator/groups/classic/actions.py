@@ -110,6 +110,7 @@ def _rejoin_changed(group: Group, member: Member, event: JoinAgain, out: Outcome
 
 def _repeat(group: Group, member: Member, event: JoinAgain, out: Outcome) -> None:
     leads = group.leader == member.member_id
+    member.connection = event.ref.connection
     out.reply_at_once(event.ref, join_reply(group, member.member_id, roster(group) if leads else ()))
 
 
@@ -178,7 +179,9 @@ def hand_out_assignments(group: Group, event: AssignmentStored, out: Outcome) ->
 def answer_sync(group: Group, event: Sync, out: Outcome) -> None:
     """In Stable: what is stored; assignments in the request are ignored."""
     group.pending_sync.pop(event.member_id, None)
-    out.reply(event.ref, _assigned(group, group.members[event.member_id]))
+    member = group.members[event.member_id]
+    member.connection = event.ref.connection
+    out.reply(event.ref, _assigned(group, member))
 
 
 def _assigned(group: Group, member: Member) -> SyncGroupReply:

@@ -115,7 +115,6 @@ class Group:
     phase: tuple[str, str] | None = None
     """Key of the phase operation (join or sync) that waits for this group, if one does."""
     stored: GroupMetadata | None = None
-    subscribed_topics: frozenset[str] | None = None
 
     def become(self, state: GroupState, wall_ms: int) -> None:
         """The one way for live events to change the state."""

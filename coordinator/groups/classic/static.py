@@ -21,7 +21,7 @@ from coordinator.groups.classic.rebalance import (
 from coordinator.groups.classic.state import Group, Member
 from coordinator.groups.outcome import Outcome
 from protocol.errors import ErrorCode
-from protocol.messages.groups import JoinGroup
+from protocol.messages.groups import JoinGroup, MemberRemoved
 
 
 def replace_static(group: Group, event: ReplaceStatic, out: Outcome) -> None:
@@ -58,6 +58,9 @@ def replace_static_stable(group: Group, event: ReplaceStatic, out: Outcome) -> N
             members=tuple(line if m.member_id == old.member_id else m for m in record.members),
         )
     )
+    if old.connection >= 0:
+        removed = MemberRemoved(group.group_id, old.member_id, Cause.STATIC_REPLACED.value)
+        out.pushes.append((old.connection, removed))
     out.followers.append(
         ReplacementStored(
             ref=event.ref,

@@ -1,0 +1,67 @@
+"""What only the edge can get wrong: slow readers, many bytes, clocks and ids."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+from coordinator.config import Config
+from coordinator.node import Node
+from coordinator.server import RandomIds, Server, read_clock
+from partition_log.disk import OsDisk
+from partition_log.store import LogStore, StoreLimits
+from protocol.messages.groups import DescribeGroups, ListGroups, ListGroupsReply
+from protocol.native.client import NativeClient
+
+
+async def _serving(folder: Path, max_unsent_bytes: int) -> tuple[Server, int]:
+    disk = OsDisk()
+    limits = StoreLimits(wal_segment_bytes=1 << 20, checkpoint_bytes=1 << 20, max_batch_bytes=1 << 18)
+    store = LogStore(disk, str(folder), limits)
+    store.open()
+    server = Server(disk, max_unsent_bytes)
+    _host, port = await server.listen("native", "127.0.0.1", 0)
+    node = Node(
+        Config(max_requests_per_connection=10**6), store, RandomIds(), {"native": ("127.0.0.1", port)}, read_clock()
+    )
+    await server.start(node)
+    await server.until_loaded()
+    return server, port
+
+
+def test_ids_are_prefixed_and_never_repeat() -> None:
+    ids = RandomIds()
+    made = {ids.member_id("client") for _ in range(100)}
+    assert len(made) == 100
+    assert all(one.startswith("client-") for one in made)
+    assert len(ids.topic_id()) == 16
+
+
+def test_a_question_from_inside_is_answered(tmp_path: Path) -> None:
+    async def story() -> None:
+        server, _port = await _serving(tmp_path / "data", 1 << 20)
+        assert isinstance(await server.ask(ListGroups()), ListGroupsReply)
+        await server.stop()
+
+    asyncio.run(story())
+
+
+def test_a_client_that_never_reads_its_answers_is_closed_and_another_is_served(tmp_path: Path) -> None:
+    async def story() -> None:
+        server, port = await _serving(tmp_path / "data", 1 << 18)
+        deaf = socket.create_connection(("127.0.0.1", port))
+        deaf.setblocking(False)
+        request = NativeClient(1 << 20).encode_request(DescribeGroups(("x" * 200,) * 400))[1]
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(20):
+                while True:
+                    await loop.sock_sendall(deaf, request)
+        except (ConnectionError, TimeoutError):
+            pass
+        else:
+            raise AssertionError("never closed")
+        assert isinstance(await server.ask(ListGroups()), ListGroupsReply)
+        deaf.close()
+        await server.stop()
+
+    asyncio.run(story())
