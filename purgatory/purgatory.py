@@ -57,6 +57,8 @@ class DelayedOperationPurgatory(Generic[E]):
         # an operation's own key as well, that operation is among them: one dictionary then has the order of all.
         self._listening: dict[Hashable, dict[Hashable, DelayedOperation[E]]] = {}
         self._nudged_by: dict[Hashable, tuple[Hashable, ...]] = {}  # by operation; only those that have extra keys
+        # What the wheel said last. It is asked again only when that could be too late: this is read at every step.
+        self._soonest_ms: int | None = None
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._watched
@@ -109,6 +111,7 @@ class DelayedOperationPurgatory(Generic[E]):
         order filed; an operation whose deadline has moved later is filed again, and the next one looked at.
         """
         wheel = self._wheel
+        self._soonest_ms = None
         wheel.advance(now_ms)
         while (op := wheel.pop_due()) is not None:
             assert isinstance(op, DelayedOperation)
@@ -123,7 +126,9 @@ class DelayedOperationPurgatory(Generic[E]):
     @property
     def next_deadline_ms(self) -> int | None:
         """When to call `pop_overdue` next; None while nothing waits. Possibly too early, never too late."""
-        return self._wheel.next_deadline_ms
+        if self._soonest_ms is None:
+            self._soonest_ms = self._wheel.next_deadline_ms
+        return self._soonest_ms
 
     def _watch(self, op: DelayedOperation[E], nudged_by: tuple[Hashable, ...]) -> None:
         key = op.key
@@ -138,6 +143,8 @@ class DelayedOperationPurgatory(Generic[E]):
             self._listening[key][key] = op
         self._watched[key] = op
         self._wheel.add(op, op.deadline_ms)
+        if self._soonest_ms is not None and op.deadline_ms <= self._soonest_ms:
+            self._soonest_ms = None
 
     def _end(self, op: DelayedOperation[E], was_deadline: bool) -> list[E]:
         self._forget(op)
@@ -147,6 +154,8 @@ class DelayedOperationPurgatory(Generic[E]):
     def _forget(self, op: DelayedOperation[E]) -> None:
         key = op.key
         del self._watched[key]
+        if not self._watched:
+            self._soonest_ms = None
         if self._listening:
             for nudge in (*self._nudged_by.pop(key, ()), key):
                 if (listening := self._listening.get(nudge)) is not None:
