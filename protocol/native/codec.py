@@ -10,6 +10,7 @@ from functools import cache
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
+from msgspec import NODEFAULT
 
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
@@ -113,7 +114,11 @@ def encode_refusal(number: int, reply: Message) -> bytes:
     """The error frame of a reply whose `error_code` is not NONE. What else the reply says is in the details, so that a
     client can make the same reply again: `member_id` beside MEMBER_ID_REQUIRED, for one."""
     unsaid = _unsaid(type(reply))
-    details = {name: value for name in reply.__struct_fields__ if (value := getattr(reply, name)) != unsaid.get(name)}
+    details = {
+        name: value
+        for name in reply.__struct_fields__
+        if (value := getattr(reply, name)) != unsaid.get(name, NODEFAULT)
+    }
     code: ErrorCode = details.pop("error_code")
     details.pop("throttle_time_ms", None)
     return encode_error(number, code, details.pop("error_message", ""), details)
@@ -122,9 +127,7 @@ def encode_refusal(number: int, reply: Message) -> bytes:
 @cache
 def _unsaid(reply: type[Message]) -> Details:
     """The fields that need no saying when they have these values."""
-    return {
-        field.name: field.default for field in msgspec.structs.fields(reply) if field.default is not msgspec.NODEFAULT
-    }
+    return {field.name: field.default for field in msgspec.structs.fields(reply) if field.default is not NODEFAULT}
 
 
 def encode_push(message: Message) -> bytes:

@@ -126,8 +126,9 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def _new_skipper() -> msgpack.Unpacker:
-    # Whatever it is fed is in memory already and of bounded size: the limit is checked on each value instead.
-    return msgpack.Unpacker(max_buffer_size=0)
+    # Whatever it is fed is in memory already and at most a piece: the limit is checked on each value instead. Its
+    # buffer grows from `read_size`, which would otherwise be a megabyte.
+    return msgpack.Unpacker(max_buffer_size=0, read_size=16_384)
 
 
 def _headers() -> tuple[bytes, bytes, bytes, bytes, bytes, bytes]:
