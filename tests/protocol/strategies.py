@@ -1,7 +1,7 @@
 """Any message, made from its type: Hypothesis strategies and the smallest sample."""
 
 import types
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from hypothesis import strategies as st
@@ -28,6 +28,8 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return values(arguments[0])
     if origin in (types.UnionType, Union):
         return st.one_of(*map(values, arguments))
     if origin is tuple:
