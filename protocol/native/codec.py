@@ -62,6 +62,14 @@ def decode_request(frame: bytes) -> RequestFrame:
         raise ProtocolViolation(f"no request: {error}") from None
 
 
+def try_request(data: bytes) -> RequestFrame | None:
+    """The request, if these bytes are exactly one; builds nothing larger than they are."""
+    try:
+        return _request(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def decode_from_server(frame: bytes) -> ReplyFrame | PushFrame:
     """Raises ProtocolViolation for a value that is neither."""
     try:

@@ -42,7 +42,7 @@ class NativeDialect:
 class NativeSession:
     """One connection. Idle, it keeps no buffer."""
 
-    __slots__ = ("_dialect", "_frames", "_outgoing", "_unanswered", "_unfinished", "client_id")
+    __slots__ = ("_dialect", "_frames", "_outgoing", "_unanswered", "_unfinished", "_whole", "client_id")
 
     def __init__(self, dialect: NativeDialect) -> None:
         self.client_id = ""
@@ -50,18 +50,25 @@ class NativeSession:
         self._unfinished: Unfinished | None = None
         self._frames: list[bytes] = []
         """Whole values not yet looked at, the oldest last."""
+        self._whole: codec.RequestFrame | None = None
+        """The request that arrived alone, to be looked at before any of `_frames`."""
         self._unanswered: dict[int, Form] = {}
         self._outgoing = b""
 
     def receive_data(self, data: bytes) -> None:
+        if self._unfinished is None and not self._frames and len(data) <= self._dialect.framing.max_frame_bytes:
+            # Nearly always one request and nothing else: then there is nothing to split.
+            self._whole = codec.try_request(data)
+            if self._whole is not None:
+                return
         frames, self._unfinished = self._dialect.framing.split(self._unfinished, data)
         if len(frames) > 1:
             frames.reverse()
         self._frames = frames + self._frames if self._frames else frames
 
     def next_request(self) -> Request | None:
-        while self._frames:
-            frame = codec.decode_request(self._frames.pop())
+        while self._whole is not None or self._frames:
+            frame, self._whole = self._whole or codec.decode_request(self._frames.pop()), None
             number = frame.number
             if number in self._unanswered:
                 raise ProtocolViolation(f"request id {number} is that of a request not yet answered")
