@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -99,6 +100,8 @@ async def _serve(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     await server.until_loaded()
+    gc.collect()
+    gc.freeze()  # what was loaded stays: no use in looking through a million offsets again and again
     print("ready " + " ".join(f"{kind}={host}:{port}" for kind, (host, port) in bound.items()), flush=True)
     await stopping.wait()
     log.info("stopping")
