@@ -15,10 +15,13 @@ from typing import NoReturn
 from rich.console import Console
 
 from demo import flights, story
+from demo.flights import NoFlights
 from demo.processes import Daemon, Ended
 from demo.show import Show
 from demo.spark_member import Session
 from muster import MusterError
+from pyspark_muster.java import NoJava
+from pyspark_muster.session import NotDrained
 
 
 def arguments() -> argparse.Namespace:
@@ -45,7 +48,7 @@ def main() -> int:
     except KeyboardInterrupt:
         console.print("\ninterrupted")
         return 130
-    except (Ended, MusterError) as failure:
+    except (Ended, MusterError, NoFlights, NoJava, NotDrained) as failure:
         console.print(f"\nfailed: {failure}", style="bold red", markup=False, highlight=False)
         return 1
     finally:

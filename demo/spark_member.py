@@ -23,13 +23,13 @@ class Session:
         self.log = log
         self._session: SparkSession | None = None
         self._failure: Exception | None = None
+        self._standard_error = os.dup(2)
         self._thread = threading.Thread(target=self._start, daemon=True)
         self._thread.start()
 
     def _start(self) -> None:
         # Java inherits standard error, and says there what nobody asked; so do Spark's Python workers through it.
         sys.stderr.flush()
-        ours = os.dup(2)
         with self.log.open("ab") as log:
             os.dup2(log.fileno(), 2)
         try:
@@ -37,20 +37,23 @@ class Session:
         except Exception as failure:  # noqa: BLE001  (raised again by `get`)
             self._failure = failure
         finally:
-            os.dup2(ours, 2)
-            os.close(ours)
+            self._give_back_standard_error()
 
     def get(self) -> SparkSession:
-        """Waits for it. Raises `SystemExit` with a sentence where there is no Java."""
+        """Waits for it. Raises `NoJava`, or `Ended`."""
         while self._thread.is_alive():
             self._thread.join(0.2)  # in slices, so that Ctrl-C is heard
         if isinstance(self._failure, NoJava):
-            raise SystemExit(str(self._failure))
+            raise self._failure
         if self._session is None:
             raise Ended(f"Spark did not start: {self._failure}\n{self.log.read_text()[-2_000:]}")
         return self._session
 
+    def _give_back_standard_error(self) -> None:
+        os.dup2(self._standard_error, 2)
+
     def stop(self) -> None:
+        self._give_back_standard_error()  # whatever went wrong while Spark was starting can still be told
         if self._session is not None:
             self._session.stop()
 
@@ -89,7 +92,7 @@ class SparkMember:
             raise Ended(f"the Spark query ended: {self.query.exception()}")
 
     def end(self) -> None:
-        """Reads no further, commits what it has read, and leaves the group."""
+        """Reads no further, commits what it has read, and leaves the group. Raises `NotDrained`."""
         drain(self.query, self._drain_file)
 
     def stop(self) -> None:

@@ -50,13 +50,13 @@ class Setting(Struct, frozen=True):
 
 
 def load(setting: Setting, lines: Sequence[bytes], show: Show) -> None:
-    """All flights into the topic, which must be new. Raises `SystemExit` if it is not."""
+    """All flights into the topic, which must be new. Raises `Ended` if it is not."""
     cluster = Cluster(setting.bootstrap)
     wanted = CreateTopics((CreatableTopic(setting.topic, setting.partitions),))
     made = expect(CreateTopicsReply, cluster.ask(wanted)).topics[0]
     cluster.close()
     if made.error_code is ErrorCode.TOPIC_ALREADY_EXISTS:
-        raise SystemExit(f"the topic {setting.topic!r} exists already: name another with --topic")
+        raise Ended(f"the topic {setting.topic!r} exists already: name another with --topic")
     if made.error_code:
         raise Refused(made.error_code, made.error_message or made.error_code.name)
     with Producer(setting.bootstrap) as producer:

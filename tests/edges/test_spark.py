@@ -265,6 +265,23 @@ def test_stopping_a_query_leaves_the_group_long_before_its_session_would_end(
     assert time.monotonic() - began < 10
 
 
+def test_a_query_goes_on_when_the_daemon_dies_and_comes_back(
+    spark: SparkSession, daemon: Daemon, tmp_path: Path
+) -> None:
+    source, sink = Source(daemon), Sink()
+    source.write(100)
+    query = Query(spark, daemon, sink, tmp_path, "survivor").start()
+    assert reads(sink, "survivor")
+    daemon.kill()
+    time.sleep(1)
+    daemon.start()
+    source.write(100)
+    assert within(60, lambda: len(sink.rows) >= len(source.everything))
+    query.drain()
+    assert set(sink.rows) == source.everything
+    assert committed(daemon) == source.ends
+
+
 def test_a_wrong_option_is_refused_when_the_stream_is_loaded(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="'topic' is unknown; did you mean 'topics'"):
         spark.readStream.format("muster").option("topic", "flights").load()
