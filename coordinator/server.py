@@ -3,10 +3,11 @@ runs one flush at a time in a thread, and keeps one timer at the node's next dea
 
 import asyncio
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any, cast
 
 import structlog
@@ -81,6 +82,25 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self._server.lost(self._number)
 
 
+class Worker(threading.Thread):
+    """Runs jobs beside the loop, one at a time, in order. An executor makes a future for each, and nobody asks it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self.submit = self._jobs.put
+        self.start()
+
+    def run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def finish(self) -> None:
+        """Returns when all jobs are done."""
+        self._jobs.put(None)
+        self.join()
+
+
 class Server:
     """Carries the node: `node` is set once the sockets are bound, since clients are told the bound ports."""
 
@@ -95,8 +115,8 @@ class Server:
         self._next_number = _FIRST_CONNECTION
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         self._timer_ms: int | None = None
-        self._flushing = ThreadPoolExecutor(1, "flush")
-        self._working = ThreadPoolExecutor(1, "checkpoint")
+        self._flushing = Worker("flush")
+        self._working = Worker("checkpoint")
         self._idle = asyncio.Event()
         self._idle.set()
         self._under_way = 0
@@ -160,8 +180,8 @@ class Server:
         while self._clients and patience_s > 0:
             await asyncio.sleep(_LOOK_AGAIN_S)
             patience_s -= _LOOK_AGAIN_S
-        self._flushing.shutdown()
-        self._working.shutdown()
+        self._flushing.finish()
+        self._working.finish()
         if self._timer is not None:
             self._timer.cancel()
         self.node.core.store.close()
@@ -243,7 +263,7 @@ class Server:
         call_id, job = effect.call_id, effect.job
         self._run(self._working, lambda: job.run(self.disk), lambda: Answered(call_id, job))
 
-    def _run(self, pool: ThreadPoolExecutor, work: Callable[[], None], event: Callable[[], Event]) -> None:
+    def _run(self, worker: Worker, work: Callable[[], None], event: Callable[[], Event]) -> None:
         self._under_way += 1
 
         def done() -> None:
@@ -262,7 +282,7 @@ class Server:
                 os._exit(74)
             self._loop.call_soon_threadsafe(done)
 
-        pool.submit(attempt)
+        worker.submit(attempt)
 
     def _replied(self, effect: Replied) -> None:
         future = self._calls.get(effect.call_id)
