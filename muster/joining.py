@@ -9,7 +9,6 @@ from muster.assignors import Subscriber, by_name
 from muster.consumer_protocol import (
     PROTOCOL_TYPE,
     Assignment,
-    MalformedMemberData,
     Subscription,
     decode_assignment,
     decode_subscription,
@@ -18,7 +17,7 @@ from muster.consumer_protocol import (
 )
 from muster.events import Assigned, Closed, Closing, Polled, Released, Revoked, Subscribed
 from muster.member import COORDINATOR_GONE, Member, State, Timer
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.groups import (
     NO_GENERATION,
     Heartbeat,
@@ -219,7 +218,7 @@ def arm_refresh(m: Member) -> None:
 def _said_by(one: JoinGroupMember) -> Subscription:
     try:
         return decode_subscription(one.metadata)
-    except MalformedMemberData:
+    except ProtocolViolation:
         return Subscription(())  # it gets nothing; the others are not made to suffer for it
 
 
@@ -260,7 +259,7 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
             return
         try:
             _take_over(m, decode_assignment(event.reply.assignment))
-        except MalformedMemberData as malformed:
+        except ProtocolViolation as malformed:
             reason = f"the leader's assignment cannot be read: {malformed}"
             m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
     elif code == ErrorCode.REBALANCE_IN_PROGRESS:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from muster.consumer_protocol import (
     Assignment,
-    MalformedMemberData,
     Subscription,
     decode_assignment,
     decode_subscription,
@@ -16,6 +15,7 @@ from muster.consumer_protocol import (
     encode_subscription,
 )
 from muster.topic_partition import TopicPartition
+from protocol.errors import ProtocolViolation
 
 partitions = st.lists(
     st.tuples(st.text(min_size=1, max_size=8), st.integers(0, 2**31 - 1)).map(lambda pair: TopicPartition(*pair)),
@@ -61,7 +61,7 @@ def test_any_bytes_are_read_or_called_malformed(data: bytes) -> None:
     for decode in (decode_subscription, decode_assignment):
         try:
             decode(data)
-        except MalformedMemberData:
+        except ProtocolViolation:
             continue
 
 
@@ -70,7 +70,7 @@ def test_any_bytes_are_read_or_called_malformed(data: bytes) -> None:
 def test_every_truncation_of_a_subscription_is_malformed(subscription: Subscription) -> None:
     written = encode_subscription(subscription)
     for length in range(len(written)):
-        with pytest.raises(MalformedMemberData):
+        with pytest.raises(ProtocolViolation):
             decode_subscription(written[:length])
 
 
