@@ -56,7 +56,8 @@ class NativeSession:
         self._outgoing = b""
 
     def receive_data(self, data: bytes) -> None:
-        if self._unfinished is None and not self._frames and len(data) <= self._dialect.framing.max_frame_bytes:
+        drained = self._unfinished is None and self._whole is None and not self._frames
+        if drained and len(data) <= self._dialect.framing.max_frame_bytes:
             # Nearly always one request and nothing else: then there is nothing to split.
             self._whole = codec.try_request(data)
             if self._whole is not None:
@@ -130,7 +131,8 @@ class NativeSession:
     @property
     def buffered_bytes(self) -> int:
         unfinished = 0 if self._unfinished is None else len(self._unfinished.data)
-        return unfinished + sum(map(len, self._frames))
+        whole = 0 if self._whole is None else len(memoryview(self._whole.params[0]))
+        return whole + unfinished + sum(map(len, self._frames))
 
 
 _QUOTED: Final = 64

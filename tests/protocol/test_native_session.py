@@ -103,6 +103,16 @@ def test_a_request_above_the_limit_closes_the_connection() -> None:
         session.receive_data(call(1, "Heartbeat", **BEAT, extra=bytes(1_024)))
 
 
+def test_a_request_that_arrived_alone_is_not_lost_when_more_arrives_before_it_is_asked_for() -> None:
+    session = open_session()
+    session.receive_data(call(1, "Heartbeat", **BEAT))
+    assert session.buffered_bytes > 0
+    session.receive_data(call(2, "Heartbeat", **BEAT))
+    session.receive_data(call(3, "Heartbeat", **BEAT))
+    assert [request.number for request in requests_of(session)] == [1, 2, 3]
+    assert session.buffered_bytes == 0
+
+
 # --- ids ---
 
 
