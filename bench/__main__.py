@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
         huge=given.huge,
     )
     _allow_many_sockets()
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = Console(width=None if sys.stdout.isatty() else 160)
     about = machine()
     console.print(", ".join(f"{name}: {value}" for name, value in about.items()), highlight=False)
     console.print(f"medians of {options.rounds}, {options.seconds} s each\n", highlight=False)

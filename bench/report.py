@@ -41,7 +41,7 @@ def median(values: Sequence[float]) -> float:
 def show(sheet: Sheet, console: Console) -> None:
     table = Table(title=sheet.title, title_justify="left", title_style="bold")
     for number, column in enumerate(sheet.columns):
-        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number < 3)
     for row in sheet.rows:
         table.add_row(*(text(value) for value in row))
     console.print(table)
