@@ -5,9 +5,18 @@ never a version number. Where a version changes behaviour the message carries a 
 All messages are frozen; sequences are tuples. A refusal is a reply with an `ErrorCode`, never an exception.
 """
 
-from typing import dataclass_transform
+from typing import Annotated, dataclass_transform
 
 import msgspec
+
+# What a request may hold, checked where bytes become messages: the log's records have these widths, and a number or a
+# text that does not fit one would stop the node.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Millis = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62 - 1)]
+"""Half of an Int64, so that the sum of two is one."""
+Text = Annotated[str, msgspec.Meta(max_length=8_000)]
+"""Below Kafka's longest string of 32,767 bytes, whatever the characters and with room for an id made of it."""
 
 
 # Subclasses inherit `frozen`; type checkers have to be told.

@@ -1,17 +1,17 @@
 """Records in and out: produce and fetch. `records` are whole batches in Kafka's v2 format, opaque here."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Message
+from protocol.messages import Int32, Int64, Message, Text
 from protocol.messages.topics import NO_TOPIC_ID
 
 
 class ProducePartition(Message):
-    index: int
+    index: Int32
     records: bytes
 
 
 class ProduceTopic(Message):
-    name: str
+    name: Text
     partition_data: tuple[ProducePartition, ...]
 
 
@@ -19,9 +19,9 @@ class Produce(Message):
     """`acks` -1: answered when durable; 1: when appended; 0: never answered."""
 
     topic_data: tuple[ProduceTopic, ...]
-    acks: int = -1
-    timeout_ms: int = 30_000
-    transactional_id: str | None = None
+    acks: Int32 = -1
+    timeout_ms: Int32 = 30_000
+    transactional_id: Text | None = None
 
 
 class ProducePartitionReply(Message):
@@ -44,15 +44,15 @@ class ProduceReply(Message):
 
 
 class FetchPartition(Message):
-    partition: int
-    fetch_offset: int
-    partition_max_bytes: int = 1_048_576
-    current_leader_epoch: int = -1
-    log_start_offset: int = -1
+    partition: Int32
+    fetch_offset: Int64
+    partition_max_bytes: Int32 = 1_048_576
+    current_leader_epoch: Int32 = -1
+    log_start_offset: Int64 = -1
 
 
 class FetchTopic(Message):
-    topic: str
+    topic: Text
     partitions: tuple[FetchPartition, ...]
     topic_id: bytes = NO_TOPIC_ID
 
@@ -61,12 +61,12 @@ class Fetch(Message):
     """Long poll: answered when `min_bytes` are there, a partition has an error, or `max_wait_ms` are over."""
 
     topics: tuple[FetchTopic, ...]
-    max_wait_ms: int = 500
-    min_bytes: int = 1
-    max_bytes: int = 52_428_800
-    isolation_level: int = 0
-    session_id: int = 0
-    session_epoch: int = -1
+    max_wait_ms: Int32 = 500
+    min_bytes: Int32 = 1
+    max_bytes: Int32 = 52_428_800
+    isolation_level: Int32 = 0
+    session_id: Int32 = 0
+    session_epoch: Int32 = -1
 
 
 class FetchPartitionReply(Message):

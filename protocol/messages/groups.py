@@ -1,7 +1,7 @@
 """Group membership: join, sync, heartbeat, leave, and the admin questions about groups (group-protocol section 2)."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Message
+from protocol.messages import Int32, Int64, Message, Text
 
 NO_GENERATION = -1
 OPERATIONS_NOT_REQUESTED = -2147483648
@@ -10,21 +10,21 @@ OPERATIONS_NOT_REQUESTED = -2147483648
 class JoinProtocol(Message):
     """One way of assigning that a member offers; the metadata is opaque to the coordinator."""
 
-    name: str
+    name: Text
     metadata: bytes = b""
 
 
 class JoinGroup(Message):
     """Become, or stay, a member. A negative `rebalance_timeout_ms` means: the session timeout."""
 
-    group_id: str
-    session_timeout_ms: int
-    member_id: str = ""
-    protocol_type: str = ""
+    group_id: Text
+    session_timeout_ms: Int32
+    member_id: Text = ""
+    protocol_type: Text = ""
     protocols: tuple[JoinProtocol, ...] = ()
-    rebalance_timeout_ms: int = -1
-    group_instance_id: str | None = None
-    reason: str | None = None
+    rebalance_timeout_ms: Int32 = -1
+    group_instance_id: Text | None = None
+    reason: Text | None = None
     wants_member_id_first: bool = True
     accepts_skip_assignment: bool = True
 
@@ -54,7 +54,7 @@ class JoinGroupReply(Message):
 class SyncGroupAssignment(Message):
     """What the leader decided for one member."""
 
-    member_id: str
+    member_id: Text
     assignment: bytes
 
 
@@ -62,12 +62,12 @@ class SyncGroup(Message):
     """Fetch the assignment of a generation; the leader brings everybody's. `must_name_protocol`: version 5 and
     newer."""
 
-    group_id: str
-    generation_id: int
-    member_id: str
-    group_instance_id: str | None = None
-    protocol_type: str | None = None
-    protocol_name: str | None = None
+    group_id: Text
+    generation_id: Int32
+    member_id: Text
+    group_instance_id: Text | None = None
+    protocol_type: Text | None = None
+    protocol_name: Text | None = None
     assignments: tuple[SyncGroupAssignment, ...] = ()
     must_name_protocol: bool = False
 
@@ -81,10 +81,10 @@ class SyncGroupReply(Message):
 
 
 class Heartbeat(Message):
-    group_id: str
-    generation_id: int
-    member_id: str
-    group_instance_id: str | None = None
+    group_id: Text
+    generation_id: Int32
+    member_id: Text
+    group_instance_id: Text | None = None
 
 
 class HeartbeatReply(Message):
@@ -93,13 +93,13 @@ class HeartbeatReply(Message):
 
 
 class LeavingMember(Message):
-    member_id: str = ""
-    group_instance_id: str | None = None
-    reason: str | None = None
+    member_id: Text = ""
+    group_instance_id: Text | None = None
+    reason: Text | None = None
 
 
 class LeaveGroup(Message):
-    group_id: str
+    group_id: Text
     members: tuple[LeavingMember, ...] = ()
 
 
@@ -118,7 +118,7 @@ class LeaveGroupReply(Message):
 class DescribeGroups(Message):
     """`absent_is_error`: the newest version says GROUP_ID_NOT_FOUND beside the state Dead."""
 
-    groups: tuple[str, ...]
+    groups: tuple[Text, ...]
     include_authorized_operations: bool = False
     absent_is_error: bool = True
 
@@ -158,8 +158,8 @@ class DescribeGroupsReply(Message):
 class ListGroups(Message):
     """Empty filters let everything pass."""
 
-    states_filter: tuple[str, ...] = ()
-    types_filter: tuple[str, ...] = ()
+    states_filter: tuple[Text, ...] = ()
+    types_filter: tuple[Text, ...] = ()
 
 
 class ListedGroup(Message):
@@ -176,7 +176,7 @@ class ListGroupsReply(Message):
 
 
 class DeleteGroups(Message):
-    groups_names: tuple[str, ...]
+    groups_names: tuple[Text, ...]
 
 
 class DeletedGroup(Message):
@@ -192,9 +192,9 @@ class DeleteGroupsReply(Message):
 class ListNotes(Message):
     """Why a group rebalanced: its journal, oldest first, `limit` notes after number `after`."""
 
-    group_id: str
-    after: int = -1
-    limit: int = 100
+    group_id: Text
+    after: Int64 = -1
+    limit: Int32 = 100
 
 
 class ListedNote(Message):

@@ -1,15 +1,15 @@
 """The node itself: greeting, discovery, and what it says of its own health."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Message
+from protocol.messages import Int32, Message, Text
 
 
 class Hello(Message):
     """Optional first request of a native connection; names the client for people who look at members later."""
 
-    client_name: str = ""
-    client_version: str = ""
-    mechanism: str | None = None
+    client_name: Text = ""
+    client_version: Text = ""
+    mechanism: Text | None = None
     token: str | None = None
 
 
@@ -24,8 +24,8 @@ class HelloReply(Message):
 class FindCoordinator(Message):
     """`key_type` 0: groups."""
 
-    coordinator_keys: tuple[str, ...]
-    key_type: int = 0
+    coordinator_keys: tuple[Text, ...]
+    key_type: Int32 = 0
 
 
 class FoundCoordinator(Message):

@@ -1,19 +1,19 @@
 """Committed offsets (group-protocol sections 2.5 to 2.7 and 4)."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Message
+from protocol.messages import Int32, Int64, Message, Millis, Text
 
 
 class OffsetCommitPartition(Message):
-    partition_index: int
-    committed_offset: int
-    committed_leader_epoch: int = -1
+    partition_index: Int32
+    committed_offset: Int64
+    committed_leader_epoch: Int32 = -1
     committed_metadata: str | None = None
-    commit_timestamp_ms: int = -1
+    commit_timestamp_ms: Millis = -1
 
 
 class OffsetCommitTopic(Message):
-    name: str
+    name: Text
     partitions: tuple[OffsetCommitPartition, ...]
 
 
@@ -21,12 +21,12 @@ class OffsetCommit(Message):
     """`retention_time_ms` is -1 for the broker's. `absent_group_error`: what generation >= 0 on an absent group
     says."""
 
-    group_id: str
+    group_id: Text
     topics: tuple[OffsetCommitTopic, ...]
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    retention_time_ms: int = -1
+    generation_id: Int32 = -1
+    member_id: Text = ""
+    group_instance_id: Text | None = None
+    retention_time_ms: Millis = -1
     absent_group_error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND
 
 
@@ -46,14 +46,14 @@ class OffsetCommitReply(Message):
 
 
 class OffsetFetchTopic(Message):
-    name: str
-    partition_indexes: tuple[int, ...]
+    name: Text
+    partition_indexes: tuple[Int32, ...]
 
 
 class OffsetFetchGroup(Message):
     """`topics` None: everything that has an offset."""
 
-    group_id: str
+    group_id: Text
     topics: tuple[OffsetFetchTopic, ...] | None = None
 
 
@@ -88,12 +88,12 @@ class OffsetFetchReply(Message):
 
 
 class OffsetDeleteTopic(Message):
-    name: str
-    partition_indexes: tuple[int, ...]
+    name: Text
+    partition_indexes: tuple[Int32, ...]
 
 
 class OffsetDelete(Message):
-    group_id: str
+    group_id: Text
     topics: tuple[OffsetDeleteTopic, ...]
 
 
@@ -116,19 +116,19 @@ class OffsetDeleteReply(Message):
 class ListOffsetsPartition(Message):
     """`timestamp` -2 earliest, -1 latest, -3 the record with the largest timestamp, else the first at or after it."""
 
-    partition_index: int
-    timestamp: int = -1
-    current_leader_epoch: int = -1
+    partition_index: Int32
+    timestamp: Int64 = -1
+    current_leader_epoch: Int32 = -1
 
 
 class ListOffsetsTopic(Message):
-    name: str
+    name: Text
     partitions: tuple[ListOffsetsPartition, ...]
 
 
 class ListOffsets(Message):
     topics: tuple[ListOffsetsTopic, ...]
-    isolation_level: int = 0
+    isolation_level: Int32 = 0
 
 
 class ListOffsetsPartitionReply(Message):

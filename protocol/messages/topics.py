@@ -1,7 +1,7 @@
 """Topics as metadata: which exist, how many partitions, who serves them."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Message
+from protocol.messages import Int32, Message, Text
 
 NO_TOPIC_ID = bytes(16)
 
@@ -9,7 +9,7 @@ NO_TOPIC_ID = bytes(16)
 class MetadataTopic(Message):
     """Asked for by name, or by id when the name is None."""
 
-    name: str | None = None
+    name: Text | None = None
     topic_id: bytes = NO_TOPIC_ID
 
 
@@ -54,22 +54,22 @@ class MetadataReply(Message):
 
 
 class TopicConfig(Message):
-    name: str
-    value: str | None = None
+    name: Text
+    value: Text | None = None
 
 
 class CreatableTopic(Message):
     """`num_partitions` -1: the broker's default."""
 
-    name: str
-    num_partitions: int = -1
-    replication_factor: int = -1
+    name: Text
+    num_partitions: Int32 = -1
+    replication_factor: Int32 = -1
     configs: tuple[TopicConfig, ...] = ()
 
 
 class CreateTopics(Message):
     topics: tuple[CreatableTopic, ...]
-    timeout_ms: int = 60_000
+    timeout_ms: Int32 = 60_000
     validate_only: bool = False
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from protocol.messages import Message, data, groups, node, offsets, topics
+from protocol.messages import Int32, Message, Text, data, groups, node, offsets, topics
 from protocol.native.codec import WrongParams
 
 
@@ -23,9 +23,9 @@ class Form(Enum):
 
 
 class FindCoordinatorWire(Message):
-    key: str | UnsetType = UNSET
-    key_type: int = 0
-    coordinator_keys: tuple[str, ...] | UnsetType = UNSET
+    key: Text | UnsetType = UNSET
+    key_type: Int32 = 0
+    coordinator_keys: tuple[Text, ...] | UnsetType = UNSET
 
     def plain(self) -> tuple[Message, Form]:
         if self.coordinator_keys is not UNSET:
@@ -37,10 +37,10 @@ class FindCoordinatorWire(Message):
 
 
 class LeaveGroupWire(Message):
-    group_id: str
-    member_id: str | UnsetType = UNSET
-    group_instance_id: str | UnsetType | None = UNSET
-    reason: str | None = None
+    group_id: Text
+    member_id: Text | UnsetType = UNSET
+    group_instance_id: Text | UnsetType | None = UNSET
+    reason: Text | None = None
     members: tuple[groups.LeavingMember, ...] | UnsetType = UNSET
 
     def plain(self) -> tuple[Message, Form]:
@@ -57,7 +57,7 @@ class LeaveGroupWire(Message):
 
 
 class OffsetFetchWire(Message):
-    group_id: str | UnsetType = UNSET
+    group_id: Text | UnsetType = UNSET
     topics: tuple[offsets.OffsetFetchTopic, ...] | None = None
     groups: tuple[offsets.OffsetFetchGroup, ...] | UnsetType = UNSET
     require_stable: bool = False
