@@ -13,6 +13,7 @@ OFFSETS = 1_000_000
 QUICK_OFFSETS = 100_000
 PARTITIONS = 1_000
 TOPIC = "flights"
+_TOGETHER = 20
 
 
 class Started(NamedTuple):
@@ -66,26 +67,20 @@ def _start(data_dir: Path) -> tuple[Daemon, Started]:
 
 
 def _commit(daemon: Daemon, groups: int) -> None:
+    """Some requests at a time: the daemon stops reading from whoever does not read its answers."""
     with Wire(daemon.native) as wire:
-        waiting = [
-            wire.send(
-                "OffsetCommit",
-                group_id=f"group-{group}",
-                topics=[
-                    {
-                        "name": TOPIC,
-                        "partitions": [
-                            {"partition_index": partition, "committed_offset": _offset(group, partition)}
-                            for partition in range(PARTITIONS)
-                        ],
-                    }
-                ],
-            )
-            for group in range(groups)
-        ]
-        for number in waiting:
-            for topic in wire.answer(number)["topics"]:
-                assert not any(partition["error_code"] for partition in topic["partitions"])
+        for first in range(0, groups, _TOGETHER):
+            sent = [_send_commit(wire, group) for group in range(first, min(first + _TOGETHER, groups))]
+            for number in sent:
+                for topic in wire.answer(number)["topics"]:
+                    assert not any(partition["error_code"] for partition in topic["partitions"])
+
+
+def _send_commit(wire: Wire, group: int) -> int:
+    entries = [
+        {"partition_index": partition, "committed_offset": _offset(group, partition)} for partition in range(PARTITIONS)
+    ]
+    return wire.send("OffsetCommit", group_id=f"group-{group}", topics=[{"name": TOPIC, "partitions": entries}])
 
 
 def _offset(group: int, partition: int) -> int:
