@@ -117,6 +117,7 @@ class Server:
         self._timer_ms: int | None = None
         self._flushing = Worker("flush")
         self._working = Worker("checkpoint")
+        self._loaded = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._under_way = 0
@@ -145,12 +146,11 @@ class Server:
         self.node = node
         for listener in self._listeners:
             await listener.start_serving()
-        self.happen(Woke())
+        self._wake_node()
 
     async def until_loaded(self) -> None:
         """Until every shard answers for its groups. Clients may be connected meanwhile, and are told to try again."""
-        while not self.node.is_loaded:
-            await asyncio.sleep(_LOOK_AGAIN_S)
+        await self._loaded.wait()
 
     async def ask(self, message: Message) -> Message:
         """A request from inside the process, by the way all requests go."""
@@ -224,7 +224,13 @@ class Server:
 
     def _wake(self) -> None:
         self._timer, self._timer_ms = None, None
+        self._wake_node()
+
+    def _wake_node(self) -> None:
+        # A node that loads wants to be woken after every step, so its last slice is never missed here.
         self.happen(Woke())
+        if self.node.is_loaded:
+            self._loaded.set()
 
     # --- effects out ---
 
