@@ -146,6 +146,14 @@ class Config(Struct, frozen=True, kw_only=True):
     max_requests_per_connection: Annotated[
         int, whole("Requests of one connection that may wait for their answer; more are refused.", lowest=1)
     ] = 1_024
+    max_entries_per_request: Annotated[
+        int,
+        whole(
+            "Partitions, members or groups that one request may name, or have listed; more are refused, since everyone "
+            "else waits meanwhile.",
+            1_000,
+        ),
+    ] = 20_000
     max_unsent_bytes: Annotated[
         int, whole("Bytes of answers a slow reader may leave unread before its connection is closed.", 64 * KIB)
     ] = 64 * MIB

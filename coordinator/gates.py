@@ -3,8 +3,11 @@ coordinator's): group id, session timeout, then whether this node serves the gro
 
 from coordinator.core import Core
 from coordinator.shard import Shard, ShardState
+from coordinator.sizes import SIZES
 from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.groups import JoinGroup, SyncGroup
+from protocol.messages.node import Refused
 
 _SHARD_REFUSALS = {
     ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -60,6 +63,18 @@ def sync_gate(core: Core, message: SyncGroup) -> ErrorCode:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     refused = gate(core, message.group_id)
     return ErrorCode.REBALANCE_IN_PROGRESS if refused is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else refused
+
+
+def size_gate(core: Core, message: Message) -> Refused | None:
+    """Whether serving the request takes too long for everyone else; asked before anything else is."""
+    size = SIZES.get(type(message))
+    if size is None:
+        return None
+    entries, most = size.entries(message), core.config.max_entries_per_request
+    if entries <= most:
+        return None
+    text = f"{size.field}: worth {entries} entries, at most {most} are allowed (max.entries.per.request); ask in parts"
+    return Refused(ErrorCode.INVALID_REQUEST, text)
 
 
 def write_gate(core: Core) -> ErrorCode:

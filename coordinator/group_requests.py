@@ -113,13 +113,17 @@ def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment
     """What the groups are like now; waits for the last record of each, so that no crash can undo what was told
     (2.8)."""
     described, position = [], 0
+    listed, most = 0, core.config.max_entries_per_request
     for group_id in message.groups:
         refused = gate(core, group_id, may_be_empty=True)
         shard, group = core.find(group_id)
+        if not refused and listed >= most:
+            refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED  # who asks for many large groups asks again for the rest
         if refused:
             described.append(DescribedGroup(group_id, error_code=refused))
         else:
             described.append(describe_group(group_id, group, message.absent_is_error))
+            listed += len(described[-1].members)
             position = max(position, shard.position_of(group_id))
     core.outbox.hold(position, ref, DescribeGroupsReply(tuple(described)))
 
@@ -144,7 +148,12 @@ def list_groups(core: Core, ref: RequestRef, message: ListGroups, moment: Moment
 def delete_groups(core: Core, ref: RequestRef, message: DeleteGroups, moment: Moment) -> None:
     """Each group by itself; duplicates collapse (2.10)."""
     results, position = [], 0
+    forgotten, most = 0, core.config.max_entries_per_request
     for group_id in dict.fromkeys(message.groups_names):
+        if forgotten >= most:
+            results.append(DeletedGroup(group_id, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+            continue
+        forgotten += core.shard_of(group_id).offsets.count_of(group_id)
         error, at = _delete(core, ref, group_id, moment)
         results.append(DeletedGroup(group_id, error))
         position = max(position, at)

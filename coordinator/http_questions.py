@@ -37,6 +37,8 @@ GROUPS_A_QUESTION = 100
 PARTITIONS_A_QUESTION = 1_000
 _LATEST = -1
 _DEAD = "Dead"
+_ASK_AGAIN = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+"""Said of groups for which an answer had no room; the first always has."""
 
 
 class Problem(Exception):
@@ -106,8 +108,11 @@ class Questions:
         """The groups that are still there."""
         found: list[DescribedGroup] = []
         for some in _slices(group_ids, GROUPS_A_QUESTION):
-            reply = await self._answer(DescribeGroups(tuple(some)), DescribeGroupsReply)
-            found += (group for group in reply.groups if not group.error_code and group.group_state != _DEAD)
+            rest = some
+            while rest:
+                reply = await self._answer(DescribeGroups(tuple(rest)), DescribeGroupsReply)
+                found += (group for group in reply.groups if not group.error_code and group.group_state != _DEAD)
+                rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
         return found
 
     async def group(self, group_id: str) -> DescribedGroup:
@@ -130,9 +135,12 @@ class Questions:
         """Committed offsets of each group; groups that may not be asked now are left out."""
         found: dict[str, dict[Key, int]] = {}
         for some in _slices(group_ids, GROUPS_A_QUESTION):
-            wanted = tuple(OffsetFetchGroup(group_id) for group_id in some)
-            reply = await self._answer(OffsetFetch(wanted), OffsetFetchReply)
-            found |= {group.group_id: committed_offsets(group) for group in reply.groups if not group.error_code}
+            rest = some
+            while rest:
+                wanted = tuple(OffsetFetchGroup(group_id) for group_id in rest)
+                reply = await self._answer(OffsetFetch(wanted), OffsetFetchReply)
+                found |= {group.group_id: committed_offsets(group) for group in reply.groups if not group.error_code}
+                rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
         return found
 
     async def ends(self, keys: Iterable[Key]) -> dict[Key, int]:

@@ -13,6 +13,7 @@ from coordinator.config import Config
 from coordinator.core import ASKED, Connection, Core
 from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
+from coordinator.gates import size_gate
 from coordinator.group_requests import heartbeat
 from coordinator.groups.classic.events import Unloaded
 from coordinator.groups.classic.state import Group, GroupSettings
@@ -218,6 +219,10 @@ class Node:
             text = f"more than {core.config.max_requests_per_connection} requests of this connection wait"
             core.outbox.send(ref, Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text))
             return
+        refused = size_gate(core, request.message)
+        if refused is not None:
+            core.outbox.send(ref, refused)
+            return
         ROUTES[type(request.message)](core, ref, request.message, moment)
 
     def _asked(self, event: Asked, moment: Moment) -> None:
@@ -226,6 +231,8 @@ class Node:
         if handler is None:
             text = f"{type(event.message).__name__} is not served"
             self.core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, text))
+        elif (refused := size_gate(self.core, event.message)) is not None:
+            self.core.outbox.send(ref, refused)
         else:
             handler(self.core, ref, event.message, moment)
 

@@ -109,13 +109,19 @@ def _put_back(reply: OffsetCommitReply, whole: OffsetCommit | None) -> OffsetCom
 def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
     """What is committed, of each group by itself; waits until what it tells is durable (2.6)."""
     replies, position = [], 0
+    listed, most = 0, core.config.max_entries_per_request
     for wanted in message.groups:
         refused = gate(core, wanted.group_id, may_be_empty=True)
+        if not refused and listed >= most:
+            # Only one that asks for everything of many large groups comes here; it asks again for the rest.
+            refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED
         if refused:
             replies.append(OffsetFetchGroupReply(wanted.group_id, error_code=refused))
             continue
         shard = core.find(wanted.group_id)[0]
-        replies.append(_fetch(shard, wanted))
+        reply = _fetch(shard, wanted)
+        listed += sum([len(topic.partitions) for topic in reply.topics])
+        replies.append(reply)
         position = max(position, shard.position_of(wanted.group_id))
     core.outbox.hold(position, ref, OffsetFetchReply(tuple(replies)))
 

@@ -74,6 +74,10 @@ class OffsetTable:
             for partition in partitions:
                 yield topic, partition
 
+    def count_of(self, group_id: str) -> int:
+        """How many partitions those are."""
+        return sum(map(len, self.topics(group_id).values()))
+
     def groups(self) -> list[str]:
         """Groups that have offsets, in the order of their first commit."""
         return list(self._groups)

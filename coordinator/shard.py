@@ -136,8 +136,15 @@ class Shard:
 
     def _append(self, records: list[ShardRecord], moment: Moment) -> ErrorCode | None:
         """All of them or none, as one batch. The position of the last is every one's."""
-        batch = encode_batch([encode(record) for record in records], timestamp_ms=moment.wall_ms)
-        if len(batch) > self._tools.max_batch_bytes:
+        encoded, size, most = [], 0, self._tools.max_batch_bytes
+        for record in records:
+            key, value = encode(record)
+            size += len(key) + len(value or b"")
+            if size > most:  # before the memory is taken
+                return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
+            encoded.append((key, value))
+        batch = encode_batch(encoded, timestamp_ms=moment.wall_ms)
+        if len(batch) > most:
             return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
         appended = self._tools.store.append(self.log, batch)
         if isinstance(appended, AppendError):

@@ -1,0 +1,64 @@
+"""How much work a request asks for, counted before any of it is done: a step that serves it must stay short, since
+everyone else's heartbeats wait behind it.
+
+The unit is an entry: a partition, a member or a group named, worth some 3 microseconds. What costs more counts for more
+(a topic to be made some 20; a name, hashed character by character, one for each 32).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from protocol.messages import Message
+from protocol.messages.data import Fetch, Produce
+from protocol.messages.groups import DeleteGroups, DescribeGroups, JoinGroup, LeaveGroup, ListGroups, SyncGroup
+from protocol.messages.node import FindCoordinator
+from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch
+from protocol.messages.topics import CreateTopics, Metadata
+
+_CHARACTERS_AN_ENTRY = 32
+_ENTRIES_A_PROTOCOL = 200
+_ENTRIES_A_NEW_TOPIC = 20
+_NEW_PARTITIONS_AN_ENTRY = 10
+
+
+class Size(NamedTuple):
+    """The field that grows, and how many entries it is worth."""
+
+    field: str
+    entries: Callable[[Any], int]
+
+
+def _names(names: Iterable[str]) -> int:
+    return sum(1 + len(name) // _CHARACTERS_AN_ENTRY for name in names)
+
+
+def _new_topics(message: CreateTopics) -> int:
+    return sum(
+        _ENTRIES_A_NEW_TOPIC + len(topic.configs) + max(topic.num_partitions, 0) // _NEW_PARTITIONS_AN_ENTRY
+        for topic in message.topics
+    )
+
+
+def _offset_fetch(message: OffsetFetch) -> int:
+    named = sum(1 + len(topic.partition_indexes) for group in message.groups for topic in group.topics or ())
+    return named + _names(group.group_id for group in message.groups)
+
+
+SIZES: dict[type[Message], Size] = {
+    JoinGroup: Size("protocols", lambda m: _ENTRIES_A_PROTOCOL * len(m.protocols)),
+    SyncGroup: Size("assignments", lambda m: len(m.assignments)),
+    LeaveGroup: Size("members", lambda m: len(m.members)),
+    DescribeGroups: Size("groups", lambda m: _names(m.groups)),
+    DeleteGroups: Size("groups_names", lambda m: _names(m.groups_names)),
+    ListGroups: Size("states_filter, types_filter", lambda m: len(m.states_filter) + len(m.types_filter)),
+    FindCoordinator: Size("coordinator_keys", lambda m: _names(m.coordinator_keys)),
+    OffsetCommit: Size("topics", lambda m: sum([1 + len(topic.partitions) for topic in m.topics])),
+    OffsetFetch: Size("groups", _offset_fetch),
+    OffsetDelete: Size("topics", lambda m: sum(1 + len(topic.partition_indexes) for topic in m.topics)),
+    ListOffsets: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
+    Metadata: Size("topics", lambda m: len(m.topics or ())),
+    CreateTopics: Size("topics", _new_topics),
+    Produce: Size("topic_data", lambda m: sum(1 + len(topic.partition_data) for topic in m.topic_data)),
+    Fetch: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
+}
+"""Of the messages that can be of any size."""
