@@ -281,10 +281,9 @@ class Server:
         def attempt() -> None:
             try:
                 work()
-            except OSError as error:
-                # After a failed sync nobody knows what the page cache holds: stop, and let recovery replay what is
-                # on disk.
-                log.critical("the disk failed; stopping", error=str(error))
+            except BaseException as error:  # noqa: BLE001 - whatever it is, nobody may go on as if it were on disk
+                # After a failed sync nobody knows what the page cache holds: stop, and let recovery replay the disk.
+                log.critical("the disk failed; stopping", error=repr(error), exc_info=not isinstance(error, OSError))
                 os._exit(74)
             self._loop.call_soon_threadsafe(done)
 
