@@ -281,7 +281,7 @@ class Server:
         def attempt() -> None:
             try:
                 work()
-            except BaseException as error:  # noqa: BLE001 - whatever it is, nobody may go on as if it were on disk
+            except BaseException as error:
                 # After a failed sync nobody knows what the page cache holds: stop, and let recovery replay the disk.
                 log.critical("the disk failed; stopping", error=repr(error), exc_info=not isinstance(error, OSError))
                 os._exit(74)
