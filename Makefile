@@ -10,7 +10,7 @@ DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate bench crash table config transcripts wheel clean
+.PHONY: help setup run demo test lint check simulate bench crash table config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,10 @@ table: $(ALL) ## print the state table into docs/state-table.md
 
 config: $(SERVE) ## print the keys into deploy/musterd.toml
 	$(BIN)/python -m coordinator.config_text > deploy/musterd.toml
+
+wire: $(ALL) ## print the methods of the native protocol into docs/wire.md
+	$(BIN)/python -m protocol.native.page < docs/wire.md > docs/wire.md.new
+	mv docs/wire.md.new docs/wire.md
 
 transcripts: $(ALL) ## rewrite the transcripts with what the code does now: read the diff
 	REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest -q tests/transcripts $(ARGS)
