@@ -164,9 +164,22 @@ class DelayedFetch(DelayedOperation[FetchReady]):
 # ------------------------------------------------------------------------------------------------ offsets by name, time
 
 
-def find_offset(log: PartitionLog, wanted: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+class Effort:
+    """Records that the searches of one request may look at: each opens a whole batch while everyone else waits. The
+    search that goes beyond is the last."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, records: int) -> None:
+        self.left = records
+
+    def spend(self, records: int) -> None:
+        self.left -= records
+
+
+def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
     """The first offset, the next to be durable, the newest record's, or the first at or after a time. Offset -1: there
-    is none such yet."""
+    is none such yet. Without effort left the client is told to ask again."""
     index, timestamp_ms = wanted.partition_index, wanted.timestamp
     if timestamp_ms == LATEST:
         return _found(index, log.flushed_offset)
@@ -174,8 +187,11 @@ def find_offset(log: PartitionLog, wanted: ListOffsetsPartition) -> ListOffsetsP
         return _found(index, log.start_offset)
     if timestamp_ms < NEWEST:
         return ListOffsetsPartitionReply(index, ErrorCode.UNSUPPORTED_VERSION)
+    if effort.left <= 0:
+        return ListOffsetsPartitionReply(index, ErrorCode.REQUEST_TIMED_OUT)
     try:
-        found = log.newest() if timestamp_ms == NEWEST else log.offset_for_time(timestamp_ms)
+        wanted_ms = log.newest_ms() if timestamp_ms == NEWEST else timestamp_ms
+        found = log.offset_for_time(wanted_ms, effort.spend)
     except LogDamaged:
         return ListOffsetsPartitionReply(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if found is None or found[0] >= log.flushed_offset:

@@ -16,6 +16,8 @@ from protocol.record_batch import (
     UnsupportedMagic,
     check_batch,
     decode_batch,
+    decode_records,
+    record_bytes,
 )
 
 _LOG_APPEND_TIME = 0x08
@@ -28,15 +30,32 @@ class Bad(NamedTuple):
     message: str
 
 
+class Allowance:
+    """How much work the records of one request may be: they are walked one by one while everyone else waits, and a few
+    bytes compressed may be very many of them."""
+
+    __slots__ = ("bytes", "is_whole", "records")
+
+    def __init__(self, decompressed_bytes: int, records: int) -> None:
+        self.bytes = decompressed_bytes
+        self.records = records
+        self.is_whole = True
+
+    def take_records(self, count: int) -> None:
+        self.records -= count
+        self.is_whole = False
+
+
 class _Refused(Exception):
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.bad = Bad(error, message)
 
 
-def check_records(data: bytes, max_batch_bytes: int, max_decompressed_bytes: int) -> list[bytes] | Bad:
+def check_records(data: bytes, max_batch_bytes: int, allowance: Allowance) -> list[bytes] | Bad:
     """The batches of `data`, each sound and no larger than `max_batch_bytes`, or what is wrong with the first that is
-    not."""
+    not. What others of the request have left of the allowance must do: REQUEST_TIMED_OUT where it does not, which
+    producers try again."""
     found: list[bytes] = []
     position = 0
     try:
@@ -44,7 +63,7 @@ def check_records(data: bytes, max_batch_bytes: int, max_decompressed_bytes: int
             header = _check_frame(data, position, max_batch_bytes)
             batch = data if header.size == len(data) else data[position : position + header.size]
             _check_claims(header)
-            found.append(_check_contents(batch, header, max_decompressed_bytes))
+            found.append(_check_contents(batch, header, allowance))
             position += header.size
     except _Refused as refused:
         return refused.bad
@@ -81,12 +100,26 @@ def _check_claims(header: BatchHeader) -> None:
         raise _Refused(ErrorCode.INVALID_RECORD, reason)
 
 
-def _check_contents(batch: bytes, header: BatchHeader, max_decompressed_bytes: int) -> bytes:
+def _check_contents(batch: bytes, header: BatchHeader, allowance: Allowance) -> bytes:
     """The batch, with a largest timestamp that is true: searches by time believe it. (Kafka corrects it too.)"""
+    if header.record_count > allowance.records:
+        if not allowance.is_whole:
+            raise _Refused(ErrorCode.REQUEST_TIMED_OUT, "the request has too many records; send these by themselves")
+        reason = f"{header.record_count} records, at most {allowance.records} are allowed"
+        raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, reason)
+    code = ErrorCode.INVALID_RECORD
     try:
-        records = decode_batch(batch, max_bytes=max_decompressed_bytes)
+        if header.compression:
+            code = ErrorCode.INVALID_RECORD if allowance.is_whole else ErrorCode.REQUEST_TIMED_OUT
+            payload = _decompressed(batch, header, allowance)
+            code = ErrorCode.INVALID_RECORD
+            allowance.take_records(header.record_count)
+            records = decode_records(payload, header)
+        else:
+            allowance.take_records(header.record_count)
+            records = decode_batch(batch)
     except CorruptBatch as error:
-        raise _Refused(ErrorCode.INVALID_RECORD, str(error)) from None
+        raise _Refused(code, str(error)) from None
     for offset, record in enumerate(records, header.base_offset):
         if record.offset != offset:
             raise _Refused(ErrorCode.INVALID_RECORD, f"record {offset} of its batch says it is {record.offset}")
@@ -96,6 +129,14 @@ def _check_contents(batch: bytes, header: BatchHeader, max_decompressed_bytes: i
     if not -(2**63) <= newest < 2**63:
         raise _Refused(ErrorCode.INVALID_TIMESTAMP, f"a record of {newest} ms")
     return _with_newest(batch, newest)
+
+
+def _decompressed(batch: bytes, header: BatchHeader, allowance: Allowance) -> bytes:
+    # One that fails may have filled all that was left: it takes all, so that a thousand bombs are opened once.
+    left, allowance.bytes = allowance.bytes, 0
+    payload = record_bytes(header, batch, max_bytes=left)
+    allowance.bytes = left - len(payload)
+    return payload
 
 
 def _with_newest(batch: bytes, newest_ms: int) -> bytes:

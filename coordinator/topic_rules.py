@@ -25,8 +25,8 @@ _INT_MAX = 2**31 - 1
 class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What all embedded topics of a node share: limits, and what a topic has that says nothing itself.
 
-    `largest_batch_bytes` bounds what a topic's own `max.message.bytes` may be; `max_decompressed_bytes` the records of
-    one produced batch, which must be opened to be checked.
+    `largest_batch_bytes` bounds what a topic's own `max.message.bytes` may be; `max_decompressed_bytes` and
+    `max_records_per_request` the records of one request, which must be opened to be checked, or searched by time.
     """
 
     node_id: int = 1
@@ -35,6 +35,8 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: int = 1_048_588
     largest_batch_bytes: int = 16 * MIB
     max_decompressed_bytes: int = 16 * MIB
+    max_records_per_request: int = 100_000
+    max_new_topics_per_request: int = 500
     max_topics: int = 10_000
     max_partitions_per_topic: int = 10_000
     max_partitions: int = 200_000

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 
 from coordinator.fetching import (
     DelayedFetch,
+    Effort,
     FetchReady,
     Room,
     epoch_error,
@@ -16,7 +17,7 @@ from coordinator.fetching import (
     read,
 )
 from coordinator.moment import Moment
-from coordinator.producing import Bad, check_records
+from coordinator.producing import Allowance, Bad, check_records
 from coordinator.topic_list import APPEND_ERRORS, Topic, TopicIdSource, TopicList
 from coordinator.topic_rules import (
     Refusal,
@@ -108,12 +109,19 @@ class EmbeddedTopics:
     # ----------------------------------------------------------------------------------------------------- metadata
 
     def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
-        """What is asked for, in that order; a topic that is not there is made if message and settings allow it. The
-        reply waits for `position`."""
+        """What is asked for, in that order, once each; a topic that is not there is made if message and settings allow
+        it. The reply waits for `position`."""
         if message.topics is None:
             return tuple([topic.reply for topic in self._topics])
         may_create = message.allow_auto_topic_creation and self._settings.auto_create
-        return tuple([self._describe(wanted, may_create, moment) for wanted in message.topics])
+        most = len(self._topics) + self._settings.max_new_topics_per_request
+        return tuple(
+            [
+                # A client that is told of an unknown topic asks again, and so has the others made.
+                self._describe(wanted, may_create and len(self._topics) < most, moment)
+                for wanted in dict.fromkeys(message.topics)
+            ]
+        )
 
     def _describe(self, wanted: MetadataTopic, may_create: bool, moment: Moment) -> MetadataTopicReply:
         name = self._topics.name_of(wanted.topic_id) if wanted.name is None else wanted.name
@@ -151,26 +159,29 @@ class EmbeddedTopics:
     def produce(self, message: Produce, moment: Moment) -> tuple[ProduceReply, int]:
         """Records appended or refused, each partition by itself. The position to wait for, if `acks` asks to (-1)."""
         before = self._store.position
-        put: Callable[[str, ProducePartition], ProducePartitionReply] = self._put
+        allowance = Allowance(self._settings.max_decompressed_bytes, self._settings.max_records_per_request)
+        put: Callable[[str, ProducePartition, Allowance], ProducePartitionReply] = self._put
         if message.acks not in {-1, 0, 1}:
             put = _refuse_acks
         elif message.transactional_id is not None:
             put = _refuse_transactions
         replies = tuple(
             [
-                ProduceTopicReply(topic.name, tuple([put(topic.name, part) for part in topic.partition_data]))
+                ProduceTopicReply(
+                    topic.name, tuple([put(topic.name, part, allowance) for part in topic.partition_data])
+                )
                 for topic in message.topic_data
             ]
         )
         after = self._store.position
         return ProduceReply(replies), after if message.acks == -1 and after > before else 0
 
-    def _put(self, name: str, part: ProducePartition) -> ProducePartitionReply:
+    def _put(self, name: str, part: ProducePartition, allowance: Allowance) -> ProducePartitionReply:
         """Several batches are appended one by one: where the disk fills up between them, those before it stay."""
         topic, log = self._topics.get(name), self._log(name, part.index)
         if topic is None or log is None:
             return ProducePartitionReply(part.index, _UNKNOWN)
-        checked = check_records(part.records, topic.configs.max_message_bytes, self._settings.max_decompressed_bytes)
+        checked = check_records(part.records, topic.configs.max_message_bytes, allowance)
         if isinstance(checked, Bad):
             return ProducePartitionReply(part.index, checked.error, error_message=checked.message)
         base_offset = log.next_offset
@@ -241,16 +252,18 @@ class EmbeddedTopics:
 
     def list_offsets(self, message: ListOffsets) -> ListOffsetsReply:
         """First, last, newest, and by time, each partition by itself."""
-        return ListOffsetsReply(tuple([self._find_topic(topic) for topic in message.topics]))
+        effort = Effort(self._settings.max_records_per_request)
+        return ListOffsetsReply(tuple([self._find_topic(topic, effort) for topic in message.topics]))
 
-    def _find_topic(self, topic: ListOffsetsTopic) -> ListOffsetsTopicReply:
-        return ListOffsetsTopicReply(topic.name, tuple([self._find(topic.name, part) for part in topic.partitions]))
+    def _find_topic(self, topic: ListOffsetsTopic, effort: Effort) -> ListOffsetsTopicReply:
+        parts = tuple([self._find(topic.name, part, effort) for part in topic.partitions])
+        return ListOffsetsTopicReply(topic.name, parts)
 
-    def _find(self, name: str, part: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+    def _find(self, name: str, part: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
         log = self._readable(name, part.partition_index, part.current_leader_epoch)
         if isinstance(log, ErrorCode):
             return ListOffsetsPartitionReply(part.partition_index, log)
-        return find_offset(log, part)
+        return find_offset(log, part, effort)
 
 
 def _created(name: str, made: Topic | Refusal) -> CreatedTopic:
@@ -260,9 +273,9 @@ def _created(name: str, made: Topic | Refusal) -> CreatedTopic:
     return CreatedTopic(name, record.topic_id, num_partitions=record.partitions, replication_factor=1)
 
 
-def _refuse_acks(_name: str, part: ProducePartition) -> ProducePartitionReply:
+def _refuse_acks(_name: str, part: ProducePartition, _allowance: Allowance) -> ProducePartitionReply:
     return ProducePartitionReply(part.index, ErrorCode.INVALID_REQUIRED_ACKS, error_message="acks are -1, 0 or 1")
 
 
-def _refuse_transactions(_name: str, part: ProducePartition) -> ProducePartitionReply:
+def _refuse_transactions(_name: str, part: ProducePartition, _allowance: Allowance) -> ProducePartitionReply:
     return ProducePartitionReply(part.index, ErrorCode.INVALID_TXN_STATE, error_message="transactions are not served")

@@ -1,7 +1,7 @@
 """One partition's log: batches in segments, from `start_offset` to `next_offset`."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from partition_log.cleaning import Policy
 from partition_log.disk import Disk
@@ -98,8 +98,11 @@ class PartitionLog:
                 return data
         return b""
 
-    def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record that is as new as `timestamp_ms` or newer."""
+    def offset_for_time(
+        self, timestamp_ms: int, looked_at: Callable[[int], None] | None = None
+    ) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record that is as new as `timestamp_ms` or newer. `looked_at` hears of how
+        many records had to be decoded."""
         for segment in self.segments:
             position = segment.find_time(timestamp_ms)
             if position is None:
@@ -109,6 +112,8 @@ class PartitionLog:
                 records = decode_batch(segment.read_at(position, size))
             except CorruptBatch as error:
                 raise LogDamaged(segment.path, position, None, error.reason, ADVICE) from None
+            if looked_at is not None:
+                looked_at(len(records))
             for record in records:
                 if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
                     return record.offset, record.timestamp_ms
@@ -116,7 +121,11 @@ class PartitionLog:
 
     def newest(self) -> tuple[int, int] | None:
         """Offset and timestamp of the record with the largest timestamp, the first if there are several."""
-        return self.offset_for_time(max((segment.newest_ms() for segment in self.segments), default=0))
+        return self.offset_for_time(self.newest_ms())
+
+    def newest_ms(self) -> int:
+        """The largest timestamp."""
+        return max((segment.newest_ms() for segment in self.segments), default=0)
 
     def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         """For replay: every batch from the one that holds `offset`, checksums checked, up to what is the end when it

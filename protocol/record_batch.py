@@ -233,7 +233,11 @@ def decode_batch(data: Bytes, position: int = 0, *, max_bytes: int = MAX_DECOMPR
     `CorruptBatch` if the records are not what the header says, or would be more than `max_bytes` decompressed.
     """
     header = read_header(data, position)
-    payload = record_bytes(header, data, position, max_bytes=max_bytes)
+    return decode_records(record_bytes(header, data, position, max_bytes=max_bytes), header, position)
+
+
+def decode_records(payload: bytes, header: BatchHeader, position: int = 0) -> list[Record]:
+    """The records in what `record_bytes` gave. Raises `CorruptBatch`; `position` is for its sentence."""
     try:
         return _records(payload, header, position)
     except (IndexError, UnicodeDecodeError) as error:

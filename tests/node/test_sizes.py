@@ -1,7 +1,9 @@
 """What takes too long for everyone else is refused before it is done."""
 
+import msgspec
 import pytest
 
+from coordinator.sizes import SIZES
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic, Produce, ProducePartition, ProduceTopic
@@ -34,6 +36,7 @@ from protocol.messages.offsets import (
     OffsetFetchTopic,
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataTopic
+from protocol.native.methods import METHODS
 from tests.node.desk import Desk
 
 _MANY = 1_001
@@ -139,3 +142,9 @@ def test_a_large_group_asked_for_many_times_is_described_until_there_is_no_more_
     described = [group for group in reply.groups if not group.error_code]
     assert len(described) == 250
     assert {group.error_code for group in reply.groups[250:]} == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+
+
+def test_every_request_that_holds_a_list_is_counted() -> None:
+    served = {method.request for method in METHODS.values()}
+    lists = {one for one in served if any("tuple" in str(field.type) for field in msgspec.structs.fields(one))}
+    assert lists == SIZES.keys()

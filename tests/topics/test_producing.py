@@ -9,7 +9,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.producing import Bad, check_records
+from coordinator.producing import Allowance, Bad, check_records
 from coordinator.topics import TopicSettings
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
@@ -27,7 +27,7 @@ def town() -> Town:
 
 
 def check(data: bytes, max_batch_bytes: int = MIB) -> list[bytes] | Bad:
-    return check_records(data, max_batch_bytes, MIB)
+    return check_records(data, max_batch_bytes, Allowance(MIB, 1_000))
 
 
 def error_of(data: bytes, max_batch_bytes: int = MIB) -> ErrorCode:
@@ -241,3 +241,45 @@ def test_no_records_under_a_right_checksum_raise(payload: bytes, count: int, com
     shell = changed(changed(batch("a"), 57, "i", count), 23, "i", count - 1)
     checked = check(repacked(shell, payload, compression))
     assert isinstance(checked, Bad) or len(decode_batch(checked[0])) == count
+
+
+# --- no more work than one request is allowed ---
+
+
+def test_a_batch_of_more_records_than_a_request_may_have_is_too_large() -> None:
+    data = encode_batch([(None, None)] * 11, timestamp_ms=WALL_MS)
+    checked = check_records(data, MIB, Allowance(MIB, 10))
+    assert isinstance(checked, Bad)
+    assert checked.error is ErrorCode.MESSAGE_TOO_LARGE
+    assert check_records(data, MIB, Allowance(MIB, 11)) == [data]
+
+
+def test_a_batch_that_others_of_its_request_left_no_room_for_is_to_be_sent_again() -> None:
+    data = encode_batch([(None, None)] * 6, timestamp_ms=WALL_MS)
+    allowance = Allowance(MIB, 10)
+    assert check_records(data, MIB, allowance) == [data]
+    checked = check_records(data, MIB, allowance)
+    assert isinstance(checked, Bad)
+    assert checked.error is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_bombs_are_opened_once_a_request() -> None:
+    plain = encode_batch([(None, bytes(MIB))], timestamp_ms=WALL_MS)
+    bomb = repacked(plain, bytes(cramjam.zstd.compress(plain[61:])), 4)
+    allowance = Allowance(MIB, 1_000)
+    first = check_records(bomb, MIB, allowance)
+    assert isinstance(first, Bad)
+    assert first.error is ErrorCode.INVALID_RECORD
+    assert allowance.bytes == 0
+    small = encode_batch([(None, b"x")], timestamp_ms=WALL_MS)
+    assert check_records(small, MIB, allowance) == [small]
+
+
+def test_what_is_decompressed_adds_up_over_the_request() -> None:
+    plain = encode_batch([(None, bytes(MIB // 2))], timestamp_ms=WALL_MS)
+    half = repacked(plain, bytes(cramjam.zstd.compress(plain[61:])), 4)
+    allowance = Allowance(MIB, 1_000)
+    assert check_records(half, MIB, allowance) == [half]
+    second = check_records(half, MIB, allowance)
+    assert isinstance(second, Bad)
+    assert second.error is ErrorCode.REQUEST_TIMED_OUT
