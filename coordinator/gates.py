@@ -6,8 +6,14 @@ from coordinator.shard import Shard, ShardState
 from coordinator.sizes import SIZES
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.groups import JoinGroup, SyncGroup
-from protocol.messages.node import Refused
+from protocol.messages.data import Fetch, Produce
+from protocol.messages.groups import DescribeGroups, JoinGroup, ListGroups, SyncGroup
+from protocol.messages.node import DescribeNode, Refused
+from protocol.messages.offsets import OffsetFetch
+from protocol.messages.topics import Metadata
+
+_ENTRIES_A_TOPIC = _ENTRIES_A_FETCH = 50
+"""What a topic with its partitions, and reading, are worth; roughly."""
 
 _SHARD_REFUSALS = {
     ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -63,6 +69,27 @@ def sync_gate(core: Core, message: SyncGroup) -> ErrorCode:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     refused = gate(core, message.group_id)
     return ErrorCode.REBALANCE_IN_PROGRESS if refused is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else refused
+
+
+def entries_of(core: Core, message: Message) -> int:
+    """How much work the request is: what it names, and what is there to be listed."""
+    size = SIZES.get(type(message))
+    entries = 1 if size is None else 1 + size.entries(message)
+    if isinstance(message, ListGroups | DescribeNode):
+        entries += core.count_groups()
+    elif isinstance(message, Metadata) and message.topics is None:
+        entries += _ENTRIES_A_TOPIC * core.topics.topic_count
+    elif isinstance(message, Fetch):
+        entries += _ENTRIES_A_FETCH
+    elif isinstance(message, Produce):
+        entries += sum(len(part.records) for topic in message.topic_data for part in topic.partition_data) // 64
+    elif isinstance(message, DescribeGroups):
+        found = [core.directory.get(group_id) for group_id in message.groups]
+        entries += sum(len(one[1].members) for one in found if one is not None)
+    elif isinstance(message, OffsetFetch):
+        wanted = (group.group_id for group in message.groups if group.topics is None)
+        entries += sum(core.shard_of(group_id).offsets.count_of(group_id) for group_id in wanted)
+    return entries
 
 
 def size_gate(core: Core, message: Message) -> Refused | None:

@@ -11,9 +11,9 @@ from coordinator import __version__
 from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
 from coordinator.core import ASKED, Connection, Core
-from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
+from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
-from coordinator.gates import size_gate
+from coordinator.gates import entries_of, size_gate
 from coordinator.group_requests import heartbeat
 from coordinator.groups.classic.events import Unloaded
 from coordinator.groups.classic.state import Group, GroupSettings
@@ -40,6 +40,10 @@ from purgatory.purgatory import DelayedOperationPurgatory
 _REPLIES_A_STEP = 256
 _BYTES_A_STEP = 256 * 1024
 _OVERDUE_A_STEP = 256
+_WORK_A_STEP = 5_000
+"""Entries (see `sizes`) that are served of one connection, or of all that wait, before others have their turn."""
+_REPLIES_IN_WAITING = 16_384
+"""Replies made and not yet encoded; beyond them no requests are served."""
 _CHECKPOINT_EVERY_MS = 1_000
 _NOTES_LOG = "__muster_notes-0"
 _OFFSETS_LOG = "__consumer_offsets"
@@ -118,6 +122,9 @@ class Node:
             Asked: self._asked,
             Stopping: self._stopping,
         }
+        # Connections that sent more than one step may serve; nothing is read from them meanwhile.
+        self._waiting: dict[int, Connection] = {}
+        self._work_left = 0
         self._next_call = 0
         self._watch_chore(started)
         self._wants_step = True
@@ -141,7 +148,7 @@ class Node:
     def next_deadline_ms(self) -> int | None:
         """When the node wants to be woken (`Woke`) if nothing else happens; a time already past means at once."""
         outbox = self.core.outbox
-        if self._wants_step or outbox.ready or outbox.pushes:
+        if self._wants_step or self._waiting or outbox.ready or outbox.pushes:
             return -(2**62)
         return self.core.purgatory.next_deadline_ms
 
@@ -152,11 +159,14 @@ class Node:
 
     def step(self, event: Event, moment: Moment) -> list[Effect]:
         """Let the event happen; what the world should do about it, in order."""
+        self._work_left = _WORK_A_STEP if len(self.core.outbox.ready) < _REPLIES_IN_WAITING else 0
         self._handlers[type(event)](event, moment)
         self._wants_step = False
         self._run_overdue(moment)
         if self._loads:
             self._load_on(moment)
+        if self._waiting:
+            self._serve_waiting(moment)
         self._send_out(moment)
         job = self.core.store.begin_flush()
         if job is not None:
@@ -184,6 +194,7 @@ class Node:
         # Members live on until their sessions end, as in Kafka: the client may be back on another connection.
         self.core.connections.pop(event.connection, None)
         self._touched.pop(event.connection, None)
+        self._waiting.pop(event.connection, None)
 
     def _received(self, event: Received, moment: Moment) -> None:
         connection = self.core.connections.get(event.connection)
@@ -192,20 +203,48 @@ class Node:
         self._touched[event.connection] = connection
         try:
             connection.session.receive_data(event.data)
-            self._serve_requests(connection, moment)
         except ProtocolViolation as violation:
             self._close(connection, str(violation))
+            return
+        self._serve_on(connection, moment)
 
     def _close(self, connection: Connection, reason: str) -> None:
         self.core.count("connections_violating")
         self._flush_connection(connection)
         self.core.connections.pop(connection.number, None)
+        self._waiting.pop(connection.number, None)
         self._effects.append(Close(connection.number, reason))
 
+    def _serve_on(self, connection: Connection, moment: Moment) -> None:
+        """Serve what the connection has sent. What is too much for this step waits for the next ones, and nothing more
+        is read meanwhile: others come in between, and no flood fills the memory."""
+        try:
+            self._serve_requests(connection, moment)
+        except ProtocolViolation as violation:
+            self._close(connection, str(violation))
+            return
+        if self._work_left > 0 and not self._waiting:
+            return
+        number = connection.number
+        has_waited = self._waiting.pop(number, None) is not None
+        if self._work_left <= 0:
+            self._waiting[number] = connection
+            if not has_waited:
+                self._effects.append(Pause(number))
+        elif has_waited:
+            self._effects.append(Resume(number))
+
+    def _serve_waiting(self, moment: Moment) -> None:
+        for number, connection in list(self._waiting.items()):
+            if self._work_left <= 0:
+                break
+            self._touched[number] = connection
+            self._serve_on(connection, moment)
+
     def _serve_requests(self, connection: Connection, moment: Moment) -> None:
-        """All requests that may be served now. A heartbeat is answered on the spot."""
+        """The requests that may be served now. A heartbeat is answered on the spot."""
         session, now_ms = connection.session, moment.monotonic_ms
-        while (request := session.next_request()) is not None:
+        while self._work_left > 0 and (request := session.next_request()) is not None:
             number, message = request
             if type(message) is Heartbeat:
                 connection.out.append(session.encode_reply(number, heartbeat(self.core, message, now_ms)))
@@ -219,8 +258,9 @@ class Node:
             text = f"more than {core.config.max_requests_per_connection} requests of this connection wait"
             core.outbox.send(ref, Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text))
             return
-        refused = size_gate(core, request.message)
-        if refused is not None:
+        entries = entries_of(core, request.message)
+        self._work_left -= entries
+        if entries > core.config.max_entries_per_request and (refused := size_gate(core, request.message)):
             core.outbox.send(ref, refused)
             return
         ROUTES[type(request.message)](core, ref, request.message, moment)
@@ -334,10 +374,7 @@ class Node:
         connection.out.append(data)
         self._touched[ref.connection] = connection
         if connection.session.buffered_bytes:
-            try:
-                self._serve_requests(connection, moment)
-            except ProtocolViolation as violation:
-                self._close(connection, str(violation))
+            self._serve_on(connection, moment)
         return len(data)
 
     def _flush_connection(self, connection: Connection) -> None:

@@ -190,8 +190,7 @@ def read_header(data: Bytes, position: int = 0) -> BatchHeader:
 
 def check_batch(data: Bytes, position: int = 0) -> BatchHeader:
     """The header of a batch that is whole and whose checksum holds. Raises `CorruptBatch`, or `UnsupportedMagic`
-    for message sets of older formats. Records are not looked at.
-    """
+    for message sets of older formats. Records are not looked at."""
     header = read_header(data, position)
     end = position + header.size
     if len(data) < end:
@@ -230,8 +229,7 @@ def extent(data: Bytes, position: int = 0) -> tuple[int, int, int, int]:
 
 def decode_batch(data: Bytes, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[Record]:
     """The records of the batch at `position`. Its checksum is not looked at (`check_batch` does). Raises
-    `CorruptBatch` if the records are not what the header says, or would be more than `max_bytes` decompressed.
-    """
+    `CorruptBatch` if they are not what the header says, or would be more than `max_bytes` decompressed."""
     header = read_header(data, position)
     return decode_records(record_bytes(header, data, position, max_bytes=max_bytes), header, position)
 
@@ -248,8 +246,7 @@ def record_bytes(
     header: BatchHeader, data: Bytes, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> bytes:
     """What follows the header of the batch at `position`, decompressed. Raises `CorruptBatch` if it is not all there,
-    or would be more than `max_bytes`.
-    """
+    or would be more than `max_bytes`."""
     end = position + header.size
     if len(data) < end:
         raise CorruptBatch(position, f"{len(data) - position} bytes of {header.size}")

@@ -53,7 +53,7 @@ class NativeSession:
         self._whole: codec.RequestFrame | None = None
         """The request that arrived alone, to be looked at before any of `_frames`."""
         self._unanswered: dict[int, Form] = {}
-        self._outgoing = b""
+        self._outgoing: list[bytes] = []
 
     def receive_data(self, data: bytes) -> None:
         drained = self._unfinished is None and self._whole is None and not self._frames
@@ -96,16 +96,16 @@ class NativeSession:
         if len(hello.client_name) > MAX_CLIENT_NAME:
             raise codec.WrongParams("client_name", f"is longer than {MAX_CLIENT_NAME} characters")
         self.client_id = hello.client_name
-        self._outgoing += codec.encode_result(number, self._dialect.server)
+        self._outgoing.append(codec.encode_result(number, self._dialect.server))
 
     def _say_unsupported(self, number: int, method: str) -> None:
         name = method if len(method) <= _QUOTED else f"{method[:_QUOTED]}..."
         text = f"{name!r} is no method of this server"
-        self._outgoing += codec.encode_error(number, ErrorCode.UNSUPPORTED_VERSION, text, {"method": name})
+        self._outgoing.append(codec.encode_error(number, ErrorCode.UNSUPPORTED_VERSION, text, {"method": name}))
 
     def _say_wrong(self, number: int, method: Method, wrong: codec.WrongParams) -> None:
         details = {"method": method.request.__name__, "field": wrong.field}
-        self._outgoing += codec.encode_error(number, ErrorCode.INVALID_REQUEST, str(wrong), details)
+        self._outgoing.append(codec.encode_error(number, ErrorCode.INVALID_REQUEST, str(wrong), details))
 
     def encode_reply(self, number: int, reply: Message) -> bytes:
         form = self._unanswered.pop(number)
@@ -121,7 +121,10 @@ class NativeSession:
         return codec.encode_push(message)
 
     def take_data(self) -> bytes:
-        data, self._outgoing = self._outgoing, b""
+        if not self._outgoing:
+            return b""
+        data = b"".join(self._outgoing)
+        self._outgoing.clear()
         return data
 
     @property
