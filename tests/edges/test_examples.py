@@ -1,11 +1,13 @@
 """What the docs tell people to try, run against a real daemon."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -57,6 +59,18 @@ def test_the_example_needs_msgpack_alone_and_is_as_long_as_it_says() -> None:
     } - sys.stdlib_module_names
     assert imported == {"msgpack"}
     assert 45 <= sum(1 for line in text.splitlines() if line.strip()) <= 59
+
+
+def test_every_path_and_every_metric_is_in_the_operators_page(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    with running(tmp_path / "data", with_http=True) as daemon:
+        address = f"http://127.0.0.1:{daemon.http_port}"
+        with urlopen(f"{address}/", timeout=10) as answer:
+            paths = json.load(answer)["paths"]
+        with urlopen(f"{address}/metrics", timeout=10) as answer:
+            metrics = re.findall(r"^# TYPE (\w+)", answer.read().decode(), re.MULTILINE)
+    assert [path for path in paths if f"`{path}`" not in page and f"`GET {path}`" not in page] == []
+    assert [name for name in metrics if f"`{name}`" not in page] == []
 
 
 def test_the_python_of_the_readme_prints_the_record_that_it_sends(daemon: Daemon, tmp_path: Path) -> None:
