@@ -113,6 +113,7 @@ class SimMember:
         self._open_link, self._exchange = open_link, exchange
         self._client = NativeClient(MAX_FRAME_BYTES)
         self._asked: dict[int, tuple[int, Any, int]] = {}
+        self._unread: list[bytes] = []
         self._errands = 0
         self._committing = False
         self._asking_offsets: int | None = None
@@ -260,15 +261,33 @@ class SimMember:
     def _received(self, data: bytes) -> None:
         if not self.running:
             return
-        if self._clock.now_ms < self.stalled_until_ms:
-            # It reads nothing while it is stalled; by then the connection may be another.
-            link = self.link
-            self._clock.after(
-                self.stalled_until_ms - self._clock.now_ms,
-                lambda: self._received(data) if self.link is link else None,
-            )
+        if self._clock.now_ms < self.stalled_until_ms or self._unread:
+            # It reads nothing while it is stalled, and afterwards in the order it arrived.
+            self._unread.append(data)
+            if len(self._unread) == 1:
+                self._read_later()
             return
+        self._hear(data)
+
+    def _read_later(self) -> None:
+        link = self.link
+        delay_ms = max(self.stalled_until_ms - self._clock.now_ms, 0)
+        self._clock.after(delay_ms, lambda: self._read_on() if self.link is link else None)
+
+    def _read_on(self) -> None:
+        if self._clock.now_ms < self.stalled_until_ms:
+            self._read_later()
+            return
+        link, unread, self._unread = self.link, self._unread, []
+        for data in unread:
+            if self.link is link and self.running:
+                self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
+        link = self.link
         for item in self._client.receive_data(data):
+            if self.link is not link:
+                return  # hung up on because of what came before it
             if isinstance(item, Answer):
                 call, message, _asked_ms = self._asked.pop(item.number)
                 self._exchange.heard(self, message, item.reply)
@@ -281,6 +300,7 @@ class SimMember:
 
     def _drop_link(self) -> None:
         self.link = None
+        self._unread = []
         self._client = NativeClient(MAX_FRAME_BYTES)
         failed, self._asked = self._asked, {}
         for call, _message, _asked_ms in failed.values():

@@ -99,7 +99,7 @@ class World:
             self._populate()
             self._advance_to(self.faults.until_ms + QUIET_MS)
             self._must_be_settled()
-        except (AssertionError, Crash) as error:
+        except Exception as error:
             raise Broken(f"seed {self.seed}, {self.now_ms} ms, step {self.steps}: {error}") from error
         finally:
             Group.become = watched  # type: ignore[method-assign]
