@@ -5,6 +5,7 @@ import contextlib
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 import uuid
@@ -26,6 +27,8 @@ from partition_log.errors import LogDamaged
 from partition_log.store import LogStore, StoreLimits
 
 log = structlog.get_logger()
+
+_FILES_OF_LOGS = 4_096
 
 
 def main() -> None:
@@ -78,7 +81,23 @@ def _log_to_stderr() -> None:
     )
 
 
+def _allow_open_files(config: Config) -> None:
+    """A connection is an open file, and so is a segment: without this the customary 1,024 are gone before the
+    connections that are allowed, and a log that cannot be opened stops the daemon."""
+    wanted = config.max_connections + _FILES_OF_LOGS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        log.warning(
+            "few open files are allowed; lower max.connections or raise the limit", allowed=allowed, wanted=wanted
+        )
+
+
 async def _serve(config: Config) -> None:
+    _allow_open_files(config)
     disk = OsDisk()
     cluster_id = config.cluster_id or str(uuid.uuid4())
     store = LogStore(disk, config.data_dir, _limits(config), cluster_id=cluster_id, node_id=config.node_id)

@@ -24,6 +24,8 @@ log = structlog.get_logger()
 _RECEIVE_BYTES = 64 * 1024
 _FIRST_CONNECTION = 1
 _LAST_BYTES_S, _LOOK_AGAIN_S = 1.0, 0.01
+_NEVER_MS = -(2**63)
+"""As what the timer is set to: no deadline comes before it, so it is not set again."""
 
 
 class RandomIds:
@@ -44,7 +46,7 @@ def read_clock() -> Moment:
 class ClientProtocol(asyncio.BufferedProtocol):
     """One client's socket. All share one receive buffer: a buffer each would cost 20 KB a connection."""
 
-    __slots__ = ("_dialect", "_number", "_server", "paused_by_node", "transport")
+    __slots__ = ("_dialect", "_number", "_server", "paused_by_node", "reads_slowly", "transport")
 
     def __init__(self, server: "Server", dialect: str) -> None:
         self._server = server
@@ -52,6 +54,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self._number = -1
         self.transport: asyncio.Transport | None = None
         self.paused_by_node = False
+        self.reads_slowly = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
@@ -70,11 +73,20 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         # A slow reader: take nothing more from it until it has read its answers.
-        if self.transport is not None:
-            self.transport.pause_reading()
+        self.reads_slowly = True
+        self.hear_or_not()
 
     def resume_writing(self) -> None:
-        if self.transport is not None and not self.paused_by_node:
+        self.reads_slowly = False
+        self.hear_or_not()
+
+    def hear_or_not(self) -> None:
+        """Read from the client unless there is a reason not to."""
+        if self.transport is None:
+            return
+        if self.paused_by_node or self.reads_slowly:
+            self.transport.pause_reading()
+        else:
             self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -121,6 +133,7 @@ class Server:
         self._idle = asyncio.Event()
         self._idle.set()
         self._under_way = 0
+        self._is_stopping = False
         self._listeners: list[asyncio.Server] = []
         self._carry_out: dict[type[Effect], Callable[[Any], None]] = {
             Send: self._send,
@@ -167,11 +180,14 @@ class Server:
         """Stop accepting, answer who waits, let everything reach the disk, leave whole logs."""
         for listener in self._listeners:
             listener.close()
+        self._is_stopping = True
+        for client in self._clients.values():
+            client.paused_by_node = True  # whoever goes on sending must not keep the daemon alive either
+            client.hear_or_not()
         self.happen(Stopping())
-        while self._under_way or self.node.core.outbox.held:
-            self._idle.clear()
-            await self._idle.wait()
-        self.happen(Woke())
+        await self._until_idle()
+        while self.node.core.outbox:
+            self.happen(Woke())
         for client in list(self._clients.values()):
             if client.transport is not None:
                 client.transport.close()
@@ -180,11 +196,18 @@ class Server:
         while self._clients and patience_s > 0:
             await asyncio.sleep(_LOOK_AGAIN_S)
             patience_s -= _LOOK_AGAIN_S
-        self._flushing.finish()
-        self._working.finish()
         if self._timer is not None:
             self._timer.cancel()
+        self._timer_ms = _NEVER_MS
+        await self._until_idle()  # a checkpoint may have begun meanwhile
+        self._flushing.finish()
+        self._working.finish()
         self.node.core.store.close()
+
+    async def _until_idle(self) -> None:
+        while self._under_way:
+            self._idle.clear()
+            await self._idle.wait()
 
     # --- events in ---
 
@@ -248,18 +271,20 @@ class Server:
         if client is not None and client.transport is not None:
             log.info("connection closed", connection=effect.connection, reason=effect.reason)
             client.transport.close()
+            # One that does not read its last answers would keep its socket for ever, and is counted no more.
+            self._loop.call_later(_LAST_BYTES_S, client.transport.abort)
 
     def _pause(self, effect: Pause) -> None:
         client = self._clients.get(effect.connection)
-        if client is not None and client.transport is not None:
+        if client is not None:
             client.paused_by_node = True
-            client.transport.pause_reading()
+            client.hear_or_not()
 
     def _resume(self, effect: Resume) -> None:
         client = self._clients.get(effect.connection)
-        if client is not None and client.transport is not None:
-            client.paused_by_node = False
-            client.transport.resume_reading()
+        if client is not None:
+            client.paused_by_node = self._is_stopping
+            client.hear_or_not()
 
     def _flush(self, effect: Flush) -> None:
         job = effect.job

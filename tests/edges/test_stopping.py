@@ -1,0 +1,82 @@
+"""A daemon that is told to stop stops, whoever goes on talking; a connection that is closed is gone."""
+
+import contextlib
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import msgpack
+
+from muster.blocking import Connection
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from protocol.record_batch import encode_batch
+from tests.edges.musterd import Daemon, running
+
+
+def _connect(daemon: Daemon) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", daemon.port), 10)
+
+
+def _produce(number: int) -> bytes:
+    batch = encode_batch([(None, bytes(1_000))], timestamp_ms=1)
+    topic = {"name": "flood", "partition_data": [{"index": 0, "records": batch}]}
+    data: bytes = msgpack.packb([0, number, "Produce", [{"topic_data": [topic]}]])
+    return data
+
+
+def _flood(wire: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        for number in range(1_000_000):
+            wire.sendall(_produce(number))
+
+
+def _read_all(wire: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while wire.recv(65_536):
+            pass
+
+
+def test_producers_that_never_pause_do_not_keep_the_daemon_from_stopping(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as daemon:
+        with Connection(daemon.bootstrap) as connection:
+            connection.ask(CreateTopics((CreatableTopic("flood", 1),)), 5)
+        wires = [_connect(daemon) for _ in range(3)]
+        for wire in wires:
+            for work in (_flood, _read_all):
+                threading.Thread(target=work, args=(wire,), daemon=True).start()
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert daemon.process is not None
+        daemon.process.send_signal(signal.SIGTERM)
+        assert daemon.stop() == 0, "told twice"
+        assert time.monotonic() - began < 10
+        for wire in wires:
+            wire.close()
+        daemon.start()
+
+
+def test_one_that_is_closed_for_nonsense_and_reads_nothing_loses_its_socket(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as daemon:
+        wire = _connect(daemon)
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        with contextlib.suppress(OSError):
+            wire.settimeout(3)
+            asked = b"".join(msgpack.packb([0, number, "DescribeNode", [{}]]) for number in range(1_000))
+            for _ in range(20):
+                wire.sendall(asked)
+            wire.sendall(b"\xc1")
+        ends = time.monotonic() + 10
+        while _sockets(daemon) and time.monotonic() < ends:
+            time.sleep(0.1)
+        assert _sockets(daemon) == 0
+        wire.close()
+
+
+def _sockets(daemon: Daemon) -> int:
+    """Connections that the daemon holds open."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    mine = f"0100007F:{daemon.port:04X}"
+    held = [line.split() for line in lines]
+    return sum(line[1] == mine and line[3] in ("01", "08", "04", "05", "0B", "09") and line[9] != "0" for line in held)
