@@ -1,0 +1,48 @@
+"""That the pages say what the code does, where a test can tell."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import KEYS
+from coordinator.groups.classic.notes import Cause
+from pyspark_muster.options import Options
+from tests.architecture.tree import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted((*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "deploy").glob("*.md")))
+
+
+def _read(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name if page.parent != ROOT / "deploy" else "deploy")
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_cause_of_a_rebalance_is_explained_to_operators() -> None:
+    page = _read("operations.md")
+    assert [cause.value for cause in Cause if f"`{cause.value}`" not in page] == []
+
+
+def test_the_limits_that_operators_read_of_are_keys() -> None:
+    limits = _read("operations.md").partition("\n## Limits\n")[2]
+    named = re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", limits)
+    assert len(named) > 10
+    assert [name for name in named if name not in KEYS] == []
+
+
+def test_the_options_of_the_spark_page_are_those_that_are_read_with_their_defaults() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|", _read("spark.md").partition("\n## Options\n")[2], re.MULTILINE)
+    told = {name.lower(): default.strip(" `") for name, default in rows}
+    assert told.keys() == {field.replace("_", "") for field in Options.__struct_fields__}
+    parsed = Options.parse({"bootstrap": "b:1", "group": "g", "topics": "t"})
+    for field in Options.__struct_fields__:
+        default = told[field.replace("_", "")]
+        if default != "*required*":
+            value = getattr(parsed, field)
+            assert default == ("" if value is None else str(value).lower() if value is True else str(value)), field
