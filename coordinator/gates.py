@@ -44,7 +44,7 @@ def join_gate(core: Core, message: JoinGroup) -> ErrorCode:
     lowest, highest = core.config.group_min_session_timeout_ms, core.config.group_max_session_timeout_ms
     if not lowest <= message.session_timeout_ms <= highest:
         return ErrorCode.INVALID_SESSION_TIMEOUT
-    if refused := gate(core, message.group_id):
+    if refused := gate(core, message.group_id) or (watch_gate(core) if not message.member_id else ErrorCode.NONE):
         return refused
     if _metadata_bytes(core, message) > core.config.group_max_metadata_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
@@ -53,13 +53,18 @@ def join_gate(core: Core, message: JoinGroup) -> ErrorCode:
 
 def _metadata_bytes(core: Core, message: JoinGroup) -> int:
     own = sum(len(protocol.metadata) for protocol in message.protocols)
-    if own * 1_000 < core.config.group_max_metadata_bytes:
-        return own  # far from the limit: not worth adding up the others'
     group = core.find(message.group_id)[1]
     if group is None:
         return own
-    others = (member for member in group.members.values() if member.member_id != message.member_id)
-    return own + sum(len(protocol.metadata) for member in others for protocol in member.protocols)
+    member = group.members.get(message.member_id)
+    replaced = 0 if member is None else sum(len(protocol.metadata) for protocol in member.protocols)
+    return own + group.metadata_bytes - replaced
+
+
+def watch_gate(core: Core) -> ErrorCode:
+    """Whether there is room for something more that waits for events."""
+    is_full = len(core.purgatory) >= core.config.max_watched_operations
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_full else ErrorCode.NONE
 
 
 def sync_gate(core: Core, message: SyncGroup) -> ErrorCode:

@@ -11,10 +11,14 @@ from protocol.messages.groups import ListedNote, ListNotes, ListNotesReply
 
 class Journal:
     """The newest `limit` notes of each group. `rebalances` counts those of kind `rebalance` by cause since the
-    start."""
+    start.
 
-    def __init__(self, limit: int) -> None:
+    Notes outlive their group; of more than `max_groups` groups, those quiet for longest are forgotten.
+    """
+
+    def __init__(self, limit: int, max_groups: int = 1_000_000) -> None:
         self._limit = limit
+        self._max_groups = max_groups
         self._notes: dict[str, deque[Note]] = {}
         self._next: dict[str, int] = {}
         self.rebalances: dict[str, int] = {}
@@ -31,9 +35,13 @@ class Journal:
 
     def add(self, note: Note, *, live: bool = True) -> None:
         """Keep a numbered note; the oldest of its group makes room."""
-        notes = self._notes.get(note.group_id)
+        notes = self._notes.pop(note.group_id, None)
         if notes is None:
-            notes = self._notes[note.group_id] = deque(maxlen=self._limit)
+            notes = deque(maxlen=self._limit)
+            if len(self._notes) >= self._max_groups:
+                quietest = next(iter(self._notes))
+                del self._notes[quietest], self._next[quietest]
+        self._notes[note.group_id] = notes  # the last of all now
         notes.append(note)
         self._next[note.group_id] = note.number + 1
         if live and note.kind == "rebalance":

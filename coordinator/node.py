@@ -66,7 +66,7 @@ class Node:
         started: Moment,
     ) -> None:
         purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
-        journal = Journal(config.journal_notes_per_group)
+        journal = Journal(config.journal_notes_per_group, config.max_groups)
         outbox = Outbox(store.flushed)
         notes_log = store.log(_NOTES_LOG, Retain())
         directory: dict[str, tuple[Shard, Group]] = {}
@@ -324,6 +324,8 @@ class Node:
     def _happen(self, event: Any, moment: Moment) -> None:
         """What a delayed operation turned into goes where requests go."""
         if isinstance(event, FetchReady):
+            if event.ref.connection not in self.core.connections and event.ref.connection != ASKED:
+                return  # nobody is there to read what would be read
             self.core.outbox.send(event.ref, self.core.topics.fetch_now(event.message))
             return
         if isinstance(event, ChoreDue):

@@ -35,7 +35,7 @@ def apply(group: Group, record: GroupMetadata, *, live: bool) -> None:
     group.state = GroupState.STABLE if record.members else GroupState.EMPTY
     group.state_since_ms = record.state_timestamp_ms
     group.members, group.static_members, group.supported = {}, {}, {}
-    group.awaiting_join = group.awaiting_sync = 0
+    group.awaiting_join = group.awaiting_sync = group.metadata_bytes = 0
     group.leader = record.leader
     for line in record.members:
         member = known.get(line.member_id) or _member(line, record.protocol)
@@ -88,6 +88,7 @@ def unload(group: Group, event: Unloaded, out: Outcome) -> None:
     group.members.clear()
     group.static_members.clear()
     group.supported.clear()
+    group.metadata_bytes = 0
     group.pending.clear()
     group.pending_sync.clear()
     group.leader = None

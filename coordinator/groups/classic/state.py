@@ -108,6 +108,8 @@ class Group:
     pending: dict[str, PendingId] = field(default_factory=dict)
     pending_sync: dict[str, None] = field(default_factory=dict)
     supported: dict[str, int] = field(default_factory=dict)
+    metadata_bytes: int = 0
+    """Of all that the members offer."""
     awaiting_join: int = 0
     awaiting_sync: int = 0
     member_added: bool = False
@@ -197,6 +199,7 @@ class Group:
     def _count(self, protocols: tuple[JoinProtocol, ...], by: int) -> None:
         # An offer lists each name once: a duplicate would count for two members (group-protocol 2.1.5) and is refused.
         for protocol in protocols:
+            self.metadata_bytes += by * len(protocol.metadata)
             count = self.supported.get(protocol.name, 0) + by
             if count:
                 self.supported[protocol.name] = count
@@ -209,6 +212,7 @@ class Group:
         assert self.awaiting_join == sum(member.join_ref is not None for member in members)
         assert self.awaiting_sync == sum(member.sync_ref is not None for member in members)
         assert self.leader is None or self.leader in self.members
+        assert self.metadata_bytes == sum(len(offer.metadata) for member in members for offer in member.protocols)
         assert all(self.members[member_id].group_instance_id == i for i, member_id in self.static_members.items())
         assert not self.pending.keys() & self.members.keys()
         assert self.pending_sync.keys() <= self.members.keys()
