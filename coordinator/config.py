@@ -97,7 +97,9 @@ class Config(Struct, frozen=True, kw_only=True):
 
     # Offsets.
     offset_metadata_max_bytes: Annotated[
-        int, whole("Bytes of text a client may keep with a committed offset.", section="Offsets")
+        int,
+        # In UTF-8 up to three times as many bytes, for which a record has a length of two bytes.
+        whole("Bytes of text a client may keep with a committed offset.", 0, 10_922, section="Offsets"),
     ] = 4_096
     offsets_topic_num_partitions: Annotated[
         int, whole("Shards of the offsets log. Must not change once the data folder is in use.", 1, 10_000)

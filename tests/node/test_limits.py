@@ -1,5 +1,10 @@
 """Everything that can grow has its limit: what waits, what is kept of groups that are gone, what members say."""
 
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import ConfigError, load_config
 from coordinator.events import Lost
 from coordinator.journal import Journal
 from coordinator.records import Note
@@ -7,6 +12,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchReply, FetchTopic
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, ListNotes
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from tests.node.desk import Desk
 
 _LONG_POLL = Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),), max_wait_ms=30_000)
@@ -65,3 +71,14 @@ def test_notes_of_groups_long_quiet_are_forgotten_beyond_the_most_groups_there_m
             journal.add(numbered)
     kept = {group_id: len(journal.list(ListNotes(group_id)).notes) for group_id in "abc"}
     assert kept == {"a": 2, "b": 0, "c": 1}
+
+
+def test_the_longest_text_with_an_offset_fits_a_record_whatever_its_characters() -> None:
+    desk = Desk(offset_metadata_max_bytes=10_922)
+    desk.make_topic()
+    part = OffsetCommitPartition(0, 5, committed_metadata="\u20ac" * 10_922)
+    reply = desk.ask_inside(OffsetCommit("g", (OffsetCommitTopic("orders", (part,)),), retention_time_ms=1_000))
+    assert isinstance(reply, OffsetCommitReply)
+    assert reply.topics[0].partitions[0].error_code is ErrorCode.NONE
+    with pytest.raises(ConfigError, match=r"offset\.metadata\.max\.bytes"):
+        load_config(["--set", "offset.metadata.max.bytes=10923"], {}, lambda path: Path(path).read_bytes())
