@@ -87,7 +87,11 @@ class Node:
             directory=directory,
         )
         shards = [
-            Shard(index, store.log(f"{_OFFSETS_LOG}-{index}", Compact()), tools)
+            Shard(
+                index,
+                store.log(f"{_OFFSETS_LOG}-{index}", Compact(segment_bytes=config.offsets_topic_segment_bytes)),
+                tools,
+            )
             for index in range(config.offsets_topic_num_partitions)
         ]
         self.core = Core(

@@ -1,5 +1,6 @@
 """Writing records: batched by partition, acknowledged when durable."""
 
+import random
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -14,6 +15,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartition, ProduceReply, ProduceTopic
 from protocol.record_batch import encode_batch
 
+_STAY_RECORDS = 100
 _RECORD_OVERHEAD_BYTES = 20
 
 
@@ -44,7 +46,8 @@ class Producer:
         self._batches: dict[TopicPartition, list[tuple[bytes | None, bytes | None]]] = {}
         self._bytes = 0
         self._oldest_s = 0.0
-        self._turn = 0
+        self._turn = random.randrange(1 << 16)  # noqa: S311 - else all short-lived producers begin with partition 0
+        self._stayed = 0
         self._is_closed = False
 
     def send(
@@ -63,7 +66,7 @@ class Producer:
         raw_key = key.encode() if isinstance(key, str) else key
         count = self._cluster.partition_count(topic, self._timeout_s)
         if partition is None:
-            partition = self._turn % count if raw_key is None else partition_of(raw_key, count)
+            partition = self._next_turn() % count if raw_key is None else partition_of(raw_key, count)
         elif not 0 <= partition < count:
             raise ValueError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
         if not self._batches:
@@ -75,12 +78,18 @@ class Producer:
             self.flush()
         return one
 
+    def _next_turn(self) -> int:
+        """Records without a key stay together for a while, which makes batches; then the next partition's turn."""
+        self._stayed += 1
+        if self._stayed >= _STAY_RECORDS:
+            self._turn, self._stayed = self._turn + 1, 0
+        return self._turn
+
     def flush(self) -> Mapping[TopicPartition, int]:
         """Write what was collected and wait until it is acknowledged; the first offset of each partition's batch.
         Raises `Refused`, `CannotConnect`, `RequestTimedOut`: what was not acknowledged is then dropped.
         """
         waiting, self._batches, self._bytes = self._batches, {}, 0
-        self._turn += 1  # records without a key stay together within a flush, and go round from one to the next
         now_ms = time.time_ns() // 1_000_000
         encoded = {one: encode_batch(records, timestamp_ms=now_ms) for one, records in waiting.items()}
         written: dict[TopicPartition, int] = {}

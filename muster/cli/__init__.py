@@ -1,10 +1,18 @@
 """EDGE: the `muster` command: look at groups, ask why they rebalanced, put records into topics and take them out."""
 
+import signal
+import sys
+
 from muster.cli.command import app
+
+_TERMINATED = 143
 
 
 def main() -> None:
-    """Run the command; the process ends with its exit code: 0 done, 1 refused or not found, 2 misused."""
+    """Run the command; the process ends with its exit code: 0 done, 1 refused or not found, 2 misused. SIGTERM ends it
+    as an interruption does, so that a member leaves its group instead of being missed.
+    """
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(_TERMINATED))
     app(prog_name="muster")
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from coordinator.config import KEYS, Address, Config, ConfigError, load_config
+from coordinator.config_unhonoured import NOT_YET
 
 
 def load(
@@ -163,6 +164,13 @@ def test_what_kubernetes_adds_for_a_service_called_muster_is_not_for_us() -> Non
     assert load(environment=environment) == Config()
 
 
+def test_a_key_whose_work_is_not_built_yet_warns_unless_it_says_what_the_default_says() -> None:
+    assert load("--set", "offsets.retention.minutes=10080").warnings == ()
+    (warning,) = load("--set", "offsets.retention.minutes=60").warnings
+    assert warning.startswith("offsets.retention.minutes (--set) has no effect yet: ")
+    assert all(key in KEYS for key in NOT_YET)
+
+
 def test_a_kafka_key_that_is_not_honoured_warns_once() -> None:
     config = load(
         "--set", "offsets.commit.timeout.ms=1", "--set", "offsets.commit.timeout.ms=2",
@@ -208,7 +216,9 @@ def test_every_key_can_be_set_in_every_way() -> None:
         by_set = load(*settings, "--set", f"{key.name}={example}") if "wal.segment" not in key.name else None
         if by_set is not None:
             assert key.show(getattr(by_set, key.field)) == example
-            assert load(*settings, environment={key.environment: example}) == by_set
+            by_environment = load(*settings, environment={key.environment: example})
+            # A warning says where the value came from.
+            assert msgspec.structs.replace(by_environment, warnings=by_set.warnings) == by_set
 
 
 def test_every_default_is_allowed_and_every_field_but_the_warnings_is_a_key() -> None:

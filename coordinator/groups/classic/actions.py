@@ -211,7 +211,7 @@ def heard_while_preparing(group: Group, message: Heartbeat, now_ms: int) -> Erro
 def leave(group: Group, event: Leave, out: Outcome) -> None:
     """Members go; one rebalance for the whole list."""
     before = len(group.members)
-    left = tuple(_leave_one(group, entry, out) for entry in event.request.members)
+    left = tuple(_leave_one(group, entry, event.ref.connection, out) for entry in event.request.members)
     out.reply(event.ref, LeaveGroupReply(members=left))
     gone = before - len(group.members)
     if gone:
@@ -220,12 +220,12 @@ def leave(group: Group, event: Leave, out: Outcome) -> None:
         begin_rebalance(group, out, Cause.MEMBER_LEFT, first.member_id or first.group_instance_id or "", detail)
 
 
-def _leave_one(group: Group, entry: LeavingMember, out: Outcome) -> LeftMember:
+def _leave_one(group: Group, entry: LeavingMember, connection: int, out: Outcome) -> LeftMember:
     member_id, instance_id = entry.member_id, entry.group_instance_id
     mapped = group.static_members.get(instance_id) if instance_id is not None else None
     error = ErrorCode.NONE
     if not member_id and mapped is not None:
-        _remove_leaver(group, mapped, out)
+        _remove_leaver(group, mapped, connection, out)
     elif member_id in group.pending:
         del group.pending[member_id]
         out.cancel((group.group_id, member_id))
@@ -234,12 +234,15 @@ def _leave_one(group: Group, entry: LeavingMember, out: Outcome) -> LeftMember:
     elif member_id not in group.members or (instance_id is not None and mapped is None):
         error = ErrorCode.UNKNOWN_MEMBER_ID
     else:
-        _remove_leaver(group, member_id, out)
+        _remove_leaver(group, member_id, connection, out)
     return LeftMember(member_id, instance_id, error)
 
 
-def _remove_leaver(group: Group, member_id: str, out: Outcome) -> None:
-    dismiss(group, group.members[member_id], out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.MEMBER_LEFT)
+def _remove_leaver(group: Group, member_id: str, connection: int, out: Outcome) -> None:
+    member = group.members[member_id]
+    if member.connection == connection:
+        member.connection = -1  # it asked for this and is answered; only others need to be told
+    dismiss(group, member, out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.MEMBER_LEFT)
 
 
 def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
