@@ -118,16 +118,25 @@ async def _serve(config: Config) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await server.until_loaded()
-    gc.collect()
-    gc.freeze()  # what was loaded stays: no use in looking through a million offsets again and again
-    print("ready " + " ".join(f"{kind}={host}:{port}" for kind, (host, port) in bound.items()), flush=True)
+    await _either(server.until_loaded(), stopping.wait())
+    if not stopping.is_set():
+        gc.collect()
+        gc.freeze()  # what was loaded stays: no use in looking through a million offsets again and again
+        print("ready " + " ".join(f"{kind}={host}:{port}" for kind, (host, port) in bound.items()), flush=True)
     await stopping.wait()
     log.info("stopping")
     if stop_http is not None:
         await stop_http()
     await server.stop()
     log.info("stopped")
+
+
+async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Until one of them is over."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
 
 
 def _limits(config: Config) -> StoreLimits:

@@ -1,6 +1,9 @@
 """What is checked before any group is looked at, in the order clients can observe (group-protocol 0.3, the newer
 coordinator's): group id, session timeout, then whether this node serves the group's shard and has loaded it."""
 
+from collections.abc import Callable
+from typing import Any
+
 from coordinator.core import Core
 from coordinator.shard import Shard, ShardState
 from coordinator.sizes import SIZES
@@ -76,25 +79,37 @@ def sync_gate(core: Core, message: SyncGroup) -> ErrorCode:
     return ErrorCode.REBALANCE_IN_PROGRESS if refused is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else refused
 
 
+def _listed_groups(core: Core, message: DescribeGroups) -> int:
+    found = [core.directory.get(group_id) for group_id in message.groups]
+    return sum([len(one[1].members) for one in found if one is not None])
+
+
+def _listed_offsets(core: Core, message: OffsetFetch) -> int:
+    wanted = [group.group_id for group in message.groups if group.topics is None]
+    return sum([core.shard_of(group_id).offsets.count_of(group_id) for group_id in wanted])
+
+
+def _produced(core: Core, message: Produce) -> int:
+    return sum([len(part.records) for topic in message.topic_data for part in topic.partition_data]) // 64
+
+
+_LISTED: dict[type[Message], Callable[[Core, Any], int]] = {
+    ListGroups: lambda core, _message: core.count_groups(),
+    DescribeNode: lambda core, _message: core.count_groups(),
+    Metadata: lambda core, message: 0 if message.topics is not None else _ENTRIES_A_TOPIC * core.topics.topic_count,
+    Fetch: lambda _core, _message: _ENTRIES_A_FETCH,
+    Produce: _produced,
+    DescribeGroups: _listed_groups,
+    OffsetFetch: _listed_offsets,
+}
+
+
 def entries_of(core: Core, message: Message) -> int:
     """How much work the request is: what it names, and what is there to be listed."""
-    size = SIZES.get(type(message))
+    kind = type(message)
+    size, listed = SIZES.get(kind), _LISTED.get(kind)
     entries = 1 if size is None else 1 + size.entries(message)
-    if isinstance(message, ListGroups | DescribeNode):
-        entries += core.count_groups()
-    elif isinstance(message, Metadata) and message.topics is None:
-        entries += _ENTRIES_A_TOPIC * core.topics.topic_count
-    elif isinstance(message, Fetch):
-        entries += _ENTRIES_A_FETCH
-    elif isinstance(message, Produce):
-        entries += sum(len(part.records) for topic in message.topic_data for part in topic.partition_data) // 64
-    elif isinstance(message, DescribeGroups):
-        found = [core.directory.get(group_id) for group_id in message.groups]
-        entries += sum(len(one[1].members) for one in found if one is not None)
-    elif isinstance(message, OffsetFetch):
-        wanted = (group.group_id for group in message.groups if group.topics is None)
-        entries += sum(core.shard_of(group_id).offsets.count_of(group_id) for group_id in wanted)
-    return entries
+    return entries if listed is None else entries + listed(core, message)
 
 
 def size_gate(core: Core, message: Message) -> Refused | None:
