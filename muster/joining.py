@@ -270,7 +270,9 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
         m.join_again(m.rejoin)
     elif code in COORDINATOR_GONE:
         m.forget_coordinator()
-        _join_later(m)
+        # Counted by itself: the join before it was answered well, and so would the next be, again and again.
+        m.join_again(m.rejoin, m.backoff_ms(m.sync_failures))
+        m.sync_failures += 1
     else:
         m.fail(code, event.reason or _fatal(m, code, "sync with"))
 
@@ -278,7 +280,7 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
 def _take_over(m: Member, assignment: Assignment) -> None:
     m.state = State.STEADY
     m.plan = None
-    m.join_failures = 0
+    m.join_failures = m.sync_failures = 0
     note_heard(m)
     if any(one.topic not in m.topics for one in assignment.partitions):
         m.rejoin = "the assignment has topics no longer subscribed to"  # A7, R7: the application never sees it

@@ -127,6 +127,7 @@ class Member:
     """Leader only: the partition counts its assignment was made for."""
     lookup_failures: int = 0
     join_failures: int = 0
+    sync_failures: int = 0
     heartbeat_failures: int = 0
     timers: dict[Timer, int] = field(default_factory=dict)
     calls: dict[int, SentCall] = field(default_factory=dict)

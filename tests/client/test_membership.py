@@ -229,6 +229,20 @@ def test_a_sync_cut_off_looks_for_the_coordinator_and_joins_again() -> None:
     assert isinstance(stage.sent[-1], JoinGroup)
 
 
+def test_syncs_refused_again_and_again_are_tried_at_growing_distances() -> None:
+    stage = Stage().poll().find()
+    pauses = []
+    for _ in range(5):
+        stage.join()
+        refused_ms = stage.now_ms
+        stage.answer(SyncGroupReply(ErrorCode.NOT_COORDINATOR)).find()
+        while not any(isinstance(one, JoinGroup) for one in stage.waiting.values()):
+            stage.pass_time(10)
+        pauses.append(stage.now_ms - refused_ms)
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 4 * pauses[0]
+
+
 def test_the_assignment_of_another_protocol_is_fatal() -> None:
     stage = Stage().poll().find().join().answer(SyncGroupReply(protocol_name="sticky"))
     (fatal,) = stage.told
