@@ -28,6 +28,7 @@ from partition_log.store import LogStore, StoreLimits
 
 log = structlog.get_logger()
 
+_SHARDS_KEY = "offsets.topic.num.partitions"
 _FILES_OF_LOGS = 4_096
 
 
@@ -47,6 +48,8 @@ def main() -> None:
         log.warning(warning)
     try:
         _runner()(_serve(config))
+    except ConfigError as error:
+        sys.exit(_complain(str(error), 2))
     except LogDamaged as error:
         sys.exit(_complain(str(error), 1))
     except OSError as error:
@@ -100,14 +103,31 @@ async def _serve(config: Config) -> None:
     _allow_open_files(config)
     disk = OsDisk()
     cluster_id = config.cluster_id or str(uuid.uuid4())
-    store = LogStore(disk, config.data_dir, _limits(config), cluster_id=cluster_id, node_id=config.node_id)
+    store = LogStore(
+        disk,
+        config.data_dir,
+        _limits(config),
+        cluster_id=cluster_id,
+        node_id=config.node_id,
+        made_with={_SHARDS_KEY: config.offsets_topic_num_partitions},
+    )
     recovered = store.open()
+    made_with = store.identity.made_with.get(_SHARDS_KEY, config.offsets_topic_num_partitions)
+    if made_with != config.offsets_topic_num_partitions:
+        store.close()
+        raise ConfigError(
+            f"{_SHARDS_KEY} is {config.offsets_topic_num_partitions}, but {config.data_dir} was made with {made_with}:"
+            " groups would not be found where they are; only that is allowed"
+        )
     log.info("data folder recovered", folder=config.data_dir, **msgspec.structs.asdict(recovered))
     server = Server(disk, config.max_unsent_bytes)
     addresses: dict[str, tuple[str, int]] = {}
     bound: dict[str, tuple[str, int]] = {}
     if config.native is not None:
-        bound["native"] = await server.listen("native", config.native.host, config.native.port)
+        try:
+            bound["native"] = await server.listen("native", config.native.host, config.native.port)
+        except OSError as error:
+            raise OSError(f"native = {config.native}: {error.strerror or error}") from None
     for dialect, address in bound.items():
         told = config.advertised_native
         addresses[dialect] = (told.host, told.port) if told is not None else address
@@ -119,6 +139,9 @@ async def _serve(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     await _either(server.until_loaded(), stopping.wait())
+    for shard in server.node.core.shards:
+        if shard.failure:
+            log.error("a shard is not served; its groups answer NOT_COORDINATOR", shard=shard.index, why=shard.failure)
     if not stopping.is_set():
         gc.collect()
         gc.freeze()  # what was loaded stays: no use in looking through a million offsets again and again

@@ -17,6 +17,7 @@ from coordinator.offsets import OffsetTable
 from coordinator.outbox import Outbox
 from coordinator.record_bytes import LogCorrupt, decode, encode
 from coordinator.records import CommittedOffset, GroupMetadata, GroupTombstone, OffsetTombstone, ShardRecord
+from partition_log.errors import LogDamaged
 from partition_log.log import PartitionLog
 from partition_log.store import AppendError, LogStore
 from protocol.errors import ErrorCode
@@ -224,7 +225,7 @@ class Shard:
                     self._replay(bytes(data))
                 if number % _BATCHES_A_SLICE == _BATCHES_A_SLICE - 1:
                     yield
-        except (LogCorrupt, CorruptBatch) as error:
+        except (LogCorrupt, LogDamaged, CorruptBatch) as error:
             self.state, self.failure = ShardState.FAILED, str(error)
             self._forget_all()
             return

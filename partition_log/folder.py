@@ -29,11 +29,14 @@ _SPILL_BYTES = 1024 * 1024
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Whose data this is; in `node.toml`."""
+    """Whose data this is; in `node.toml`. `made_with`: what was settled at the first start and must not change since,
+    for whoever opens the store to compare.
+    """
 
     cluster_id: str
     node_id: int
     format: int = FORMAT
+    made_with: dict[str, int] = {}
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -92,6 +95,9 @@ class NodeFolder:
                 f"cluster_id = {msgspec.json.encode(self.identity.cluster_id).decode()}\n"
                 f"node_id = {self.identity.node_id}\n"
             )
+            if self.identity.made_with:
+                lines = [f'"{key}" = {value}\n' for key, value in self.identity.made_with.items()]
+                text += "\n[made_with]\n" + "".join(lines)
             write_file(self._disk, self.path, path, text.encode())
             self._disk.sync_folder(posixpath.dirname(self.path) or ".")
             return True

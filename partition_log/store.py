@@ -67,12 +67,19 @@ class LogStore:
     """`disk_full`: nothing is appended until a checkpoint succeeds; force one from time to time."""
 
     def __init__(
-        self, disk: Disk, folder: str, limits: StoreLimits, *, cluster_id: str = "muster", node_id: int = 1
+        self,
+        disk: Disk,
+        folder: str,
+        limits: StoreLimits,
+        *,
+        cluster_id: str = "muster",
+        node_id: int = 1,
+        made_with: dict[str, int] | None = None,
     ) -> None:
-        """`cluster_id` and `node_id` are for the first start; later the folder's own count (`identity`)."""
+        """What is named here is for the first start; later the folder's own count (`identity`)."""
         keep = -(-limits.checkpoint_bytes // limits.wal_segment_bytes) + 1
         self._disk = disk
-        self._folder = NodeFolder(disk, folder, Identity(cluster_id, node_id))
+        self._folder = NodeFolder(disk, folder, Identity(cluster_id, node_id, made_with=made_with or {}))
         self._limits = limits
         self._wal = WriteAheadLog(f"{folder}/wal", limits.wal_segment_bytes, keep)
         self._logs: dict[str, PartitionLog] = {}
@@ -86,7 +93,7 @@ class LogStore:
         self._checkpoint_block = 0
         self._checkpointed = 0  # the position that the last checkpoint took
         self.disk_full = False
-        self.identity = Identity(cluster_id, node_id)
+        self.identity = Identity(cluster_id, node_id, made_with=made_with or {})
         self._wal_append = self._wal.append
         self._max_batch_bytes = min(limits.max_batch_bytes, self._wal.largest_frame - LOG_NAME_BYTES)
 

@@ -69,6 +69,15 @@ def test_a_second_daemon_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_a_folder_made_with_another_number_of_shards_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "offsets.topic.num.partitions=5") as daemon:
+        assert daemon.stop() == 0
+    ended = _start("--data-dir", str(tmp_path / "data"), "--native", "127.0.0.1:0", "--http", "off")
+    assert ended.returncode == 2
+    assert "offsets.topic.num.partitions is 50" in ended.stderr
+    assert "was made with 5" in ended.stderr
+
+
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with running(tmp_path / "one") as daemon:
         ended = _start("--data-dir", str(tmp_path / "two"), "--native", daemon.bootstrap, "--http", "off")

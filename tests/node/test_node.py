@@ -236,3 +236,22 @@ def test_a_second_life_on_the_same_disk_knows_groups_offsets_topics_and_why_they
     assert fetched.groups[0].topics[0].partitions[0].committed_offset == 7  # type: ignore[attr-defined]
     assert again.node.core.topics.partition_count("orders") == 4
     assert [note.kind for note in again.node.core.journal.notes()] == ["rebalance", "completed"]
+
+
+def test_a_damaged_shard_is_not_served_and_all_others_are() -> None:
+    desk = Desk()
+    desk.make_topic()
+    desk.connect(1)
+    desk.ask(1, commit(7, "a"), commit(7, "b"), commit(7, "c"))
+    hurt = desk.node.core.shard_of("a").index
+    desk.store.close()
+    desk.disk.damage(f"data/__consumer_offsets-{hurt}/{0:020d}.log", 70, b"\xff\xff")
+    again = Desk(desk.disk)
+    assert [shard.index for shard in again.node.core.shards if shard.failure] == [hurt]
+    reply = again.ask_inside(DescribeNode())
+    assert isinstance(reply, DescribeNodeReply)
+    assert (reply.shards_loaded, reply.gauges["failed_shards"]) == (2, 1)
+    fetched = again.ask_inside(OffsetFetch(tuple(OffsetFetchGroup(group_id) for group_id in "abc")), call=2)
+    for group in fetched.groups:  # type: ignore[union-attr]
+        on_hurt = again.node.core.shard_of(group.group_id).index == hurt
+        assert group.error_code is (ErrorCode.NOT_COORDINATOR if on_hurt else ErrorCode.NONE)
