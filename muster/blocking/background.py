@@ -178,7 +178,7 @@ class Background:
         self._failed.extend((wire.driven, call) for call in wire.waiting.values())
 
     def _note_failure(self, address: NodeAddress, error: OSError | str) -> None:
-        self.last_failure = cannot_connect(address, error)
+        self.last_failure = cannot_connect({address: error})
 
     # -- in the thread
 

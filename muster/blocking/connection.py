@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -103,18 +104,18 @@ class Connection:
         return self._socket
 
     def _connect(self, deadline: float) -> socket.socket:
-        failures = []
+        failures: dict[NodeAddress, OSError | str] = {}
         for address in self._addresses:
             self._address = address
             try:
                 timeout_s = max(0.001, min(self._connect_timeout_s, deadline - time.monotonic()))
                 connected = socket.create_connection((address.host, address.port), timeout_s)
             except OSError as error:
-                failures.append(cannot_connect(address, error))
+                failures[address] = error
                 continue
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return connected
-        raise CannotConnect("; ".join(failures))
+        raise CannotConnect(cannot_connect(failures))
 
     def _answer(self, connected: socket.socket, number: int, deadline: float, method: str) -> Answer:
         while True:
@@ -136,7 +137,11 @@ class Connection:
             self._socket = None
 
 
-def cannot_connect(address: NodeAddress, error: OSError | str) -> str:
-    """The sentence for people."""
-    why = error if isinstance(error, str) else error.strerror or str(error)
-    return f"cannot connect to {address}: {why}. Is musterd running there, with its native listener at that address?"
+def cannot_connect(failures: Mapping[NodeAddress, OSError | str]) -> str:
+    """The sentence for people: each address tried and why it failed, and once what to look at."""
+    tried = "; ".join(f"{address}: {_why(error)}" for address, error in failures.items())
+    return f"cannot connect to {tried}. Is musterd running there, with its native listener at that address?"
+
+
+def _why(error: OSError | str) -> str:
+    return error if isinstance(error, str) else error.strerror or str(error)

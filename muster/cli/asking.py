@@ -8,7 +8,7 @@ import typer
 
 from muster.blocking.addresses import parse_bootstrap
 from muster.blocking.cluster import LATEST, Cluster, expect
-from muster.errors import CannotConnect, Refused
+from muster.errors import Refused
 from muster.events import NodeAddress
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -41,8 +41,7 @@ class Complaint(Exception):
 
 @contextmanager
 def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
-    """The nodes behind `--bootstrap`, closed at the end. A wrong address is a usage error, an unreachable one a
-    sentence that says what to look at."""
+    """The nodes behind `--bootstrap`, closed at the end. A wrong address is a usage error."""
     where = bootstrap or ctx.obj
     try:
         parse_bootstrap(where)
@@ -51,8 +50,6 @@ def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
     cluster = Cluster(where, client_id="muster-cli")
     try:
         yield cluster
-    except CannotConnect as error:
-        raise CannotConnect(f"cannot reach musterd at {where}: is it running? ({error})") from None
     finally:
         cluster.close()
 
@@ -77,9 +74,15 @@ def list_groups(cluster: Cluster) -> list[ListedGroup]:
     return sorted(found, key=lambda group: group.group_id)
 
 
+def coordinator(cluster: Cluster, group_id: str) -> NodeAddress:
+    """Who coordinates the group. Raises CannotConnect at once: only where somebody answers is waiting worth while."""
+    topology(cluster, topics=False)
+    return cluster.coordinator(group_id)
+
+
 def describe_group(cluster: Cluster, group_id: str) -> DescribedGroup:
     """Raises Complaint, or Refused."""
-    answer = cluster.ask(DescribeGroups((group_id,)), node=cluster.coordinator(group_id))
+    answer = cluster.ask(DescribeGroups((group_id,)), node=coordinator(cluster, group_id))
     group = expect(DescribeGroupsReply, answer).groups[0]
     if group.error_code is ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == _DEAD:
         raise Complaint(f"there is no group {group_id!r}: see `muster groups list`")
@@ -89,7 +92,7 @@ def describe_group(cluster: Cluster, group_id: str) -> DescribedGroup:
 
 
 def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, int]:
-    answer = cluster.ask(OffsetFetch((OffsetFetchGroup(group_id),)), node=cluster.coordinator(group_id))
+    answer = cluster.ask(OffsetFetch((OffsetFetchGroup(group_id),)), node=coordinator(cluster, group_id))
     group = expect(OffsetFetchReply, answer).groups[0]
     if group.error_code:
         raise Refused(group.error_code, f"the offsets of {group_id!r}: {group.error_code.name}")
@@ -109,7 +112,7 @@ def end_offsets(cluster: Cluster, partitions: set[TopicPartition]) -> dict[Topic
 
 def list_notes(cluster: Cluster, group_id: str, newest: int) -> list[ListedNote]:
     """The newest notes of a group, oldest first. Raises Complaint if there is no such group and never was."""
-    node = cluster.coordinator(group_id)
+    node = coordinator(cluster, group_id)
     notes = expect(ListNotesReply, cluster.ask(ListNotes(group_id, limit=newest), node=node)).notes
     if not notes:
         describe_group(cluster, group_id)

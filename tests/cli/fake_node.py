@@ -86,6 +86,7 @@ class FakeNode:
     def __init__(self) -> None:
         self.reachable = True
         self.interrupted = False
+        self.questions = 0
         self.groups = {"orders": ORDERS}
         self.notes = {"orders": NOTES}
         self.committed: dict[tuple[str, int], int] = {}
@@ -100,6 +101,7 @@ class FakeNode:
         return [[record for batch in log for record in decode_batch(batch)] for log in self.topics[topic]]
 
     def answer(self, message: Message) -> Message:
+        self.questions += 1
         if self.interrupted:
             raise KeyboardInterrupt
         if not self.reachable:

@@ -8,13 +8,16 @@ from tests.cli.conftest import Shell
 from tests.cli.fake_node import FakeNode
 
 
-def test_a_node_that_is_not_there_is_one_sentence(shell: Shell, node: FakeNode) -> None:
+@pytest.mark.parametrize("command", [("topics", "list"), ("groups", "describe", "g"), ("explain", "g")])
+def test_a_node_that_is_not_there_is_one_sentence_at_once(
+    shell: Shell, node: FakeNode, command: tuple[str, ...]
+) -> None:
     node.reachable = False
 
-    said = shell.complaint("topics", "list", "--bootstrap", "127.0.0.1:1")
+    said = shell.complaint(*command)
 
-    assert said.startswith("muster: cannot reach musterd at 127.0.0.1:1: is it running?")
-    assert said.count("\n") == 1
+    assert said == "muster: cannot connect to 127.0.0.1:9390: Connection refused\n"
+    assert node.questions == 1
 
 
 def test_where_the_node_is_comes_from_the_nearest_word(shell: Shell, node: FakeNode) -> None:

@@ -122,7 +122,9 @@ def test_what_is_refused_is_one_sentence(shell: Shell) -> None:
 def test_a_daemon_that_is_not_there_is_one_sentence() -> None:
     port = free_port()
 
-    for command in (("groups", "list"), ("consume", "t", "--group", "g"), ("produce", "t")):
+    for command in (("groups", "describe", "g"), ("explain", "g"), ("consume", "t", "--group", "g"), ("produce", "t")):
         _, complaint = Shell(f"127.0.0.1:{port}").run(*command, code=1)
-        assert complaint.startswith(f"muster: cannot reach musterd at 127.0.0.1:{port}: is it running?")
+        assert complaint.startswith(
+            f"muster: cannot connect to 127.0.0.1:{port}: Connection refused. Is musterd running"
+        )
         assert complaint.count("\n") == 1
