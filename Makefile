@@ -67,7 +67,7 @@ clean: ## remove the environment, caches and the default data folder
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo 'Python 3.11 or newer is needed: make PYTHON=python3.11 ...' >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 
 $(SERVE): pyproject.toml | $(BIN)/python
 	@echo 'installing the daemon into $(VENV)' >&2
@@ -75,11 +75,11 @@ $(SERVE): pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(DEMO): pyproject.toml | $(BIN)/python
-	@echo 'installing the daemon, Spark and the flights into $(VENV)' >&2
+	@echo 'installing the daemon, Spark and the flights into $(VENV): a gigabyte, a minute or two' >&2
 	@$(PIP) install --editable '.[demo]'
 	@touch $@ $(SERVE)
 
 $(ALL): pyproject.toml | $(BIN)/python
-	@echo 'installing everything, the checkers included, into $(VENV)' >&2
+	@echo 'installing everything, the checkers included, into $(VENV): a gigabyte, a minute or two' >&2
 	@$(PIP) install --editable '.[dev]'
 	@touch $@ $(SERVE) $(DEMO)
