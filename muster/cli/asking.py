@@ -1,18 +1,21 @@
 """Questions of the command, put to whichever node has the answer."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from muster.blocking.addresses import parse_bootstrap
-from muster.blocking.cluster import LATEST, Cluster, expect
+from muster.blocking.cluster import Cluster, expect
 from muster.errors import Refused
 from muster.events import NodeAddress
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
+    DeletedGroup,
+    DeleteGroups,
+    DeleteGroupsReply,
     DescribedGroup,
     DescribeGroups,
     DescribeGroupsReply,
@@ -104,10 +107,21 @@ def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, i
     }
 
 
-def end_offsets(cluster: Cluster, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
-    """Of those partitions that exist."""
-    counts = {topic.name: len(topic.partitions) for topic in list_topics(cluster)} if partitions else {}
-    return dict(cluster.offsets([p for p in partitions if p.partition < counts.get(p.topic, 0)], LATEST))
+def partitions_of(cluster: Cluster, names: Collection[str]) -> frozenset[TopicPartition]:
+    """All partitions of those topics that exist."""
+    found = [topic for topic in list_topics(cluster) if topic.name in names] if names else []
+    return frozenset(
+        TopicPartition(topic.name or "", number) for topic in found for number in range(len(topic.partitions))
+    )
+
+
+def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> list[DeletedGroup]:
+    """What became of each, in order."""
+    found: list[DeletedGroup] = []
+    for group_id in group_ids:
+        answer = cluster.ask(DeleteGroups((group_id,)), node=coordinator(cluster, group_id))
+        found += expect(DeleteGroupsReply, answer).results
+    return found
 
 
 def list_notes(cluster: Cluster, group_id: str, newest: int) -> list[ListedNote]:

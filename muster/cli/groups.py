@@ -1,23 +1,26 @@
-"""`muster groups list` and `muster groups describe GROUP`."""
+"""`muster groups list`, `muster groups describe GROUP` and `muster groups delete GROUP...`."""
 
 from typing import Annotated, Any
 
 import typer
 
+from muster.blocking.cluster import EARLIEST, LATEST, Cluster
 from muster.cli.asking import (
     AsJson,
     Bootstrap,
+    Complaint,
     committed_offsets,
+    delete_groups,
     describe_group,
-    end_offsets,
     list_groups,
+    partitions_of,
     reaching,
 )
-from muster.cli.showing import local_time, show_facts, show_json, show_table, utc_time
+from muster.cli.showing import local_time, printable, show_facts, show_json, show_table, utc_time
 from muster.topic_partition import TopicPartition
 from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment
-from protocol.errors import ProtocolViolation
-from protocol.messages.groups import DescribedGroup
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.messages.groups import DeletedGroup, DescribedGroup
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -47,19 +50,55 @@ def describe(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Who is in a group, what each has, and how far it is."""
+    """Who is in a group, what each has, and how far it is.
+
+    Of the topics it has commits for or is assigned, all partitions are shown. The lag is the records after the
+    committed offset; without one (-), all records there are. The total lag is their sum.
+    """
     with reaching(ctx, bootstrap) as cluster:
         described = describe_group(cluster, group)
         owned = {member.member_id: _assigned(described, member.member_assignment) for member in described.members}
         committed = committed_offsets(cluster, group)
-        partitions = {*committed, *(one for ones in owned.values() for one in ones)}
-        ends = end_offsets(cluster, partitions)
-    owners = {one: member_id for member_id, ones in owned.items() for one in ones}
-    lines = [_progress(one, committed.get(one), ends.get(one), owners.get(one)) for one in sorted(partitions)]
+        owners = {one: member_id for member_id, ones in owned.items() for one in ones}
+        lines = _progress(cluster, committed, owners)
     if as_json:
         show_json(_document(described, owned, lines))
     else:
         _show(described, owned, lines)
+
+
+@app.command()
+def delete(
+    ctx: typer.Context,
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP...")],
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete groups that have no members, with all offsets they have committed."""
+    with reaching(ctx, bootstrap) as cluster:
+        results = delete_groups(cluster, dict.fromkeys(groups))
+    if as_json:
+        show_json([{"group_id": one.group_id, "deleted": not one.error_code, "error": _error(one)} for one in results])
+    else:
+        for one in results:
+            if not one.error_code:
+                print(f"Deleted group {printable(one.group_id)}.")
+    refused = [_why_not(one) for one in results if one.error_code]
+    if refused:
+        raise Complaint("; ".join(refused))
+
+
+def _error(deleted: DeletedGroup) -> str | None:
+    return deleted.error_code.name if deleted.error_code else None
+
+
+def _why_not(deleted: DeletedGroup) -> str:
+    name = repr(deleted.group_id)
+    if deleted.error_code is ErrorCode.NON_EMPTY_GROUP:
+        return f"group {name} has members: stop them first, see `muster groups describe`"
+    if deleted.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return f"there is no group {name}: see `muster groups list`"
+    return f"group {name} was not deleted: {deleted.error_code.name}"
 
 
 def _assigned(group: DescribedGroup, assignment: bytes) -> list[TopicPartition]:
@@ -73,16 +112,25 @@ def _assigned(group: DescribedGroup, assignment: bytes) -> list[TopicPartition]:
     return sorted(TopicPartition(topic, partition) for topic, partitions in topics for partition in partitions)
 
 
-def _progress(one: TopicPartition, committed: int | None, end: int | None, owner: str | None) -> dict[str, Any]:
-    lag = None if committed is None or end is None else max(0, end - committed)
-    return {
-        "topic": one.topic,
-        "partition": one.partition,
-        "committed_offset": committed,
-        "end_offset": end,
-        "lag": lag,
-        "member_id": owner,
-    }
+def _progress(
+    cluster: Cluster, committed: dict[TopicPartition, int], owners: dict[TopicPartition, str]
+) -> list[dict[str, Any]]:
+    """A line a partition. Without a commit of its own all that a partition has is still to be read."""
+    named = committed.keys() | owners.keys()
+    existing = partitions_of(cluster, {one.topic for one in named})
+    ends = cluster.offsets(existing, LATEST)
+    begins = {**cluster.offsets(existing - committed.keys(), EARLIEST), **committed}
+    return [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "committed_offset": committed.get(one),
+            "end_offset": ends.get(one),
+            "lag": max(0, ends[one] - begins[one]) if one in ends else None,
+            "member_id": owners.get(one),
+        }
+        for one in sorted(named | existing)
+    ]
 
 
 def _document(

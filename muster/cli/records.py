@@ -97,6 +97,9 @@ def consume(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
 ) -> None:
     """Print the records of a topic as they come, one a line."""
+    if group is not None and from_beginning:
+        why = "is for reading without a group: a group goes on from its offsets, and begins with the oldest record"
+        raise typer.BadParameter(why, param_hint="--from-beginning")
     out = sys.stdout.buffer
     with reaching(ctx, bootstrap) as cluster:
         cluster.partition_count(topic)  # a member of a topic that is not there would wait for ever

@@ -17,6 +17,9 @@ from protocol.messages.data import (
     ProduceTopicReply,
 )
 from protocol.messages.groups import (
+    DeletedGroup,
+    DeleteGroups,
+    DeleteGroupsReply,
     DescribedGroup,
     DescribedMember,
     DescribeGroups,
@@ -89,6 +92,7 @@ class FakeNode:
         self.questions = 0
         self.groups = {"orders": ORDERS}
         self.notes = {"orders": NOTES}
+        self.begins: dict[tuple[str, int], int] = {}
         self.committed: dict[tuple[str, int], int] = {}
         self.topics: dict[str, list[list[bytes]]] = {}
         self.bootstraps: list[Any] = []
@@ -132,6 +136,17 @@ class FakeNode:
         found = (self.groups.get(name) or DescribedGroup(name, gone, group_state="Dead") for name in message.groups)
         return DescribeGroupsReply(tuple(found))
 
+    def DeleteGroups(self, message: DeleteGroups) -> Message:  # noqa: N802
+        return DeleteGroupsReply(tuple(DeletedGroup(name, self._delete(name)) for name in message.groups_names))
+
+    def _delete(self, name: str) -> ErrorCode:
+        if name not in self.groups:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if self.groups[name].members:
+            return ErrorCode.NON_EMPTY_GROUP
+        del self.groups[name]
+        return ErrorCode.NONE
+
     def ListNotes(self, message: ListNotes) -> Message:  # noqa: N802
         return ListNotesReply(notes=self.notes.get(message.group_id, ())[-message.limit :])
 
@@ -150,7 +165,9 @@ class FakeNode:
                     tuple(
                         ListOffsetsPartitionReply(
                             part.partition_index,
-                            offset=self._end(topic.name, part.partition_index) if part.timestamp == -1 else 0,
+                            offset=self._end(topic.name, part.partition_index)
+                            if part.timestamp == -1
+                            else self.begins.get((topic.name, part.partition_index), 0),
                         )
                         for part in topic.partitions
                     ),

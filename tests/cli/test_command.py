@@ -35,6 +35,8 @@ def test_where_the_node_is_comes_from_the_nearest_word(shell: Shell, node: FakeN
         ("topics", "list", "--bootstrap", "nowhere:x"),
         ("explain", "g", "--limit", "0"),
         ("consume", "t", "--max", "0"),
+        ("consume", "t", "--group", "g", "--from-beginning"),
+        ("groups", "delete"),
         ("produce", "t", "--key-separator", ""),
         ("produce", "t", "--file", "there-is-no-such-file"),
         ("topics", "create"),

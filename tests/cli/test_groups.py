@@ -51,9 +51,11 @@ def test_a_group_is_described_for_people(shell: Shell, node: FakeNode, monkeypat
     assert [line.split() for line in lines[11:]] == [
         ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"],
         ["flights", "0", "0", "0", "0", "m-1"],
-        ["flights", "1", "-", "0", "-", "m-1"],
-        ["flights", "2", "-", "0", "-", "m-1"],
-        ["flights", "5", "-", "0", "-", "m-1"],
+        ["flights", "1", "-", "0", "0", "m-1"],
+        ["flights", "2", "-", "0", "0", "m-1"],
+        ["flights", "3", "-", "0", "0", "-"],
+        ["flights", "4", "-", "0", "0", "-"],
+        ["flights", "5", "-", "0", "0", "m-1"],
         ["gone", "0", "3", "-", "-", "-"],
     ]
 
@@ -81,6 +83,48 @@ def test_a_group_is_described_for_scripts(shell: Shell, node: FakeNode) -> None:
         "partitions": [],
     }
     assert (shown["state"], shown["state_since"], shown["total_lag"]) == ("Stable", "2023-11-14T22:13:20.000Z", 2)
+
+
+def test_all_that_a_partition_without_a_commit_still_has_counts_into_the_lag(shell: Shell, node: FakeNode) -> None:
+    node.groups["late"] = DescribedGroup("late", group_state="Empty")
+    node.make_topic("flights", 2)
+    shell.run("produce", "flights", "--key-separator", ":", typed="".join(f"{n}:\n" for n in range(100)))
+    ends = [len(log) for log in node.records("flights")]
+    node.committed = {("flights", 0): ends[0] - 1}
+    node.begins = {("flights", 1): 2}
+
+    shown = shell.json("groups", "describe", "late")
+
+    assert [(line["committed_offset"], line["lag"]) for line in shown["partitions"]] == [
+        (ends[0] - 1, 1),
+        (None, ends[1] - 2),
+    ]
+    assert shown["total_lag"] == ends[1] - 1
+
+
+def test_groups_without_members_are_deleted(shell: Shell, node: FakeNode) -> None:
+    node.groups |= {name: DescribedGroup(name, group_state="Empty") for name in ("a", "b", "c")}
+
+    assert shell.lines("groups", "delete", "a", "b") == ["Deleted group a.", "Deleted group b."]
+    assert shell.json("groups", "delete", "c") == [{"group_id": "c", "deleted": True, "error": None}]
+    assert list(node.groups) == ["orders"]
+
+
+def test_what_cannot_be_deleted_is_one_sentence_and_exit_1_and_the_others_are_gone(
+    shell: Shell, node: FakeNode
+) -> None:
+    node.groups["a"] = DescribedGroup("a", group_state="Empty")
+
+    result = shell.run("groups", "delete", "orders", "a", "nobody", code=1)
+
+    assert result.stdout == "Deleted group a.\n"
+    assert result.stderr == (
+        "muster: group 'orders' has members: stop them first, see `muster groups describe`; "
+        "there is no group 'nobody': see `muster groups list`\n"
+    )
+    assert shell.json("groups", "delete", "orders", code=1) == [
+        {"group_id": "orders", "deleted": False, "error": "NON_EMPTY_GROUP"}
+    ]
 
 
 @pytest.mark.parametrize("command", [("groups", "describe"), ("explain",)])

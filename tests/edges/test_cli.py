@@ -65,7 +65,7 @@ def test_a_group_goes_on_where_it_stopped_and_can_be_explained(shell: Shell) -> 
     shell.run("topics", "create", "flights", "--partitions", "1")
     shell.run("produce", "flights", typed="".join(f"{n}\n" for n in range(30)))
 
-    first, _ = shell.run("consume", "flights", "--group", "delays", "--from-beginning", "--max", "20")
+    first, _ = shell.run("consume", "flights", "--group", "delays", "--max", "20")
     second, _ = shell.run("consume", "flights", "--group", "delays", "--max", "5")
 
     assert (first + second).split() == [str(n) for n in range(25)]
@@ -81,9 +81,35 @@ def test_a_group_goes_on_where_it_stopped_and_can_be_explained(shell: Shell) -> 
     assert "delays" in shell.run("groups", "list")[0]
 
 
+def test_what_a_group_has_not_begun_with_is_part_of_its_lag(shell: Shell) -> None:
+    shell.run("topics", "create", "orders", "--partitions", "4")
+    shell.run("produce", "orders", typed="".join(f"{n}\n" for n in range(1000)))
+    shell.run("consume", "orders", "--group", "billing", "--max", "10")
+
+    described = shell.json("groups", "describe", "billing")
+
+    assert [line["partition"] for line in described["partitions"]] == [0, 1, 2, 3]
+    assert described["total_lag"] == 990
+
+
+def test_a_group_can_be_deleted_once_its_members_have_left(shell: Shell) -> None:
+    shell.run("topics", "create", "old", "--partitions", "1")
+    shell.run("produce", "old", typed="1\n2\n")
+    with shell.start("consume", "old", "--group", "done") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        assert "group 'done' has members" in shell.run("groups", "delete", "done", code=1)[1]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+    assert shell.run("groups", "delete", "done") == ("Deleted group done.\n", "")
+    assert shell.run("groups", "delete", "done", code=1)[1].startswith("muster: there is no group 'done'")
+    assert shell.run("consume", "old", "--group", "done", "--max", "1")[0] == "1\n"
+
+
 def test_ctrl_c_ends_a_member_quietly_and_takes_it_out_of_its_group(shell: Shell) -> None:
     shell.run("topics", "create", "quiet", "--partitions", "2")
-    with shell.start("consume", "quiet", "--group", "watchers", "--from-beginning") as process:
+    with shell.start("consume", "quiet", "--group", "watchers") as process:
 
         def has_both() -> bool:
             groups = {group["group_id"]: group["state"] for group in shell.json("groups", "list")}
