@@ -262,7 +262,7 @@ class Server:
         if client is None or client.transport is None:
             return
         client.transport.write(effect.data)
-        if client.transport.get_write_buffer_size() > self.max_unsent_bytes:
+        if client.reads_slowly and client.transport.get_write_buffer_size() > self.max_unsent_bytes:
             log.warning("slow reader closed", connection=effect.connection, unsent_bytes_max=self.max_unsent_bytes)
             client.transport.abort()
 
