@@ -356,11 +356,14 @@ class Node:
             ref, reply = outbox.ready.popleft()
             encoded += self._encode(ref, reply, moment)
             budget -= 1
+        last: tuple[Message | None, str] = (None, "")  # a whole group is told the same: encoded once
+        data = b""
         while outbox.pushes and budget and encoded < _BYTES_A_STEP:
             number, message = outbox.pushes.popleft()
             connection = self.core.connections.get(number)
             if connection is not None:
-                data = connection.session.encode_push(message)
+                if message is not last[0] or connection.dialect != last[1]:
+                    last, data = (message, connection.dialect), connection.session.encode_push(message)
                 connection.out.append(data)
                 self._touched[number] = connection
                 encoded += len(data)
