@@ -12,6 +12,8 @@ from typing import Any
 
 import msgpack
 
+if len(sys.argv) != 4:
+    sys.exit("usage: python fifty_lines.py HOST:PORT GROUP SECONDS")
 ADDRESS, GROUP, SECONDS = sys.argv[1], sys.argv[2], float(sys.argv[3])
 HOST, PORT = ADDRESS.rsplit(":", 1)
 connection = socket.create_connection((HOST, int(PORT)))

@@ -52,6 +52,11 @@ def test_a_member_of_fifty_lines_shares_its_group_and_goes_on_from_what_was_comm
     assert all(went_on_to[partition] > count > 0 for partition, count in ended_at.items())
 
 
+def test_the_example_says_what_it_wants() -> None:
+    done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (1, "usage: python fifty_lines.py HOST:PORT GROUP SECONDS\n")
+
+
 def test_the_example_needs_msgpack_alone_and_is_as_long_as_it_says() -> None:
     text = EXAMPLE.read_text()
     imported = {
