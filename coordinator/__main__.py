@@ -144,6 +144,7 @@ async def _serve(config: Config) -> None:
             log.error("a shard is not served; its groups answer NOT_COORDINATOR", shard=shard.index, why=shard.failure)
     if not stopping.is_set():
         gc.collect()
+        gc.set_threshold(50_000, 20, 20)  # what a request makes is freed by counting; there are hardly any cycles
         gc.freeze()  # what was loaded stays: no use in looking through a million offsets again and again
         print("ready " + " ".join(f"{kind}={host}:{port}" for kind, (host, port) in bound.items()), flush=True)
     await stopping.wait()
