@@ -72,6 +72,12 @@ class Background:
         self._is_stopping = False
         self._process = 0
 
+    @property
+    def trouble(self) -> str:
+        """Why nobody can be asked at present, as a sentence; nothing while there is a connection."""
+        with self.changed:
+            return "" if any(wire.is_open for wire in self._wires.values()) else self.last_failure
+
     def add(self, driven: Driven) -> None:
         """Have it driven from now on."""
         with self.changed:

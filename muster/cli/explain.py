@@ -1,5 +1,6 @@
 """`muster explain GROUP`: why it rebalanced, as a timeline."""
 
+import re
 from typing import Annotated, Any
 
 import msgspec
@@ -16,6 +17,8 @@ _OPENINGS = {
     "replaced": "No rebalance needed",
     "admin": "Asked for",
 }
+_UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+"""The end of a member id. Its beginning tells members apart; scripts get all of it."""
 _ROLES = {"rebalance": "Began with", "completed": "Leader:", "dropped": "It was", "replaced": "Now"}
 
 
@@ -47,7 +50,7 @@ def sentence(note: ListedNote) -> str:
 
 
 def _row(note: ListedNote) -> tuple[object, ...]:
-    return (local_time(note.wall_ms), note.generation_id, note.members, sentence(note))
+    return (local_time(note.wall_ms), note.generation_id, note.members, _UUID.sub(r"\1", sentence(note)))
 
 
 def _document(note: ListedNote) -> dict[str, Any]:

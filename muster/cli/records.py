@@ -16,7 +16,7 @@ from muster.blocking import Consumer, Producer, RangeReader
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
 from muster.cli.asking import AsJson, Bootstrap, Complaint, reaching
 from muster.cli.showing import show_json
-from muster.errors import CommitRefused
+from muster.errors import CommitRefused, RequestTimedOut
 from muster.fetching import ConsumerRecord
 from muster.topic_partition import TopicPartition
 
@@ -24,6 +24,8 @@ _READ_BYTES = 1024 * 1024
 _LOOK_AGAIN_S = 0.25
 _POLL_S = 0.5
 _MOST_A_POLL = 500
+_COMMIT_S = 60.0
+_COMMIT_TRY_S = 2.0
 
 Records = Generator[list[ConsumerRecord], None, None]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
@@ -161,24 +163,52 @@ def _read_as_member(bootstrap: str, topic: str, group: str, timeout_s: float | N
     )
     with consumer:
         consumer.subscribe([topic])
+        watch = _Watch(consumer)
         heard_s = time.monotonic()
         while timeout_s is None or time.monotonic() - heard_s < timeout_s:
             records = consumer.poll(_POLL_S)[:most]
+            watch.look()
             if records:
                 heard_s = time.monotonic()
                 yield records
-                _commit(consumer, records)
+                _commit(consumer, records, watch)
                 if most is not None:
                     most -= len(records)
                     if most <= 0:
                         return
 
 
-def _commit(consumer: Consumer, records: list[ConsumerRecord]) -> None:
-    try:
-        consumer.commit({TopicPartition(one.topic, one.partition): one.offset + 1 for one in records})
-    except CommitRefused:
-        return  # the group moved on: whoever has the partitions now prints these again
+class _Watch:
+    """A line when the daemon goes away, one when it is back: silence would look like a topic where nothing happens."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._background = consumer.member.background
+        self._trouble = ""
+
+    def look(self) -> bool:
+        """Whether it is there."""
+        before, self._trouble = self._trouble, self._background.trouble
+        if self._trouble and not before:
+            print(f"muster: {self._trouble} Trying again until it answers.", file=sys.stderr, flush=True)
+        elif before and not self._trouble:
+            print("muster: connected again.", file=sys.stderr, flush=True)
+        return not self._trouble
+
+
+def _commit(consumer: Consumer, records: list[ConsumerRecord], watch: _Watch) -> None:
+    """Waits while the daemon is away, and `_COMMIT_S` for one that is there."""
+    offsets = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
+    deadline_s = time.monotonic() + _COMMIT_S
+    while True:
+        try:
+            consumer.commit(offsets, _COMMIT_TRY_S)
+        except CommitRefused:
+            return  # the group moved on: whoever has the partitions now prints these again
+        except RequestTimedOut:
+            if watch.look() and time.monotonic() >= deadline_s:
+                raise
+        else:
+            return
 
 
 def _print(out: IO[bytes], record: ConsumerRecord, with_keys: bool, as_json: bool) -> None:

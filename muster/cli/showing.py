@@ -1,6 +1,7 @@
 """How answers look: tables for people, JSON for scripts."""
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 NOTHING = "-"
+_PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 
 def show_json(document: Any) -> None:
@@ -30,7 +32,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, whol
         table.add_column(column, justify="right" if is_numeric else "left", no_wrap=stays, overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    _console().print(table)
+    _show(table)
 
 
 def show_facts(facts: Iterable[tuple[str, object]]) -> None:
@@ -40,7 +42,7 @@ def show_facts(facts: Iterable[tuple[str, object]]) -> None:
     table.add_column(no_wrap=not sys.stdout.isatty(), overflow="fold")
     for name, value in facts:
         table.add_row(name, Text(printable(value)))
-    _console().print(table)
+    _show(table)
 
 
 def printable(value: object) -> str:
@@ -60,7 +62,11 @@ def utc_time(wall_ms: int) -> str:
     return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _console() -> Console:
+def _show(table: Table) -> None:
+    """Without the spaces that fill the last column: they get into what people copy."""
     # A pipe has no width: 80 columns would cut what people grep for.
     width = None if sys.stdout.isatty() else 100_000
-    return Console(width=width, highlight=False, markup=False, soft_wrap=False)
+    console = Console(width=width, highlight=False, markup=False, soft_wrap=False)
+    with console.capture() as shown:
+        console.print(table)
+    print(_PADDING.sub(r"\1", shown.get()), end="")

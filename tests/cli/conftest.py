@@ -18,7 +18,7 @@ class Shell:
         return result
 
     def lines(self, *arguments: str, **options: Any) -> list[str]:
-        return [line.rstrip() for line in self.run(*arguments, **options).stdout.splitlines()]
+        return self.run(*arguments, **options).stdout.splitlines()
 
     def json(self, *arguments: str, **options: Any) -> Any:
         return json.loads(self.run(*arguments, "--json", **options).stdout)

@@ -77,7 +77,7 @@ ORDERS = DescribedGroup(
         DescribedMember("m-2", "box-2", "app-2", "10.0.0.2", member_assignment=b"\xff\xff\xff"),
     ),
 )
-NOTES = (
+NOTES: tuple[ListedNote, ...] = (
     ListedNote(0, 0, "member joined", "m-1", 1_700_000_001_234, "app-1 at 10.0.0.1", 1, "PreparingRebalance"),
     ListedNote(1, 1, "rebalance completed", "m-1", 1_700_000_004_000, "1 members joined", 1, "Stable", "completed"),
 )
@@ -91,7 +91,7 @@ class FakeNode:
         self.interrupted = False
         self.questions = 0
         self.groups = {"orders": ORDERS}
-        self.notes = {"orders": NOTES}
+        self.notes: dict[str, tuple[ListedNote, ...]] = {"orders": NOTES}
         self.begins: dict[tuple[str, int], int] = {}
         self.committed: dict[tuple[str, int], int] = {}
         self.topics: dict[str, list[list[bytes]]] = {}

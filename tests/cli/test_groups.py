@@ -154,6 +154,14 @@ def test_explain_tells_the_story_of_a_group(shell: Shell) -> None:
     assert lines[2].endswith("  1        1  Done: rebalance completed, 1 members joined. Leader: m-1.")
 
 
+def test_explain_shortens_member_ids_for_people_and_not_for_scripts(shell: Shell, node: FakeNode) -> None:
+    member_id = "muster-cli-be0b5d42-0c1f-4a55-9c0e-2b1d4a6f8e11"
+    node.notes["orders"] = (msgspec.structs.replace(node.notes["orders"][0], initiator=member_id),)
+
+    assert shell.lines("explain", "orders")[1].endswith(" Began with muster-cli-be0b5d42.")
+    assert shell.json("explain", "orders")["notes"][0]["initiator"] == member_id
+
+
 def test_explain_gives_scripts_the_notes_and_the_sentences(shell: Shell) -> None:
     shown = shell.json("explain", "orders", "--limit", "1")
 

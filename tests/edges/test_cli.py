@@ -126,6 +126,26 @@ def test_ctrl_c_ends_a_member_quietly_and_takes_it_out_of_its_group(shell: Shell
     assert shell.json("groups", "describe", "watchers")["state"] == "Empty"
 
 
+def test_a_member_says_when_the_daemon_goes_away_and_when_it_is_back(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "group.initial.rebalance.delay.ms=0") as daemon:
+        shell = Shell(daemon.bootstrap)
+        shell.run("topics", "create", "t", "--partitions", "1")
+        shell.run("produce", "t", typed="1\n")
+        with shell.start("consume", "t", "--group", "g", "--max", "2") as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == b"1\n"
+            daemon.kill()
+            gone = process.stderr.readline().decode()
+            daemon.start()
+            back = process.stderr.readline().decode()
+            shell.run("produce", "t", typed="2\n")
+            out, complaints = process.communicate(timeout=30)
+
+    assert gone.startswith(f"muster: cannot connect to {daemon.bootstrap}: Connection refused.")
+    assert (back, out, complaints) == ("muster: connected again.\n", b"2\n", b"")
+
+
 def test_a_line_typed_is_a_record_before_the_next_is(shell: Shell) -> None:
     shell.run("topics", "create", "typed", "--partitions", "1")
     with shell.start("produce", "typed") as process:
