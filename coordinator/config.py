@@ -121,7 +121,9 @@ class Config(Struct, frozen=True, kw_only=True):
         int,
         whole("Partitions of a topic that is created without naming a number.", 1, 10_000, section="Embedded topics"),
     ] = 1
-    auto_create_topics_enable: Annotated[bool, about("Create a topic when a client asks for its metadata and wants it made.")] = True
+    auto_create_topics_enable: Annotated[
+        bool, about("Create a topic when a client asks for its metadata and wants it made.")
+    ] = True
     message_max_bytes: Annotated[
         int, whole("Bytes of the largest batch a producer may send; below wal.segment.bytes.", 1, GIB)
     ] = 1_048_588
