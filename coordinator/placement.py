@@ -45,10 +45,6 @@ class Placement:
         """Who serves the shard, as clients of the dialect are told."""
         return self._self(dialect)
 
-    def node_of_partition(self, topic: str, partition: int) -> int:
-        """The id of the node that leads an embedded topic partition."""
-        return self.node_id
-
     def nodes(self, dialect: str) -> tuple[NodeAddress, ...]:
         """Every node clients of the dialect may be told of."""
         return (self._self(dialect),)

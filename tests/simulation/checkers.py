@@ -107,9 +107,6 @@ class Checkers:
                     if not part.error_code and part.committed_offset < offsets.get(key, -1):
                         raise Broken(f"{key}: told {part.committed_offset} though {offsets[key]} was acknowledged")
 
-    def holds(self, member: SimMember, partitions: tuple[TopicPartition, ...], generation_id: int) -> None:
-        """Told when a member's application is given partitions or lets them go."""
-
     # --- what the node is like ---
 
     def after_step(self, node: Node) -> None:

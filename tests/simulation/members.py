@@ -50,8 +50,6 @@ class Exchange(Protocol):
 
     def heard(self, member: "SimMember", message: Any, reply: Any) -> None: ...
 
-    def holds(self, member: "SimMember", partitions: tuple[TopicPartition, ...], generation_id: int) -> None: ...
-
 
 class Ghost:
     """What is left of a killed member: one late commit under its old name, long after others have taken over."""
@@ -189,7 +187,6 @@ class SimMember:
                 self.link.close_by_client()
                 self._drop_link()
             case Assigned():
-                self._exchange.holds(self, effect.partitions, effect.generation_id)
                 self.held = dict.fromkeys(effect.partitions)
                 self._ask_offsets()
             case Revoked() | Lost():
@@ -243,7 +240,6 @@ class SimMember:
     def _release(self) -> None:
         self._release_after_commit = False
         self.held = {}
-        self._exchange.holds(self, (), -1)
         # Not from within the step that revoked: the core is not entered twice.
         self._clock.after(0, lambda: self._step(Released()))
 
