@@ -11,8 +11,11 @@ class ProducePartition(Message):
 
 
 class ProduceTopic(Message):
+    """By name, or by id where the name is empty."""
+
     name: Text
     partition_data: tuple[ProducePartition, ...]
+    topic_id: bytes = NO_TOPIC_ID
 
 
 class Produce(Message):
@@ -24,6 +27,13 @@ class Produce(Message):
     transactional_id: Text | None = None
 
 
+class RecordError(Message):
+    """Which record of a batch was refused, and why."""
+
+    batch_index: int
+    batch_index_error_message: str | None = None
+
+
 class ProducePartitionReply(Message):
     index: int
     error_code: ErrorCode = ErrorCode.NONE
@@ -31,11 +41,13 @@ class ProducePartitionReply(Message):
     log_append_time_ms: int = -1
     log_start_offset: int = -1
     error_message: str | None = None
+    record_errors: tuple[RecordError, ...] = ()
 
 
 class ProduceTopicReply(Message):
     name: str
     partition_responses: tuple[ProducePartitionReply, ...]
+    topic_id: bytes = NO_TOPIC_ID
 
 
 class ProduceReply(Message):
@@ -57,6 +69,14 @@ class FetchTopic(Message):
     topic_id: bytes = NO_TOPIC_ID
 
 
+class ForgottenTopic(Message):
+    """Partitions that a fetch session shall not ask for any more."""
+
+    topic: Text
+    partitions: tuple[Int32, ...]
+    topic_id: bytes = NO_TOPIC_ID
+
+
 class Fetch(Message):
     """Long poll: answered when `min_bytes` are there, a partition has an error, or `max_wait_ms` are over."""
 
@@ -67,6 +87,12 @@ class Fetch(Message):
     isolation_level: Int32 = 0
     session_id: Int32 = 0
     session_epoch: Int32 = -1
+    forgotten_topics_data: tuple[ForgottenTopic, ...] = ()
+
+
+class AbortedTransaction(Message):
+    producer_id: int
+    first_offset: int
 
 
 class FetchPartitionReply(Message):
@@ -76,6 +102,8 @@ class FetchPartitionReply(Message):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: bytes = b""
+    aborted_transactions: tuple[AbortedTransaction, ...] | None = None
+    preferred_read_replica: int = -1
 
 
 class FetchTopicReply(Message):
@@ -88,4 +116,54 @@ class FetchReply(Message):
     error_code: ErrorCode = ErrorCode.NONE
     responses: tuple[FetchTopicReply, ...] = ()
     session_id: int = 0
+    throttle_time_ms: int = 0
+
+
+class InitProducerId(Message):
+    """An id for a producer that wants its batches stored once each, or a new epoch of the one it has (KIP-360)."""
+
+    transactional_id: Text | None = None
+    transaction_timeout_ms: Int32 = 60_000
+    producer_id: Int64 = -1
+    producer_epoch: Int32 = -1
+
+
+class InitProducerIdReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    producer_id: int = -1
+    producer_epoch: int = -1
+    throttle_time_ms: int = 0
+
+
+class EpochPartition(Message):
+    partition: Int32
+    leader_epoch: Int32
+    current_leader_epoch: Int32 = -1
+
+
+class EpochTopic(Message):
+    topic: Text
+    partitions: tuple[EpochPartition, ...]
+
+
+class OffsetForLeaderEpoch(Message):
+    """Where each leader's epoch ended: what a consumer checks its position by after a change of leaders (KIP-320)."""
+
+    topics: tuple[EpochTopic, ...]
+
+
+class EpochEndOffset(Message):
+    partition: int
+    error_code: ErrorCode = ErrorCode.NONE
+    leader_epoch: int = -1
+    end_offset: int = -1
+
+
+class EpochTopicReply(Message):
+    topic: str
+    partitions: tuple[EpochEndOffset, ...]
+
+
+class OffsetForLeaderEpochReply(Message):
+    topics: tuple[EpochTopicReply, ...] = ()
     throttle_time_ms: int = 0

@@ -67,3 +67,85 @@ class Refused(Message):
 
     error_code: ErrorCode
     error_message: str = ""
+
+
+class DescribeCluster(Message):
+    """`endpoint_type` 1: brokers, 2: controllers."""
+
+    include_cluster_authorized_operations: bool = False
+    endpoint_type: Int32 = 1
+    include_fenced_brokers: bool = False
+
+
+class DescribedBroker(Message):
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    is_fenced: bool = False
+
+
+class DescribeClusterReply(Message):
+    cluster_id: str
+    controller_id: int = -1
+    brokers: tuple[DescribedBroker, ...] = ()
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    endpoint_type: int = 1
+    cluster_authorized_operations: int = -2147483648
+    throttle_time_ms: int = 0
+
+
+class ApiVersions(Message):
+    """What can you do? Asked by Kafka's clients before anything else."""
+
+    client_software_name: Text = ""
+    client_software_version: Text = ""
+
+
+class ApiVersion(Message):
+    api_key: int
+    min_version: int
+    max_version: int
+
+
+class SupportedFeature(Message):
+    name: str
+    min_version: int
+    max_version: int
+
+
+class FinalizedFeature(Message):
+    name: str
+    max_version_level: int
+    min_version_level: int
+
+
+class ApiVersionsReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    api_keys: tuple[ApiVersion, ...] = ()
+    supported_features: tuple[SupportedFeature, ...] = ()
+    finalized_features_epoch: int = -1
+    finalized_features: tuple[FinalizedFeature, ...] = ()
+    zk_migration_ready: bool = False
+    throttle_time_ms: int = 0
+
+
+class SaslHandshake(Message):
+    mechanism: Text
+
+
+class SaslHandshakeReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    mechanisms: tuple[str, ...] = ()
+
+
+class SaslAuthenticate(Message):
+    auth_bytes: bytes
+
+
+class SaslAuthenticateReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    auth_bytes: bytes = b""
+    session_lifetime_ms: int = 0

@@ -2,6 +2,7 @@
 
 from protocol.errors import ErrorCode
 from protocol.messages import Int32, Int64, Message, Millis, Text
+from protocol.messages.topics import NO_TOPIC_ID
 
 
 class OffsetCommitPartition(Message):
@@ -13,8 +14,11 @@ class OffsetCommitPartition(Message):
 
 
 class OffsetCommitTopic(Message):
+    """By name, or by id where the name is empty; so too in the messages below."""
+
     name: Text
     partitions: tuple[OffsetCommitPartition, ...]
+    topic_id: bytes = NO_TOPIC_ID
 
 
 class OffsetCommit(Message):
@@ -38,6 +42,7 @@ class OffsetCommitPartitionReply(Message):
 class OffsetCommitTopicReply(Message):
     name: str
     partitions: tuple[OffsetCommitPartitionReply, ...]
+    topic_id: bytes = NO_TOPIC_ID
 
 
 class OffsetCommitReply(Message):
@@ -48,13 +53,18 @@ class OffsetCommitReply(Message):
 class OffsetFetchTopic(Message):
     name: Text
     partition_indexes: tuple[Int32, ...]
+    topic_id: bytes = NO_TOPIC_ID
 
 
 class OffsetFetchGroup(Message):
-    """`topics` None: everything that has an offset."""
+    """`topics` None: everything that has an offset. `wants_topic_ids`: the reply names topics by id, and leaves out
+    those that have none (version 10)."""
 
     group_id: Text
     topics: tuple[OffsetFetchTopic, ...] | None = None
+    member_id: Text | None = None
+    member_epoch: Int32 = -1
+    wants_topic_ids: bool = False
 
 
 class OffsetFetch(Message):
@@ -74,6 +84,7 @@ class OffsetFetchPartitionReply(Message):
 class OffsetFetchTopicReply(Message):
     name: str
     partitions: tuple[OffsetFetchPartitionReply, ...]
+    topic_id: bytes = NO_TOPIC_ID
 
 
 class OffsetFetchGroupReply(Message):
@@ -147,3 +158,46 @@ class ListOffsetsTopicReply(Message):
 class ListOffsetsReply(Message):
     topics: tuple[ListOffsetsTopicReply, ...] = ()
     throttle_time_ms: int = 0
+
+
+class TxnOffsetCommitPartition(Message):
+    partition_index: Int32
+    committed_offset: Int64
+    committed_leader_epoch: Int32 = -1
+    committed_metadata: str | None = None
+
+
+class TxnOffsetCommitTopic(Message):
+    name: Text
+    partitions: tuple[TxnOffsetCommitPartition, ...]
+
+
+class TxnOffsetCommit(Message):
+    """Offsets that count once the producer's transaction is committed (group-protocol 4.3)."""
+
+    transactional_id: Text
+    group_id: Text
+    producer_id: Int64
+    producer_epoch: Int32
+    topics: tuple[TxnOffsetCommitTopic, ...]
+    generation_id: Int32 = -1
+    member_id: Text = ""
+    group_instance_id: Text | None = None
+
+
+class TxnOffsetCommitReply(Message):
+    topics: tuple[OffsetCommitTopicReply, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class EndTransaction(Message):
+    """The producer's transaction is over: a marker in the group's shard, as a transaction coordinator writes it."""
+
+    producer_id: Int64
+    producer_epoch: Int32
+    is_committed: bool
+    group_id: Text
+
+
+class EndTransactionReply(Message):
+    error_code: ErrorCode = ErrorCode.NONE

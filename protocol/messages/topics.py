@@ -4,6 +4,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Int32, Message, Text
 
 NO_TOPIC_ID = bytes(16)
+OPERATIONS_NOT_REQUESTED = -2147483648
 
 
 class MetadataTopic(Message):
@@ -18,6 +19,8 @@ class Metadata(Message):
 
     topics: tuple[MetadataTopic, ...] | None = None
     allow_auto_topic_creation: bool = False
+    include_cluster_authorized_operations: bool = False
+    include_topic_authorized_operations: bool = False
 
 
 class MetadataBroker(Message):
@@ -43,6 +46,7 @@ class MetadataTopicReply(Message):
     error_code: ErrorCode = ErrorCode.NONE
     is_internal: bool = False
     partitions: tuple[MetadataPartitionReply, ...] = ()
+    topic_authorized_operations: int = OPERATIONS_NOT_REQUESTED
 
 
 class MetadataReply(Message):
@@ -51,6 +55,8 @@ class MetadataReply(Message):
     controller_id: int = -1
     topics: tuple[MetadataTopicReply, ...] = ()
     throttle_time_ms: int = 0
+    cluster_authorized_operations: int = OPERATIONS_NOT_REQUESTED
+    error_code: ErrorCode = ErrorCode.NONE
 
 
 class TopicConfig(Message):
@@ -58,13 +64,21 @@ class TopicConfig(Message):
     value: Text | None = None
 
 
+class ReplicaAssignment(Message):
+    """Which brokers hold a partition."""
+
+    partition_index: Int32
+    broker_ids: tuple[Int32, ...]
+
+
 class CreatableTopic(Message):
-    """`num_partitions` -1: the broker's default."""
+    """`num_partitions` -1: the broker's default, or as many as `assignments` names."""
 
     name: Text
     num_partitions: Int32 = -1
     replication_factor: Int32 = -1
     configs: tuple[TopicConfig, ...] = ()
+    assignments: tuple[ReplicaAssignment, ...] = ()
 
 
 class CreateTopics(Message):
@@ -73,15 +87,127 @@ class CreateTopics(Message):
     validate_only: bool = False
 
 
+class CreatedTopicConfig(Message):
+    """`config_source` as in `protocol.messages.configs`."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    config_source: int = -1
+    is_sensitive: bool = False
+
+
 class CreatedTopic(Message):
+    """`configs`: all that hold for the topic, its own and the node's; None where they are not told."""
+
     name: str
     topic_id: bytes = NO_TOPIC_ID
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     num_partitions: int = -1
     replication_factor: int = -1
+    configs: tuple[CreatedTopicConfig, ...] | None = None
 
 
 class CreateTopicsReply(Message):
     topics: tuple[CreatedTopic, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class DeletableTopic(Message):
+    """By name, or by id when the name is None."""
+
+    name: Text | None = None
+    topic_id: bytes = NO_TOPIC_ID
+
+
+class DeleteTopics(Message):
+    topics: tuple[DeletableTopic, ...]
+    timeout_ms: Int32 = 60_000
+
+
+class DeletedTopic(Message):
+    name: str | None
+    topic_id: bytes = NO_TOPIC_ID
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+class DeleteTopicsReply(Message):
+    responses: tuple[DeletedTopic, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class PartitionAssignment(Message):
+    broker_ids: tuple[Int32, ...]
+
+
+class GrowingTopic(Message):
+    """`count` is how many partitions the topic shall have in all. `assignments` None: the node's choice."""
+
+    name: Text
+    count: Int32
+    assignments: tuple[PartitionAssignment, ...] | None = None
+
+
+class CreatePartitions(Message):
+    topics: tuple[GrowingTopic, ...]
+    timeout_ms: Int32 = 60_000
+    validate_only: bool = False
+
+
+class GrownTopic(Message):
+    name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+class CreatePartitionsReply(Message):
+    results: tuple[GrownTopic, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class NamedTopic(Message):
+    name: Text
+
+
+class TopicCursor(Message):
+    """Where to go on: the first partition not yet described."""
+
+    topic_name: Text
+    partition_index: Int32
+
+
+class DescribeTopicPartitions(Message):
+    """Topics in pages (KIP-966). No `topics`: all of them."""
+
+    topics: tuple[NamedTopic, ...] = ()
+    response_partition_limit: Int32 = 2_000
+    cursor: TopicCursor | None = None
+
+
+class DescribedPartition(Message):
+    partition_index: int
+    leader_id: int
+    error_code: ErrorCode = ErrorCode.NONE
+    leader_epoch: int = 0
+    replica_nodes: tuple[int, ...] = ()
+    isr_nodes: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+    offline_replicas: tuple[int, ...] = ()
+
+
+class DescribedTopic(Message):
+    name: str | None
+    topic_id: bytes = NO_TOPIC_ID
+    error_code: ErrorCode = ErrorCode.NONE
+    is_internal: bool = False
+    partitions: tuple[DescribedPartition, ...] = ()
+    topic_authorized_operations: int = OPERATIONS_NOT_REQUESTED
+
+
+class DescribeTopicPartitionsReply(Message):
+    topics: tuple[DescribedTopic, ...] = ()
+    next_cursor: TopicCursor | None = None
     throttle_time_ms: int = 0

@@ -1,0 +1,130 @@
+"""Settings of topics, groups and nodes: asked for and changed."""
+
+import enum
+
+from protocol.errors import ErrorCode
+from protocol.messages import Int32, Message, Text
+
+
+class ResourceType(enum.IntEnum):
+    """What has settings."""
+
+    TOPIC = 2
+    BROKER = 4
+    GROUP = 32
+
+
+class ConfigSource(enum.IntEnum):
+    """Where a value comes from."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC = 1
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    GROUP = 8
+
+
+class ConfigType(enum.IntEnum):
+    """What a value is. An interval of time is a LONG or an INT."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigOperation(enum.IntEnum):
+    """What to do with a setting. APPEND and SUBTRACT are for lists."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class DescribeConfigsResource(Message):
+    """`configuration_keys` None: all of them."""
+
+    resource_type: Int32
+    resource_name: Text
+    configuration_keys: tuple[Text, ...] | None = None
+
+
+class DescribeConfigs(Message):
+    resources: tuple[DescribeConfigsResource, ...]
+    include_synonyms: bool = False
+    include_documentation: bool = False
+
+
+class ConfigSynonym(Message):
+    """Where else the value could come from, the strongest first."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+class DescribedConfig(Message):
+    """`config_source` and `config_type` are of the enums above; `is_default` is what version 0 says instead."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    config_source: int = -1
+    is_sensitive: bool = False
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    config_type: int = 0
+    documentation: str | None = None
+    is_default: bool = False
+
+
+class DescribedConfigs(Message):
+    resource_type: int
+    resource_name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    configs: tuple[DescribedConfig, ...] = ()
+
+
+class DescribeConfigsReply(Message):
+    results: tuple[DescribedConfigs, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class AlterableConfig(Message):
+    """`config_operation` is a `ConfigOperation`."""
+
+    name: Text
+    config_operation: Int32 = 0
+    value: Text | None = None
+
+
+class AlterConfigsResource(Message):
+    resource_type: Int32
+    resource_name: Text
+    configs: tuple[AlterableConfig, ...]
+
+
+class IncrementalAlterConfigs(Message):
+    """Each resource as a whole or not at all (KIP-339)."""
+
+    resources: tuple[AlterConfigsResource, ...]
+    validate_only: bool = False
+
+
+class AlteredConfigs(Message):
+    resource_type: int
+    resource_name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+class IncrementalAlterConfigsReply(Message):
+    responses: tuple[AlteredConfigs, ...] = ()
+    throttle_time_ms: int = 0
