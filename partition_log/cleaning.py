@@ -9,12 +9,14 @@ MIB = 1024 * 1024
 
 class Retain(msgspec.Struct, frozen=True):
     """Whole segments go once all of their records are older than `retention_ms`, or the log is larger than
-    `retention_bytes`; -1 means never. `segment_bytes` is when a segment is closed and the next begun.
+    `retention_bytes`; -1 means never. `segment_bytes` is when a segment is closed and the next begun, or `segment_ms` after its first
+    record, by the records' own time (-1: never).
     """
 
     retention_ms: int = -1
     retention_bytes: int = -1
     segment_bytes: int = 1024 * MIB
+    segment_ms: int = -1
 
 
 class Compact(msgspec.Struct, frozen=True):
@@ -22,6 +24,7 @@ class Compact(msgspec.Struct, frozen=True):
 
     delete_retention_ms: int = 24 * 60 * 60 * 1000
     segment_bytes: int = 100 * MIB
+    segment_ms: int = -1
 
 
 Policy = Retain | Compact

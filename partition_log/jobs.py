@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from partition_log.disk import Disk, is_disk_full
-from partition_log.log import PartitionLog, remove_log
+from partition_log.log import PartitionLog, remove_log, remove_segment
 from partition_log.recovery import Checkpoint, LogEnd, checkpoint_bytes, write_checkpoint
 from partition_log.segment import Segment, Write
 from partition_log.wal import Making, WalSegment
@@ -42,6 +42,13 @@ class Removal(msgspec.Struct, frozen=True):
     position: int
 
 
+class Drop(msgspec.Struct, frozen=True):
+    """A segment that its log has forgotten: the file goes when a checkpoint has noted where the log begins now."""
+
+    log: PartitionLog
+    base_offset: int
+
+
 class FlushJob(msgspec.Struct, frozen=True):
     """Makes the write-ahead log durable up to `up_to`. Then writes what logs have too much of in memory to their
     files, unsynced: if the disk is full, it stays in memory.
@@ -67,6 +74,7 @@ class CheckpointJob(msgspec.Struct, frozen=True):
 
     folder: str
     removals: tuple[Removal, ...]
+    drops: tuple[Drop, ...]
     checkpoint: bytes | None
     spills: tuple[Write, ...]
     syncs: tuple[int, ...]
@@ -107,6 +115,9 @@ class CheckpointJob(msgspec.Struct, frozen=True):
             disk.sync_folder(folder)
         write_checkpoint(disk, f"{self.folder}/wal", self.checkpoint)
         self.outcome.checkpointed = True
+        # A crash before they are gone: recovery removes what lies before a log's start.
+        for drop in self.drops:
+            remove_segment(disk, drop.log.folder, drop.base_offset)
         for path, position, data in self.indexes:
             handle = disk.open(path)
             try:
@@ -202,3 +213,13 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
         fresh_logs=fresh_logs,
         logs=touched,
     )
+
+
+def _is_due(log: PartitionLog) -> bool:
+    """Whether the snapshot on disk, if any, is not of the end that the checkpoint is about to name."""
+    producers = log.producers
+    return producers is not None and producers.kept_at != (log.next_offset if producers else None)
+
+
+def _kept(log: PartitionLog, producers: Producers) -> KeptProducers:
+    return KeptProducers(producers, log.folder, producers.snapshot(log.next_offset) if producers else None)

@@ -31,6 +31,7 @@ class PartitionLog:
         "_reading",
         "flushed_offset",
         "has_new_files",
+        "is_removed",
         "name",
         "next_offset",
         "policy",
@@ -51,6 +52,7 @@ class PartitionLog:
         self.segments: list[Segment] = []
         self.unflushed = False  # has batches that no flush has taken yet
         self.has_new_files = False  # names that no checkpoint has synced yet
+        self.is_removed = False
         self._reading: Segment | None = None
         self.wal_name = len(name).to_bytes(2, "big") + name.encode("ascii")
 
@@ -76,6 +78,8 @@ class PartitionLog:
             not segments
             or segments[-1].size + len(batch) > self.policy.segment_bytes
             or next_offset - segments[-1].base_offset > 0x7FFFFFFF
+            or self.policy.segment_ms >= 0
+            and max_timestamp_ms - segments[-1].first_ms > self.policy.segment_ms
         ):
             segments.append(Segment(self._disk, self._folder, base_offset))
         segments[-1].append(batch, base_offset, next_offset, max_timestamp_ms)
@@ -186,16 +190,49 @@ class PartitionLog:
             yield segment
             index += 1
 
+    # ----------------------------------------------------------------------------------------------------- retention
+
+    def expired(self, wall_ms: int, retention_ms: int, retention_bytes: int) -> int:
+        """How many of the oldest segments may go: all of their records are older than that, or what is behind them is
+        still so many bytes; -1 means never. None that readers may not have seen yet. A segment without timestamps has
+        no age. May raise `LogDamaged`.
+        """
+        count, excess = 0, self.size_bytes - retention_bytes if retention_bytes >= 0 else -1
+        for segment in self.segments:
+            too_much = excess >= segment.size
+            if segment.next_offset > self.flushed_offset or not (too_much or _is_old(segment, wall_ms, retention_ms)):
+                break
+            excess -= segment.size
+            count += 1
+        return count
+
+    def drop(self, count: int) -> list[int]:
+        """Forget up to so many of the oldest segments: those that are whole on disk. Their base offsets; the files are
+        for a checkpoint to remove, once it has noted the new start. Only the store calls this."""
+        dropped: list[int] = []
+        for segment in self.segments[:count]:
+            if segment.unsynced or segment.spilling or segment.pending_bytes:
+                break
+            segment.close()
+            dropped.append(segment.base_offset)
+        if dropped:
+            del self.segments[: len(dropped)]
+            self._reading = None
+            self.start_offset = self.segments[0].base_offset if self.segments else self.next_offset
+        return dropped
+
     # ------------------------------------------------------------------------------------- opening, cutting, closing
 
     def load(self, start: int, end: int) -> None:
         """Take over the files up to `end`, and change nothing yet. Raises `LogDamaged` if they do not reach it."""
         bases = [base for base in segment_bases(self._disk.list(self._folder)) if base < end]
+        # What lies before the start was dropped, and a crash came before its files were removed.
+        bases = bases[max(bisect_right(bases, start) - 1, 0) :] if start < end else []
         if start < end and not (bases and bases[0] <= start):
             path = f"{self._folder}/{file_name(start, 'log')}"
             raise LogDamaged(path, 0, start, "the file is missing", ADVICE)
         self.start_offset, self.next_offset, self.flushed_offset = start, end, end
-        for base_offset, next_base in zip(bases, [*bases[1:], end], strict=True):
+        for base_offset, next_base in zip(bases, [*bases, end][1:], strict=True):
             segment = Segment(self._disk, self._folder, base_offset)
             self.segments.append(segment)
             size = self._disk.size(segment.open())
@@ -207,9 +244,10 @@ class PartitionLog:
                 raise LogDamaged(segment.path, segment.size, segment.next_offset, what, ADVICE)
 
     def cut(self) -> None:
-        """Remove from the folder what lies beyond the end."""
+        """Remove from the folder what lies beyond the end, or before the start."""
+        first = self.segments[0].base_offset if self.segments else self.next_offset
         for base_offset in segment_bases(self._disk.list(self._folder)):
-            if base_offset >= self.next_offset:
+            if base_offset >= self.next_offset or base_offset < first:
                 remove_segment(self._disk, self._folder, base_offset)
                 self.has_new_files = True  # gone for certain before a checkpoint may name a higher end
         if self.segments:
@@ -258,6 +296,10 @@ class PartitionLog:
     def close(self) -> None:
         for segment in self.segments:
             segment.close()
+
+
+def _is_old(segment: Segment, wall_ms: int, retention_ms: int) -> bool:
+    return retention_ms >= 0 and 0 <= segment.newest_ms() < wall_ms - retention_ms
 
 
 def segment_bases(names: list[str]) -> list[int]:

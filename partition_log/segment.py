@@ -50,6 +50,7 @@ class Segment:
 
     __slots__ = (
         "_disk",
+        "_first_ms",
         "_indexed",
         "_loaded",
         "_offsets",
@@ -70,6 +71,7 @@ class Segment:
 
     def __init__(self, disk: Disk, folder: str, base_offset: int) -> None:
         self._disk = disk
+        self._first_ms: int | None = None
         self.path = f"{folder}/{file_name(base_offset, 'log')}"
         self.base_offset = base_offset
         self.next_offset = base_offset
@@ -199,6 +201,13 @@ class Segment:
         """The largest timestamp, -1 if there is none."""
         self._load_if_needed()
         return self.max_timestamp_ms
+
+    @property
+    def first_ms(self) -> int:
+        """The largest timestamp of the first batch."""
+        if self._first_ms is None:
+            self._first_ms = extent(self.read_at(0, HEADER_BYTES))[3]
+        return self._first_ms
 
     def walk(self, position: int) -> Iterator[tuple[int, int, int, int, int]]:
         """Position, base offset, next offset, size and largest timestamp of each batch from there."""

@@ -17,7 +17,7 @@ from partition_log.cleaning import Policy, Retain
 from partition_log.disk import Disk, is_disk_full
 from partition_log.errors import AppendError
 from partition_log.folder import LOG_NAME, Identity, NodeFolder
-from partition_log.jobs import CheckpointJob, FlushJob, Removal, Spill, Taken, end_spills, take
+from partition_log.jobs import CheckpointJob, Drop, FlushJob, Removal, Spill, Taken, end_spills, take
 from partition_log.log import PartitionLog
 from partition_log.recovery import RecoveryReport
 from partition_log.wal import WriteAheadLog
@@ -85,6 +85,8 @@ class LogStore:
         self._logs: dict[str, PartitionLog] = {}
         self._unflushed: list[PartitionLog] = []
         self._removals: list[Removal] = []
+        self._drops: list[Drop] = []
+        self._wants_checkpoint = False
         self._flush: FlushJob | None = None
         self._flush_marks: list[tuple[PartitionLog, int]] = []
         self._flush_spills: list[Spill] = []
@@ -177,14 +179,31 @@ class LogStore:
         """
         log = self._logs.get(name)
         if log is None or not log.next_offset:
-            self._logs.pop(name, None)
+            if log is not None:
+                log.is_removed = True
+                del self._logs[name]
             return self._wal.flushed
         position = self._wal_append(log.wal_name, b"")
         if not position:
             return AppendError.DISK_FULL
+        log.is_removed = True
+        self._drops = [drop for drop in self._drops if drop.log is not log]
         del self._logs[name]
         self._removals.append(Removal(log, position))
         return position
+
+    def drop(self, log: PartitionLog, count: int) -> bool:
+        """Forget the log's oldest segments, so many. The next checkpoint makes that durable and removes the files;
+        after a crash before it they are back. False if some must wait for a checkpoint first, which is then due: ask
+        again.
+        """
+        if self._checkpoint is None:
+            bases = log.drop(count)
+            self._drops += [Drop(log, base) for base in bases]
+            if len(bases) == count:
+                return True
+        self._wants_checkpoint = True
+        return False
 
     def append(self, log: PartitionLog, batch: bytes, *, must_fit: bool = True) -> Appended | AppendError:
         """One sound batch (`check_batch`) at the log's end, stamped there. Never raises; after an `AppendError`
@@ -272,6 +291,7 @@ class LogStore:
         if self._checkpoint is not None:
             return None
         due = wal.position - self._checkpointed >= self._limits.checkpoint_bytes
+        due |= self._wants_checkpoint or bool(self._drops)
         if not force and not self._removals and (self.disk_full or not (due or wal.wants_segment)):
             return None
         removals = tuple(removal for removal in self._removals if removal.position <= wal.flushed)
@@ -287,6 +307,7 @@ class LogStore:
         self._checkpoint = CheckpointJob(
             folder=self._folder.path,
             removals=removals,
+            drops=tuple(self._drops) if taken else (),
             checkpoint=taken.content if taken else None,
             spills=tuple(write for _segment, write in taken.spills) if taken else (),
             syncs=taken.syncs if taken else (),
@@ -299,7 +320,9 @@ class LogStore:
 
     def _take(self) -> Taken | None:
         try:
-            return take(self._logs, self._wal.position, self._wal.block, self._folder.path)
+            taken = take(self._logs, self._wal.position, self._wal.block, self._folder.path)
+            self._wants_checkpoint = False
+            return taken
         except OSError as error:
             if not is_disk_full(error):
                 raise
@@ -319,6 +342,7 @@ class LogStore:
             taken.end(done=outcome.checkpointed)
             if outcome.checkpointed:
                 self._checkpointed, self._checkpoint_block = taken.position, taken.block
+                self._drops = [drop for drop in self._drops if drop not in job.drops]
         if outcome.problem is not None:
             self.disk_full = True
         elif taken is not None:
