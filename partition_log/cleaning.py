@@ -9,8 +9,8 @@ MIB = 1024 * 1024
 
 class Retain(msgspec.Struct, frozen=True):
     """Whole segments go once all of their records are older than `retention_ms`, or the log is larger than
-    `retention_bytes`; -1 means never. `segment_bytes` is when a segment is closed and the next begun, or `segment_ms` after its first
-    record, by the records' own time (-1: never).
+    `retention_bytes`; -1 means never. `segment_bytes` is when a segment is closed and the next begun, or `segment_ms`
+    after its first record, by the records' own time (-1: never).
     """
 
     retention_ms: int = -1

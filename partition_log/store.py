@@ -321,13 +321,13 @@ class LogStore:
     def _take(self) -> Taken | None:
         try:
             taken = take(self._logs, self._wal.position, self._wal.block, self._folder.path)
-            self._wants_checkpoint = False
-            return taken
         except OSError as error:
             if not is_disk_full(error):
                 raise
             self.disk_full = True
             return None
+        self._wants_checkpoint = False
+        return taken
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
         """The job has run: older write-ahead segments go."""
