@@ -95,6 +95,15 @@ class EmbeddedTopics:
         topic = self._topics.get(name)
         return None if topic is None else topic.record.partitions
 
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The name of the topic with the id; None if no topic has it."""
+        return self._topics.name_of(topic_id)
+
+    def id_of(self, name: str) -> bytes | None:
+        """The topic's id; None if there is no such topic."""
+        topic = self._topics.get(name)
+        return None if topic is None else topic.record.topic_id
+
     def _log(self, name: str, partition: int) -> PartitionLog | None:
         """The partition's log, opened when it is first asked for; None if there is no such partition."""
         topic = self._topics.get(name)
