@@ -1,0 +1,53 @@
+#!/bin/sh
+# franz-go's own group tests against a server, over and over:
+#
+#   interop/franz_go_suite.sh HOST:PORT [ROUNDS=3]
+#
+# TestGroupETL chains three groups of up to eight consumers over four topics (11, 31 and 7 partitions), members joining, leaving and quitting
+# without their last commit, and allows no record to be lost or seen twice; classic assignors only: range, cooperative-sticky, and that with static members.
+# Exit 0 when every round passes. A failed round's log stays in the cache folder and is named.
+# KGO_TEST_RECORDS (10000), KGO_LOG_LEVEL (none; "info" or "debug" to see the client's side) are passed on.
+set -eu
+
+VERSION=v1.22.2
+SERVER=${1:?usage: $0 HOST:PORT [ROUNDS]}
+ROUNDS=${2:-3}
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/muster-interop/franz-go-suite
+TEST=$CACHE/kgo-$VERSION.test
+
+if ! command -v go >/dev/null; then
+    echo "not here: go" >&2
+    exit 77
+fi
+
+# The module's tests need nothing but itself, so a module of one requirement builds them; -mod=mod lets it write its own sums.
+if [ ! -x "$TEST" ]; then
+    mkdir -p "$CACHE/module"
+    cd "$CACHE/module"
+    rm -f go.mod go.sum
+    go mod init franz-go-suite >/dev/null 2>&1
+    GOFLAGS=-mod=mod go get "github.com/twmb/franz-go@$VERSION"
+    GOFLAGS=-mod=mod go test -c -o "$TEST.new" github.com/twmb/franz-go/pkg/kgo
+    mv "$TEST.new" "$TEST"
+fi
+
+# -test.skip leaves out the variants of KIP-848, which a server that speaks it would run too (and skips itself where nobody does).
+export KGO_SEEDS="$SERVER" KGO_TEST_RF=1
+export KGO_TEST_RECORDS="${KGO_TEST_RECORDS:-10000}" KGO_LOG_LEVEL="${KGO_LOG_LEVEL:-none}"
+round=1
+failed=0
+while [ "$round" -le "$ROUNDS" ]; do
+    log=$CACHE/round-$round.log
+    started=$(date +%s)
+    if "$TEST" -test.v -test.timeout 120s -test.run '^(TestGroupETL|TestGroupSimple)$' \
+        -test.skip '^TestGroupETL$/^(range|sticky)$/^848$|^TestGroupSimple$/^848$' >"$log" 2>&1; then
+        echo "round $round of $ROUNDS: passed in $(($(date +%s) - started)) s"
+    else
+        failed=$((failed + 1))
+        echo "round $round of $ROUNDS: FAILED after $(($(date +%s) - started)) s, see $log"
+    fi
+    grep -E '^ *--- (PASS|FAIL|SKIP)' "$log" || true
+    round=$((round + 1))
+done
+echo "$((ROUNDS - failed)) passed, $failed failed"
+[ "$failed" -eq 0 ]
