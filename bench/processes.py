@@ -86,7 +86,7 @@ class Daemon(ServerProcess):
 
     def __init__(self, data_dir: Path, settings: Mapping[str, str] = QUICK_GROUPS, *, http: bool = True) -> None:
         command = [sys.executable, "-m", "coordinator", "--data-dir", str(data_dir), "--native", "127.0.0.1:0"]
-        command += ["--http", "127.0.0.1:0" if http else "off"]
+        command += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0" if http else "off"]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         super().__init__(command)

@@ -123,14 +123,18 @@ async def _serve(config: Config) -> None:
     server = Server(disk, config.max_unsent_bytes)
     addresses: dict[str, tuple[str, int]] = {}
     bound: dict[str, tuple[str, int]] = {}
-    if config.native is not None:
+    for dialect, wanted, told in (
+        ("native", config.native, config.advertised_native),
+        ("kafka", config.kafka, config.advertised_kafka),
+    ):
+        if wanted is None:
+            continue
         try:
-            bound["native"] = await server.listen("native", config.native.host, config.native.port)
+            bound[dialect] = await server.listen(dialect, wanted.host, wanted.port)
         except OSError as error:
-            raise OSError(f"native = {config.native}: {error.strerror or error}") from None
-    for dialect, address in bound.items():
-        told = config.advertised_native
-        addresses[dialect] = (told.host, told.port) if told is not None else address
+            hint = f" (--{dialect} HOST:PORT chooses another address, --{dialect} off does without)"
+            raise OSError(f"{dialect} = {wanted}: {error.strerror or error}{hint}") from None
+        addresses[dialect] = (told.host, told.port) if told is not None else bound[dialect]
     await server.start(Node(config, store, RandomIds(), addresses, read_clock()))
     stop_http = None
     if config.http is not None:

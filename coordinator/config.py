@@ -50,8 +50,8 @@ class Config(Struct, frozen=True, kw_only=True):
     native: Annotated[Address | None, about("Where the native protocol listens, or off. Port 0 takes a free one.")] = (
         Address("127.0.0.1", 9390)
     )
-    kafka: Annotated[Address | None, about("Where the Kafka dialect listens. Not built yet: only off is allowed.")] = (
-        None
+    kafka: Annotated[Address | None, about("Where Kafka's clients are served, or off. Port 0 takes a free one.")] = (
+        Address("127.0.0.1", 9092)
     )
     http: Annotated[
         Address | None, about("Where the HTTP API and /metrics listen, or off. Port 0 takes a free one.")
@@ -234,16 +234,14 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
         shown = KEYS[key].show(getattr(config, KEYS[key].field))
         return ConfigError(f"{key} = {shown} ({chosen[key].origin if key in chosen else 'the default'}): {allowed}")
 
-    if config.kafka is not None:
-        raise wrong("kafka", "the Kafka dialect is not part of this version; only off is allowed")
-    for key, address in (("native", config.native), ("http", config.http)):
+    for key, address in (("native", config.native), ("kafka", config.kafka), ("http", config.http)):
         if address is not None and not config.open_to_network and not _is_loopback(address.host):
             raise wrong(
                 key,
                 "there is neither TLS nor authentication yet, so an address off loopback needs --open-to-network too",
             )
-    if config.native is None and config.http is None:
-        raise wrong("native", "native and http are both off; one of them must listen")
+    if config.native is None and config.kafka is None and config.http is None:
+        raise wrong("native", "native, kafka and http are all off; one of them must listen")
     if config.group_max_session_timeout_ms < config.group_min_session_timeout_ms:
         lowest = config.group_min_session_timeout_ms
         raise wrong("group.max.session.timeout.ms", f"group.min.session.timeout.ms ({lowest}) or more is allowed")

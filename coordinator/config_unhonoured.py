@@ -59,7 +59,6 @@ NOT_YET: Final = {
     "log.retention.ms": _NOTHING_CLEANED,
     "offsets.retention.check.interval.ms": _NOTHING_CLEANED,
     "offsets.retention.minutes": _NOTHING_CLEANED,
-    "socket.request.max.bytes": "it is for the Kafka dialect, which is not served yet",
 }
 """Keys of `Config` that are checked and kept, and whose work is not done yet: another value than the default warns."""
 

@@ -22,13 +22,14 @@ ASKED = -1
 
 @dataclass(slots=True)
 class Connection:
-    """One client. `out` gathers what leaves for it in this step."""
+    """One client. `out` gathers what leaves for it in this step; while `is_paused` nothing of it is read."""
 
     number: int
     dialect: str
     peer_host: str
     session: Session
     out: list[bytes] = field(default_factory=list)
+    is_paused: bool = False
 
 
 @dataclass(slots=True)

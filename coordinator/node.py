@@ -29,6 +29,7 @@ from coordinator.topics import settings_from as topic_settings_from
 from partition_log.cleaning import Compact, Retain
 from partition_log.store import CheckpointJob, LogStore
 from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.session import KafkaDialect
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat
 from protocol.messages.node import HelloReply, Refused
@@ -146,7 +147,10 @@ class Node:
                 "max_requests_per_connection": config.max_requests_per_connection,
             },
         )
-        return {"native": NativeDialect(config.native_max_frame_bytes, greeting)}
+        return {
+            "native": NativeDialect(config.native_max_frame_bytes, greeting),
+            "kafka": KafkaDialect(config.socket_request_max_bytes, set(ROUTES)),
+        }
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -227,16 +231,15 @@ class Node:
         except ProtocolViolation as violation:
             self._close(connection, str(violation))
             return
-        if self._work_left > 0 and not self._waiting:
-            return
         number = connection.number
-        has_waited = self._waiting.pop(number, None) is not None
         if self._work_left <= 0:
             self._waiting[number] = connection
-            if not has_waited:
-                self._effects.append(Pause(number))
-        elif has_waited:
-            self._effects.append(Resume(number))
+        elif self._waiting:
+            self._waiting.pop(number, None)
+        should_pause = number in self._waiting or connection.session.is_behind
+        if should_pause != connection.is_paused:
+            connection.is_paused = should_pause
+            self._effects.append(Pause(number) if should_pause else Resume(number))
 
     def _serve_waiting(self, moment: Moment) -> None:
         for number, connection in list(self._waiting.items()):
@@ -382,7 +385,7 @@ class Node:
         data = connection.session.encode_reply(ref.number, reply)
         connection.out.append(data)
         self._touched[ref.connection] = connection
-        if connection.session.buffered_bytes:
+        if connection.session.buffered_bytes or connection.is_paused:
             self._serve_on(connection, moment)
         return len(data)
 

@@ -45,7 +45,7 @@ class Daemon:
 
     def __init__(self, folder: Path) -> None:
         self.log = folder / "musterd.log"
-        addresses = ("--native", "127.0.0.1:0", "--http", "127.0.0.1:0")
+        addresses = ("--native", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0")
         self.process = python("coordinator", *addresses, "--data-dir", str(folder / "data"), log=self.log)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

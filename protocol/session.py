@@ -54,6 +54,10 @@ class Session(Protocol):
     def buffered_bytes(self) -> int:
         """Bytes received and not yet turned into requests."""
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits behind unanswered requests that no more should be read."""
+
 
 class Dialect(Protocol):
     """A wire language: makes sessions."""

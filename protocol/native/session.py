@@ -132,6 +132,10 @@ class NativeSession:
         return len(self._unanswered)
 
     @property
+    def is_behind(self) -> bool:
+        return False  # nothing ever waits behind a request
+
+    @property
     def buffered_bytes(self) -> int:
         unfinished = 0 if self._unfinished is None else len(self._unfinished.data)
         whole = 0 if self._whole is None else len(memoryview(self._whole.params[0]))

@@ -16,11 +16,13 @@ READY_WITHIN_S = 20.0
 class Daemon:
     """A `musterd` that can be killed and started again at the same address over the same folder."""
 
-    def __init__(self, folder: Path, *settings: str, with_http: bool = False) -> None:
+    def __init__(self, folder: Path, *settings: str, with_http: bool = False, with_kafka: bool = False) -> None:
         self.folder = folder
         self.settings = settings
         self.with_http = with_http
+        self.with_kafka = with_kafka
         self.port = 0
+        self.kafka_port = 0
         self.http_port = 0
         self.process: subprocess.Popen[str] | None = None
 
@@ -31,6 +33,7 @@ class Daemon:
     def start(self) -> "Daemon":
         http = f"127.0.0.1:{self.http_port}" if self.with_http else "off"
         command = [sys.executable, "-m", "coordinator", "--native", f"127.0.0.1:{self.port}", "--http", http]
+        command += ["--kafka", f"127.0.0.1:{self.kafka_port}" if self.with_kafka else "off"]
         command += ["--data-dir", str(self.folder)]
         for setting in self.settings:
             command += ["--set", setting]
@@ -47,6 +50,8 @@ class Daemon:
         assert line.startswith("ready native="), f"{line!r}: {Path(log.name).read_text()[-2000:]}"
         bound = dict(part.split("=") for part in line.split()[1:])
         self.port = int(bound["native"].rpartition(":")[2])
+        if self.with_kafka:
+            self.kafka_port = int(bound["kafka"].rpartition(":")[2])
         if self.with_http:
             self.http_port = int(bound["http"].rpartition(":")[2])
         return self

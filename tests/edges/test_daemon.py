@@ -31,6 +31,8 @@ from tests.edges.musterd import Daemon, running
 
 ROOT = Path(__file__).parents[2]
 
+_ALONE = ("--native", "127.0.0.1:0", "--http", "off", "--kafka", "off")
+
 
 def _start(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "coordinator", *arguments]
@@ -63,7 +65,7 @@ def test_help_and_version_are_answered_without_a_start() -> None:
 
 def test_a_second_daemon_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with running(tmp_path / "data"):
-        ended = _start("--data-dir", str(tmp_path / "data"), "--native", "127.0.0.1:0", "--http", "off")
+        ended = _start("--data-dir", str(tmp_path / "data"), *_ALONE)
     assert ended.returncode == 1
     assert "another process" in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -72,7 +74,7 @@ def test_a_second_daemon_on_the_same_folder_is_refused(tmp_path: Path) -> None:
 def test_a_folder_made_with_another_number_of_shards_is_refused(tmp_path: Path) -> None:
     with running(tmp_path / "data", "offsets.topic.num.partitions=5") as daemon:
         assert daemon.stop() == 0
-    ended = _start("--data-dir", str(tmp_path / "data"), "--native", "127.0.0.1:0", "--http", "off")
+    ended = _start("--data-dir", str(tmp_path / "data"), *_ALONE)
     assert ended.returncode == 2
     assert "offsets.topic.num.partitions is 50" in ended.stderr
     assert "was made with 5" in ended.stderr
@@ -80,7 +82,7 @@ def test_a_folder_made_with_another_number_of_shards_is_refused(tmp_path: Path) 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with running(tmp_path / "one") as daemon:
-        ended = _start("--data-dir", str(tmp_path / "two"), "--native", daemon.bootstrap, "--http", "off")
+        ended = _start("--data-dir", str(tmp_path / "two"), "--native", daemon.bootstrap, *_ALONE[2:])
     assert ended.returncode == 1
     assert str(daemon.port) in ended.stderr
     assert "Traceback" not in ended.stderr

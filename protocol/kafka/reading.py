@@ -1,0 +1,262 @@
+"""Schemas into readers: for each version a function without a branch on the version.
+
+The source is straight lines: neighbouring fields of fixed width are one `struct` call, with the length of what follows
+in it. A reader is given a whole frame and never reads beyond it. What it makes is bounded too: `MAX_ENTRIES` elements
+in all arrays together, however little room each takes on the wire.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from struct import Struct, error, unpack_from
+from typing import Any, Final
+
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.fields import (
+    ERROR,
+    Absent,
+    Fixed,
+    Group,
+    Inline,
+    Many,
+    Maybe,
+    Row,
+    SameAs,
+    Scalar,
+    Schema,
+    Sized,
+)
+from protocol.kafka.source import Source, default, is_required, present
+from protocol.kafka.varint import read_tags, read_uvarint
+from protocol.messages import Message
+
+MAX_ENTRIES: Final = 131_072
+
+Reader = Callable[[bytes, int], Any]
+"""Frame and where the body begins to the message. Raises ProtocolViolation."""
+
+_ERRORS: Final = {int(code): code for code in ErrorCode}
+
+
+def _refuse(what: str) -> None:
+    raise ProtocolViolation(what)
+
+
+def _read_many(data: bytes, position: int, count: int, code: str) -> tuple[Any, ...]:
+    return unpack_from(f">{count}{code}", data, position)
+
+
+class _ReaderSource(Source):
+    """`_run` is the fixed-width fields not yet read: names and codes."""
+
+    def __init__(self, version: int, is_flexible: bool, decode: str) -> None:
+        super().__init__()
+        self.version = version
+        self.is_flexible = is_flexible
+        self.decode = decode
+        self._run: list[tuple[str, str]] = []
+        self.names.update(
+            read_uvarint=read_uvarint,
+            read_tags=read_tags,
+            read_many=_read_many,
+            refuse=_refuse,
+            errors=_ERRORS,
+            UNKNOWN=ErrorCode.UNKNOWN_SERVER_ERROR,
+        )
+
+    def flush(self) -> None:
+        if not self._run:
+            return
+        code = Struct(">" + "".join(code for _, code in self._run))
+        names = ", ".join(name for name, _ in self._run)
+        comma = "," if len(self._run) == 1 else ""
+        self.line(f"{names}{comma} = {self.keep(code.unpack_from, 'unpack')}(data, pos)")
+        self.line(f"pos += {code.size}")
+        self._run.clear()
+
+    def fixed(self, kind: Fixed) -> str:
+        name = self.new()
+        self._run.append((name, kind.code))
+        return name
+
+    def length(self, code: str) -> str:
+        """A name for the length that stands here: -1 is null in both encodings."""
+        name = self.new("n")
+        if self.is_flexible:
+            self.flush()
+            self.line(f"{name} = data[pos] - 1")
+            self.line("pos += 1")
+            self.line(f"if {name} > 126:")
+            self.line(f"    {name}, pos = read_uvarint(data, pos - 1)")
+            self.line(f"    {name} -= 1")
+        else:
+            self._run.append((name, code))
+            self.flush()
+        return name
+
+    def sized(self, row_name: str, kind: Sized, *, nullable: bool) -> str:
+        size, name = self.length(kind.length_code), self.new()
+        if kind.longest is not None:
+            self.line(f"if {size} > {kind.longest}:")
+            self.line(f"    refuse('{row_name}: longer than {kind.longest} bytes')")
+        self.line(f"if {size} < 0:")
+        self.line(f"    {name} = None" if nullable else f"    refuse('{row_name}: a negative length')")
+        self.line("else:")
+        self.line(f"    end = pos + {size}")
+        self.line(f"    {name} = data[pos:end]{self.decode if kind.is_text else ''}")
+        self.line("    pos = end")
+        return name
+
+    def scalar(self, row_name: str, kind: Scalar, *, nullable: bool) -> str:
+        return self.fixed(kind) if isinstance(kind, Fixed) else self.sized(row_name, kind, nullable=nullable)
+
+    def many(self, row_name: str, kind: Many, *, nullable: bool) -> str:
+        count, name = self.length("i"), self.new()
+        self.line(f"if {count} < 0:")
+        self.line(f"    {name} = None" if nullable else f"    refuse('{row_name}: a negative count')")
+        self.line("else:")
+        self.depth += 1
+        self.line(f"left -= {count}")
+        self.line("if left < 0:")
+        self.line(f"    refuse('{row_name}: more than {MAX_ENTRIES} entries in one request')")
+        if isinstance(kind.item, Fixed) and len(kind.item.code) == 1:
+            self.line(f"{name} = read_many(data, pos, {count}, '{kind.item.code}')")
+            self.line(f"pos += {Struct('>' + kind.item.code).size} * {count}")
+        else:
+            items = self.new("items")
+            self.line(f"{items} = []")
+            self.line(f"for _ in range({count}):")
+            self.depth += 1
+            if isinstance(kind.item, Group):
+                item = self.group(kind.item, with_tags=not kind.bare)
+            else:
+                item = self.scalar(row_name, kind.item, nullable=False)
+                self.flush()
+            self.line(f"{items}.append({item})")
+            self.depth -= 1
+            self.line(f"{name} = tuple({items})")
+        self.depth -= 1
+        return name
+
+    def maybe(self, kind: Maybe) -> str:
+        flag, name = self.fixed(Fixed("b")), self.new()
+        self.flush()
+        self.line(f"if {flag} < 0:")
+        self.line(f"    {name} = None")
+        self.line("else:")
+        self.depth += 1
+        self.line(f"{name} = {self.group(kind.group, with_tags=True)}")
+        self.depth -= 1
+        return name
+
+    def row(self, row: Row) -> str:
+        nullable = self.version >= row.nullable
+        if isinstance(row.type, Many):
+            value = self.many(row.name, row.type, nullable=nullable)
+        elif isinstance(row.type, Inline):
+            value = f"({self.group(row.type.group, with_tags=False)},)"
+        elif isinstance(row.type, Maybe):
+            value = self.maybe(row.type)
+        else:
+            value = self.scalar(row.name, row.type, nullable=nullable)
+            if row.type is ERROR:
+                value = f"errors.get({value}, UNKNOWN)"
+        return f"({row.read_as.format(value)})" if row.read_as else value
+
+    def group(self, group: Group, *, with_tags: bool) -> str:
+        """Reads the fields, and gives the expression that makes the Struct of them."""
+        values: dict[str, str] = {}
+        tagged = [row for row in present(group, self.version) if row.tag is not None]
+        for row in present(group, self.version):
+            if row.tag is None:
+                values[row.name] = self.row(row)
+        values.pop("", None)
+        self.flush()
+        if with_tags and self.is_flexible:
+            if tagged:
+                tags = self.new("tags")
+                self.line(f"{tags}, pos = read_tags(data, pos)")
+                for row in tagged:
+                    values[row.name] = self._from_tag(row, tags, default(group, row.name))
+            else:
+                self.line("if data[pos]:")
+                self.line("    _, pos = read_tags(data, pos)")
+                self.line("else:")
+                self.line("    pos += 1")
+        return self._construct(group, values)
+
+    def _from_tag(self, row: Row, tags: str, usual: Any) -> str:
+        one = Group(_Tagged, (row._replace(name="value", tag=None),), {})
+        source = _ReaderSource(self.version, True, self.decode)
+        value = source.row(one.rows[0])
+        source.flush()
+        read = _finish_reader(source, value, f"tag {row.name}")
+        name = self.new()
+        fallback = self.keep(usual)
+        self.line(f"{name} = {self.keep(read)}({tags}[{row.tag}], 0) if {row.tag} in {tags} else {fallback}")
+        return name
+
+    def _construct(self, group: Group, values: dict[str, str]) -> str:
+        for name, fact in group.facts.items():
+            values[name] = self.keep(fact(self.version))
+        arguments: list[str] = []
+        fields = group.message.__struct_fields__
+        last = max((index for index, name in enumerate(fields) if name in values), default=-1)
+        rows = {row.name: row for row in group.rows}
+        for index, name in enumerate(fields):
+            row = rows.get(name)
+            given = Absent if row is None else row.default
+            if name in values:
+                arguments.append(values[name])
+            elif isinstance(given, SameAs):
+                arguments.append(values[given.name])
+            elif given is not Absent:
+                arguments.append(self.keep(given))
+            elif index < last or is_required(group, name):
+                arguments.append(self.keep(default(group, name)))
+            else:
+                later = [rows[n].default is not Absent for n in fields[index:] if n in rows]
+                if not any(later):
+                    break
+                arguments.append(self.keep(default(group, name)))
+        return f"{self.keep(group.message, 'make')}({', '.join(arguments)})"
+
+
+class _Tagged(Message):
+    value: Any
+
+
+def _finish_reader(source: _ReaderSource, value: str, about: str) -> Reader:
+    source.line("if pos > len(data):")
+    source.line("    refuse('the frame ends before its fields do')")
+    source.line(f"return {value}")
+    source.lines.insert(0, f"    left = {MAX_ENTRIES}")
+    read: Reader = source.build("read(data, pos)", about)
+    return read
+
+
+@cache
+def _compile_reader(schema: Schema, version: int, decode: str) -> Reader:
+    source = _ReaderSource(version, version >= schema.flexible, decode)
+    value = source.group(schema.group, with_tags=True)
+    return _finish_reader(source, value, f"{schema.name} v{version}")
+
+
+@cache
+def reader(schema: Schema, version: int) -> Reader:
+    """For bodies of this version; bytes beyond its fields are let pass, as by Kafka. Compiled when first asked for."""
+    about = f"{schema.name} v{version}"
+    read = _compile_reader(schema, version, ".decode()")
+
+    def guarded(data: bytes, position: int) -> Any:
+        try:
+            try:
+                return read(data, position)
+            except UnicodeDecodeError:
+                # Java puts U+FFFD where a string is not UTF-8, and so clients get away with bytes for text.
+                return _compile_reader(schema, version, ".decode(errors='replace')")(data, position)
+        except (IndexError, error):
+            raise ProtocolViolation(f"{about}: the frame ends before its fields do") from None
+        except ProtocolViolation as violation:
+            raise ProtocolViolation(f"{about}: {violation}") from None
+
+    return guarded

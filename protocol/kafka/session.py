@@ -1,0 +1,294 @@
+"""The server's side of a Kafka connection: see `protocol.session` for what a session promises.
+
+Requests are answered in the order they came, so one is out at a time: `next_request` gives None until it is answered.
+A request that waits behind another costs its bytes and nothing else; the node stops reading when they are many.
+
+The session answers by itself what is a matter of the wire alone: ApiVersions; the two of SASL, since there is no
+authentication; Produce of a version whose records nobody reads any more. What those say leaves in order too.
+"""
+
+import re
+from struct import Struct
+from typing import Final
+
+from protocol.apis import APIS, Api
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.quirks import ADAPT, OLDEST_PRODUCE, REFUSE
+from protocol.kafka.reading import Reader, reader
+from protocol.kafka.varint import read_tags
+from protocol.kafka.writing import Writer, writer
+from protocol.messages import Message
+from protocol.messages.data import Produce
+from protocol.messages.groups import HeartbeatReply
+from protocol.messages.node import (
+    ApiVersion,
+    ApiVersions,
+    ApiVersionsReply,
+    Refused,
+    SaslAuthenticate,
+    SaslAuthenticateReply,
+    SaslHandshake,
+    SaslHandshakeReply,
+)
+from protocol.session import Request
+
+__all__ = ["KafkaDialect", "KafkaSession"]
+
+MAX_WAITING_BYTES: Final = 1 << 20
+"""Of requests behind one that is not yet answered; beyond them the connection is not read."""
+MAX_CLIENT_ID: Final = 255
+"""Characters of a client's name: it is kept with each of the client's members, and in the log."""
+
+_API_VERSIONS: Final = 18
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_HEADER: Final = Struct(">hhih")
+_LENGTH: Final = Struct(">i").unpack_from
+_REPLY_HEADER: Final = Struct(">ii").pack
+_REPLY_HEADER_TAGS: Final = Struct(">iib").pack
+_NO_AUTHENTICATION: Final = "SASL is not enabled on this listener"
+
+
+class _Call:
+    """One version of one API: how its requests are read and its replies written."""
+
+    __slots__ = ("adapt", "api", "has_tags", "is_flexible", "is_quiet", "read", "ready", "version", "write")
+
+    def __init__(self, api: Api, version: int) -> None:
+        self.api = api
+        self.version = version
+        self.read: Reader = reader(api.request, version)
+        self.write: Writer = writer(api.reply, version)
+        self.is_flexible = api.is_flexible(version)
+        # ApiVersions is answered with the oldest header always: who asks does not know yet what we speak.
+        self.has_tags = self.is_flexible and api.key != _API_VERSIONS
+        self.adapt = ADAPT.get(api.message)
+        # A heartbeat's good answer says nothing: its bytes are made once.
+        body = self.write(HeartbeatReply()) if api.reply.group.message is HeartbeatReply else b""
+        self.is_quiet = bool(body)
+        self.ready = (b"\0" if self.has_tags else b"") + body
+
+    def frame(self, correlation_id: int, reply: Message) -> bytes:
+        """The whole reply, length first."""
+        body = self.write(reply)
+        if self.has_tags:
+            return _REPLY_HEADER_TAGS(len(body) + 5, correlation_id, 0) + body
+        return _REPLY_HEADER(len(body) + 4, correlation_id) + body
+
+
+class KafkaDialect:
+    """`served` are the requests that the core answers; the others of the table are neither spoken nor offered."""
+
+    __slots__ = ("_calls", "_served", "api_versions", "max_frame_bytes", "name")
+
+    def __init__(self, max_frame_bytes: int, served: set[type[Message]]) -> None:
+        self.name = "kafka"
+        self.max_frame_bytes = max_frame_bytes
+        own = {ApiVersions, SaslHandshake, SaslAuthenticate}
+        self._served = {key: api for key, api in APIS.items() if api.advertised and api.message in served | own}
+        self._calls: dict[tuple[int, int], _Call] = {}
+        self.api_versions = tuple(
+            ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items()
+        )
+
+    def open(self) -> "KafkaSession":
+        return KafkaSession(self)
+
+    def call(self, key: int, version: int) -> _Call | None:
+        """None for what is not served."""
+        known = self._calls.get((key, version))
+        if known is None:
+            api = self._served.get(key)
+            if api is None or not api.request.oldest <= version <= api.request.newest:
+                return None
+            known = self._calls[key, version] = _Call(api, version)
+        return known
+
+
+class KafkaSession:
+    """One connection. Idle, it keeps no buffer."""
+
+    __slots__ = (
+        "_call",
+        "_chunks",
+        "_client_id_bytes",
+        "_dialect",
+        "_frames",
+        "_own",
+        "_request",
+        "_unfinished_bytes",
+        "_waiting_bytes",
+        "client_id",
+    )
+
+    def __init__(self, dialect: KafkaDialect) -> None:
+        self.client_id = ""
+        self._client_id_bytes = b""
+        self._dialect = dialect
+        self._frames: list[bytes] = []
+        """Whole frames not yet looked at, the oldest last."""
+        self._waiting_bytes = 0
+        self._chunks: list[bytes] = []
+        """What has arrived of a frame that is not whole."""
+        self._unfinished_bytes = 0
+        self._call: _Call | None = None
+        """Of the request that is out."""
+        self._request: Message | None = None
+        self._own: list[bytes] = []
+        """What the session says itself, before the next reply."""
+
+    # ---------------------------------------------------------------------------------------------------------- framing
+
+    def receive_data(self, data: bytes) -> None:
+        if self._chunks:
+            self._chunks.append(data)
+            self._unfinished_bytes += len(data)
+            if self._unfinished_bytes < 4 or self._unfinished_bytes < 4 + self._length_of(self._first_four()):
+                return
+            data = b"".join(self._chunks)
+            self._chunks = []
+            self._unfinished_bytes = 0
+        length = len(data)
+        position = 0
+        frames: list[bytes] = []
+        while length - position >= 4:
+            end = position + 4 + self._length_of(data, position)
+            if end > length:
+                break
+            frames.append(data[position + 4 : end])
+            position = end
+        if position < length:
+            self._chunks = [data[position:] if position else data]
+            self._unfinished_bytes = length - position
+        if frames:
+            if len(frames) > 1:
+                frames.reverse()
+            self._frames = frames + self._frames if self._frames else frames
+            self._waiting_bytes += position
+
+    def _first_four(self) -> bytes:
+        first = self._chunks[0]
+        if len(first) < 4:
+            first = self._chunks[0] = b"".join(self._chunks)
+            del self._chunks[1:]
+        return first
+
+    def _length_of(self, data: bytes, position: int = 0) -> int:
+        size: int = _LENGTH(data, position)[0]
+        if not 0 <= size <= self._dialect.max_frame_bytes:
+            raise ProtocolViolation(f"a frame of {size} bytes; {self._dialect.max_frame_bytes} are allowed")
+        return size
+
+    # --------------------------------------------------------------------------------------------------------- requests
+
+    def next_request(self) -> Request | None:
+        while self._frames and self._call is None:
+            frame = self._frames.pop()
+            self._waiting_bytes -= len(frame) + 4
+            call, number, position = self._read_header(frame)
+            if call is None:
+                continue
+            message = call.read(frame, position)
+            if (own := self._answer(call, message)) is not None:
+                self._own.append(call.frame(number, own))
+                continue
+            self._call = call
+            self._request = message
+            return Request(number, message)
+        return None
+
+    def _read_header(self, frame: bytes) -> tuple[_Call | None, int, int]:
+        """How the request is read, its correlation id, and where its body begins. None if it is answered already."""
+        if len(frame) < 10:
+            raise ProtocolViolation(f"a frame of {len(frame)} bytes has no header")
+        key, version, number, size = _HEADER.unpack_from(frame)
+        position = 10
+        if size > 0:
+            position += size
+            name = frame[10:position]
+            if name != self._client_id_bytes:
+                self._name(name, size)
+        call = self._dialect.call(key, version)
+        if call is None:
+            if key == _API_VERSIONS:
+                self._say_unsupported(number)
+                return None, number, position
+            raise ProtocolViolation(f"API {key} in version {version} is not served")
+        if call.is_flexible:
+            try:
+                if frame[position]:
+                    position = read_tags(frame, position)[1]
+                else:
+                    position += 1
+            except IndexError:
+                raise ProtocolViolation("the frame ends in its header") from None
+        return call, number, position
+
+    def _name(self, name: bytes, size: int) -> None:
+        if len(name) < size:
+            raise ProtocolViolation("the frame ends in its header")
+        self._client_id_bytes = name
+        self.client_id = name.decode(errors="replace")[:MAX_CLIENT_ID]
+
+    def _say_unsupported(self, number: int) -> None:
+        """A newer ApiVersions than ours is answered in the oldest form, with the versions of itself."""
+        api = APIS[_API_VERSIONS]
+        itself = ApiVersion(_API_VERSIONS, api.request.oldest, api.request.newest)
+        oldest = self._dialect.call(_API_VERSIONS, 0)
+        assert oldest is not None
+        self._own.append(oldest.frame(number, ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION, (itself,))))
+
+    def _answer(self, call: _Call, message: Message) -> Message | None:
+        """What the session answers itself."""
+        if isinstance(message, ApiVersions):
+            software = (message.client_software_name, message.client_software_version)
+            if call.is_flexible and not all(map(_SOFTWARE.fullmatch, software)):
+                return ApiVersionsReply(ErrorCode.INVALID_REQUEST)
+            return ApiVersionsReply(api_keys=self._dialect.api_versions)
+        if isinstance(message, SaslHandshake):
+            return SaslHandshakeReply(ErrorCode.ILLEGAL_SASL_STATE)
+        if isinstance(message, SaslAuthenticate):
+            return SaslAuthenticateReply(ErrorCode.ILLEGAL_SASL_STATE, _NO_AUTHENTICATION)
+        if isinstance(message, Produce) and call.version < OLDEST_PRODUCE and message.acks != 0:
+            return REFUSE[Produce](message, ErrorCode.UNSUPPORTED_VERSION, None)
+        return None
+
+    # ---------------------------------------------------------------------------------------------------------- replies
+
+    def encode_reply(self, number: int, reply: Message) -> bytes:
+        call, request = self._call, self._request
+        assert call is not None and request is not None, "a reply to nothing"
+        self._call = self._request = None
+        if call.is_quiet and not reply.error_code:  # type: ignore[attr-defined]
+            data = _REPLY_HEADER(len(call.ready) + 4, number) + call.ready
+        elif isinstance(request, Produce) and request.acks == 0:
+            data = b""
+        else:
+            if isinstance(reply, Refused):
+                reply = REFUSE[type(request)](request, reply.error_code, reply.error_message)
+            if call.adapt is not None:
+                reply = call.adapt(call.version, request, reply)
+            data = call.frame(number, reply)
+        return self.take_data() + data if self._own else data
+
+    def encode_push(self, message: Message) -> bytes:
+        return b""
+
+    def take_data(self) -> bytes:
+        if not self._own:
+            return b""
+        data = b"".join(self._own)
+        self._own.clear()
+        return data
+
+    @property
+    def unanswered(self) -> int:
+        return 0 if self._call is None else 1
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._waiting_bytes
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits behind an unanswered request that no more should be read."""
+        return self._waiting_bytes + self._unfinished_bytes > MAX_WAITING_BYTES and self._call is not None

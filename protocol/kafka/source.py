@@ -1,0 +1,62 @@
+"""The text of a function that grows line by line, and what readers and writers both ask of a schema."""
+
+from typing import Any
+
+import msgspec
+
+from protocol.kafka.fields import Group, Inline, Many, Row, Sized
+
+
+class Source:
+    """Lines of a function that grow, and the objects they name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {}
+        self.depth = 1
+        self._count = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def new(self, stem: str = "v") -> str:
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def keep(self, value: Any, stem: str = "k") -> str:
+        name = self.new(stem)
+        self.names[name] = value
+        return name
+
+    def build(self, signature: str, about: str) -> Any:
+        source = f"def {signature}:\n" + "\n".join(self.lines)
+        exec(compile(source, f"<{about}>", "exec"), self.names)  # noqa: S102
+        return self.names[signature.split("(", maxsplit=1)[0]]
+
+
+def present(group: Group, version: int) -> list[Row]:
+    """The rows that a version has."""
+    return [row for row in group.rows if row.since <= version <= row.until]
+
+
+def is_required(group: Group, name: str) -> bool:
+    """Whether the message has no default for the field."""
+    return bool(_field(group, name).required)
+
+
+def default(group: Group, name: str) -> Any:
+    """The message's own, or the empty value of a field that must be given."""
+    field = _field(group, name)
+    if not field.required:
+        return field.default
+    rows = [row for row in group.rows if row.name == name]
+    kind = rows[0].type if rows else None
+    if isinstance(kind, Many | Inline):
+        return ()
+    if isinstance(kind, Sized) or kind is None:
+        return "" if kind is None or kind.is_text else b""
+    return 0
+
+
+def _field(group: Group, name: str) -> Any:
+    return next(field for field in msgspec.structs.fields(group.message) if field.name == name)

@@ -1,0 +1,54 @@
+"""Unsigned varints and tagged fields: what flexible versions are made of (KIP-482)."""
+
+from typing import Final
+
+from protocol.errors import ProtocolViolation
+
+_MAX_TAGS: Final = 16
+"""Tagged fields of one struct that are looked at."""
+
+
+def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
+    """The value and where the next one begins. Raises ProtocolViolation for one of more than five bytes."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise ProtocolViolation("a length of more than five bytes")
+
+
+def write_uvarint(value: int) -> bytes:
+    """Of a value that fits 31 bits."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_tags(data: bytes, position: int) -> tuple[dict[int, bytes], int]:
+    """All tagged fields that stand here, and where the next thing begins. Unknown ones are for whoever knows them."""
+    count, position = read_uvarint(data, position)
+    tags: dict[int, bytes] = {}
+    for _ in range(count):
+        tag, position = read_uvarint(data, position)
+        size, position = read_uvarint(data, position)
+        end = position + size
+        if end > len(data):
+            raise ProtocolViolation("a tagged field ends beyond its frame")
+        if len(tags) < _MAX_TAGS:
+            tags[tag] = data[position:end]
+        position = end
+    return tags, position
+
+
+def write_tags(tags: list[tuple[int, bytes]]) -> bytes:
+    """The section that ends a struct; the tags in ascending order."""
+    parts = [write_uvarint(len(tags))]
+    for tag, value in tags:
+        parts += (write_uvarint(tag), write_uvarint(len(value)), value)
+    return b"".join(parts)
