@@ -10,7 +10,7 @@ DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate bench crash table config wire transcripts wheel clean
+.PHONY: help setup run demo test lint check simulate bench crash interop table config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ bench: $(ALL) ## microseconds a request, rebalance times and timers, next to a b
 
 crash: $(ALL) ## kill -9 the daemon under commits, again and again
 	$(BIN)/python -m bench.crash $(ARGS)
+
+interop: $(ALL) ## other clients of any language against a fresh daemon; ARGS="kcat java --only mixed" chooses
+	$(BIN)/python -m interop $(ARGS)
 
 table: $(ALL) ## print the state table into docs/state-table.md
 	@mkdir -p docs

@@ -7,7 +7,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("coordinator", "muster", "partition_log", "protocol", "purgatory", "pyspark_muster")
-BESIDE = ("bench", "demo", "deploy", "docs", "examples", "tests")
+BESIDE = ("bench", "demo", "deploy", "docs", "examples", "interop", "tests")
 
 
 def project() -> dict[str, Any]:

@@ -1,0 +1,94 @@
+"""What the harness itself asks of the server, through confluent-kafka: to set a scene, and to check what was done."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from interop.processes import Failed
+
+_TIMEOUT_S = 15.0
+
+
+class Judge:
+    """A client we know, on the server under test. Every call raises Failed when the server does not answer it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def create(self, topic: str, partitions: int) -> None:
+        self._do(lambda: self._admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_TIMEOUT_S))
+
+    def produce(self, topic: str, records: Sequence[tuple[int, str]]) -> None:
+        """Writes (partition, value) pairs; returns once all are acknowledged."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
+        errors: list[object] = []
+        for partition, value in records:
+            producer.produce(
+                topic,
+                value,
+                partition=partition,
+                on_delivery=lambda error, _: errors.append(error) if error is not None else None,
+            )
+        left = producer.flush(_TIMEOUT_S)
+        if left or errors:
+            raise Failed(f"the harness could not produce: {left} records left, errors {errors[:3]}")
+
+    def everything(self, topic: str, partitions: int) -> list[tuple[int, str]]:
+        """All (partition, value) of a topic, from its beginning to its end now."""
+        found: list[tuple[int, str]] = []
+        consumer = self._consumer("muster-interop-judge")
+        try:
+            ends = {
+                partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_TIMEOUT_S)[1]
+                for partition in range(partitions)
+            }
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+            while len(found) < sum(ends.values()):
+                message = consumer.poll(_TIMEOUT_S)
+                if message is None or message.error() is not None:
+                    raise Failed(f"read {len(found)} of {sum(ends.values())} records: {message and message.error()}")
+                partition, value = message.partition(), message.value()
+                assert partition is not None and value is not None
+                found.append((partition, value.decode()))
+        except KafkaException as error:
+            raise Failed(f"the harness could not read: {error}") from error
+        finally:
+            consumer.close()
+        return found
+
+    @staticmethod
+    def producers(written: Sequence[tuple[int, str]], partitions: int) -> list[int]:
+        """How many records each partition has."""
+        return [sum(1 for at, _ in written if at == partition) for partition in range(partitions)]
+
+    def committed_total(self, group: str, topic: str, partitions: int) -> int:
+        """The sum of a group's committed offsets; a partition without one counts as 0."""
+        consumer = self._consumer(group)
+        try:
+            asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+            return sum(max(found.offset, 0) for found in consumer.committed(asked, timeout=_TIMEOUT_S))
+        except KafkaException as error:
+            raise Failed(f"the harness could not read the commits: {error}") from error
+        finally:
+            consumer.close()
+
+    def _consumer(self, group: str) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+
+    @staticmethod
+    def _do(call: Any) -> None:
+        try:
+            call()
+        except KafkaException as error:
+            raise Failed(f"the harness could not set the scene: {error}") from error

@@ -1,0 +1,236 @@
+"""What the harness does with members of a client: one story a capability, the same for every client."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from interop.judge import Judge
+from interop.processes import Crowd, Failed, Member, Program, crowd
+
+PARTITIONS = 6
+SESSION_MS = 6000  # the least a server allows by default
+STATIC_SESSION_MS = 20000  # a killed program must be back before this
+SETTLE_S = 40.0
+EAGER, COOPERATIVE = "range", "cooperative-sticky"
+
+
+class Stage(NamedTuple):
+    """Where a story plays: a topic and a group nobody else uses."""
+
+    program: Program
+    companion: Program
+    judge: Judge
+    topic: str
+    group: str
+    logs: Path
+
+
+def play(stage: Stage, capability: str) -> str:
+    """Plays one story; what was seen. Raises Failed where it went otherwise."""
+    with crowd(stage.logs) as members:
+        return _STORIES[capability](stage, Actors(stage, members))
+
+
+class Actors:
+    """Starts members on a stage, and says whether they share its partitions as they should."""
+
+    def __init__(self, stage: Stage, members: Crowd) -> None:
+        self.crowd = members
+        self._stage = stage
+        self._fed = itertools.count()
+
+    def member(
+        self, *extra: str, assignor: str = EAGER, session_ms: int = SESSION_MS, program: Program | None = None
+    ) -> Member:
+        stage = self._stage
+        arguments = ["--bootstrap", stage.judge.bootstrap, "--topic", stage.topic, "--group", stage.group]
+        arguments += ["--assignor", assignor, "--session-timeout-ms", str(session_ms), *extra]
+        return self.crowd.start(program or stage.program, arguments)
+
+    def settle(self, what: str, *members: Member) -> None:
+        """Returns once every partition has one owner among these members, as many each."""
+        share = PARTITIONS // len(members)
+
+        def shared() -> bool:
+            owned = [partition for member in members for partition in member.owned]
+            return sorted(owned) == list(range(PARTITIONS)) and all(len(m.owned) == share for m in members)
+
+        self.crowd.wait(shared, what, SETTLE_S)
+
+    def feed(self, *members: Member) -> None:
+        """A record for every partition; each must reach the partition's owner."""
+        records = {partition: f"fed-{next(self._fed)}" for partition in range(PARTITIONS)}
+        self._stage.judge.produce(self._stage.topic, list(records.items()))
+
+        def arrived() -> bool:
+            return all(
+                any(record.partition == partition and record.value == value for record in member.records)
+                for member in members
+                for partition, value in records.items()
+                if partition in member.owned
+            )
+
+        self.crowd.wait(arrived, "a record for every partition reaches its owner", SETTLE_S)
+
+
+def _rebalance_eager(stage: Stage, actors: Actors) -> str:
+    _grow_and_shrink(stage, actors, EAGER)
+    return "1, 2, 3 members, one left, one was killed: every partition had one owner each time"
+
+
+def _rebalance_cooperative(stage: Stage, actors: Actors) -> str:
+    kept = _grow_and_shrink(stage, actors, COOPERATIVE)
+    return f"1, 2, 3 members, one left, one was killed; {kept} times a partition stayed, and was never taken meanwhile"
+
+
+def _grow_and_shrink(stage: Stage, actors: Actors, assignor: str) -> int:
+    """How often a partition was kept; under the cooperative assignor nothing kept may have been revoked in between."""
+    stage.judge.create(stage.topic, PARTITIONS)
+    watch = _Keeping(assignor)
+    members: list[Member] = []
+    for what in ("one member", "two members", "three members"):
+        members.append(actors.member(assignor=assignor))
+        actors.settle(what, *members)
+        watch.check(members)
+    actors.feed(*members)
+    members.pop().stop()
+    actors.settle("one has left", *members)
+    watch.check(members)
+    actors.feed(*members)
+    members.pop().kill()
+    actors.settle("one was killed", *members)
+    watch.check(members)
+    actors.feed(*members)
+    return watch.kept
+
+
+class _Keeping:
+    """Looks at what each member kept from one stage to the next."""
+
+    def __init__(self, assignor: str) -> None:
+        self.kept = 0
+        self._strict = assignor == COOPERATIVE
+        self._seen: dict[str, tuple[int, frozenset[int]]] = {}
+
+    def check(self, members: Sequence[Member]) -> None:
+        for member in members:
+            since, before = self._seen.get(member.name, (0, frozenset()))
+            kept = before & member.owned
+            self.kept += len(kept)
+            for owned in member.history[since:] if self._strict else ():
+                if not kept <= owned:
+                    raise Failed(f"{member.name} kept {sorted(kept)} but was without {sorted(kept - owned)} meanwhile")
+            self._seen[member.name] = (len(member.history), member.owned)
+
+
+def _static_member(stage: Stage, actors: Actors) -> str:
+    stage.judge.create(stage.topic, PARTITIONS)
+    first = actors.member("--instance", "a", session_ms=STATIC_SESSION_MS)
+    second = actors.member("--instance", "b", session_ms=STATIC_SESSION_MS)
+    actors.settle("two static members", first, second)
+    actors.feed(first, second)
+    owned, noticed = first.owned, len(second.history)
+    first.kill()
+    again = actors.member("--instance", "a", session_ms=STATIC_SESSION_MS)
+    actors.settle("the killed one is back", again, second)
+    if again.owned != owned:
+        raise Failed(f"it owned {sorted(owned)} and came back to {sorted(again.owned)}")
+    actors.feed(again, second)
+    if len(second.history) != noticed:
+        raise Failed(f"the other member was given {len(second.history) - noticed} assignments meanwhile")
+    return f"killed and back with partitions {sorted(owned)}; the other member noticed nothing"
+
+
+def _commit_resume(stage: Stage, actors: Actors) -> str:
+    stage.judge.create(stage.topic, PARTITIONS)
+    count, half = 360, 150
+    stage.judge.produce(stage.topic, [(i % PARTITIONS, str(i)) for i in range(count)])
+    seen: list[str] = []
+    for limit in (half, count - half):
+        member = actors.member("--limit", str(limit))
+        member.join(SETTLE_S)
+        if not member.committed:
+            raise Failed(f"{member.name} ended without a commit")
+        if len(member.records) != limit:
+            raise Failed(f"{member.name} handed out {len(member.records)} records, not {limit}")
+        seen += [record.value for record in member.records]
+        committed = stage.judge.committed_total(stage.group, stage.topic, PARTITIONS)
+        if committed != len(seen):
+            raise Failed(f"{len(seen)} records were handed out, but the commits add up to {committed}")
+    _all_once(seen, count)
+    return f"{half} of {count} records, a commit, a restart, then exactly the other {count - half}"
+
+
+def _produce_consume(stage: Stage, actors: Actors) -> str:
+    stage.judge.create(stage.topic, PARTITIONS)
+    each = 120
+    for compression in stage.program.client.compressions:
+        _produce(stage, each, "--compression", compression)
+    total = each * len(stage.program.client.compressions)
+    member = actors.member("--limit", str(total))
+    member.join(SETTLE_S)
+    for value in range(each):
+        partitions = [record.partition for record in member.records if record.value == str(value)]
+        if partitions != [value % PARTITIONS] * len(stage.program.client.compressions):
+            raise Failed(f"record {value} came from partitions {partitions}")
+    _in_order(member)
+    return f"{total} records ({', '.join(stage.program.client.compressions)})"
+
+
+def _idempotent(stage: Stage, actors: Actors) -> str:
+    stage.judge.create(stage.topic, PARTITIONS)
+    count = 3000
+    _produce(stage, count, "--compression", "none", "--idempotent")
+    written = stage.judge.everything(stage.topic, PARTITIONS)
+    _all_once([value for _, value in written], count)
+    if stage.judge.producers(written, PARTITIONS) != [count // PARTITIONS] * PARTITIONS:
+        raise Failed("the records are not evenly spread")
+    return f"{count} records, each once"
+
+
+def _mixed(stage: Stage, actors: Actors) -> str:
+    stage.judge.create(stage.topic, PARTITIONS)
+    other = actors.member(program=stage.companion)
+    actors.settle("confluent-kafka alone", other)
+    own = actors.member()
+    actors.settle("led by confluent-kafka", other, own)
+    actors.feed(other, own)
+    other.stop()
+    actors.settle("alone", own)
+    again = actors.member(program=stage.companion)
+    actors.settle("led by the client", own, again)
+    actors.feed(own, again)
+    again.kill()
+    actors.settle("confluent-kafka was killed", own)
+    return "one group with confluent-kafka, led by either"
+
+
+def _produce(stage: Stage, count: int, *extra: str) -> None:
+    arguments = ["produce", "--bootstrap", stage.judge.bootstrap, "--topic", stage.topic]
+    arguments += ["--count", str(count), "--partitions", str(PARTITIONS), *extra]
+    stage.program.answer(arguments, stage.logs / "produce.log", SETTLE_S)
+
+
+def _all_once(values: Sequence[str], count: int) -> None:
+    missing = {str(i) for i in range(count)} - set(values)
+    if missing or len(values) != count:
+        raise Failed(f"{len(values)} records of {count}, {len(missing)} missing, e.g. {sorted(missing)[:5]}")
+
+
+def _in_order(member: Member) -> None:
+    for partition in range(PARTITIONS):
+        offsets = [record.offset for record in member.records if record.partition == partition]
+        if offsets != list(range(len(offsets))):
+            raise Failed(f"{member.name} was handed offsets {offsets[:10]}... of partition {partition}")
+
+
+_STORIES: dict[str, Callable[[Stage, Actors], str]] = {
+    "produce_consume": _produce_consume,
+    "rebalance_eager": _rebalance_eager,
+    "rebalance_cooperative": _rebalance_cooperative,
+    "static_member": _static_member,
+    "commit_resume": _commit_resume,
+    "idempotent": _idempotent,
+    "mixed": _mixed,
+}
