@@ -52,8 +52,9 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class NodeFolder:
-    def __init__(self, disk: Disk, path: str, identity: Identity) -> None:
+    def __init__(self, disk: Disk, path: str, identity: Identity, most_producers: int) -> None:
         self._disk = disk
+        self._most_producers = most_producers
         self._lock: int | None = None
         self.path = path
         self.wal = f"{path}/wal"
@@ -130,6 +131,8 @@ class NodeFolder:
             if noted.name not in removed:
                 log = self._logs[noted.name] = self._new_log(noted.name)
                 log.load(noted.start, noted.end)
+                if noted.producers:
+                    log.load_producers()
         self._remove_strays()
         for log in self._logs.values():
             log.cut()
@@ -167,4 +170,4 @@ class NodeFolder:
                 segment.spilled(write)
 
     def _new_log(self, name: str) -> PartitionLog:
-        return PartitionLog(self._disk, self.log_folder(name), name, Retain())
+        return PartitionLog(self._disk, self.log_folder(name), name, Retain(), self._most_producers)

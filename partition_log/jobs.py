@@ -8,6 +8,7 @@ import msgspec
 
 from partition_log.disk import Disk, is_disk_full
 from partition_log.log import PartitionLog, remove_log, remove_segment
+from partition_log.producers import Producers, Snapshot, remove_snapshots, write_snapshot
 from partition_log.recovery import Checkpoint, LogEnd, checkpoint_bytes, write_checkpoint
 from partition_log.segment import Segment, Write
 from partition_log.wal import Making, WalSegment
@@ -49,6 +50,23 @@ class Drop(msgspec.Struct, frozen=True):
     base_offset: int
 
 
+class KeptProducers(msgspec.Struct, frozen=True):
+    """What is known of a log's idempotent producers, to be written beside it. `snapshot` is None once all of them have
+    expired."""
+
+    producers: Producers
+    folder: str
+    snapshot: Snapshot | None
+
+    def write(self, disk: Disk) -> None:
+        if self.snapshot is not None:
+            write_snapshot(disk, self.folder, self.snapshot)
+
+    def remove_older(self, disk: Disk) -> None:
+        """Not before the checkpoint that goes with this one is durable: a crash falls back to the one before."""
+        remove_snapshots(disk, self.folder, but=None if self.snapshot is None else self.snapshot.end)
+
+
 class FlushJob(msgspec.Struct, frozen=True):
     """Makes the write-ahead log durable up to `up_to`. Then writes what logs have too much of in memory to their
     files, unsynced: if the disk is full, it stays in memory.
@@ -79,6 +97,7 @@ class CheckpointJob(msgspec.Struct, frozen=True):
     spills: tuple[Write, ...]
     syncs: tuple[int, ...]
     new_folders: tuple[str, ...]
+    kept: tuple[KeptProducers, ...]
     indexes: tuple[tuple[str, int, bytes], ...]
     surplus: tuple[str, ...]
     making: Making | None
@@ -111,10 +130,14 @@ class CheckpointJob(msgspec.Struct, frozen=True):
             return
         for handle in self.syncs:
             disk.sync(handle)
+        for kept in self.kept:
+            kept.write(disk)
         for folder in self.new_folders:
             disk.sync_folder(folder)
         write_checkpoint(disk, f"{self.folder}/wal", self.checkpoint)
         self.outcome.checkpointed = True
+        for kept in self.kept:
+            kept.remove_older(disk)
         # A crash before they are gone: recovery removes what lies before a log's start.
         for drop in self.drops:
             remove_segment(disk, drop.log.folder, drop.base_offset)
@@ -158,6 +181,7 @@ class Taken(msgspec.Struct, frozen=True):
     spills: list[Spill]
     syncs: tuple[int, ...]
     new_folders: tuple[str, ...]
+    kept: tuple[KeptProducers, ...]
     indexes: tuple[tuple[str, int, bytes], ...]
     segments: list[Segment]
     entries: list[int]
@@ -173,6 +197,8 @@ class Taken(msgspec.Struct, frozen=True):
                 segment.unsynced = True
         for log in self.fresh_logs:
             log.has_new_files |= not done
+        for kept in self.kept if done else ():
+            kept.producers.kept_at = None if kept.snapshot is None else kept.snapshot.end
         for log in self.logs:
             log.close_idle()
 
@@ -199,7 +225,11 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
     fresh_logs = [log for log in logs.values() if log.has_new_files]
     for log in fresh_logs:
         log.has_new_files = False
-    ends = tuple(LogEnd(log.name, log.start_offset, log.next_offset) for log in logs.values() if log.next_offset)
+    ends = tuple(
+        LogEnd(log.name, log.start_offset, log.next_offset, bool(log.producers))
+        for log in logs.values()
+        if log.next_offset
+    )
     return Taken(
         content=checkpoint_bytes(Checkpoint(position, block, ends)),
         position=position,
@@ -207,6 +237,7 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
         spills=spills,
         syncs=tuple(segment.open() for segment in segments),
         new_folders=(*(log.folder for log in fresh_logs), *([folder] if fresh_logs else [])),
+        kept=tuple(_kept(log, log.producers) for log in logs.values() if log.producers is not None and _is_due(log)),
         indexes=tuple(write for segment in segments for write in segment.index_writes()),
         segments=segments,
         entries=[segment.entries for segment in segments],

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from partition_log.cleaning import Policy
 from partition_log.disk import Disk
 from partition_log.errors import LogDamaged, OffsetOutOfRange
+from partition_log.producers import Producers, is_snapshot_file, mark_of, newest_snapshot, remove_snapshots
 from partition_log.segment import ADVICE, Segment, Write, file_name
 from protocol.record_batch import (
     HEADER_BYTES,
@@ -21,6 +22,7 @@ REPLAY_CHUNK_BYTES = 1024 * 1024
 
 class PartitionLog:
     """`flushed_offset` is the first offset that is *not* durable by the node's write-ahead log: the high watermark.
+    `producers` is None until an idempotent one writes; at most `most_producers` are known at a time.
 
     Nothing touches the disk until the first bytes are written out: an empty log is no folder.
     """
@@ -28,6 +30,7 @@ class PartitionLog:
     __slots__ = (
         "_disk",
         "_folder",
+        "_most_producers",
         "_reading",
         "flushed_offset",
         "has_new_files",
@@ -35,15 +38,17 @@ class PartitionLog:
         "name",
         "next_offset",
         "policy",
+        "producers",
         "segments",
         "start_offset",
         "unflushed",
         "wal_name",
     )
 
-    def __init__(self, disk: Disk, folder: str, name: str, policy: Policy) -> None:
+    def __init__(self, disk: Disk, folder: str, name: str, policy: Policy, most_producers: int = 2_000) -> None:
         self._disk = disk
         self._folder = folder
+        self._most_producers = most_producers
         self.name = name
         self.policy = policy
         self.start_offset = 0
@@ -54,6 +59,7 @@ class PartitionLog:
         self.has_new_files = False  # names that no checkpoint has synced yet
         self.is_removed = False
         self._reading: Segment | None = None
+        self.producers: Producers | None = None
         self.wal_name = len(name).to_bytes(2, "big") + name.encode("ascii")
 
     def __repr__(self) -> str:
@@ -83,6 +89,15 @@ class PartitionLog:
             segments.append(Segment(self._disk, self._folder, base_offset))
         segments[-1].append(batch, base_offset, next_offset, max_timestamp_ms)
         self.next_offset = next_offset
+        if batch[43] < 0x80:  # its producer's id is not negative
+            self._note_producer(batch, base_offset)
+
+    def _note_producer(self, batch: bytes, base_offset: int) -> None:
+        mark = mark_of(batch)
+        if mark is not None:
+            if self.producers is None:
+                self.producers = Producers(self._most_producers)
+            self.producers.appended(mark, base_offset)
 
     # ------------------------------------------------------------------------------------------------------ reading
 
@@ -242,8 +257,21 @@ class PartitionLog:
                 what = f"its sound batches end at offset {segment.next_offset}, the checkpoint says {end}"
                 raise LogDamaged(segment.path, segment.size, segment.next_offset, what, ADVICE)
 
+    def load_producers(self) -> None:
+        """After `load`, of a log that had some: from the newest snapshot and the headers that follow it."""
+        self.producers = Producers(self._most_producers)
+        snapshot = newest_snapshot(self._disk, self._folder, self.next_offset)
+        if snapshot is not None:
+            self.producers.restore(snapshot)
+        known = self.start_offset if snapshot is None else max(snapshot.end, self.start_offset)
+        for segment in self._segments_from(known) if known < self.next_offset else ():
+            for position, base_offset, *_rest in segment.walk(segment.find(known)):
+                self._note_producer(segment.read_at(position, HEADER_BYTES), base_offset)
+
     def cut(self) -> None:
         """Remove from the folder what lies beyond the end, or before the start."""
+        kept_at = None if self.producers is None else self.producers.kept_at
+        self.has_new_files |= remove_snapshots(self._disk, self._folder, but=kept_at)
         first = self.segments[0].base_offset if self.segments else self.next_offset
         for base_offset in segment_bases(self._disk.list(self._folder)):
             if base_offset >= self.next_offset or base_offset < first:
@@ -321,7 +349,7 @@ def remove_segment(disk: Disk, folder: str, base_offset: int) -> None:
 def remove_log(disk: Disk, folder: str) -> None:
     """All files of a log, and its folder if nothing else stands in it."""
     names = disk.list(folder)
-    ours = [name for name in names if _is_segment_file(name)]
+    ours = [name for name in names if _is_segment_file(name) or is_snapshot_file(name)]
     for name in ours:
         disk.remove(f"{folder}/{name}")
     if len(ours) == len(names):

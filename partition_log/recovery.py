@@ -32,11 +32,14 @@ ADVICE = "Stop, keep a copy of the data folder, and restore it from a backup"
 
 
 class LogEnd(msgspec.Struct, frozen=True):
-    """How much of a log was on disk: offsets, since cleaning moves positions."""
+    """How much of a log was on disk: offsets, since cleaning moves positions. `producers`: whether it had idempotent
+    ones, which were kept beside it.
+    """
 
     name: str
     start: int
     end: int
+    producers: bool = False
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

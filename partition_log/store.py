@@ -46,13 +46,14 @@ _LEADER_EPOCH = bytes(4)
 class StoreLimits(msgspec.Struct, frozen=True):
     """`wal_segment_bytes`: the first start writes one segment of zeros before it serves, and every segment must be
     larger than any batch: 32 MiB is twice the largest batch and written in some 20 to 300 ms. `spill_bytes` is how
-    much of a log may stay in memory between checkpoints.
+    much of a log may stay in memory between checkpoints; `producers_per_log` how many idempotent ones are remembered.
     """
 
     wal_segment_bytes: int = 32 * MIB
     checkpoint_bytes: int = 64 * MIB
     max_batch_bytes: int = 16 * MIB
     spill_bytes: int = 64 * 1024
+    producers_per_log: int = 2_000
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -79,7 +80,8 @@ class LogStore:
         """What is named here is for the first start; later the folder's own count (`identity`)."""
         keep = -(-limits.checkpoint_bytes // limits.wal_segment_bytes) + 1
         self._disk = disk
-        self._folder = NodeFolder(disk, folder, Identity(cluster_id, node_id, made_with=made_with or {}))
+        self.identity = Identity(cluster_id, node_id, made_with=made_with or {})
+        self._folder = NodeFolder(disk, folder, self.identity, limits.producers_per_log)
         self._limits = limits
         self._wal = WriteAheadLog(f"{folder}/wal", limits.wal_segment_bytes, keep)
         self._logs: dict[str, PartitionLog] = {}
@@ -95,7 +97,6 @@ class LogStore:
         self._checkpoint_block = 0
         self._checkpointed = 0  # the position that the last checkpoint took
         self.disk_full = False
-        self.identity = Identity(cluster_id, node_id, made_with=made_with or {})
         self._wal_append = self._wal.append
         self._max_batch_bytes = min(limits.max_batch_bytes, self._wal.largest_frame - LOG_NAME_BYTES)
 
@@ -164,7 +165,8 @@ class LogStore:
         if log is None:
             if LOG_NAME.fullmatch(name) is None or len(name) > LOG_NAME_BYTES:
                 raise ValueError(f"{name!r} is no name for a log: a topic's name, a dash and a number")
-            log = self._logs[name] = PartitionLog(self._disk, self._folder.log_folder(name), name, policy or Retain())
+            folder, most = self._folder.log_folder(name), self._limits.producers_per_log
+            log = self._logs[name] = PartitionLog(self._disk, folder, name, policy or Retain(), most)
         elif policy is not None:
             log.policy = policy
         return log
@@ -227,6 +229,12 @@ class LogStore:
             log.unflushed = True
             self._unflushed.append(log)
         return Appended(base_offset, next_offset, position)
+
+    def expire_producers(self, now_ms: int, after_ms: int) -> None:
+        """Forget idempotent producers that wrote nothing for so long, to be asked from time to time."""
+        for log in self._logs.values():
+            if log.producers is not None:
+                log.producers.expire(now_ms, after_ms)
 
     # -------------------------------------------------------------------------------------------------------- flushing
 
@@ -312,6 +320,7 @@ class LogStore:
             spills=tuple(write for _segment, write in taken.spills) if taken else (),
             syncs=taken.syncs if taken else (),
             new_folders=taken.new_folders if taken else (),
+            kept=taken.kept if taken else (),
             indexes=taken.indexes if taken else (),
             surplus=surplus,
             making=making,
