@@ -27,8 +27,9 @@ from pyspark_muster.session import NotDrained
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m demo",
-        description="Every flight that left New York in 2013, through one group: a Spark query and a plain consumer "
-        "share it, another joins, one is killed. What they read together must average to what the file says.",
+        description="Every flight that left New York in 2013, through one group: a Spark query, a plain consumer and "
+        "one of Kafka's share it, another joins, one is killed. What they read together must average to what the "
+        "file says.",
     )
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a running musterd; left out: one of the demo's own")
     parser.add_argument("--group", default="delays", help="the group they share (%(default)s)")
@@ -77,7 +78,7 @@ def run(given: argparse.Namespace, folder: Path, console: Console) -> int:
             story.load(setting, lines, show)
             show.say(f"loaded into {setting.partitions} partitions")
             told = story.Story(setting, len(lines), session, show, ends)
-            show.say(f"a Spark query and {story.FIRST} are to share the group {setting.group!r}")
+            show.say(f"{_sharing(told)} are to share the group {setting.group!r}")
             told.tell(daemon)
             show.say("everything is read and committed; the members leave")
             told.leave()
@@ -91,6 +92,12 @@ def run(given: argparse.Namespace, folder: Path, console: Console) -> int:
     if not wrong:
         console.print(f"\n[bold green]all as it must be[/bold green], after {took:.0f} s", highlight=False)
     return 1 if wrong else 0
+
+
+def _sharing(told: story.Story) -> str:
+    if told.kafka is None:
+        return f"a Spark query and {story.FIRST}"
+    return f"a Spark query, {story.FIRST} and a confluent-kafka consumer"
 
 
 def _interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -19,7 +19,7 @@ SESSION_TIMEOUT_MS = 6_000
 
 def run(bootstrap: str, group: str, topic: str, name: str, folder: Path, records_per_s: int) -> None:
     leaving = threading.Event()
-    threading.Thread(target=_leave_at_end_of_input, args=(leaving,), daemon=True).start()
+    threading.Thread(target=leave_at_end_of_input, args=(leaving,), daemon=True).start()
     sink = PlainSink(folder, name)
     held: tuple[TopicPartition, ...] | None = None
     with Consumer(
@@ -56,7 +56,7 @@ def report(**what: object) -> None:
     print(json.dumps(what), flush=True)
 
 
-def _leave_at_end_of_input(leaving: threading.Event) -> None:
+def leave_at_end_of_input(leaving: threading.Event) -> None:
     sys.stdin.read()
     leaving.set()
 

@@ -68,10 +68,18 @@ class Daemon:
 
 
 class PlainMember:
-    """A plain consumer, and what it has reported."""
+    """A consumer in a process of its own, and what it has reported. `module` is the program it runs."""
 
     def __init__(
-        self, name: str, bootstrap: str, group: str, topic: str, sink: Path, log: Path, records_per_s: int
+        self,
+        name: str,
+        bootstrap: str,
+        group: str,
+        topic: str,
+        sink: Path,
+        log: Path,
+        records_per_s: int,
+        module: str = "demo.plain_member",
     ) -> None:
         self.name = name
         self.log = log
@@ -79,7 +87,7 @@ class PlainMember:
         self.holds: list[int] = []
         self.news: list[dict[str, Any]] = []
         arguments = (bootstrap, group, topic, name, str(sink), str(records_per_s))
-        self.process = python("demo.plain_member", *arguments, log=log, stdin=subprocess.PIPE)
+        self.process = python(module, *arguments, log=log, stdin=subprocess.PIPE)
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:

@@ -20,9 +20,10 @@ from muster.blocking.cluster import Cluster, expect
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
+from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
 
-FIRST, SECOND = "plain-1", "plain-2"
+FIRST, SECOND, KAFKA = "plain-1", "plain-2", "confluent"
 PLAIN_RECORDS_PER_S = 6_000
 SPARK_RECORDS_PER_BATCH = 10_000
 JOIN_AT, KILL_AT = 0.2, 0.45
@@ -79,6 +80,8 @@ class Story:
         ends.callback(self._cluster.close)
         self._asking = GroupMember(setting.bootstrap, setting.group, [setting.topic])  # never polled: it only asks
         ends.callback(self._asking.close)
+        self.kafka = expect(DescribeNodeReply, self._cluster.ask(DescribeNode())).addresses.get("kafka")
+        """Where Kafka's clients are served, if they are."""
         self.plain: dict[str, PlainMember] = {}
         self.members: set[str] = set()
         self.holdings: dict[str, list[int]] = {}
@@ -130,6 +133,8 @@ class Story:
             # Spark is the slowest to start: who came before it might have read everything by then.
             if SPARK in self.members:
                 self._start(FIRST)
+                if self.kafka is not None:
+                    self._start_kafka(self.kafka)
         elif second is None:
             if self.spark.read and first.read and read >= JOIN_AT * self.total:
                 self.show.say(f"[bold]{SECOND} joins[/bold]")
@@ -147,6 +152,13 @@ class Story:
         log = setting.folder / f"{name}.log"
         arguments = (setting.bootstrap, setting.group, setting.topic, setting.sink, log, PLAIN_RECORDS_PER_S)
         self.plain[name] = member = PlainMember(name, *arguments)
+        self._ends.callback(member.end)
+
+    def _start_kafka(self, bootstrap: str) -> None:
+        setting = self.setting
+        log = setting.folder / f"{KAFKA}.log"
+        arguments = (bootstrap, setting.group, setting.topic, setting.sink, log, PLAIN_RECORDS_PER_S)
+        self.plain[KAFKA] = member = PlainMember(KAFKA, *arguments, module="demo.kafka_member")
         self._ends.callback(member.end)
 
     def _unread(self, numbers: Sequence[int]) -> list[int]:
@@ -228,6 +240,8 @@ def report(story: Story, found: Contents, reference: dict[str, Delays], show: Sh
         wrong.append(f"{missing:,} flights are missing from the sink")
     if not found.by_member.get(SPARK):
         wrong.append("the Spark member handled no flight")
+    if story.kafka is not None and not found.by_member.get(KAFKA):
+        wrong.append("the confluent-kafka consumer handled no flight")
     wrong += _moved(story, found)
     return wrong
 
