@@ -1,4 +1,4 @@
-"""Reading from partition logs: by offset, by time, and the long poll that waits for enough.
+"""Reading from partition logs by offset, and the long poll that waits for enough.
 
 Readers see what is durable: records below the high watermark, which is the end of what the write-ahead log has synced.
 """
@@ -11,13 +11,9 @@ from partition_log.errors import LogDamaged, OffsetOutOfRange
 from partition_log.log import PartitionLog
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply
-from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsPartitionReply
 from protocol.record_batch import extent
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperation
-
-LATEST, EARLIEST, NEWEST = -1, -2, -3
-"""Timestamps that mean something else: the high watermark, the log's start, the record with the largest timestamp."""
 
 LEADER_EPOCH = 0
 """Of every embedded partition: one node leads it, for ever."""
@@ -100,8 +96,8 @@ class _Watch:
 
     @property
     def is_lost(self) -> bool:
-        """The offset is not, or no longer, one of the log's: an answer too."""
-        return not self.log.start_offset <= self.offset <= self.log.next_offset
+        """The offset is not, or no longer, one of the log's, or the log is gone: an answer too."""
+        return self.log.is_removed or not self.log.start_offset <= self.offset <= self.log.next_offset
 
     def count(self, enough: int) -> int:
         """The bytes that can be read, or at least `enough` of them. Each is counted once, however often this asks."""
@@ -159,45 +155,3 @@ class DelayedFetch(DelayedOperation[FetchReady]):
 
     def completed(self) -> FetchReady:
         return FetchReady(self._ref, self._message)
-
-
-# ------------------------------------------------------------------------------------------------ offsets by name, time
-
-
-class Effort:
-    """Records that the searches of one request may look at: each opens a whole batch while everyone else waits. The
-    search that goes beyond is the last."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, records: int) -> None:
-        self.left = records
-
-    def spend(self, records: int) -> None:
-        self.left -= records
-
-
-def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
-    """The first offset, the next to be durable, the newest record's, or the first at or after a time. Offset -1: there
-    is none such yet. Without effort left the client is told to ask again."""
-    index, timestamp_ms = wanted.partition_index, wanted.timestamp
-    if timestamp_ms == LATEST:
-        return _found(index, log.flushed_offset)
-    if timestamp_ms == EARLIEST:
-        return _found(index, log.start_offset)
-    if timestamp_ms < NEWEST:
-        return ListOffsetsPartitionReply(index, ErrorCode.UNSUPPORTED_VERSION)
-    if effort.left <= 0:
-        return ListOffsetsPartitionReply(index, ErrorCode.REQUEST_TIMED_OUT)
-    try:
-        wanted_ms = log.newest_ms() if timestamp_ms == NEWEST else timestamp_ms
-        found = log.offset_for_time(wanted_ms, effort.spend)
-    except LogDamaged:
-        return ListOffsetsPartitionReply(index, ErrorCode.KAFKA_STORAGE_ERROR)
-    if found is None or found[0] >= log.flushed_offset:
-        return ListOffsetsPartitionReply(index)
-    return _found(index, *found)
-
-
-def _found(index: int, offset: int, timestamp_ms: int = -1) -> ListOffsetsPartitionReply:
-    return ListOffsetsPartitionReply(index, ErrorCode.NONE, timestamp_ms, offset, LEADER_EPOCH)

@@ -45,6 +45,15 @@ class Placement:
         """Who serves the shard, as clients of the dialect are told."""
         return self._self(dialect)
 
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The node that serves the partition of an embedded topic."""
+        return self.node_id
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """Every node there is."""
+        return (self.node_id,)
+
     def nodes(self, dialect: str) -> tuple[NodeAddress, ...]:
         """Every node clients of the dialect may be told of."""
         return (self._self(dialect),)

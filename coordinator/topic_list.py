@@ -1,24 +1,27 @@
 """Which topics there are: kept in `__muster_topics-0`, changed by applying its records alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from coordinator.moment import Moment
-from coordinator.topic_records import TOPICS_LOG, TopicRecord, decode_topic, encode_topic
-from coordinator.topic_rules import (
-    Refusal,
-    TopicSettings,
-    configs_of,
-    refuse_configs,
-    refuse_name,
-    refuse_shape,
-)
+from coordinator.placement import Placement
+from coordinator.topic_configs import configs_of, kept, refuse_configs
+from coordinator.topic_records import TOPICS_LOG, TopicRecord, decode_topic, encode_gone, encode_topic
+from coordinator.topic_rules import Refusal, TopicSettings, collapsed, refuse_growth, refuse_name, refuse_shape
 from partition_log.cleaning import Compact
 from partition_log.errors import AppendError
 from partition_log.log import PartitionLog
 from partition_log.store import LogStore
 from protocol.errors import ErrorCode
-from protocol.messages.topics import NO_TOPIC_ID, CreatableTopic, MetadataPartitionReply, MetadataTopicReply
+from protocol.messages.topics import (
+    NO_TOPIC_ID,
+    CreatableTopic,
+    GrowingTopic,
+    MetadataPartitionReply,
+    MetadataTopicReply,
+)
 from protocol.record_batch import decode_batch, encode_batch
 
 APPEND_ERRORS = {
@@ -36,12 +39,11 @@ class TopicIdSource(Protocol):
 
 
 class Topic:
-    """A topic, and those of its partitions' logs that were asked for so far. What Metadata says of it never changes."""
+    """A topic as of its last record, and those of its partitions' logs that were asked for so far."""
 
     __slots__ = ("configs", "logs", "record", "reply")
 
-    def __init__(self, record: TopicRecord, settings: TopicSettings) -> None:
-        node = (settings.node_id,)
+    def __init__(self, record: TopicRecord, settings: TopicSettings, placement: Placement) -> None:
         self.record = record
         self.configs = configs_of(record.configs, settings)
         self.logs: dict[int, PartitionLog] = {}
@@ -49,23 +51,29 @@ class Topic:
             name=record.name,
             topic_id=record.topic_id,
             partitions=tuple(
-                MetadataPartitionReply(index, settings.node_id, replica_nodes=node, isr_nodes=node)
-                for index in range(record.partitions)
+                [_led_by(index, placement.leader_of(record.name, index)) for index in range(record.partitions)]
             ),
         )
 
 
-class TopicList:
-    """Topics by name, in the order they were made, and by id."""
+def _led_by(index: int, node: int) -> MetadataPartitionReply:
+    return MetadataPartitionReply(index, node, replica_nodes=(node,), isr_nodes=(node,))
 
-    def __init__(self, store: LogStore, settings: TopicSettings, ids: TopicIdSource) -> None:
+
+class TopicList:
+    """Topics by name, in the order they were made, and by id. `deleted`: those whose name is not free yet."""
+
+    def __init__(self, store: LogStore, settings: TopicSettings, ids: TopicIdSource, placement: Placement) -> None:
         self._store = store
         self._settings = settings
         self._ids = ids
+        self._placement = placement
         self._log = store.log(TOPICS_LOG, Compact())
         self._topics: dict[str, Topic] = {}
         self._names: dict[bytes, str] = {}
+        self._collapsed: dict[str, str] = {}
         self._partitions = 0
+        self.deleted: dict[str, TopicRecord] = {}
         self.position = 0
         """Write-ahead position of the last change."""
         self.get = self._topics.get
@@ -79,14 +87,40 @@ class TopicList:
 
     def _apply(self, name: str, record: TopicRecord | None) -> None:
         """The only one that changes the list, live and at load alike."""
-        known = self._topics.pop(name, None)
+        known = self._topics.get(name)
         if known is not None:
             self._partitions -= known.record.partitions
             del self._names[known.record.topic_id]
+        self.deleted.pop(name, None)
+        if record is not None and not record.is_deleted:
+            self._put(record, known)
+            return
+        if known is not None:
+            del self._topics[name]
+            self._collapsed.pop(collapsed(name), None)
         if record is not None:
-            self._topics[name] = Topic(record, self._settings)
-            self._names[record.topic_id] = name
-            self._partitions += record.partitions
+            self.deleted[name] = record
+
+    def _put(self, record: TopicRecord, known: Topic | None) -> None:
+        topic = Topic(record, self._settings, self._placement)
+        if known is not None:
+            topic.logs = known.logs
+            for log in topic.logs.values():
+                log.policy = topic.configs.policy
+        self._topics[record.name] = topic
+        self._names[record.topic_id] = record.name
+        self._collapsed[collapsed(record.name)] = record.name
+        self._partitions += record.partitions
+
+    def _write(self, name: str, record: TopicRecord | None, moment: Moment) -> Refusal | None:
+        """On record, and applied; what it changes may be told of when `position` is durable."""
+        entry = encode_gone(name) if record is None else encode_topic(record)
+        appended = self._store.append(self._log, encode_batch([entry], timestamp_ms=moment.wall_ms))
+        if isinstance(appended, AppendError):
+            return Refusal(APPEND_ERRORS[appended], appended.value)
+        self.position = appended.position
+        self._apply(name, record)
+        return None
 
     def __len__(self) -> int:
         return len(self._topics)
@@ -97,43 +131,53 @@ class TopicList:
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
 
+    def names(self) -> list[str]:
+        """In the order they were made."""
+        return list(self._topics)
+
     # ------------------------------------------------------------------------------------------------------- making
 
     def make(self, wanted: CreatableTopic, moment: Moment) -> Topic | Refusal:
-        """The topic, on record; it may be told of when `position` is durable."""
+        """The topic, on record."""
         planned = self.plan(wanted, moment, self._ids.topic_id())
         if isinstance(planned, Refusal):
             return planned
-        record = planned.record
-        appended = self._store.append(self._log, encode_batch([encode_topic(record)], timestamp_ms=moment.wall_ms))
-        if isinstance(appended, AppendError):
-            return Refusal(APPEND_ERRORS[appended], appended.value)
-        self.position = appended.position
-        self._apply(record.name, record)
-        return self._topics[record.name]
+        return self._write(wanted.name, planned.record, moment) or self._topics[wanted.name]
 
     def plan(self, wanted: CreatableTopic, moment: Moment, topic_id: bytes = NO_TOPIC_ID) -> Topic | Refusal:
         """What `make` would make, or why it would not. Nothing changes."""
         refused = self._refuse(wanted)
         if refused is not None:
             return refused
-        configs = {config.name: config.value for config in wanted.configs if config.value is not None}
-        return Topic(TopicRecord(wanted.name, topic_id, self._count(wanted), configs, moment.wall_ms), self._settings)
+        configs = {
+            config.name: kept(config.name, config.value) for config in wanted.configs if config.value is not None
+        }
+        record = TopicRecord(wanted.name, topic_id, self._count(wanted), configs, moment.wall_ms)
+        return Topic(record, self._settings, self._placement)
 
     def _refuse(self, wanted: CreatableTopic) -> Refusal | None:
-        refused = refuse_name(wanted.name)
-        if refused is None and wanted.name in self._topics:
-            refused = Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {wanted.name} already")
         return (
-            refused
-            or refuse_shape(wanted, self._settings)
+            refuse_name(wanted.name)
+            or self._refuse_taken(wanted.name)
+            or refuse_shape(wanted, self._settings, self._placement.node_ids)
             or refuse_configs(wanted.configs, self._settings)
-            or self._refuse_more(self._count(wanted))
+            or self._refuse_more(1, self._count(wanted))
         )
 
-    def _refuse_more(self, partitions: int) -> Refusal | None:
+    def _refuse_taken(self, name: str) -> Refusal | None:
+        if name in self._topics:
+            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
+        if name in self.deleted:
+            reason = f"the topic {name} is still being deleted, with what groups have committed for it"
+            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, reason)
+        other = self._collapsed.get(collapsed(name))
+        if other is not None:
+            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} differs from {other} only by '.' and '_'")
+        return None
+
+    def _refuse_more(self, topics: int, partitions: int) -> Refusal | None:
         settings = self._settings
-        if len(self._topics) >= settings.max_topics:
+        if len(self._topics) + topics > settings.max_topics:
             return Refusal(ErrorCode.POLICY_VIOLATION, f"there are {settings.max_topics} topics, the most there may be")
         if self._partitions + partitions > settings.max_partitions:
             reason = f"all topics together may have {settings.max_partitions} partitions, and have {self._partitions}"
@@ -141,4 +185,33 @@ class TopicList:
         return None
 
     def _count(self, wanted: CreatableTopic) -> int:
+        if wanted.assignments:
+            return len(wanted.assignments)
         return self._settings.default_partitions if wanted.num_partitions == -1 else wanted.num_partitions
+
+    # ----------------------------------------------------------------------------------------------------- changing
+
+    def grow(self, wanted: GrowingTopic, moment: Moment, *, validate_only: bool) -> Refusal | None:
+        """More partitions, on record; what is in the others stays where it is."""
+        topic = self._topics.get(wanted.name)
+        if topic is None:
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
+        has = topic.record.partitions
+        refused = refuse_growth(wanted, has, self._settings, self._placement.node_ids) or self._refuse_more(
+            0, wanted.count - has
+        )
+        if refused is not None or validate_only:
+            return refused
+        return self._write(wanted.name, replace(topic.record, partitions=wanted.count), moment)
+
+    def configure(self, topic: Topic, configs: Mapping[str, str], moment: Moment) -> Refusal | None:
+        """Other settings of its own, on record."""
+        return self._write(topic.record.name, replace(topic.record, configs=dict(configs)), moment)
+
+    def delete(self, topic: Topic, moment: Moment) -> Refusal | None:
+        """Nobody sees it from now on; its name is taken until `free`."""
+        return self._write(topic.record.name, replace(topic.record, is_deleted=True), moment)
+
+    def free(self, name: str, moment: Moment) -> Refusal | None:
+        """Nothing is left of a deleted topic."""
+        return self._write(name, None, moment)

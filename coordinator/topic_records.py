@@ -12,13 +12,15 @@ _VERSION = b"\x00\x01"
 
 
 class TopicRecord(msgspec.Struct, frozen=True):
-    """A topic as it was made. `configs` holds only what it was given itself: the rest follows the node's settings."""
+    """A topic as it is. `configs` holds only what it was given itself: the rest follows the node's settings.
+    `is_deleted`: nobody sees it any more, and its name is free when all that groups committed for it is forgotten."""
 
     name: str
     topic_id: bytes
     partitions: int
     configs: dict[str, str]
     created_wall_ms: int
+    is_deleted: bool = False
 
 
 class _Value(msgspec.Struct, frozen=True):
@@ -26,6 +28,7 @@ class _Value(msgspec.Struct, frozen=True):
     partitions: int
     configs: dict[str, str] = {}
     created_wall_ms: int = -1
+    is_deleted: bool = False
 
 
 class TopicsCorrupt(Exception):
@@ -35,7 +38,7 @@ class TopicsCorrupt(Exception):
 
 def encode_topic(record: TopicRecord) -> tuple[bytes, bytes]:
     """Key and value."""
-    value = _Value(record.topic_id, record.partitions, record.configs, record.created_wall_ms)
+    value = _Value(record.topic_id, record.partitions, record.configs, record.created_wall_ms, record.is_deleted)
     return record.name.encode(), _VERSION + msgspec.msgpack.encode(value)
 
 
@@ -52,4 +55,12 @@ def decode_topic(key: bytes | None, value: bytes | None) -> tuple[str, TopicReco
         raise TopicsCorrupt(f"topic {key!r}: its record does not parse: {error}") from None
     if len(parsed.topic_id) != 16 or parsed.partitions < 1:
         raise TopicsCorrupt(f"topic {name!r}: {parsed.partitions} partitions, an id of {len(parsed.topic_id)} bytes")
-    return name, TopicRecord(name, parsed.topic_id, parsed.partitions, parsed.configs, parsed.created_wall_ms)
+    record = TopicRecord(
+        name, parsed.topic_id, parsed.partitions, parsed.configs, parsed.created_wall_ms, parsed.is_deleted
+    )
+    return name, record
+
+
+def encode_gone(name: str) -> tuple[bytes, None]:
+    """Key and value of a topic that is gone."""
+    return name.encode(), None

@@ -1,25 +1,22 @@
-"""What a topic may be called, how many partitions it may have, and which settings it may carry (Kafka's rules)."""
+"""What a topic may be called, how many partitions it may have, and on which nodes (Kafka's rules)."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from coordinator.config import Config
-from partition_log.cleaning import Compact, Policy, Retain
 from protocol.errors import ErrorCode
-from protocol.messages.topics import CreatableTopic, TopicConfig
+from protocol.messages.topics import CreatableTopic, GrowingTopic
 
 MIB = 1024 * 1024
 MAX_NAME_BYTES = 249
 """With a dash and a partition's number behind it, still a folder's name on every file system."""
-RESERVED = "__"
-"""How the names of the service's own logs begin."""
+OWN_NAMES = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
+OWN_PREFIX = "__muster_"
+"""How the service's own logs are called, and those that Kafka's own clients take for a broker's."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
-_SMALLEST_SEGMENT_BYTES = 16 * 1024
-_LONG_MAX = 2**63 - 1
-_INT_MAX = 2**31 - 1
 
 
 class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +26,6 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     `max_records_per_request` the records of one request, which must be opened to be checked, or searched by time.
     """
 
-    node_id: int = 1
     default_partitions: int = 1
     auto_create: bool = True
     max_message_bytes: int = 1_048_588
@@ -50,7 +46,6 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
 def settings_from(config: Config) -> TopicSettings:
     """The keys of the configuration that are about embedded topics."""
     return TopicSettings(
-        node_id=config.node_id,
         default_partitions=config.num_partitions,
         auto_create=config.auto_create_topics_enable,
         max_message_bytes=config.message_max_bytes,
@@ -64,7 +59,7 @@ def settings_from(config: Config) -> TopicSettings:
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """Why a topic is not made, for programs and for people."""
+    """Why a topic is not made or changed, for programs and for people."""
 
     error: ErrorCode
     message: str
@@ -83,15 +78,27 @@ def refuse_name(name: str) -> Refusal | None:
         reason = f"{len(name)} characters, at most {MAX_NAME_BYTES} are allowed"
     elif not _LEGAL.fullmatch(name):
         reason = f"{name!r} has more in it than letters, digits, '.', '_' and '-'"
-    elif name.startswith(RESERVED):
-        reason = f"names that begin with {RESERVED!r} are the service's own"
+    elif is_own(name):
+        reason = f"{name} is the service's own"
     else:
         return None
     return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
-def refuse_shape(wanted: CreatableTopic, settings: TopicSettings) -> Refusal | None:
-    """Partitions and replicas: there is one node to put them on."""
+def is_own(name: str) -> bool:
+    """Whether a log of that name is not a topic's."""
+    return name in OWN_NAMES or name.startswith(OWN_PREFIX)
+
+
+def collapsed(name: str) -> str:
+    """Names that are equal so would share the names of their metrics: Kafka allows one of them."""
+    return name.replace(".", "_")
+
+
+def refuse_shape(wanted: CreatableTopic, settings: TopicSettings, nodes: Collection[int]) -> Refusal | None:
+    """Partitions and replicas: each partition has one."""
+    if wanted.assignments:
+        return _refuse_assigned(wanted, settings, nodes)
     count, most = wanted.num_partitions, settings.max_partitions_per_topic
     if count != -1 and not 1 <= count <= most:
         return Refusal(ErrorCode.INVALID_PARTITIONS, f"{count} partitions; 1 to {most}, or -1 for the default")
@@ -101,72 +108,46 @@ def refuse_shape(wanted: CreatableTopic, settings: TopicSettings) -> Refusal | N
     return None
 
 
-# -------------------------------------------------------------------------------------------------- a topic's settings
+def _refuse_assigned(wanted: CreatableTopic, settings: TopicSettings, nodes: Collection[int]) -> Refusal | None:
+    for value, what in ((wanted.replication_factor, "replication factor"), (wanted.num_partitions, "partition count")):
+        if value != -1:
+            reason = f"the partitions are assigned by hand, so the {what} must be -1, and is {value}"
+            return Refusal(ErrorCode.INVALID_REQUEST, reason)
+    if len(wanted.assignments) > settings.max_partitions_per_topic:
+        reason = f"{len(wanted.assignments)} partitions; at most {settings.max_partitions_per_topic} are allowed"
+        return Refusal(ErrorCode.INVALID_PARTITIONS, reason)
+    indexes = sorted(assigned.partition_index for assigned in wanted.assignments)
+    if indexes != list(range(len(indexes))):
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "each partition from 0 on must be assigned once")
+    return refuse_replicas([assigned.broker_ids for assigned in wanted.assignments], nodes)
 
 
-class TopicConfigs(msgspec.Struct, frozen=True, gc=False):
-    """What holds for one topic: its own settings, and the node's where it has none."""
-
-    max_message_bytes: int
-    segment_bytes: int
-    retention_ms: int
-    retention_bytes: int
-    is_compacted: bool
-
-    @property
-    def policy(self) -> Policy:
-        """How its partition logs forget. One that is compacted and deleted by age is only compacted so far."""
-        if self.is_compacted:
-            return Compact(segment_bytes=self.segment_bytes)
-        return Retain(self.retention_ms, self.retention_bytes, self.segment_bytes)
-
-
-def configs_of(given: Mapping[str, str], settings: TopicSettings) -> TopicConfigs:
-    """Of settings that `refuse_configs` let through."""
-
-    def number(name: str, default: int) -> int:
-        return int(given[name]) if name in given else default
-
-    return TopicConfigs(
-        max_message_bytes=number("max.message.bytes", settings.max_message_bytes),
-        segment_bytes=number("segment.bytes", settings.segment_bytes),
-        retention_ms=number("retention.ms", settings.retention_ms),
-        retention_bytes=number("retention.bytes", settings.retention_bytes),
-        is_compacted="compact" in given.get("cleanup.policy", "delete"),
-    )
-
-
-def refuse_configs(configs: Iterable[TopicConfig], settings: TopicSettings) -> Refusal | None:
-    """Every setting must be one that a topic has, with a value it can have."""
-    for config in configs:
-        check = _CHECKS.get(config.name)
-        if check is None:
-            known = ", ".join(_CHECKS)
-            return Refusal(ErrorCode.INVALID_CONFIG, f"{config.name} is no setting of a topic; there are {known}")
-        if config.value is None:
-            return Refusal(ErrorCode.INVALID_CONFIG, f"{config.name} has no value")
-        if allowed := check(config.value, settings):
-            return Refusal(ErrorCode.INVALID_CONFIG, f"{config.name} = {config.value}: {allowed} is allowed")
+def refuse_replicas(replicas: Sequence[Sequence[int]], nodes: Collection[int]) -> Refusal | None:
+    """Of each partition. They must name nodes there are, and one each: nothing is replicated."""
+    for broker_ids in replicas:
+        absent = [node for node in broker_ids if node not in nodes]
+        if absent:
+            reason = f"there is no node {absent[0]}"
+        elif len(broker_ids) != 1:
+            reason = f"a partition is on one node, not on {len(broker_ids)}"
+        else:
+            continue
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     return None
 
 
-def _is_within(text: str, lowest: int, highest: int) -> str:
-    """Empty if it is, else what is allowed."""
-    digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdecimal() and len(digits) < 20 and lowest <= int(text) <= highest:
-        return ""
-    return f"a whole number from {lowest} to {highest}"
-
-
-def _is_policy(text: str) -> str:
-    words = [word.strip() for word in text.split(",")]
-    return "" if all(word in {"delete", "compact"} for word in words) else "delete, compact or both"
-
-
-_CHECKS: Mapping[str, Callable[[str, TopicSettings], str]] = {
-    "cleanup.policy": lambda text, _: _is_policy(text),
-    "max.message.bytes": lambda text, settings: _is_within(text, 0, settings.largest_batch_bytes),
-    "retention.bytes": lambda text, _: _is_within(text, -1, _LONG_MAX),
-    "retention.ms": lambda text, _: _is_within(text, -1, _LONG_MAX),
-    "segment.bytes": lambda text, _: _is_within(text, _SMALLEST_SEGMENT_BYTES, _INT_MAX),
-}
+def refuse_growth(
+    wanted: GrowingTopic, partitions: int, settings: TopicSettings, nodes: Collection[int]
+) -> Refusal | None:
+    """Partitions are only ever added."""
+    most = settings.max_partitions_per_topic
+    if wanted.count <= partitions or wanted.count > most:
+        reason = f"{wanted.name} has {partitions} partitions; more, and at most {most}, are allowed, not {wanted.count}"
+        return Refusal(ErrorCode.INVALID_PARTITIONS, reason)
+    if wanted.assignments is None:
+        return None
+    added = wanted.count - partitions
+    if len(wanted.assignments) != added:
+        reason = f"{added} partitions are added, and {len(wanted.assignments)} assigned"
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+    return refuse_replicas([assigned.broker_ids for assigned in wanted.assignments], nodes)

@@ -1,41 +1,44 @@
-"""Embedded topics: metadata, creation, produce and fetch, answered from partition logs.
+"""Embedded topics: what there is, produce and fetch, answered from partition logs.
 
 Refusals are values in the replies, topic by topic or partition by partition. Where an answer promises something that
 lasts, the write-ahead position it must wait for comes with it (the write rule).
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from coordinator.fetching import (
     DelayedFetch,
-    Effort,
     FetchReady,
     Room,
     epoch_error,
-    find_offset,
     nudge_key,
     read,
 )
+from coordinator.finding import Effort, end_of_epoch, find_offset
 from coordinator.moment import Moment
-from coordinator.producing import Allowance, Bad, check_records
+from coordinator.placement import Placement
+from coordinator.producing import Allowance, Bad, check_records, check_sequences
+from coordinator.topic_admin import altered, create, deletable, grow
 from coordinator.topic_list import APPEND_ERRORS, Topic, TopicIdSource, TopicList
-from coordinator.topic_rules import (
-    Refusal,
-    TopicSettings,
-    refuse_name,
-    settings_from,
-)
+from coordinator.topic_metadata import describe_partitions, metadata
+from coordinator.topic_rules import Refusal, TopicSettings, settings_from
 from partition_log.errors import AppendError
 from partition_log.log import PartitionLog
 from partition_log.store import LogStore
 from protocol.errors import ErrorCode
+from protocol.messages.configs import AlterableConfig
 from protocol.messages.data import (
+    EpochEndOffset,
+    EpochPartition,
+    EpochTopicReply,
     Fetch,
     FetchPartition,
     FetchPartitionReply,
     FetchReply,
     FetchTopic,
     FetchTopicReply,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochReply,
     Produce,
     ProducePartition,
     ProducePartitionReply,
@@ -51,12 +54,15 @@ from protocol.messages.offsets import (
     ListOffsetsTopicReply,
 )
 from protocol.messages.topics import (
-    CreatableTopic,
-    CreatedTopic,
+    CreatePartitions,
+    CreatePartitionsReply,
     CreateTopics,
     CreateTopicsReply,
+    DeletableTopic,
+    DeleteTopics,
+    DescribeTopicPartitions,
+    DescribeTopicPartitionsReply,
     Metadata,
-    MetadataTopic,
     MetadataTopicReply,
 )
 from protocol.session import RequestRef
@@ -70,16 +76,24 @@ _NONE = ErrorCode.NONE
 class EmbeddedTopics:
     """Topics whose partitions are logs of this node."""
 
-    def __init__(self, store: LogStore, settings: TopicSettings, ids: TopicIdSource) -> None:
+    def __init__(self, store: LogStore, settings: TopicSettings, ids: TopicIdSource, placement: Placement) -> None:
         self._store = store
         self._settings = settings
-        self._topics = TopicList(store, settings, ids)
+        self._topics = TopicList(store, settings, ids, placement)
         # Partitions with records above the high watermark, and the high watermark their readers were last told.
         self._advancing: dict[tuple[str, str, int], tuple[PartitionLog, int]] = {}
 
     def load(self) -> None:
         """Before anything else. Raises `TopicsCorrupt`, `LogDamaged`: a node must not start without its topics."""
         self._topics.load()
+        for name in self.deleted:
+            self.remove_logs(name)  # a crash may have come before
+        self._remove_strays()
+
+    @property
+    def settings(self) -> TopicSettings:
+        """What all topics share."""
+        return self._settings
 
     @property
     def topic_count(self) -> int:
@@ -115,59 +129,92 @@ class EmbeddedTopics:
             topic.logs[partition] = log
         return log
 
-    # ----------------------------------------------------------------------------------------------------- metadata
+    # ------------------------------------------------------------------------------------------------ what there is
 
     def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
-        """What is asked for, in that order, once each; a topic that is not there is made if message and settings allow
-        it. The reply waits for `position`."""
-        if message.topics is None:
-            return tuple([topic.reply for topic in self._topics])
-        may_create = message.allow_auto_topic_creation and self._settings.auto_create
-        most = len(self._topics) + self._settings.max_new_topics_per_request
-        return tuple(
-            [
-                # A client that is told of an unknown topic asks again, and so has the others made.
-                self._describe(wanted, may_create and len(self._topics) < most, moment)
-                for wanted in dict.fromkeys(message.topics)
-            ]
-        )
+        """What is asked for; the reply waits for `position`."""
+        return metadata(self._topics, self._settings, message, moment)
 
-    def _describe(self, wanted: MetadataTopic, may_create: bool, moment: Moment) -> MetadataTopicReply:
-        name = self._topics.name_of(wanted.topic_id) if wanted.name is None else wanted.name
-        if name is None:
-            return MetadataTopicReply(None, wanted.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        topic = self._topics.get(name)
-        if topic is not None:
-            return topic.reply
-        made = self._topics.make(CreatableTopic(name), moment) if may_create else refuse_name(name)
-        if made is None:
-            return MetadataTopicReply(name, error_code=_UNKNOWN)
-        return made.reply if isinstance(made, Topic) else MetadataTopicReply(name, error_code=made.error)
-
-    # ----------------------------------------------------------------------------------------------------- creation
+    def describe_partitions(self, message: DescribeTopicPartitions) -> DescribeTopicPartitionsReply:
+        """The same in pages; the reply waits for `position`."""
+        return describe_partitions(self._topics, message)
 
     def create(self, message: CreateTopics, moment: Moment) -> tuple[CreateTopicsReply, int]:
         """Topics made or refused, each by itself, and the position the reply waits for."""
-        times: dict[str, int] = {}
-        for wanted in message.topics:
-            times[wanted.name] = times.get(wanted.name, 0) + 1
-        twice = Refusal(ErrorCode.INVALID_REQUEST, "the request names it more than once")
-        replies = []
-        for wanted in message.topics:
-            if times[wanted.name] > 1:
-                made: Topic | Refusal = twice
-            elif message.validate_only:
-                made = self._topics.plan(wanted, moment)
-            else:
-                made = self._topics.make(wanted, moment)
-            replies.append(_created(wanted.name, made))
-        return CreateTopicsReply(tuple(replies)), self.position
+        return create(self._topics, self._settings, message, moment), self.position
+
+    def grow(self, message: CreatePartitions, moment: Moment) -> tuple[CreatePartitionsReply, int]:
+        """Partitions added or refused, and the position the reply waits for."""
+        return grow(self._topics, message, moment), self.position
+
+    def configs(self, name: str) -> Mapping[str, str] | None:
+        """The topic's own settings; None if there is no such topic."""
+        topic = self._topics.get(name)
+        return None if topic is None else topic.record.configs
+
+    def alter(
+        self, name: str, changes: Sequence[AlterableConfig], moment: Moment, *, validate_only: bool
+    ) -> Refusal | None:
+        """The topic's own settings changed, all or none; durable when `position` is."""
+        topic = self._topics.get(name)
+        if topic is None:
+            return Refusal(_UNKNOWN, f"there is no topic {name}")
+        configs = altered(topic, changes, self._settings)
+        if isinstance(configs, Refusal):
+            return configs
+        if validate_only or configs == topic.record.configs:
+            return None
+        return self._topics.configure(topic, configs, moment)
+
+    # ----------------------------------------------------------------------------------------------------- deletion
+
+    def deletable(self, message: DeleteTopics) -> list[tuple[DeletableTopic, Topic | Refusal]]:
+        """Which topics are meant, and what is wrong with the others."""
+        return deletable(self._topics, message.topics)
+
+    def delete(self, topic: Topic, moment: Moment) -> Refusal | list[Hashable]:
+        """Nobody sees the topic from now on, and its logs go. Nudge keys of those who wait for its records. Its name is
+        taken until `free`: whoever calls this sees to what groups have committed for it."""
+        refused = self._topics.delete(topic, moment)
+        if refused is not None:
+            return refused
+        self.remove_logs(topic.record.name)
+        keys: list[Hashable] = []
+        for partition in topic.logs:
+            key = nudge_key(topic.record.name, partition)
+            self._advancing.pop(key, None)
+            keys.append(key)
+        return keys
+
+    @property
+    def deleted(self) -> list[str]:
+        """Names of topics that are deleted and not free."""
+        return list(self._topics.deleted)
+
+    def remove_logs(self, name: str) -> bool:
+        """Of a topic that is deleted; false if the disk is too full to say so."""
+        record = self._topics.deleted[name]
+        for partition in range(record.partitions):
+            if isinstance(self._store.remove(f"{name}-{partition}"), AppendError):
+                return False
+        return True
+
+    def free(self, name: str, moment: Moment) -> Refusal | None:
+        """Nothing is left of a deleted topic: another may have its name when `position` is durable."""
+        return self._topics.free(name, moment)
+
+    def _remove_strays(self) -> None:
+        """Logs without a topic. Names like the service's own are left alone: a later version may have more of them."""
+        for log in self._store.names():
+            name, _, partition = log.rpartition("-")
+            topic = self._topics.get(name)
+            if not name.startswith("__") and (topic is None or int(partition) >= topic.record.partitions):
+                self._store.remove(log)
 
     # ------------------------------------------------------------------------------------------------------ produce
 
     def produce(self, message: Produce, moment: Moment) -> tuple[ProduceReply, int]:
         """Records appended or refused, each partition by itself. The position to wait for, if `acks` asks to (-1)."""
-        before = self._store.position
         allowance = Allowance(self._settings.max_decompressed_bytes, self._settings.max_records_per_request)
         put: Callable[[str, ProducePartition, Allowance], ProducePartitionReply] = self._put
         if message.acks not in {-1, 0, 1}:
@@ -182,8 +229,9 @@ class EmbeddedTopics:
                 for topic in message.topic_data
             ]
         )
-        after = self._store.position
-        return ProduceReply(replies), after if message.acks == -1 and after > before else 0
+        # What was stored before, and is told of again, may not be durable yet either.
+        stored = any(part.error_code is _NONE for topic in replies for part in topic.partition_responses)
+        return ProduceReply(replies), self._store.position if message.acks == -1 and stored else 0
 
     def _put(self, name: str, part: ProducePartition, allowance: Allowance) -> ProducePartitionReply:
         """Several batches are appended one by one: where the disk fills up between them, those before it stay."""
@@ -193,8 +241,13 @@ class EmbeddedTopics:
         checked = check_records(part.records, topic.configs.max_message_bytes, allowance)
         if isinstance(checked, Bad):
             return ProducePartitionReply(part.index, checked.error, error_message=checked.message)
-        base_offset = log.next_offset
-        for batch in checked:
+        stored_at = check_sequences(log, checked)
+        if isinstance(stored_at, Bad):
+            return ProducePartitionReply(part.index, stored_at.error, error_message=stored_at.message)
+        base_offset = log.next_offset if stored_at[0] is None else stored_at[0]
+        for batch, known in zip(checked, stored_at, strict=True):
+            if known is not None:
+                continue
             appended = self._store.append(log, batch)
             if isinstance(appended, AppendError):
                 return ProducePartitionReply(part.index, APPEND_ERRORS[appended], error_message=appended.value)
@@ -274,12 +327,22 @@ class EmbeddedTopics:
             return ListOffsetsPartitionReply(part.partition_index, log)
         return find_offset(log, part, effort)
 
+    # ----------------------------------------------------------------------------------------------- leaders' epochs
 
-def _created(name: str, made: Topic | Refusal) -> CreatedTopic:
-    if isinstance(made, Refusal):
-        return CreatedTopic(name, error_code=made.error, error_message=made.message)
-    record = made.record
-    return CreatedTopic(name, record.topic_id, num_partitions=record.partitions, replication_factor=1)
+    def end_offsets(self, message: OffsetForLeaderEpoch) -> OffsetForLeaderEpochReply:
+        """Where epochs of leaders end, each partition by itself (KIP-320)."""
+        return OffsetForLeaderEpochReply(
+            tuple(
+                EpochTopicReply(topic.topic, tuple(self._end_offset(topic.topic, part) for part in topic.partitions))
+                for topic in message.topics
+            )
+        )
+
+    def _end_offset(self, name: str, part: EpochPartition) -> EpochEndOffset:
+        log = self._readable(name, part.partition, part.current_leader_epoch)
+        if isinstance(log, ErrorCode):
+            return EpochEndOffset(part.partition, log)
+        return end_of_epoch(log, part.partition, part.leader_epoch)
 
 
 def _refuse_acks(_name: str, part: ProducePartition, _allowance: Allowance) -> ProducePartitionReply:

@@ -9,6 +9,7 @@ from coordinator.config import Config
 from coordinator.topic_list import TopicList
 from coordinator.topic_records import TOPICS_LOG, TopicRecord, TopicsCorrupt, decode_topic, encode_topic
 from coordinator.topic_rules import MAX_NAME_BYTES, refuse_name
+from coordinator.placement import Placement
 from coordinator.topics import TopicSettings, settings_from
 from partition_log.cleaning import Compact, Retain
 from protocol.errors import ErrorCode
@@ -16,6 +17,7 @@ from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, Met
 from protocol.record_batch import encode_batch
 from tests.topics.town import WALL_MS, Town, batch
 
+WEEK_MS = 7 * 24 * 60 * 60 * 1000
 FIRST_ID, SECOND_ID = (number.to_bytes(16, "big") for number in (1, 2))
 
 
@@ -100,7 +102,9 @@ def test_validating_makes_nothing() -> None:
 # --- refused ---
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "grün", "x" * 250, "__consumer_offsets", "__x", "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a b", "a/b", "grün", "x" * 250, "__consumer_offsets", "__muster_x", "a\n"]
+)
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     assert Town().create(name).error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
@@ -133,8 +137,10 @@ def test_a_topic_named_twice_in_one_request_is_not_made_at_all() -> None:
     town = Town()
     wanted = (CreatableTopic("twice"), CreatableTopic("once"), CreatableTopic("twice", 3))
     reply, _position = town.topics.create(CreateTopics(wanted), town.moment)
-    errors = [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
-    assert [topic.error_code for topic in reply.topics] == errors
+    assert [(topic.name, topic.error_code) for topic in reply.topics] == [
+        ("twice", ErrorCode.INVALID_REQUEST),
+        ("once", ErrorCode.NONE),
+    ]
     assert town.topics.partition_count("twice") is None
 
 
@@ -160,10 +166,15 @@ def test_there_is_an_end_to_topics_and_to_their_partitions() -> None:
         ("max_message_bytes", "one", "from 0 to 262144"),
         ("max_message_bytes", str((1 << 18) + 1), "from 0 to 262144"),
         ("max_message_bytes", "٣", "a whole number"),
-        ("cleanup_policy", "forget", "delete, compact or both"),
-        ("cleanup_policy", "", "delete, compact or both"),
+        ("cleanup_policy", "forget", "delete, compact, both or none"),
+        ("cleanup_policy", "delete,forget", "delete, compact, both or none"),
+        ("min_insync_replicas", "2", "from 1 to 1"),
+        ("compression_type", "zstd", "producer is allowed"),
+        ("message_timestamp_type", "ProducerTime", "CreateTime"),
+        ("min_cleanable_dirty_ratio", "1.5", "a number from 0 to 1"),
+        ("min_cleanable_dirty_ratio", "nan", "a number from 0 to 1"),
         ("retention_ms", None, "has no value"),
-        ("flush_messages", "1", "there are cleanup.policy, max.message.bytes"),
+        ("message_format_version", "2", "there are cleanup.policy, compression.type"),
     ],
 )
 def test_a_setting_that_is_none_or_cannot_be_is_refused_with_what_may_be(
@@ -177,19 +188,22 @@ def test_a_setting_that_is_none_or_cannot_be_is_refused_with_what_may_be(
 def test_a_topics_settings_say_how_its_logs_forget() -> None:
     town = Town(settings=TopicSettings(retention_ms=5, retention_bytes=6, segment_bytes=70_000))
     town.made("plain", 1)
-    town.made("own", 1, retention_ms="-1", segment_bytes="50000", cleanup_policy="delete")
+    town.made("own", 1, retention_ms="-1", segment_bytes="50000", segment_ms="100", cleanup_policy="delete")
+    town.made("none", 1, cleanup_policy="")
     town.made("table", 1, cleanup_policy="compact")
     town.made("both", 1, cleanup_policy="compact,delete")
-    for name in ("plain", "own", "table", "both"):
+    for name in ("plain", "own", "none", "table", "both"):
         town.send(b"", topic=name)
-    assert town.store.log("plain-0").policy == Retain(5, 6, 70_000)
-    assert town.store.log("own-0").policy == Retain(-1, 6, 50_000)
-    assert town.store.log("table-0").policy == town.store.log("both-0").policy == Compact(segment_bytes=70_000)
+    assert town.store.log("plain-0").policy == Retain(5, 6, 70_000, WEEK_MS)
+    assert town.store.log("own-0").policy == Retain(-1, 6, 50_000, 100)
+    assert town.store.log("none-0").policy == Retain(-1, -1, 70_000, WEEK_MS)
+    compacted = Compact(segment_bytes=70_000, segment_ms=WEEK_MS)
+    assert town.store.log("table-0").policy == town.store.log("both-0").policy == compacted
 
 
 def test_settings_come_from_the_configuration() -> None:
-    settings = settings_from(Config(node_id=9, num_partitions=4, auto_create_topics_enable=False, message_max_bytes=77))
-    assert (settings.node_id, settings.default_partitions, settings.auto_create) == (9, 4, False)
+    settings = settings_from(Config(num_partitions=4, auto_create_topics_enable=False, message_max_bytes=77))
+    assert (settings.default_partitions, settings.auto_create) == (4, False)
     assert settings.max_message_bytes == 77
     assert settings.retention_ms == 7 * 24 * 60 * 60 * 1000
     assert settings_from(Config(log_retention_ms=-1)).retention_ms == -1
@@ -228,7 +242,7 @@ def test_a_node_that_makes_no_topics_by_itself_says_they_are_unknown() -> None:
 @pytest.mark.parametrize("may_create", [False, True])
 def test_asking_for_an_illegal_name_makes_nothing(may_create: bool) -> None:
     town = Town()
-    for shown in town.topics.metadata(named("a b", "__x", may_create=may_create), town.moment):
+    for shown in town.topics.metadata(named("a b", "__muster_x", may_create=may_create), town.moment):
         assert shown.error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert town.topics.topic_count == 0
 
@@ -285,7 +299,7 @@ def test_the_last_record_of_a_name_counts_and_a_tombstone_ends_it() -> None:
     gone = TopicRecord("gone", bytes(16), 1, {}, WALL_MS)
     for pair in (encode_topic(record()), encode_topic(gone), encode_topic(again), (b"gone", None)):
         town.store.append(log, encode_batch([pair], timestamp_ms=WALL_MS))
-    topics = TopicList(town.store, TopicSettings(), town.ids)
+    topics = TopicList(town.store, TopicSettings(), town.ids, Placement(1, 1, {}))
     topics.load()
     assert [(topic.record.name, topic.record.partitions) for topic in topics] == [("flights", 3)]
     assert (topics.name_of(FIRST_ID), topics.name_of(SECOND_ID)) == (None, "flights")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.fetching import EARLIEST, LATEST, NEWEST
+from coordinator.finding import EARLIEST, LATEST, NEWEST
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsTopic
 from tests.topics.town import Town, batch
@@ -72,7 +72,7 @@ def test_refusals_are_of_one_partition(town: Town) -> None:
         ListOffsetsPartition(0),
         ListOffsetsPartition(2),
         ListOffsetsPartition(-1),
-        ListOffsetsPartition(1, -4),
+        ListOffsetsPartition(1, -7),
         ListOffsetsPartition(1, -1, current_leader_epoch=3),
     )
     message = ListOffsets((ListOffsetsTopic("flights", wanted), ListOffsetsTopic("nowhere", wanted[:1])))

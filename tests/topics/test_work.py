@@ -1,6 +1,6 @@
 """No question about topics takes more work than everyone else can wait for."""
 
-from coordinator.fetching import Effort, find_offset
+from coordinator.finding import Effort, find_offset
 from coordinator.topic_rules import TopicSettings
 from partition_log.cleaning import Retain
 from partition_log.store import LogStore, StoreLimits

@@ -1,6 +1,7 @@
 """A node's topics without the node: a store on a simulated disk, and who asks."""
 
 from coordinator.moment import Moment
+from coordinator.placement import Placement
 from coordinator.topics import DelayedFetch, EmbeddedTopics, FetchReady, TopicSettings
 from partition_log.store import LogStore, StoreLimits
 from protocol.errors import ErrorCode
@@ -54,13 +55,13 @@ class Town:
         self.disk = disk or SimDisk()
         self.ids = CountedIds()
         self.now_ms = 1_000
-        self._settings = settings or TopicSettings(node_id=3, largest_batch_bytes=1 << 18)
+        self._settings = settings or TopicSettings(largest_batch_bytes=1 << 18)
         self._open()
 
     def _open(self) -> None:
         self.store = LogStore(self.disk, "data", LIMITS)
         self.store.open()
-        self.topics = EmbeddedTopics(self.store, self._settings, self.ids)
+        self.topics = EmbeddedTopics(self.store, self._settings, self.ids, Placement(3, 1, {}))
         self.topics.load()
         self.purgatory: DelayedOperationPurgatory[FetchReady] = DelayedOperationPurgatory(self.now_ms)
         self.answers: list[FetchReply] = []

@@ -1,0 +1,259 @@
+"""Idempotent producers: what is stored once however often it is sent, and what is refused."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.producer_requests import init_producer_id
+from coordinator.routes import ROUTES
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.data import (
+    InitProducerId,
+    InitProducerIdReply,
+    Produce,
+    ProducePartition,
+    ProducePartitionReply,
+    ProduceReply,
+    ProduceTopic,
+)
+from protocol.record_batch import encode_batch
+from tests.node.desk import WALL_MS as DESK_MS
+from tests.node.desk import Desk
+from tests.topics.town import WALL_MS, Town, batch, producing
+
+
+@pytest.fixture
+def town() -> Town:
+    town = Town()
+    town.made("flights", 2)
+    return town
+
+
+def of(producer_id: int, first: int, *values: str, epoch: int = 0, at_ms: int = WALL_MS) -> bytes:
+    """A batch of that producer, its values its numbers unless others are given."""
+    pairs = [(None, value.encode()) for value in values or (str(first),)]
+    return encode_batch(pairs, timestamp_ms=at_ms, producer_id=producer_id, producer_epoch=epoch, base_sequence=first)
+
+
+# --- stored once ---
+
+
+def test_a_batch_sent_again_is_answered_as_the_first_time_and_not_stored_again(town: Town) -> None:
+    town.send(batch("before"))
+    first = town.send(of(9, 0, "a", "b"))
+    again = town.send(of(9, 0, "a", "b"))
+    assert (first.error_code, first.base_offset) == (again.error_code, again.base_offset) == (ErrorCode.NONE, 1)
+    assert town.send(of(9, 2, "c")).base_offset == 3
+    town.flush()
+    assert town.values() == ["before", "a", "b", "c"]
+
+
+def test_who_sends_a_batch_again_waits_until_the_first_one_is_durable(town: Town) -> None:
+    town.topics.produce(producing(of(9, 0), acks=1), town.moment)
+    _reply, position = town.topics.produce(producing(of(9, 0)), town.moment)
+    assert position == town.store.position > town.store.flushed
+    _reply, position = town.topics.produce(producing(of(9, 0), acks=1), town.moment)
+    assert position == 0
+
+
+def test_each_partition_counts_for_itself(town: Town) -> None:
+    assert town.send(of(9, 0)).base_offset == 0
+    assert town.send(of(9, 0), partition=1).base_offset == 0
+    assert town.send(of(9, 1), partition=1).base_offset == 1
+
+
+def test_what_was_stored_before_is_skipped_among_what_is_new(town: Town) -> None:
+    town.send(of(9, 0))
+    answer = town.send(of(9, 0) + of(9, 1))
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+    town.flush()
+    assert town.values() == ["0", "1"]
+
+
+# --- refused ---
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (of(9, 5, epoch=1), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (of(9, 1, epoch=1), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (of(9, 2, epoch=0), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (of(9, 2, epoch=2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (of(9, -1), ErrorCode.INVALID_RECORD),
+        (of(8, -7, epoch=3), ErrorCode.INVALID_RECORD),
+        (of(8, 0, epoch=-2), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (of(9, 2, epoch=1) + of(9, 4, epoch=1), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ],
+)
+def test_what_does_not_come_next_is_refused_and_nothing_is_stored(town: Town, data: bytes, error: ErrorCode) -> None:
+    town.send(of(9, 1))
+    town.send(of(9, 0, "x", "y", epoch=1))
+    end = town.store.position
+    answer = town.send(data)
+    assert (answer.error_code, answer.base_offset) == (error, -1)
+    assert answer.error_message
+    assert town.store.position == end
+
+
+def test_one_partition_is_refused_and_the_others_are_stored(town: Town) -> None:
+    town.send(of(9, 0))
+    parts = (ProducePartition(0, of(9, 7)), ProducePartition(1, of(9, 0)))
+    reply, position = town.topics.produce(Produce((ProduceTopic("flights", parts),)), town.moment)
+    assert [part.error_code for part in reply.responses[0].partition_responses] == [
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.NONE,
+    ]
+    assert position == town.store.position
+
+
+# --- crashes ---
+
+
+def test_after_a_crash_the_producer_goes_on_where_the_log_ends(town: Town) -> None:
+    town.send(of(9, 0))
+    town.flush()
+    town.send(of(9, 1))  # never acknowledged, never durable
+    town.crash()
+    assert town.send(of(9, 0)).base_offset == 0
+    assert town.send(of(9, 2)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert town.send(of(9, 1)).base_offset == 1
+    town.flush()
+    assert town.values() == ["0", "1"]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.integers(0, 2), st.integers(0, 4)),
+        st.tuples(st.sampled_from(["flush", "checkpoint", "crash"]), st.just(0), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(STEPS)
+def test_whatever_is_sent_again_and_whenever_the_node_crashes_each_batch_is_there_once(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    """Each producer sends its next batch, or one of its last four again; a batch counts as sent when it was answered
+    and is durable."""
+    town = Town()
+    town.made()
+    following, durable = [0, 0, 0], [0, 0, 0]
+    for what, producer_id, back in steps:
+        if what == "send":
+            number = max(0, following[producer_id] - back)
+            answer = town.send(of(producer_id, number, f"{producer_id}:{number}"))
+            assert answer.error_code is ErrorCode.NONE
+            following[producer_id] = max(following[producer_id], number + 1)
+        elif what == "flush":
+            town.flush()
+            durable = list(following)
+        elif what == "checkpoint":
+            job = town.store.begin_checkpoint(force=True)
+            assert job is not None
+            job.run(town.disk)
+            town.store.finish_checkpoint(job)
+        else:
+            town.crash()
+            kept = town.values()
+            following = [sum(value.startswith(f"{one}:") for value in kept) for one in range(3)]
+            assert all(has >= had for has, had in zip(following, durable, strict=True))
+    town.flush()
+    found = town.values()
+    for one in range(3):
+        assert [value for value in found if value.startswith(f"{one}:")] == [
+            f"{one}:{number}" for number in range(following[one])
+        ]
+
+
+# --- ids ---
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def init(desk: Desk, message: Message) -> InitProducerIdReply:
+    assert ROUTES[InitProducerId] is init_producer_id
+    reply = desk.ask_inside(message, call=5)
+    assert isinstance(reply, InitProducerIdReply)
+    return reply
+
+
+def test_every_producer_gets_an_id_of_its_own_with_epoch_zero(desk: Desk) -> None:
+    replies = [init(desk, InitProducerId()) for _ in range(3)]
+    assert len({reply.producer_id for reply in replies}) == 3
+    assert {(reply.error_code, reply.producer_epoch) for reply in replies} == {(ErrorCode.NONE, 0)}
+
+
+def test_a_producer_that_wants_a_clean_start_gets_another_id(desk: Desk) -> None:
+    first = init(desk, InitProducerId())
+    second = init(desk, InitProducerId(producer_id=first.producer_id, producer_epoch=first.producer_epoch))
+    assert second.error_code is ErrorCode.NONE
+    assert second.producer_id not in (-1, first.producer_id)
+    assert second.producer_epoch == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (InitProducerId("transfers"), ErrorCode.UNSUPPORTED_VERSION),
+        (InitProducerId(""), ErrorCode.INVALID_REQUEST),
+        (InitProducerId(producer_id=9), ErrorCode.INVALID_REQUEST),
+        (InitProducerId(producer_epoch=0), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_had_is_refused_for_good(desk: Desk, message: InitProducerId, error: ErrorCode) -> None:
+    assert init(desk, message) == InitProducerIdReply(error)
+
+
+# --- through the node ---
+
+
+def produce(desk: Desk, data: bytes, acks: int = -1) -> ProducePartitionReply:
+    (reply,) = desk.ask(1, Produce((ProduceTopic("orders", (ProducePartition(0, data),)),), acks))
+    assert isinstance(reply, ProduceReply)
+    return reply.responses[0].partition_responses[0]
+
+
+def test_a_producer_is_known_after_the_node_was_killed_and_started_again(desk: Desk) -> None:
+    desk.make_topic()
+    desk.connect(1)
+    producer_id = init(desk, InitProducerId()).producer_id
+    assert produce(desk, of(producer_id, 0, at_ms=DESK_MS)).base_offset == 0
+    assert produce(desk, of(producer_id, 1, at_ms=DESK_MS)).base_offset == 1
+    desk.disk.crash()
+    desk = Desk(desk.disk)
+    desk.connect(1)
+    assert produce(desk, of(producer_id, 1, at_ms=DESK_MS)).base_offset == 1
+    assert produce(desk, of(producer_id, 3)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(desk, of(producer_id, 2)).base_offset == 2
+
+
+def test_a_batch_sent_again_is_not_answered_before_the_first_is_durable(desk: Desk) -> None:
+    desk.make_topic()
+    desk.connect(1)
+    desk.holds_disk = True
+    message = Produce((ProduceTopic("orders", (ProducePartition(0, of(9, 0)),)),))
+    assert desk.ask(1, message) == []
+    assert desk.ask(1, message) == []
+    while desk.flushes:
+        desk.flush()
+    first, second = desk.heard(1)
+    assert first == second
+
+
+def test_a_producer_that_wrote_nothing_for_long_is_forgotten() -> None:
+    desk = Desk(producer_id_expiration_ms=60_000)
+    desk.make_topic()
+    desk.connect(1)
+    produce(desk, of(9, 0))
+    desk.wait(1_000)
+    produce(desk, of(8, 0))
+    desk.wait(60_000)
+    assert produce(desk, of(9, 7)).base_offset == 2, "taken at its word"
+    assert produce(desk, of(8, 7)).error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
