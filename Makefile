@@ -20,7 +20,7 @@ setup: $(ALL) ## install everything into .venv
 run: $(SERVE) ## serve with the defaults; ARGS="--data-dir DIR --set KEY=VALUE" passes flags
 	@exec $(BIN)/musterd $(ARGS)
 
-demo: $(DEMO) ## the flights of New York through one group: Spark, plain consumers, one of them killed
+demo: $(DEMO) ## the flights of New York through one group: Spark, plain consumers, one of Kafka's, one killed
 	@$(BIN)/python -m demo $(ARGS)
 
 test: lint ## lint, then every test; ARGS="-k NAME" chooses
@@ -53,9 +53,11 @@ table: $(ALL) ## print the state table into docs/state-table.md
 config: $(SERVE) ## print the keys into deploy/musterd.toml
 	$(BIN)/python -m coordinator.config_text > deploy/musterd.toml
 
-wire: $(ALL) ## print the methods of the native protocol into docs/wire.md
+wire: $(ALL) ## print the methods and APIs into docs/wire.md and docs/kafka.md
 	$(BIN)/python -m protocol.native.page < docs/wire.md > docs/wire.md.new
 	mv docs/wire.md.new docs/wire.md
+	$(BIN)/python -m protocol.kafka.page < docs/kafka.md > docs/kafka.md.new
+	mv docs/kafka.md.new docs/kafka.md
 
 transcripts: $(ALL) ## rewrite the transcripts with what the code does now: read the diff
 	REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest -q tests/transcripts $(ARGS)

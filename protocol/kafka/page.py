@@ -1,0 +1,48 @@
+"""The APIs as a page: `make wire` prints them from the table, and a test holds the two together.
+
+`python -m protocol.kafka.page` takes docs/kafka.md and gives it back, brought up to date between its marks.
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from protocol.apis import APIS, Api
+from protocol.kafka.fields import NEWEST
+from protocol.kafka.quirks import OLDEST_PRODUCE
+from protocol.messages.data import Produce
+
+_BEGIN: Final = "<!-- printed by `make wire`: apis -->"
+_END: Final = "<!-- end -->"
+
+
+def fill(page: str) -> str:
+    """The page, with what stands between the marks printed anew. Raises ValueError for a page without the marks."""
+    before, begin, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not end:
+        raise ValueError("the page has no marks for the APIs")
+    return "\n".join((before + begin, "", *_lines(), "", end + after))
+
+
+def _lines() -> Iterator[str]:
+    yield "| key | API | versions | flexible from |"
+    yield "|---|---|---|---|"
+    for api in APIS.values():
+        if api.advertised:
+            yield f"| {api.key} | {api.message.__name__} | {_versions(api)} | {_flexible(api)} |"
+
+
+def _versions(api: Api) -> str:
+    oldest, newest = api.request.oldest, api.request.newest
+    if api.message is Produce:
+        return f"{oldest} to {newest}; below {OLDEST_PRODUCE} refused"
+    return str(newest) if oldest == newest else f"{oldest} to {newest}"
+
+
+def _flexible(api: Api) -> str:
+    return "never" if api.request.flexible == NEWEST else str(api.request.flexible)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(fill(sys.stdin.read()))
