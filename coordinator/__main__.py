@@ -172,6 +172,7 @@ def _limits(config: Config) -> StoreLimits:
         wal_segment_bytes=config.wal_segment_bytes,
         checkpoint_bytes=config.wal_checkpoint_bytes,
         max_batch_bytes=max(config.offsets_topic_max_message_bytes, config.message_max_bytes),
+        producers_per_log=config.max_producers_per_partition,
     )
 
 

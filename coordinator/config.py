@@ -140,6 +140,13 @@ class Config(Struct, frozen=True, kw_only=True):
     log_retention_check_interval_ms: Annotated[int, whole("How often old segments are looked for.", 1, LONG_MAX)] = (
         300_000
     )
+    producer_id_expiration_ms: Annotated[
+        int, whole("How long a partition remembers an idempotent producer that writes nothing to it.", 1)
+    ] = 86_400_000
+    max_producers_per_partition: Annotated[
+        int,
+        whole("Idempotent producers a partition remembers; beyond them those silent for the longest time go.", 1),
+    ] = 2_000
     fetch_max_bytes: Annotated[
         int, whole("Bytes of records in the answer to one fetch, whatever it asks for.", 1_024)
     ] = 55 * MIB

@@ -10,6 +10,7 @@ from coordinator.journal import Journal
 from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.placement import Placement
+from coordinator.producing import ProducerIdSource
 from coordinator.shard import Shard
 from coordinator.topics import EmbeddedTopics
 from partition_log.store import LogStore
@@ -47,6 +48,7 @@ class Core:
     cluster_id: str
     started: Moment
     directory: dict[str, tuple[Shard, Group]]
+    producer_ids: ProducerIdSource
     connections: dict[int, Connection] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
 

@@ -22,6 +22,7 @@ from coordinator.journal import Journal, decode_note
 from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.placement import Placement
+from coordinator.producing import ProducerIdSource
 from coordinator.routes import ROUTES
 from coordinator.shard import Shard, ShardState, ShardTools
 from coordinator.topics import EmbeddedTopics, FetchReady, TopicIdSource
@@ -50,8 +51,8 @@ _NOTES_LOG = "__muster_notes-0"
 _OFFSETS_LOG = "__consumer_offsets"
 
 
-class Ids(IdSource, TopicIdSource, Protocol):
-    """Both sources of unguessable ids."""
+class Ids(IdSource, TopicIdSource, ProducerIdSource, Protocol):
+    """All sources of unguessable ids."""
 
 
 class Node:
@@ -107,6 +108,7 @@ class Node:
             cluster_id=store.identity.cluster_id,
             started=started,
             directory=directory,
+            producer_ids=ids,
         )
         self.core.topics.load()
         for _header, data in notes_log.batches_from(notes_log.start_offset):
@@ -338,6 +340,7 @@ class Node:
         if isinstance(event, ChoreDue):
             # A full disk is tried again from time to time: a checkpoint that succeeds ends it.
             self._checkpoint(force=self.core.store.disk_full)
+            self.core.store.expire_producers(moment.wall_ms, self.core.config.producer_id_expiration_ms)
             self._watch_chore(moment)
             return
         shard, group = self.core.find(event.group_id)

@@ -1,13 +1,16 @@
-"""What a producer's bytes must be before they are stored: whole batches that say the truth about their records.
+"""What a producer's bytes must be before they are stored: whole batches that say the truth about their records, and,
+of an idempotent producer, the ones that come next (KIP-98).
 
 They are checked to the last record, compressed or not: a batch that cannot be read would stop everyone who comes to it.
-Idempotent producers are not checked yet: their ids and sequences are stored as they come.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
+from partition_log.log import PartitionLog
+from partition_log.producers import Objection, judge
 from protocol.errors import ErrorCode
 from protocol.record_batch import (
     BatchHeader,
@@ -21,6 +24,17 @@ from protocol.record_batch import (
 )
 
 _LOG_APPEND_TIME = 0x08
+_OBJECTIONS = {
+    Objection.OLD_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
+    Objection.OUT_OF_ORDER: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+}
+
+
+class ProducerIdSource(Protocol):
+    """Where the ids of idempotent producers come from; seeded in tests."""
+
+    def producer_id(self) -> int:
+        """From 0 to 2^63-1, and nobody's yet."""
 
 
 class Bad(NamedTuple):
@@ -70,6 +84,13 @@ def check_records(data: bytes, max_batch_bytes: int, allowance: Allowance) -> li
     return found
 
 
+def check_sequences(log: PartitionLog, batches: Sequence[bytes]) -> list[int | None] | Bad:
+    """Of each batch, None if it is to be appended, or the base offset that it was stored at when it first came. A
+    batch that its producer sent out of order, or before it lost its epoch, and nothing may be stored."""
+    verdicts = judge(log.producers, batches, log.next_offset)
+    return Bad(_OBJECTIONS[verdicts], verdicts.value) if isinstance(verdicts, Objection) else verdicts
+
+
 def _check_frame(data: bytes, position: int, max_batch_bytes: int) -> BatchHeader:
     if not data:
         raise _Refused(ErrorCode.INVALID_RECORD, "no records")
@@ -93,6 +114,9 @@ def _check_claims(header: BatchHeader) -> None:
         raise _Refused(ErrorCode.INVALID_TXN_STATE, "a batch of a transaction, and transactions are not served")
     if header.attributes & _LOG_APPEND_TIME:
         raise _Refused(ErrorCode.INVALID_TIMESTAMP, "a producer does not set the time of append")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        reason = f"sequence {header.base_sequence} of producer {header.producer_id}"
+        raise _Refused(ErrorCode.INVALID_RECORD, reason)
     if header.compression > Compression.ZSTD:
         raise _Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {header.compression} has no meaning")
     if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from coordinator import group_requests, node_requests, offset_requests
+from coordinator import group_requests, node_requests, offset_requests, producer_requests
 from coordinator.core import Core
 from coordinator.moment import Moment
 from protocol.messages import Message
-from protocol.messages.data import Fetch, Produce
+from protocol.messages.data import Fetch, InitProducerId, Produce
 from protocol.messages.groups import (
     DeleteGroups,
     DescribeGroups,
@@ -42,6 +42,7 @@ ROUTES: dict[type[Message], Handler] = {
     DescribeNode: node_requests.describe,
     CreateTopics: node_requests.create_topics,
     Produce: node_requests.produce,
+    InitProducerId: producer_requests.init_producer_id,
     Fetch: node_requests.fetch,
     ListOffsets: node_requests.list_offsets,
 }

@@ -37,6 +37,9 @@ class RandomIds:
     def topic_id(self) -> bytes:
         return uuid.uuid4().bytes
 
+    def producer_id(self) -> int:
+        return int.from_bytes(os.urandom(8), "big") >> 1
+
 
 def read_clock() -> Moment:
     """Now, on both clocks."""

@@ -27,6 +27,7 @@ REMEMBERED = 5
 NO_EPOCH = -1
 
 _MARK = Struct(">23xi16xqhi").unpack_from  # last offset delta, producer id, epoch, base sequence
+_OF_TRANSACTIONS = 0x30  # transactional, control: in the lower byte of the attributes
 _KIND = "producers"
 _SEQUENCES = 1 << 31
 
@@ -75,8 +76,9 @@ _UNKNOWN = Known(NO_EPOCH, 0, ())
 
 
 def mark_of(batch: bytes | memoryview) -> Mark | None:
-    """None for a batch whose producer is not idempotent. Markers of transactions have no sequence, and none here."""
-    if batch[43] >= 0x80:  # the id is negative: one byte tells
+    """None for a batch whose producer is not idempotent, and for those of transactions: what is kept in them (offsets
+    and their markers) has its own ways to be there once."""
+    if batch[43] >= 0x80 or batch[22] & _OF_TRANSACTIONS:  # the id is negative: one byte tells
         return None
     last_offset_delta, producer_id, epoch, first = _MARK(batch)
     if first < 0:

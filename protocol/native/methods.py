@@ -130,6 +130,7 @@ METHODS: Final = {
         _method(topics.CreateTopics, topics.CreateTopicsReply),
         _method(data.Produce, data.ProduceReply, _produce),
         _method(data.Fetch, data.FetchReply),
+        _method(data.InitProducerId, data.InitProducerIdReply),
         # explanation
         _method(groups.ListNotes, groups.ListNotesReply),
     )

@@ -23,6 +23,9 @@ class CountingIds:
     def topic_id(self) -> bytes:
         return self.member_id("topic").encode().rjust(16, b"-")
 
+    def producer_id(self) -> int:
+        return int(self.member_id("producer").removeprefix("producer-"))
+
 
 def check_group(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None:
     """The group's own invariants, and that nothing of it can be stuck: an unsettled group waits for something, and so

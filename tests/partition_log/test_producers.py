@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from random import Random
 
@@ -162,6 +163,9 @@ def test_batches_without_a_producer_or_without_a_sequence_leave_no_mark() -> Non
     assert mark_of(plain()) is None
     assert mark_of(batch(-2, 0)) is None
     assert mark_of(batch(9, -1)) is None
+    sealed = partial(encode_batch, timestamp_ms=5, producer_id=9, producer_epoch=0, base_sequence=0)
+    assert mark_of(sealed([(None, b"x")], transactional=True)) is None
+    assert mark_of(sealed([(None, b"x")], control=True)) is None
     assert judge(None, [plain(), plain()], 7) == [None, None]
 
 

@@ -46,6 +46,9 @@ class SimIds:
     def topic_id(self) -> bytes:
         return self._random.randbytes(16)
 
+    def producer_id(self) -> int:
+        return self._random.getrandbits(63)
+
 
 class World:
     """Everything from one seed. `run` goes through the faults and the quiet after them, checking as it goes."""
