@@ -23,7 +23,7 @@ from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.placement import Placement
 from coordinator.producing import ProducerIdSource
-from coordinator.routes import ROUTES
+from coordinator.routes import INSIDE, ROUTES
 from coordinator.shard import Shard, ShardState, ShardTools
 from coordinator.topics import EmbeddedTopics, FetchReady, TopicIdSource
 from coordinator.topics import settings_from as topic_settings_from
@@ -276,7 +276,7 @@ class Node:
 
     def _asked(self, event: Asked, moment: Moment) -> None:
         ref = RequestRef(ASKED, event.call_id)
-        handler = ROUTES.get(type(event.message))
+        handler = ROUTES.get(type(event.message)) or INSIDE.get(type(event.message))
         if handler is None:
             text = f"{type(event.message).__name__} is not served"
             self.core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, text))

@@ -1,20 +1,17 @@
-"""Who answers the messages about committed offsets (group-protocol 2.5 to 2.7)."""
+"""Who answers those who ask for committed offsets, or delete them (group-protocol 2.6, 2.7)."""
+
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from coordinator.core import Core
 from coordinator.gates import gate, write_gate
-from coordinator.groups.classic.events import CommitOffsets, DeleteOffsets, commit_refused
+from coordinator.groups.classic.events import DeleteOffsets
 from coordinator.moment import Moment
-from coordinator.offsets import OffsetAndMetadata
+from coordinator.offsets import OffsetAndMetadata, Place
 from coordinator.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
-    OffsetCommit,
-    OffsetCommitPartitionReply,
-    OffsetCommitReply,
-    OffsetCommitTopic,
-    OffsetCommitTopicReply,
     OffsetDelete,
     OffsetDeletePartitionReply,
     OffsetDeleteReply,
@@ -25,85 +22,16 @@ from protocol.messages.offsets import (
     OffsetFetchGroupReply,
     OffsetFetchPartitionReply,
     OffsetFetchReply,
+    OffsetFetchTopic,
     OffsetFetchTopicReply,
 )
+from protocol.messages.topics import NO_TOPIC_ID
 from protocol.session import RequestRef
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Moment) -> None:
-    """Partitions that do not exist are refused alone; if none is left the group never hears of it (2.5)."""
-    if message.topics and _all_known(core, message):
-        _commit(core, ref, message, moment, whole=None)
-        return
-    known = _known_part(core, message)
-    if known is None:
-        core.outbox.send(ref, commit_refused(message, _UNKNOWN))
-    else:
-        _commit(core, ref, known, moment, whole=message)
-
-
-def _all_known(core: Core, message: OffsetCommit) -> bool:
-    for topic in message.topics:
-        count = core.topics.partition_count(topic.name)
-        if count is None or not all(0 <= part.partition_index < count for part in topic.partitions):
-            return False
-    return True
-
-
-def _known_part(core: Core, message: OffsetCommit) -> OffsetCommit | None:
-    topics = []
-    for topic in message.topics:
-        count = core.topics.partition_count(topic.name) or 0
-        parts = tuple(part for part in topic.partitions if 0 <= part.partition_index < count)
-        if parts:
-            topics.append(OffsetCommitTopic(topic.name, parts))
-    return msgspec.structs.replace(message, topics=tuple(topics)) if topics else None
-
-
-def _commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Moment, whole: OffsetCommit | None) -> None:
-    shard, group = core.find(message.group_id)
-    refused = gate(core, message.group_id, may_be_empty=True) or write_gate(core)
-    if not refused and group is None:
-        if message.generation_id >= 0:
-            refused = message.absent_group_error
-        elif core.count_groups() >= core.config.max_groups:
-            refused = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if refused:
-        core.outbox.send(ref, _put_back(commit_refused(message, refused), whole))
-        return
-    ran = shard.run(group or shard.new_group(message.group_id), CommitOffsets(ref, message), moment)
-    if whole is not None:
-        answers = [
-            answer._replace(reply=_put_back(answer.reply, whole))
-            if answer.ref == ref and isinstance(answer.reply, OffsetCommitReply)
-            else answer
-            for answer in ran.answers
-        ]
-        ran = ran._replace(answers=answers)
-    shard.deliver(ran)
-
-
-def _put_back(reply: OffsetCommitReply, whole: OffsetCommit | None) -> OffsetCommitReply:
-    """The reply in the order of the whole request, with the partitions that were taken out of it."""
-    if whole is None:
-        return reply
-    errors = {(t.name, p.partition_index): p.error_code for t in reply.topics for p in t.partitions}
-    return OffsetCommitReply(
-        tuple(
-            OffsetCommitTopicReply(
-                topic.name,
-                tuple(
-                    OffsetCommitPartitionReply(
-                        part.partition_index, errors.get((topic.name, part.partition_index), _UNKNOWN)
-                    )
-                    for part in topic.partitions
-                ),
-            )
-            for topic in whole.topics
-        )
-    )
+_UNKNOWN_ID = ErrorCode.UNKNOWN_TOPIC_ID
+_NOTHING: tuple[Place, ...] = ()
+_NOTHING_COMMITTED: Mapping[int, OffsetAndMetadata] = {}
 
 
 def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
@@ -119,32 +47,56 @@ def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Mome
             replies.append(OffsetFetchGroupReply(wanted.group_id, error_code=refused))
             continue
         shard = core.find(wanted.group_id)[0]
-        reply = _fetch(shard, wanted)
+        reply = _fetch(core, shard, wanted, require_stable=message.require_stable)
         listed += sum([len(topic.partitions) for topic in reply.topics])
         replies.append(reply)
         position = max(position, shard.position_of(wanted.group_id))
     core.outbox.hold(position, ref, OffsetFetchReply(tuple(replies)))
 
 
-def _fetch(shard: Shard, wanted: OffsetFetchGroup) -> OffsetFetchGroupReply:
-    stored = shard.offsets.topics(wanted.group_id)
+def _fetch(core: Core, shard: Shard, wanted: OffsetFetchGroup, *, require_stable: bool) -> OffsetFetchGroupReply:
+    committed = shard.offsets.topics(wanted.group_id)
+    unstable = shard.offsets.pending.of(wanted.group_id) if require_stable else _NOTHING
     if wanted.topics is None:
-        topics = tuple(
-            OffsetFetchTopicReply(name, tuple(_committed(index, kept) for index, kept in partitions.items()))
-            for name, partitions in stored.items()
-        )
+        topics = []
+        for name, partitions in committed.items():
+            topic_id = core.topics.id_of(name) if wanted.wants_topic_ids else NO_TOPIC_ID
+            if topic_id is not None:
+                parts = [_committed(name, index, kept, unstable) for index, kept in partitions.items()]
+                topics.append(OffsetFetchTopicReply(name, tuple(parts), topic_id))
     else:
-        topics = tuple(
-            OffsetFetchTopicReply(
-                topic.name,
-                tuple(_committed(index, stored.get(topic.name, {}).get(index)) for index in topic.partition_indexes),
-            )
-            for topic in wanted.topics
-        )
-    return OffsetFetchGroupReply(wanted.group_id, topics)
+        topics = [_fetch_named(core, committed, topic, unstable, wanted) for topic in wanted.topics]
+    return OffsetFetchGroupReply(wanted.group_id, tuple(topics))
 
 
-def _committed(index: int, kept: OffsetAndMetadata | None) -> OffsetFetchPartitionReply:
+def _fetch_named(
+    core: Core,
+    committed: Mapping[str, Mapping[int, OffsetAndMetadata]],
+    topic: OffsetFetchTopic,
+    unstable: Collection[Place],
+    wanted: OffsetFetchGroup,
+) -> OffsetFetchTopicReply:
+    """Named partitions, by the topic's name or by its id; the answer names it as it was asked for. Where the group has
+    nothing the answer says so, except of an id that nobody has."""
+    name, topic_id = topic.name, topic.topic_id
+    if not name and (topic_id != NO_TOPIC_ID or wanted.wants_topic_ids):
+        known = core.topics.name_of(topic_id)
+        if known is None:
+            none = [OffsetFetchPartitionReply(index, error_code=_UNKNOWN_ID) for index in topic.partition_indexes]
+            return OffsetFetchTopicReply(name, tuple(none), topic_id)
+        name = known
+    elif wanted.wants_topic_ids:
+        topic_id = core.topics.id_of(name) or NO_TOPIC_ID
+    kept = committed.get(name, _NOTHING_COMMITTED)
+    parts = [_committed(name, index, kept.get(index), unstable) for index in topic.partition_indexes]
+    return OffsetFetchTopicReply(topic.name, tuple(parts), topic_id)
+
+
+def _committed(
+    topic: str, index: int, kept: OffsetAndMetadata | None, unstable: Collection[Place]
+) -> OffsetFetchPartitionReply:
+    if unstable and (topic, index) in unstable:
+        return OffsetFetchPartitionReply(index, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
     if kept is None:
         return OffsetFetchPartitionReply(index)
     return OffsetFetchPartitionReply(

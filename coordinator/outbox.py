@@ -5,18 +5,12 @@ write rule). The node encodes what is ready, a bounded slice a step.
 """
 
 from collections import deque
-from typing import NamedTuple
 
 from protocol.messages import Message
 from protocol.session import RequestRef
 
-
-class Held(NamedTuple):
-    """A reply that may leave when the write-ahead log is durable up to `position`."""
-
-    position: int
-    ref: RequestRef
-    reply: Message
+Held = tuple[int, RequestRef, Message]
+"""A reply that may leave when the write-ahead log is durable up to the position."""
 
 
 class Outbox:
@@ -40,14 +34,14 @@ class Outbox:
             self.ready.append((ref, reply))
             return
         # In order: a reply behind another never waits for less than it. One flush covers both nearly always.
-        if self.held and self.held[-1].position > position:
-            position = self.held[-1].position
-        self.held.append(Held(position, ref, reply))
+        if self.held and self.held[-1][0] > position:
+            position = self.held[-1][0]
+        self.held.append((position, ref, reply))
 
     def release(self, durable: int) -> None:
         """The write-ahead log is durable up to here."""
         self._durable = durable
-        while self.held and self.held[0].position <= durable:
+        while self.held and self.held[0][0] <= durable:
             _, ref, reply = self.held.popleft()
             self.ready.append((ref, reply))
 

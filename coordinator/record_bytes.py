@@ -7,6 +7,8 @@ is skipped.
 """
 
 import struct
+from collections.abc import Sequence
+from functools import lru_cache
 
 from coordinator.records import (
     CommittedOffset,
@@ -15,7 +17,10 @@ from coordinator.records import (
     MemberRecord,
     OffsetTombstone,
     ShardRecord,
+    TransactionEnded,
 )
+from protocol.record_batch import BatchHeader
+from protocol.record_writing import encode_record, varint
 
 _OFFSET_KEY, _GROUP_KEY = 1, 2
 _NO_TAGS, _NO_EPOCH = b"\x00", -1
@@ -83,6 +88,83 @@ def _offset_value(record: CommittedOffset) -> bytes:
     metadata = b"\x01" if not record.metadata else _compact(record.metadata.encode())
     tail = _NO_TAGS if record.topic_id is None else b"\x01\x00\x10" + record.topic_id
     return head + metadata + record.commit_timestamp_ms.to_bytes(8, "big", signed=True) + tail
+
+
+_COMMON_REST = struct.Struct(">iBhqiBqBB").pack
+_COMMON_REST_BYTES = 30
+_VALUE_LENGTH, _NO_TEXT, _NO_HEADERS = 24 << 1, 1, 0
+_PLACES = tuple(varint(delta) for delta in range(64))
+"""Of the records of a batch, as long as they take one byte."""
+
+
+@lru_cache(maxsize=4_096)
+def _commits_have_in_common(group_id: str, topic: str) -> tuple[bytes, bytes]:
+    """What stands before and after its place in each record of a group's commits to a topic, up to the partition."""
+    key = b"\x00\x01" + _string(group_id) + _string(topic)
+    key = varint(len(key) + 4) + key
+    return varint(2 + 1 + len(key) + _COMMON_REST_BYTES) + b"\0\0", key
+
+
+def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes | None:
+    """The records of a commit as they stand in a batch, one after the other; None if they are more than `max_bytes`.
+
+    They are what `encode` and `encode_batch` make, in a straight line for what nearly all commits are: no text, no
+    retention. It is most of what a commit costs.
+    """
+    pieces: list[bytes] = []
+    topic = None
+    before = key = b""
+    size = 0
+    for place, record in enumerate(records):
+        if record.topic is not topic:
+            topic = record.topic
+            before, key = _commits_have_in_common(record.group_id, topic)
+        if record.metadata or record.expire_timestamp_ms >= 0 or place > 63 or record.topic_id is not None:
+            whole = encode_record(varint(place), *encode(record))
+            size += len(whole)
+            pieces.append(whole)
+        else:
+            size += len(key) + _COMMON_REST_BYTES
+            pieces += (
+                before,
+                _PLACES[place],
+                key,
+                _COMMON_REST(
+                    record.partition,
+                    _VALUE_LENGTH,
+                    4,
+                    record.offset,
+                    record.leader_epoch,
+                    _NO_TEXT,
+                    record.commit_timestamp_ms,
+                    0,
+                    _NO_HEADERS,
+                ),
+            )
+        if size > max_bytes:
+            return None
+    return b"".join(pieces)
+
+
+_MARKER_KEY, _MARKER_VALUE = struct.Struct(">hh"), struct.Struct(">hi")
+_ABORT, _COMMIT = 0, 1
+
+
+def encode_marker(record: TransactionEnded) -> tuple[bytes, bytes]:
+    """Key and value of the control record that ends a transaction (KIP-98)."""
+    kind = _COMMIT if record.is_committed else _ABORT
+    return _MARKER_KEY.pack(0, kind), _MARKER_VALUE.pack(0, record.coordinator_epoch)
+
+
+def decode_marker(header: BatchHeader, key: bytes | None, value: bytes | None) -> TransactionEnded | None:
+    """The marker; None if the control record is of another kind. Raises LogCorrupt."""
+    if key is None or value is None or len(key) < _MARKER_KEY.size or len(value) < _MARKER_VALUE.size:
+        raise LogCorrupt("a control record too short to be one")
+    _version, kind = _MARKER_KEY.unpack_from(key)
+    if kind not in (_ABORT, _COMMIT):
+        return None
+    _version, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
+    return TransactionEnded(header.producer_id, header.producer_epoch, kind == _COMMIT, coordinator_epoch)
 
 
 def _group_key(group_id: str) -> bytes:

@@ -60,8 +60,18 @@ class OffsetTombstone(msgspec.Struct, frozen=True, gc=False):
     partition: int
 
 
+class TransactionEnded(msgspec.Struct, frozen=True, gc=False):
+    """A marker: the offsets that the producer has pending in this log count from here on, or are dropped."""
+
+    producer_id: int
+    producer_epoch: int
+    is_committed: bool
+    coordinator_epoch: int = 0
+
+
 ShardRecord = GroupMetadata | GroupTombstone | CommittedOffset | OffsetTombstone
-"""What stands in the offsets log."""
+"""What stands in the offsets log under a key. A batch says whether its `CommittedOffset`s are a transaction's, and
+a `TransactionEnded` is a batch of its own."""
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from coordinator import group_requests, node_requests, offset_requests, producer_requests
+from coordinator import commit_requests, group_requests, node_requests, offset_requests, producer_requests
 from coordinator.core import Core
 from coordinator.moment import Moment
 from protocol.messages import Message
@@ -19,7 +19,14 @@ from protocol.messages.groups import (
     SyncGroup,
 )
 from protocol.messages.node import DescribeNode, FindCoordinator
-from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch
+from protocol.messages.offsets import (
+    EndTransaction,
+    ListOffsets,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    TxnOffsetCommit,
+)
 from protocol.messages.topics import CreateTopics, Metadata
 from protocol.session import RequestRef
 
@@ -34,7 +41,7 @@ ROUTES: dict[type[Message], Handler] = {
     ListGroups: group_requests.list_groups,
     DeleteGroups: group_requests.delete_groups,
     ListNotes: group_requests.list_notes,
-    OffsetCommit: offset_requests.offset_commit,
+    OffsetCommit: commit_requests.offset_commit,
     OffsetFetch: offset_requests.offset_fetch,
     OffsetDelete: offset_requests.offset_delete,
     FindCoordinator: node_requests.find_coordinator,
@@ -46,3 +53,9 @@ ROUTES: dict[type[Message], Handler] = {
     Fetch: node_requests.fetch,
     ListOffsets: node_requests.list_offsets,
 }
+
+INSIDE: dict[type[Message], Handler] = {
+    TxnOffsetCommit: commit_requests.txn_offset_commit,
+    EndTransaction: commit_requests.end_transaction,
+}
+"""The same for what is asked from inside the process alone; no connection's request is looked up here."""

@@ -3,29 +3,39 @@ replay."""
 
 import enum
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from coordinator.groups.classic import loading
 from coordinator.groups.classic.events import AppendFailed, GroupEvent, Loaded
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
-from coordinator.groups.classic.table import handle
+from coordinator.groups.classic.table import decide, handle
 from coordinator.groups.outcome import Answer, IdSource, Outcome
 from coordinator.journal import Journal, encode_note
 from coordinator.moment import Moment
 from coordinator.offsets import OffsetTable
 from coordinator.outbox import Outbox
-from coordinator.record_bytes import LogCorrupt, decode, encode
-from coordinator.records import CommittedOffset, GroupMetadata, GroupTombstone, OffsetTombstone, ShardRecord
+from coordinator.record_bytes import LogCorrupt, decode, decode_marker, encode, encode_marker, encode_offsets
+from coordinator.records import (
+    CommittedOffset,
+    GroupMetadata,
+    GroupTombstone,
+    OffsetTombstone,
+    ShardRecord,
+    TransactionEnded,
+)
 from partition_log.errors import LogDamaged
 from partition_log.log import PartitionLog
 from partition_log.store import AppendError, LogStore
 from protocol.errors import ErrorCode
-from protocol.record_batch import CorruptBatch, decode_batch, encode_batch
+from protocol.messages import Message
+from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
+from protocol.record_batch import TRANSACTIONAL, BatchHeader, CorruptBatch, decode_batch, encode_batch, seal_batch
 from purgatory.purgatory import DelayedOperationPurgatory
 
 _SETTLE_ROUNDS = 64
 _BATCHES_A_SLICE = 2_000
+_NO_PRODUCER = -1
 
 _APPEND_ERRORS = {
     # group-protocol 0.5: a full disk is a storage error and reads as NOT_COORDINATOR, a batch too large as unknown.
@@ -78,6 +88,7 @@ class Shard:
         self.loaded_records = 0
         self._tools = tools
         self._positions: dict[str, int] = {}
+        self._last_position = 0
 
     # --- the write rule ---
 
@@ -135,6 +146,47 @@ class Shard:
             self._write_notes(out, moment)
         events.extend(out.followers)
 
+    def store(self, group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> Message | ErrorCode:
+        """A commit: what to answer when `position_of` the group is durable, or why it is refused. Nobody waits for such
+        a thing and nothing follows from it, so nothing is settled."""
+        records: list[CommittedOffset] = []
+        decided = decide(group, message, moment, records)
+        if not records:
+            return decided
+        payload = encode_offsets(records, self._tools.max_batch_bytes)
+        if payload is None:
+            return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
+        producer_id = _NO_PRODUCER
+        if type(message) is TxnOffsetCommit:
+            producer_id = message.producer_id
+            producer = producer_id, message.producer_epoch, 0
+            batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, producer)
+        else:
+            batch = seal_batch(payload, len(records), moment.wall_ms)
+        failed = self._write(batch, group.group_id)
+        if failed is not None:
+            return failed
+        self._apply_offsets(records, producer_id, group)
+        return decided
+
+    def end_transaction(self, marker: TransactionEnded, moment: Moment) -> int | ErrorCode:
+        """The write-ahead position from which on the marker counts. That of an unknown producer changes nothing, and
+        stands in the log all the same: this log does not know what other logs know of the producer."""
+        batch = encode_batch(
+            [encode_marker(marker)],
+            timestamp_ms=moment.wall_ms,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            transactional=True,
+            control=True,
+        )
+        failed = self._write(batch, None)
+        if failed is not None:
+            return failed
+        for group_id in self._apply_marker(marker):
+            self._positions[group_id] = self._last_position
+        return self._last_position
+
     def _append(self, records: list[ShardRecord], moment: Moment) -> ErrorCode | None:
         """All of them or none, as one batch. The position of the last is every one's."""
         encoded, size, most = [], 0, self._tools.max_batch_bytes
@@ -144,13 +196,17 @@ class Shard:
             if size > most:  # before the memory is taken
                 return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
             encoded.append((key, value))
-        batch = encode_batch(encoded, timestamp_ms=moment.wall_ms)
-        if len(batch) > most:
+        return self._write(encode_batch(encoded, timestamp_ms=moment.wall_ms), records[0].group_id)
+
+    def _write(self, batch: bytes, group_id: str | None) -> ErrorCode | None:
+        if len(batch) > self._tools.max_batch_bytes:
             return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
         appended = self._tools.store.append(self.log, batch)
         if isinstance(appended, AppendError):
             return _APPEND_ERRORS[appended]
-        self._positions[records[0].group_id] = appended.position
+        self._last_position = appended.position
+        if group_id is not None:
+            self._positions[group_id] = appended.position
         return None
 
     def _write_notes(self, out: Outcome, moment: Moment) -> None:
@@ -161,12 +217,11 @@ class Shard:
         for note in notes:
             self._tools.journal.add(note)
 
-    def apply(self, record: ShardRecord, group: Group | None = None) -> None:
-        """The only mutator of hard state, live and at load alike. `group` is the one the record's event happened to."""
+    def apply(self, record: ShardRecord, group: Group | None = None, producer_id: int = _NO_PRODUCER) -> None:
+        """With `_apply_offsets` and `_apply_marker` the only mutator of hard state, live and at load alike. `group` is
+        the one the record's event happened to; `producer_id` that of the batch, if it is a transaction's."""
         if type(record) is CommittedOffset:
-            if record.group_id not in self.groups:
-                self.adopt(group or self.new_group(record.group_id))
-            self.offsets.set(record)
+            self._apply_offsets((record,), producer_id, group)
         elif isinstance(record, OffsetTombstone):
             self.offsets.forget(record.group_id, record.topic, record.partition)
         elif isinstance(record, GroupMetadata):
@@ -175,6 +230,19 @@ class Shard:
             loading.apply(group, record, live=self.state is ShardState.ACTIVE)
         elif isinstance(record, GroupTombstone):
             self._remove(record.group_id)
+
+    def _apply_offsets(self, records: Sequence[CommittedOffset], producer_id: int, group: Group | None) -> None:
+        """Commits of one group."""
+        group_id = records[0].group_id
+        if group_id not in self.groups:
+            self.adopt(group or self.new_group(group_id))
+        if producer_id == _NO_PRODUCER:
+            self.offsets.set(records)
+        else:
+            self.offsets.set_pending(producer_id, records)
+
+    def _apply_marker(self, marker: TransactionEnded) -> list[str]:
+        return self.offsets.end_transaction(marker.producer_id, is_committed=marker.is_committed)
 
     def new_group(self, group_id: str) -> Group:
         """A group nobody has heard of yet: Empty, and not the shard's until a record of it is applied."""
@@ -191,7 +259,7 @@ class Shard:
         if group is not None:
             group.state = GroupState.DEAD
             self._tools.directory.pop(group_id, None)
-        if self.offsets.topics(group_id):
+        if self.offsets.holds(group_id):
             # Offsets outlive their group's record only in a log; they make a simple group (group-protocol 5.3).
             self.adopt(self.new_group(group_id))
 
@@ -211,7 +279,9 @@ class Shard:
 
     def forget_positions(self, durable: int) -> None:
         """Positions that are durable need not be remembered."""
-        if self._positions:
+        if self._last_position <= durable:
+            self._positions.clear()
+        elif self._positions:
             self._positions = {group_id: at for group_id, at in self._positions.items() if at > durable}
 
     # --- loading ---
@@ -221,8 +291,7 @@ class Shard:
         FAILED."""
         try:
             for number, (header, data) in enumerate(self.log.batches_from(self.log.start_offset)):
-                if not header.is_control:
-                    self._replay(bytes(data))
+                self._replay(header, bytes(data))
                 if number % _BATCHES_A_SLICE == _BATCHES_A_SLICE - 1:
                     yield
         except (LogCorrupt, LogDamaged, CorruptBatch) as error:
@@ -230,7 +299,7 @@ class Shard:
             self._forget_all()
             return
         for group_id in [group_id for group_id, group in self.groups.items() if group.stored is None]:
-            if not self.offsets.topics(group_id):
+            if not self.offsets.holds(group_id):
                 # All that was ever said of it is deleted: compaction may have left nothing, so it is nothing.
                 self._remove(group_id)
         self.state = ShardState.ACTIVE
@@ -244,9 +313,15 @@ class Shard:
         self.groups.clear()
         self.offsets = OffsetTable()
 
-    def _replay(self, batch: bytes) -> None:
+    def _replay(self, header: BatchHeader, batch: bytes) -> None:
+        producer_id = header.producer_id if header.is_transactional else _NO_PRODUCER
         for entry in decode_batch(batch):
+            self.loaded_records += 1
+            if header.is_control:
+                marker = decode_marker(header, entry.key, entry.value)
+                if marker is not None:
+                    self._apply_marker(marker)
+                continue
             record = decode(entry.key, entry.value)
             if record is not None:
-                self.apply(record)
-            self.loaded_records += 1
+                self.apply(record, producer_id=producer_id)

@@ -12,7 +12,7 @@ from protocol.messages import Message
 from protocol.messages.data import Fetch, Produce
 from protocol.messages.groups import DeleteGroups, DescribeGroups, JoinGroup, LeaveGroup, ListGroups, SyncGroup
 from protocol.messages.node import FindCoordinator
-from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch
+from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch, TxnOffsetCommit
 from protocol.messages.topics import CreateTopics, Metadata
 
 _CHARACTERS_AN_ENTRY = 32
@@ -53,6 +53,7 @@ SIZES: dict[type[Message], Size] = {
     ListGroups: Size("states_filter, types_filter", lambda m: len(m.states_filter) + len(m.types_filter)),
     FindCoordinator: Size("coordinator_keys", lambda m: _names(m.coordinator_keys)),
     OffsetCommit: Size("topics", lambda m: sum([1 + len(topic.partitions) for topic in m.topics])),
+    TxnOffsetCommit: Size("topics", lambda m: sum([1 + len(topic.partitions) for topic in m.topics])),
     OffsetFetch: Size("groups", _offset_fetch),
     OffsetDelete: Size("topics", lambda m: sum(1 + len(topic.partition_indexes) for topic in m.topics)),
     ListOffsets: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),

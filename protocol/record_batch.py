@@ -13,6 +13,8 @@ import cramjam
 import msgspec
 from crc32c import crc32c
 
+from protocol.record_writing import encode_record, varint
+
 HEADER_BYTES = 61
 """Of a batch, before its records."""
 LENGTH_END = 12
@@ -29,7 +31,7 @@ _EPOCH = struct.Struct(">i")
 
 _COMPRESSION = 0x07
 _LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
+TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 
 Bytes = bytes | bytearray | memoryview
@@ -100,38 +102,10 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
 
 # ------------------------------------------------------------------------------------------------------------ writing
-
-
-def _zigzag(number: int) -> bytes:
-    rest = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
-
-
-_VARINTS = tuple(_zigzag(number) for number in range(2048))  # lengths and deltas are nearly always among these
-_NULL = _zigzag(-1)
-
-
-def _varint(number: int) -> bytes:
-    return _VARINTS[number] if number < 2048 else _zigzag(number)
-
-
-def _field(data: bytes | None) -> bytes:
-    return _NULL if data is None else _varint(len(data)) + data
-
-
-def _record(offset_delta: bytes, key: bytes | None, value: bytes | None) -> bytes:
-    # Attributes and timestamp delta are always zero here: one batch, one moment. The last zero is "no headers".
-    body = b"\0\0" + offset_delta + _field(key) + _field(value) + b"\0"
-    return _varint(len(body)) + body
 
 
 def encode_batch(
@@ -150,16 +124,28 @@ def encode_batch(
     count = len(records)
     if count == 1:
         key, value = records[0]
-        payload = _record(b"\0", key, value)
+        payload = encode_record(b"\0", key, value)
     elif count:
-        payload = b"".join([_record(_varint(delta), key, value) for delta, (key, value) in enumerate(records)])
+        payload = b"".join([encode_record(varint(delta), key, value) for delta, (key, value) in enumerate(records)])
     else:
         raise ValueError("a batch has at least one record")
-    attributes = (_TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
-    body = (
-        _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, count)
-        + payload
-    )
+    attributes = (TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
+    producer = producer_id, producer_epoch, base_sequence
+    return seal_batch(payload, count, timestamp_ms, attributes, producer, base_offset, leader_epoch)
+
+
+def seal_batch(
+    payload: bytes,
+    count: int,
+    timestamp_ms: int,
+    attributes: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    base_offset: int = 0,
+    leader_epoch: int = 0,
+) -> bytes:
+    """The batch of `count` records that stand in `payload` one after the other. `producer` is its id, epoch and
+    sequence."""
+    body = _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, *producer, count) + payload
     # The length counts the leader epoch, the magic and the crc too: nine bytes.
     return _HEAD.pack(base_offset, len(body) + 9, leader_epoch, MAGIC, crc32c(body)) + body
 

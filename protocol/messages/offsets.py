@@ -170,6 +170,7 @@ class TxnOffsetCommitPartition(Message):
 class TxnOffsetCommitTopic(Message):
     name: Text
     partitions: tuple[TxnOffsetCommitPartition, ...]
+    topic_id: bytes = NO_TOPIC_ID
 
 
 class TxnOffsetCommit(Message):
@@ -183,6 +184,7 @@ class TxnOffsetCommit(Message):
     generation_id: Int32 = -1
     member_id: Text = ""
     group_instance_id: Text | None = None
+    absent_group_error: ErrorCode = ErrorCode.ILLEGAL_GENERATION
 
 
 class TxnOffsetCommitReply(Message):
@@ -191,12 +193,14 @@ class TxnOffsetCommitReply(Message):
 
 
 class EndTransaction(Message):
-    """The producer's transaction is over: a marker in the group's shard, as a transaction coordinator writes it."""
+    """The producer's transaction is over: its marker in one partition of the offsets log, as a transaction coordinator
+    has it written (Kafka's WriteTxnMarkers)."""
 
     producer_id: Int64
     producer_epoch: Int32
     is_committed: bool
-    group_id: Text
+    partition_index: Int32
+    coordinator_epoch: Int32 = 0
 
 
 class EndTransactionReply(Message):

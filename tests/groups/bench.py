@@ -5,25 +5,26 @@ is an error. `check` holds after every step.
 """
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
+from coordinator.commit_requests import refused_topics
 from coordinator.groups.classic import loading
-from coordinator.groups.classic.events import Client, CommitOffsets, GroupEvent, Leave, Sync, joined
+from coordinator.groups.classic.events import Client, GroupEvent, Leave, Sync, joined
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import answer
 from coordinator.journal import Journal
 from coordinator.moment import Moment
 from coordinator.outbox import Outbox
+from coordinator.records import TransactionEnded
 from coordinator.shard import Shard, ShardState, ShardTools
 from partition_log.errors import AppendError
 from partition_log.store import Appended
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat, JoinGroup, JoinProtocol, LeaveGroup, SyncGroup
-from protocol.messages.offsets import OffsetCommit
-from protocol.record_batch import check_batch
+from protocol.messages.offsets import OffsetCommit, OffsetCommitReply, TxnOffsetCommit, TxnOffsetCommitReply
+from protocol.record_batch import check_batch, read_header, stamp
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperationPurgatory
 from tests.groups.checks import CountingIds, check_group, check_same
@@ -39,10 +40,11 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
+        self.next_offset = 0
 
     def batches_from(self, offset: int) -> Iterator[tuple[Any, bytes]]:
         for batch in self.batches:
-            yield SimpleNamespace(is_control=False), batch
+            yield read_header(batch), batch
 
 
 class MemoryStore:
@@ -56,9 +58,10 @@ class MemoryStore:
         if self.fails is not None and not isinstance(log, NotesLog):
             failed, self.fails = self.fails, None
             return failed
-        log.batches.append(batch)
+        log.batches.append(stamp(batch, log.next_offset))
+        base_offset, log.next_offset = log.next_offset, read_header(log.batches[-1]).next_offset
         self.position += len(batch)
-        return Appended(len(log.batches) - 1, len(log.batches), self.position)
+        return Appended(base_offset, log.next_offset, self.position)
 
 
 class NotesLog(MemoryLog):
@@ -125,7 +128,7 @@ class Bench:
         self.waiting[ref] = message
         group = self.shard.groups.get("g")
         if group is None:
-            if isinstance(message, OffsetCommit):
+            if isinstance(message, OffsetCommit | TxnOffsetCommit):
                 group = self.shard.new_group("g")
             else:
                 made = self.shard.create("g", self.moment)
@@ -133,8 +136,25 @@ class Bench:
                     del self.waiting[ref]
                     return ref
                 group = made
-        self.happen(_event(group, ref, message), group)
+        if isinstance(message, OffsetCommit | TxnOffsetCommit):
+            self._store(group, ref, message)
+        else:
+            self.happen(_event(group, ref, message), group)
         return ref
+
+    def _store(self, group: Group, ref: RequestRef, message: OffsetCommit | TxnOffsetCommit) -> None:
+        stored = self.shard.store(group, message, self.moment)
+        if isinstance(stored, ErrorCode):
+            kind = OffsetCommitReply if isinstance(message, OffsetCommit) else TxnOffsetCommitReply
+            stored = kind(refused_topics(message.topics, stored))
+        self.outbox.hold(self.shard.position_of(group.group_id), ref, stored)
+        self._drain()
+        self.check()
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> int | ErrorCode:
+        ended = self.shard.end_transaction(TransactionEnded(producer_id, 0, is_committed), self.moment)
+        self.check()
+        return ended
 
     def heartbeat(self, member_id: str, generation_id: int, instance: str | None = None) -> ErrorCode:
         heard = answer(self.group, Heartbeat("g", generation_id, member_id, instance), self.now_ms)
@@ -246,8 +266,6 @@ def _event(group: Group, ref: RequestRef, message: Message) -> GroupEvent:
             return Sync(ref, message)
         case LeaveGroup():
             return Leave(ref, message)
-        case OffsetCommit():
-            return CommitOffsets(ref, message)
     raise AssertionError(f"{type(message).__name__} is not for here")
 
 

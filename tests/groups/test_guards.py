@@ -1,19 +1,20 @@
 import pytest
 
-from coordinator.groups.classic.events import Client, CommitOffsets, JoinAgain, JoinFirst, JoinPending, Sync
+from coordinator.groups.classic.events import Client, JoinAgain, JoinFirst, JoinPending, Sync
 from coordinator.groups.classic.guards import (
     has_room,
     is_current_generation,
     is_member,
     is_same_protocol,
     may_commit,
+    may_commit_in_transaction,
     names_no_instance,
     protocols_agree,
 )
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, JoinProtocol, SyncGroup
-from protocol.messages.offsets import OffsetCommit
+from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
 from protocol.session import RequestRef
 from tests.groups.bench import RANGE, join
 
@@ -150,14 +151,42 @@ def test_what_a_group_has_not_cannot_disagree() -> None:
 def test_who_may_commit_to_a_group_with_members(
     generation: int, member_id: str, instance: str | None, error: ErrorCode
 ) -> None:
-    event = CommitOffsets(REF, OffsetCommit("g", (), generation, member_id, instance))
-    assert may_commit(group(), event) is error
+    assert may_commit(group(), OffsetCommit("g", (), generation, member_id, instance)) is error
 
 
 def test_an_empty_group_takes_commits_without_generation_whoever_they_name() -> None:
     empty = Group("g", GroupSettings())
-    assert may_commit(empty, CommitOffsets(REF, OffsetCommit("g", (), -1, "x", "i"))) is NONE
-    assert may_commit(empty, CommitOffsets(REF, OffsetCommit("g", (), 0, "x"))) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert may_commit(empty, OffsetCommit("g", (), -1, "x", "i")) is NONE
+    assert may_commit(empty, OffsetCommit("g", (), 0, "x")) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("generation", "member_id", "instance", "error"),
+    [
+        (-1, "", None, NONE),
+        (3, "a", None, NONE),
+        (3, "b", "i", NONE),
+        (2, "a", None, ErrorCode.ILLEGAL_GENERATION),
+        (-1, "a", None, ErrorCode.ILLEGAL_GENERATION),
+        (3, "", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        (-1, "stranger", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        (-1, "", "i", ErrorCode.FENCED_INSTANCE_ID),
+        (-1, "", "j", ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+@pytest.mark.parametrize("state", [GroupState.PREPARING, GroupState.COMPLETING, GroupState.STABLE])
+def test_a_transaction_commits_for_a_member_or_for_nobody(
+    state: GroupState, generation: int, member_id: str, instance: str | None, error: ErrorCode
+) -> None:
+    request = TxnOffsetCommit("tx", "g", 7, 0, (), generation, member_id, instance)
+    assert may_commit_in_transaction(group(state), request) is error
+
+
+def test_a_transaction_commits_to_an_empty_group_without_a_generation() -> None:
+    empty = Group("g", GroupSettings())
+    assert may_commit_in_transaction(empty, TxnOffsetCommit("tx", "g", 7, 0, (), -1, "x", "i")) is NONE
+    refused = may_commit_in_transaction(empty, TxnOffsetCommit("tx", "g", 7, 0, (), 0, "x"))
+    assert refused is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_pending_id_comes_back_without_an_instance() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.groups.classic.events import CommitOffsets, DeleteOffsets
+from coordinator.groups.classic.events import DeleteOffsets
 from coordinator.groups.classic.offsets import commit, delete_unsubscribed, subscribed_topics
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
 from coordinator.groups.outcome import Outcome
@@ -38,7 +38,7 @@ def record(partition: int = 0, offset: int = 1, group_id: str = "g", topic: str 
 
 def test_an_offset_is_found_where_it_was_put_and_nowhere_else() -> None:
     table = OffsetTable()
-    table.set(record(offset=7))
+    table.set([record(offset=7)])
     kept = table.get("g", "t", 0)
     assert kept is not None
     assert (kept.offset, kept.leader_epoch, kept.metadata, kept.commit_timestamp_ms) == (7, -1, "", 9)
@@ -47,8 +47,8 @@ def test_an_offset_is_found_where_it_was_put_and_nowhere_else() -> None:
 
 def test_the_last_commit_counts() -> None:
     table = OffsetTable()
-    table.set(record(offset=7))
-    table.set(record(offset=3))
+    table.set([record(offset=7)])
+    table.set([record(offset=3)])
     kept = table.get("g", "t", 0)
     assert kept is not None and kept.offset == 3
     assert table.count == 1
@@ -56,7 +56,7 @@ def test_the_last_commit_counts() -> None:
 
 def test_what_is_forgotten_leaves_nothing_of_its_group() -> None:
     table = OffsetTable()
-    table.set(record())
+    table.set([record()])
     table.forget("g", "t", 1)
     table.forget("nowhere", "t", 0)
     assert table.count == 1
@@ -75,7 +75,7 @@ def test_the_table_is_a_dictionary(changes: list[tuple[tuple[str, str, int], int
             table.forget(group_id, topic, partition)
             expected.pop((group_id, topic, partition), None)
         else:
-            table.set(record(partition, offset, group_id, topic))
+            table.set([record(partition, offset, group_id, topic)])
             expected[group_id, topic, partition] = offset
     found = {
         (group_id, topic, partition): kept.offset
@@ -101,19 +101,19 @@ def parts(*metadata: str | None, timestamp_ms: int = -1) -> tuple[OffsetCommitTo
     )
 
 
-def make(topics: tuple[OffsetCommitTopic, ...], **fields: Any) -> Outcome:
-    out = Outcome(NOW, CountingIds())
-    commit(Group("g", GroupSettings()), CommitOffsets(REF, OffsetCommit("g", topics, **fields)), out)
-    return out
+def make(topics: tuple[OffsetCommitTopic, ...], group: Group | None = None, **fields: Any) -> tuple[Any, Any]:
+    """The reply and the records."""
+    records: list[CommittedOffset] = []
+    reply = commit(group or Group("g", GroupSettings()), OffsetCommit("g", topics, **fields), NOW, records)
+    return reply, records
 
 
 def test_a_commit_is_a_record_a_partition_in_one_batch() -> None:
-    out = make(parts(None, "note"))
-    assert out.records == [
+    _reply, records = make(parts(None, "note"))
+    assert records == [
         CommittedOffset("g", "t", 0, 10, 3, "", NOW.wall_ms),
         CommittedOffset("g", "t", 1, 10, 3, "note", NOW.wall_ms),
     ]
-    assert [one.at_once for one in out.replies] == [False], "the reply promises durability"
 
 
 @pytest.mark.parametrize(
@@ -128,21 +128,20 @@ def test_a_commit_is_a_record_a_partition_in_one_batch() -> None:
     ids=["as long as allowed", "one more", "two bytes each", "two units each", "two units each, one more"],
 )
 def test_metadata_is_measured_in_javas_characters(metadata: str, error: ErrorCode) -> None:
-    out = make(parts(metadata, "short"))
-    reply: Any = out.replies[0].reply
+    reply, records = make(parts(metadata, "short"))
     assert [part.error_code for part in reply.topics[0].partitions] == [error, NONE]
-    assert len(out.records) == (2 if error is NONE else 1)
+    assert len(records) == (2 if error is NONE else 1)
 
 
 @pytest.mark.parametrize(("retention_ms", "expires_ms"), [(-1, -1), (0, NOW.wall_ms), (1_000, NOW.wall_ms + 1_000)])
 def test_a_retention_named_by_the_commit_is_kept_with_it(retention_ms: int, expires_ms: int) -> None:
-    kept = make(parts("x"), retention_time_ms=retention_ms).records[0]
-    assert isinstance(kept, CommittedOffset) and kept.expire_timestamp_ms == expires_ms
+    _reply, (kept,) = make(parts("x"), retention_time_ms=retention_ms)
+    assert kept.expire_timestamp_ms == expires_ms
 
 
 def test_a_commit_may_name_its_own_time() -> None:
-    kept = make(parts("x", timestamp_ms=77)).records[0]
-    assert isinstance(kept, CommittedOffset) and kept.commit_timestamp_ms == 77
+    _reply, (kept,) = make(parts("x", timestamp_ms=77))
+    assert kept.commit_timestamp_ms == 77
 
 
 def group_of(*metadata: bytes, protocol_type: str = "consumer", protocol_name: str | None = "range") -> Group:
@@ -157,16 +156,15 @@ def group_of(*metadata: bytes, protocol_type: str = "consumer", protocol_name: s
 def test_a_member_that_commits_is_alive_even_if_every_partition_is_refused() -> None:
     group = group_of(b"")
     group.members["m0"].deadline_ms = 6_000
-    out = Outcome(NOW, CountingIds())
-    commit(group, CommitOffsets(REF, OffsetCommit("g", parts("x" * 4097), 0, "m0")), out)
+    _reply, records = make(parts("x" * 4097), group, generation_id=0, member_id="m0")
     assert group.members["m0"].deadline_ms == NOW.monotonic_ms + 10_000
-    assert not out.records
+    assert not records
 
 
 def test_a_commit_never_brings_a_deadline_nearer() -> None:
     group = group_of(b"")
     group.members["m0"].deadline_ms = 300_000
-    commit(group, CommitOffsets(REF, OffsetCommit("g", parts("x"), 0, "m0")), Outcome(NOW, CountingIds()))
+    make(parts("x"), group, generation_id=0, member_id="m0")
     assert group.members["m0"].deadline_ms == 300_000
 
 

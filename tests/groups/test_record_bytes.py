@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.record_bytes import LogCorrupt, decode, encode
+from coordinator.record_bytes import LogCorrupt, decode, decode_marker, encode, encode_marker, encode_offsets
 from coordinator.records import (
     CommittedOffset,
     GroupMetadata,
@@ -12,7 +12,10 @@ from coordinator.records import (
     MemberRecord,
     OffsetTombstone,
     ShardRecord,
+    TransactionEnded,
 )
+from protocol.record_batch import BatchHeader, decode_batch, encode_batch, read_header, seal_batch
+from protocol.record_writing import encode_record, varint
 
 OFFSET_KEY = bytes.fromhex("0001 0003 677270 0001 74 00000005")
 GROUP_KEY = bytes.fromhex("0002 0003 677270")
@@ -22,7 +25,7 @@ TIME_MS = 1_700_000_000_000
 
 def commit(**fields: object) -> CommittedOffset:
     given = {"offset": 77, "leader_epoch": -1, "metadata": "ab", "commit_timestamp_ms": TIME_MS} | fields
-    return CommittedOffset("grp", "t", 5, **given)  # type: ignore[arg-type]
+    return CommittedOffset("grp", "t", **{"partition": 5, **given})  # type: ignore[arg-type]
 
 
 # --- written ---
@@ -83,6 +86,60 @@ def test_tombstones_are_keys_alone() -> None:
     assert encode(GroupTombstone("grp")) == (GROUP_KEY, None)
     assert decode(OFFSET_KEY, None) == OffsetTombstone("grp", "t", 5)
     assert decode(GROUP_KEY, None) == GroupTombstone("grp")
+
+
+_COMMITS = st.lists(
+    st.builds(
+        CommittedOffset,
+        group_id=st.just("gr\u00fcn"),
+        topic=st.sampled_from(("t", "a longer name" * 9)),
+        partition=st.integers(0, 2**31 - 1),
+        offset=st.integers(-(2**63), 2**63 - 1),
+        leader_epoch=st.integers(-1, 2**31 - 1),
+        metadata=st.sampled_from(("", "", "", "text")),
+        commit_timestamp_ms=st.integers(-1, 2**62),
+        expire_timestamp_ms=st.sampled_from((-1, -1, -1, 5)),
+        topic_id=st.sampled_from((None, None, None, bytes(range(16)))),
+    ),
+    min_size=1,
+    max_size=130,
+)
+
+
+@given(_COMMITS)
+def test_the_records_of_a_commit_are_those_that_are_made_one_by_one(records: list[CommittedOffset]) -> None:
+    whole = encode_batch([encode(record) for record in records], timestamp_ms=TIME_MS)
+    payload = encode_offsets(records, 1 << 20)
+    assert payload is not None and seal_batch(payload, len(records), TIME_MS) == whole
+
+
+def test_a_commit_that_is_too_large_is_no_bytes_at_all() -> None:
+    records = [commit(partition=index, metadata="") for index in range(9)]
+    size = sum(len(encode_record(varint(index), *encode(record))) for index, record in enumerate(records))
+    assert encode_offsets(records, size) is not None
+    assert encode_offsets(records, size // 2) is None
+    assert encode_offsets([commit(metadata="x" * 100)], 100) is None
+
+
+def marker_of(batch: bytes) -> TransactionEnded | None:
+    (entry,) = decode_batch(batch)
+    return decode_marker(read_header(batch), entry.key, entry.value)
+
+
+@pytest.mark.parametrize(("is_committed", "kind"), [(False, "0000"), (True, "0001")])
+def test_a_marker_is_kafkas_control_record(is_committed: bool, kind: str) -> None:
+    marker = TransactionEnded(7, 3, is_committed, 5)
+    assert encode_marker(marker) == (bytes.fromhex("0000" + kind), bytes.fromhex("0000 00000005"))
+    batch = encode_batch([encode_marker(marker)], timestamp_ms=1, producer_id=7, producer_epoch=3, control=True)
+    assert marker_of(batch) == marker
+
+
+def test_control_records_of_other_kinds_are_none_of_ours_and_broken_ones_stop_the_load() -> None:
+    header: BatchHeader = read_header(encode_batch([(b"", b"")], timestamp_ms=1, control=True))
+    assert decode_marker(header, bytes.fromhex("00000005"), bytes(6)) is None
+    for key, value in ((None, b""), (b"", bytes(6)), (bytes(4), None), (bytes(4), bytes(3))):
+        with pytest.raises(LogCorrupt):
+            decode_marker(header, key, value)
 
 
 # --- read: every version there is ---

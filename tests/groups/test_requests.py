@@ -3,9 +3,10 @@ from typing import Any
 
 import pytest
 
+from coordinator.commit_requests import offset_commit
 from coordinator.config import Config
 from coordinator.core import Core
-from coordinator.offset_requests import offset_commit, offset_delete, offset_fetch
+from coordinator.offset_requests import offset_delete, offset_fetch
 from coordinator.routes import ROUTES
 from coordinator.views import describe_group, describe_node, list_group
 from protocol.errors import ErrorCode

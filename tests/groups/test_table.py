@@ -7,7 +7,6 @@ from coordinator.groups.classic.events import (
     AppendFailed,
     AssignmentStored,
     Client,
-    CommitOffsets,
     Deleted,
     DeleteOffsets,
     GroupEvent,
@@ -27,11 +26,23 @@ from coordinator.groups.classic.events import (
     Unloaded,
 )
 from coordinator.groups.classic.state import MAY_BECOME, Group, GroupSettings, GroupState
-from coordinator.groups.classic.table import QUIET, TABLE, answer, handle
+from coordinator.groups.classic.table import BRIEF, QUIET, TABLE, answer, decide, handle
 from coordinator.groups.outcome import Outcome
+from coordinator.records import CommittedOffset
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, LeaveGroup, LeavingMember, SyncGroup, SyncGroupAssignment
-from protocol.messages.offsets import OffsetCommit, OffsetDelete
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitPartitionReply,
+    OffsetCommitReply,
+    OffsetCommitTopic,
+    OffsetCommitTopicReply,
+    OffsetDelete,
+    TxnOffsetCommit,
+    TxnOffsetCommitPartition,
+    TxnOffsetCommitTopic,
+)
 from protocol.session import RequestRef
 from tests.groups.bench import Bench, join
 
@@ -39,7 +50,7 @@ REF = RequestRef(1, 99)
 CLIENT = Client("c", "/10.0.0.1")
 EVENTS: tuple[type, ...] = get_args(GroupEvent)
 STATES = list(GroupState)
-REQUESTS = (JoinFirst, JoinPending, JoinAgain, ReplaceStatic, Sync, Leave, CommitOffsets)
+REQUESTS = (JoinFirst, JoinPending, JoinAgain, ReplaceStatic, Sync, Leave)
 
 
 def bench_in(state: GroupState) -> Bench:
@@ -82,7 +93,6 @@ def sample(kind: type, group: Group) -> Any:
         ReplaceStatic: ReplaceStatic(REF, join(group_instance_id="i"), CLIENT),
         Sync: Sync(REF, SyncGroup("g", group.generation_id, member_id)),
         Leave: Leave(REF, LeaveGroup("g", (LeavingMember(member_id),))),
-        CommitOffsets: CommitOffsets(REF, OffsetCommit("g", (), group.generation_id, member_id)),
         DeleteOffsets: DeleteOffsets(REF, OffsetDelete("g", ()), frozenset()),
         Deleted: Deleted(REF, "g", ()),
         JoinPhaseOver: JoinPhaseOver("g"),
@@ -102,8 +112,33 @@ def sample(kind: type, group: Group) -> Any:
 def test_every_event_has_one_row_and_every_row_a_cell_for_each_state() -> None:
     assert [row.event for row in TABLE] == list(dict.fromkeys(row.event for row in TABLE))
     assert {row.event for row in TABLE} == set(EVENTS)
-    for event, _, cells in (*TABLE, *QUIET):
+    for event, _, cells in (*TABLE, *QUIET, *BRIEF):
         assert len(cells) == len(STATES) and all(map(callable, cells)), event
+
+
+def test_what_is_brief_is_a_commit() -> None:
+    assert [row.event for row in BRIEF] == [OffsetCommit, TxnOffsetCommit]
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.title)
+def test_a_commit_of_a_member_is_decided_by_the_state(state: GroupState) -> None:
+    bench = bench_in(state)
+    group = bench.group
+    member_id = next(iter(group.members), "nobody")
+    generation_id = -1 if state is GroupState.EMPTY else group.generation_id
+    records: list[CommittedOffset] = []
+    topics = (OffsetCommitTopic("t", (OffsetCommitPartition(0, 7),)),)
+    decided = decide(group, OffsetCommit("g", topics, generation_id, member_id), bench.moment, records)
+    error = {
+        GroupState.COMPLETING: ErrorCode.REBALANCE_IN_PROGRESS,
+        GroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    }.get(state)
+    assert decided == (error or OffsetCommitReply((OffsetCommitTopicReply("t", (OffsetCommitPartitionReply(0),)),)))
+    assert len(records) == (error is None)
+    txn_topics = (TxnOffsetCommitTopic("t", (TxnOffsetCommitPartition(0, 7),)),)
+    pending = TxnOffsetCommit("tx", "g", 1, 0, txn_topics, generation_id, member_id)
+    is_refused = isinstance(decide(group, pending, bench.moment, records), ErrorCode)
+    assert is_refused is (state is GroupState.DEAD), "a transaction need not wait for the assignment"
 
 
 def test_what_is_quiet_is_a_heartbeat_alone() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator import node_requests, offset_requests
+from coordinator import commit_requests, node_requests
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.routes import ROUTES
 from coordinator.views import describe_group, list_group
@@ -52,7 +52,7 @@ def commit(group_id: str, *partitions: tuple[str, int]) -> OffsetCommit:
 def test_every_message_that_is_served_has_a_method_of_the_native_protocol() -> None:
     assert {message.__name__ for message in ROUTES} <= set(METHODS)
     assert ROUTES[FindCoordinator] is node_requests.find_coordinator
-    assert ROUTES[OffsetCommit] is offset_requests.offset_commit
+    assert ROUTES[OffsetCommit] is commit_requests.offset_commit
 
 
 def test_the_coordinator_of_every_group_is_this_node_at_the_address_of_the_asking_dialect(desk: Desk) -> None:

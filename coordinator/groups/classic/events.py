@@ -1,5 +1,6 @@
 """What can happen to a classic group. Four different things are a JoinGroup, so `joined` tells them apart before the
 table sees them; a request that carries nothing to answer later (Heartbeat) is its own event.
+Nor is a commit an event: nobody waits for it and nothing follows from it, so the table takes the message (`BRIEF`).
 
 `ref` is the request to answer; `refused` gives the typed reply that refuses it.
 """
@@ -19,10 +20,6 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 from protocol.messages.offsets import (
-    OffsetCommit,
-    OffsetCommitPartitionReply,
-    OffsetCommitReply,
-    OffsetCommitTopicReply,
     OffsetDelete,
     OffsetDeleteReply,
 )
@@ -137,24 +134,6 @@ class Leave(Event):
         return LeaveGroupReply(error_code=error_code)
 
 
-class CommitOffsets(Event):
-    """An OffsetCommit, of partitions that exist."""
-
-    ref: RequestRef
-    request: OffsetCommit
-
-    @property
-    def member_id(self) -> str:
-        return self.request.member_id
-
-    @property
-    def group_instance_id(self) -> str | None:
-        return self.request.group_instance_id
-
-    def refused(self, error_code: ErrorCode) -> Message:
-        return commit_refused(self.request, error_code)
-
-
 class DeleteOffsets(Event):
     """An OffsetDelete; `known` are the partitions of it that have an offset."""
 
@@ -267,7 +246,6 @@ GroupEvent = (
     | ReplaceStatic
     | Sync
     | Leave
-    | CommitOffsets
     | DeleteOffsets
     | Deleted
     | JoinPhaseOver
@@ -290,16 +268,3 @@ def joined(group: "Group", ref: RequestRef, request: JoinGroup, client: Client) 
         return (ReplaceStatic if mapped else JoinFirst)(ref, request, client)
     kind = JoinPending if request.member_id in group.pending else JoinAgain
     return kind(ref, request, client)
-
-
-def commit_refused(request: OffsetCommit, error_code: ErrorCode) -> OffsetCommitReply:
-    """The same error for each partition of a commit."""
-    return OffsetCommitReply(
-        topics=tuple(
-            OffsetCommitTopicReply(
-                topic.name,
-                tuple(OffsetCommitPartitionReply(part.partition_index, error_code) for part in topic.partitions),
-            )
-            for topic in request.topics
-        )
-    )

@@ -1,9 +1,10 @@
 """The checks the table names, in the order clients can observe. A guard is pure and answers NONE to let pass."""
 
-from coordinator.groups.classic.events import CommitOffsets, Identified, Joining, JoinPending, Sync
+from coordinator.groups.classic.events import Identified, Joining, JoinPending, Sync
 from coordinator.groups.classic.state import Group, GroupState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat
+from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
 
 _NONE = ErrorCode.NONE
 
@@ -64,11 +65,21 @@ def is_same_protocol(group: Group, event: Sync) -> ErrorCode:
     return _NONE
 
 
-def may_commit(group: Group, event: CommitOffsets) -> ErrorCode:
+def may_commit(group: Group, request: OffsetCommit) -> ErrorCode:
     """Who may commit (2.5): in Empty those without a generation, else members of the present one."""
-    request = event.request
     if group.state is GroupState.EMPTY:
         return _NONE if request.generation_id < 0 else ErrorCode.UNKNOWN_MEMBER_ID
-    if refused := is_member(group, event):
+    if refused := is_member(group, request):
+        return refused
+    return _NONE if request.generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION
+
+
+def may_commit_in_transaction(group: Group, request: TxnOffsetCommit) -> ErrorCode:
+    """Who says who it is must be a member of the present generation; old clients say nothing, and may (4.3)."""
+    if request.generation_id < 0 and (
+        group.state is GroupState.EMPTY or (not request.member_id and request.group_instance_id is None)
+    ):
+        return _NONE
+    if refused := is_member(group, request):
         return refused
     return _NONE if request.generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION

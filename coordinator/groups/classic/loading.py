@@ -3,7 +3,6 @@ arrival, its departure, and what to undo when the log refuses."""
 
 from coordinator.groups.classic.events import (
     AppendFailed,
-    CommitOffsets,
     Deleted,
     DeleteOffsets,
     InitialDelayOver,
@@ -109,7 +108,7 @@ def undo(group: Group, event: AppendFailed, out: Outcome) -> None:
             leader=group.leader or "",
         )
         out.reply_at_once(failed.ref, reply)
-    elif isinstance(failed, CommitOffsets | DeleteOffsets | Deleted | Leave):
+    elif isinstance(failed, DeleteOffsets | Deleted | Leave):
         out.reply_at_once(failed.ref, failed.refused(event.error_code))
     elif isinstance(failed, JoinPhaseOver | InitialDelayOver):
         # The Empty record is lost, the group is empty all the same: a crash brings the old members back, and they

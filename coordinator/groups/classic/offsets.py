@@ -1,64 +1,93 @@
 """What a group says to commits and deletions of offsets (group-protocol 2.5, 2.7, 2.10, 4.1). Whether a topic exists
 and what is stored is not the group's business: it sees partitions that exist, and yields records."""
 
-from coordinator.groups.classic.events import CommitOffsets, Deleted, DeleteOffsets, GroupDeleted
+from coordinator.groups.classic.events import Deleted, DeleteOffsets, GroupDeleted
 from coordinator.groups.classic.notes import Cause, note
 from coordinator.groups.classic.state import Group
 from coordinator.groups.outcome import Outcome
+from coordinator.moment import Moment
 from coordinator.records import CommittedOffset, GroupTombstone, OffsetTombstone
 from protocol.consumer_protocol import decode_subscription
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.offsets import (
-    OffsetCommitPartition,
+    OffsetCommit,
     OffsetCommitPartitionReply,
     OffsetCommitReply,
     OffsetCommitTopicReply,
     OffsetDeletePartitionReply,
     OffsetDeleteReply,
     OffsetDeleteTopicReply,
+    TxnOffsetCommit,
+    TxnOffsetCommitReply,
 )
 
 _NO_RETENTION = -1
+_TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
+_STORED = tuple(OffsetCommitPartitionReply(index) for index in range(1_024))
+"""What nearly every partition is answered, made once."""
 
 
-def commit(group: Group, event: CommitOffsets, out: Outcome) -> None:
+def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[CommittedOffset]) -> OffsetCommitReply:
     """Store what was committed; a member that commits is alive. A partition with too long metadata is refused alone."""
-    request = event.request
+    wall_ms = moment.wall_ms
     member = group.members.get(request.member_id)
     if member is not None:
-        member.deadline_ms = max(member.deadline_ms, out.moment.monotonic_ms + member.session_timeout_ms)
-    wall_ms, retention_ms = out.moment.wall_ms, request.retention_time_ms
+        deadline_ms = moment.monotonic_ms + member.session_timeout_ms
+        if deadline_ms > member.deadline_ms:
+            member.deadline_ms = deadline_ms
+    retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == _NO_RETENTION else wall_ms + retention_ms
-    limit = group.settings.offset_metadata_max_bytes
+    limit, group_id = group.settings.offset_metadata_max_bytes, group.group_id
+    topics = []
+    for topic in request.topics:
+        name = topic.name
+        results = []
+        for part in topic.partitions:
+            index, metadata, at_ms = part.partition_index, part.committed_metadata, part.commit_timestamp_ms
+            if not metadata:
+                metadata = ""
+            elif _utf16_units(metadata) > limit:
+                results.append(OffsetCommitPartitionReply(index, _TOO_LARGE))
+                continue
+            records.append(
+                CommittedOffset(
+                    group_id,
+                    name,
+                    index,
+                    part.committed_offset,
+                    part.committed_leader_epoch,
+                    metadata,
+                    wall_ms if at_ms < 0 else at_ms,
+                    expire_ms,
+                )
+            )
+            results.append(_stored(index))
+        topics.append(OffsetCommitTopicReply(name, tuple(results), topic.topic_id))
+    return OffsetCommitReply(tuple(topics))
+
+
+def commit_in_transaction(
+    group: Group, request: TxnOffsetCommit, moment: Moment, records: list[CommittedOffset]
+) -> TxnOffsetCommitReply:
+    """The same as part of the producer's transaction: pending until its marker. It keeps no member alive (4.3)."""
+    limit, group_id, wall_ms = group.settings.offset_metadata_max_bytes, group.group_id, moment.wall_ms
     topics = []
     for topic in request.topics:
         results = []
         for part in topic.partitions:
-            metadata = part.committed_metadata or ""
+            index, metadata = part.partition_index, part.committed_metadata or ""
             if _utf16_units(metadata) > limit:
-                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                error = ErrorCode.NONE
-                out.records.append(_committed(group.group_id, topic.name, part, metadata, wall_ms, expire_ms))
-            results.append(OffsetCommitPartitionReply(part.partition_index, error))
+                results.append(OffsetCommitPartitionReply(index, _TOO_LARGE))
+                continue
+            offset, epoch = part.committed_offset, part.committed_leader_epoch
+            records.append(CommittedOffset(group_id, topic.name, index, offset, epoch, metadata, wall_ms))
+            results.append(_stored(index))
         topics.append(OffsetCommitTopicReply(topic.name, tuple(results)))
-    out.reply(event.ref, OffsetCommitReply(tuple(topics)))
+    return TxnOffsetCommitReply(tuple(topics))
 
 
-def _committed(
-    group_id: str, topic: str, part: OffsetCommitPartition, metadata: str, wall_ms: int, expire_ms: int
-) -> CommittedOffset:
-    at_ms = wall_ms if part.commit_timestamp_ms < 0 else part.commit_timestamp_ms
-    return CommittedOffset(
-        group_id,
-        topic,
-        part.partition_index,
-        part.committed_offset,
-        part.committed_leader_epoch,
-        metadata,
-        at_ms,
-        expire_ms,
-    )
+def _stored(index: int) -> OffsetCommitPartitionReply:
+    return _STORED[index] if 0 <= index < 1_024 else OffsetCommitPartitionReply(index)
 
 
 def _utf16_units(text: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from coordinator.groups.classic import actions
 from coordinator.groups.classic.state import MAY_BECOME, GroupState
-from coordinator.groups.classic.table import QUIET, TABLE, refuse, say
+from coordinator.groups.classic.table import BRIEF, QUIET, TABLE, refuse, say, turn_down
 
 
 def page() -> str:
@@ -16,7 +16,8 @@ def page() -> str:
         "",
         "Printed from `coordinator/groups/classic/table.py` by `make table`. A row is an event, a cell what it does",
         "in a state. Guards run first, in their order; Dead answers before them. `-` ignores the event. Rows in",
-        "italics are quiet: they change nothing that lasts.",
+        "italics are quiet: they change nothing that lasts. Rows in bold are brief: records and a reply, and nothing",
+        "else follows.",
         "",
         f"| event | guards | {' | '.join(states)} |",
         f"|{'---|' * (len(states) + 2)}",
@@ -24,6 +25,9 @@ def page() -> str:
     for row in TABLE:
         guards = ", ".join(_guard(guard, instead) for guard, instead in row.guards)
         lines.append(f"| {row.event.__name__} | {guards} | {' | '.join(map(_cell, row.cells))} |")
+    for brief in BRIEF:
+        guards = ", ".join(_name(guard) for guard in brief.guards)
+        lines.append(f"| **{brief.event.__name__}** | {guards} | {' | '.join(map(_cell, brief.cells))} |")
     for quiet in QUIET:
         guards = ", ".join(_name(guard) for guard in quiet.guards)
         lines.append(f"| *{quiet.event.__name__}* | {guards} | {' | '.join(map(_cell, quiet.cells))} |")
@@ -50,7 +54,7 @@ def _guard(guard: Callable[..., Any], instead: Callable[..., Any] | None) -> str
 def _cell(cell: Callable[..., Any]) -> str:
     if cell is actions.ignore:
         return "-"
-    if isinstance(cell, refuse | say):
+    if isinstance(cell, refuse | say | turn_down):
         return cell.error_code.name
     return _name(cell)
 

@@ -3,7 +3,8 @@
 A row is an event; a cell is what happens in a state; all five cells are required, so a forgotten one is a type error
 at its line, as is a guard or an action that does not take the row's event. Guards run first, in the order clients
 can observe; Dead answers before them (Kafka does so, and clients can tell). Rows of `QUIET` change nothing that
-lasts: no outcome is made for them.
+lasts: no outcome is made for them. Rows of `BRIEF` yield records and their reply and nothing else: nobody waits for
+them and nothing follows from them, so nothing is settled either.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,6 @@ from coordinator.groups.classic.events import (
     Answerable,
     AppendFailed,
     AssignmentStored,
-    CommitOffsets,
     Deleted,
     DeleteOffsets,
     GroupEvent,
@@ -39,17 +39,23 @@ from coordinator.groups.classic.guards import (
     is_member,
     is_same_protocol,
     may_commit,
+    may_commit_in_transaction,
     names_no_instance,
     protocols_agree,
 )
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.outcome import Outcome
+from coordinator.moment import Moment
+from coordinator.records import CommittedOffset
 from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.groups import Heartbeat
+from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
 
 E = TypeVar("E")
 Action = Callable[[Group, E, Outcome], None]
 QuietAction = Callable[[Group, E, int], ErrorCode]
+BriefAction = Callable[[Group, E, Moment, list[CommittedOffset]], Message | ErrorCode]
 Guard = Callable[[Group, E], ErrorCode]
 
 
@@ -79,6 +85,14 @@ class QuietRow(NamedTuple):
     event: type
     guards: tuple[Guard[Any], ...]
     cells: tuple[QuietAction[Any], ...]
+
+
+class BriefRow(NamedTuple):
+    """What a brief message does: records into the list, and the reply; or an error."""
+
+    event: type
+    guards: tuple[Guard[Any], ...]
+    cells: tuple[BriefAction[Any], ...]
 
 
 class on(Generic[E]):  # noqa: N801 - reads as a row's first word
@@ -121,6 +135,25 @@ class quietly_on(Generic[E]):  # noqa: N801 - as above
         return QuietRow(self._event, guards, (empty, preparing, completing, stable, dead))
 
 
+class briefly_on(Generic[E]):  # noqa: N801 - as above
+    """The same for a message whose outcome is records and a reply."""
+
+    def __init__(self, event: type[E]) -> None:
+        self._event = event
+
+    def __call__(
+        self,
+        *,
+        guards: tuple[Guard[E], ...] = (),
+        empty: BriefAction[E],
+        preparing: BriefAction[E],
+        completing: BriefAction[E],
+        stable: BriefAction[E],
+        dead: BriefAction[E],
+    ) -> BriefRow:
+        return BriefRow(self._event, guards, (empty, preparing, completing, stable, dead))
+
+
 class refuse:  # noqa: N801 - reads as a cell
     """The cell that answers with an error and does nothing else."""
 
@@ -138,6 +171,16 @@ class say:  # noqa: N801 - reads as a cell
         self.error_code = error_code
 
     def __call__(self, group: Group, message: object, now_ms: int) -> ErrorCode:
+        return self.error_code
+
+
+class turn_down:  # noqa: N801 - reads as a cell
+    """The brief cell that yields an error."""
+
+    def __init__(self, error_code: ErrorCode) -> None:
+        self.error_code = error_code
+
+    def __call__(self, group: Group, message: object, moment: Moment, records: list[CommittedOffset]) -> ErrorCode:
         return self.error_code
 
 
@@ -189,14 +232,6 @@ TABLE: tuple[Row, ...] = (
         preparing=actions.leave,
         completing=actions.leave,
         stable=actions.leave,
-        dead=_refuse_dead,
-    ),
-    on(CommitOffsets)(
-        guards=(may_commit,),
-        empty=offsets.commit,
-        preparing=offsets.commit,
-        completing=refuse(ErrorCode.REBALANCE_IN_PROGRESS),
-        stable=offsets.commit,
         dead=_refuse_dead,
     ),
     on(DeleteOffsets)(
@@ -270,8 +305,28 @@ QUIET: tuple[QuietRow, ...] = (
     ),
 )
 
+BRIEF: tuple[BriefRow, ...] = (
+    briefly_on(OffsetCommit)(
+        guards=(may_commit,),
+        empty=offsets.commit,
+        preparing=offsets.commit,
+        completing=turn_down(ErrorCode.REBALANCE_IN_PROGRESS),
+        stable=offsets.commit,
+        dead=turn_down(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ),
+    briefly_on(TxnOffsetCommit)(
+        guards=(may_commit_in_transaction,),
+        empty=offsets.commit_in_transaction,
+        preparing=offsets.commit_in_transaction,
+        completing=offsets.commit_in_transaction,
+        stable=offsets.commit_in_transaction,
+        dead=turn_down(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ),
+)
+
 _ROWS = {row.event: row for row in TABLE}
 _QUIET_ROWS = {row.event: row for row in QUIET}
+_BRIEF_ROWS = {row.event: row for row in BRIEF}
 assert _ROWS.keys() == set(get_args(GroupEvent)), "every event has its row"
 
 
@@ -297,3 +352,17 @@ def answer(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
             if refused:
                 return refused
     return row.cells[group.state](group, message, now_ms)
+
+
+def decide(
+    group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment, records: list[CommittedOffset]
+) -> Message | ErrorCode:
+    """What a brief message is answered once `records`, which gets them, are durable; or why it is refused."""
+    row = _BRIEF_ROWS[type(message)]
+    state = group.state
+    if state is not GroupState.DEAD:
+        for guard in row.guards:
+            refused = guard(group, message)
+            if refused:
+                return refused
+    return row.cells[state](group, message, moment, records)
