@@ -30,6 +30,7 @@ log = structlog.get_logger()
 
 _SHARDS_KEY = "offsets.topic.num.partitions"
 _FILES_OF_LOGS = 4_096
+_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  (looked for, not bound)
 
 
 def main() -> None:
@@ -135,6 +136,11 @@ async def _serve(config: Config) -> None:
             hint = f" (--{dialect} HOST:PORT chooses another address, --{dialect} off does without)"
             raise OSError(f"{dialect} = {wanted}: {error.strerror or error}{hint}") from None
         addresses[dialect] = (told.host, told.port) if told is not None else bound[dialect]
+        if addresses[dialect][0] in _WILDCARDS:
+            log.warning(
+                "clients are told to connect to an address that means any; name one with --advertised",
+                advertised=f"{dialect}={addresses[dialect][0]}:{addresses[dialect][1]}",
+            )
     await server.start(Node(config, store, RandomIds(), addresses, read_clock()))
     stop_http = None
     if config.http is not None:
