@@ -35,6 +35,8 @@ class Daemon:
         command = [sys.executable, "-m", "coordinator", "--native", f"127.0.0.1:{self.port}", "--http", http]
         command += ["--kafka", f"127.0.0.1:{self.kafka_port}" if self.with_kafka else "off"]
         command += ["--data-dir", str(self.folder)]
+        if self.with_kafka:
+            command += ["--kafka", f"127.0.0.1:{self.kafka_port}"]
         for setting in self.settings:
             command += ["--set", setting]
         # The command runs beside its data, not in the source tree: it must be found there too.
@@ -54,6 +56,8 @@ class Daemon:
             self.kafka_port = int(bound["kafka"].rpartition(":")[2])
         if self.with_http:
             self.http_port = int(bound["http"].rpartition(":")[2])
+        if self.with_kafka:
+            self.kafka_port = int(bound["kafka"].rpartition(":")[2])
         return self
 
     def kill(self) -> None:
@@ -76,8 +80,8 @@ class Daemon:
 
 
 @contextmanager
-def running(folder: Path, *settings: str, with_http: bool = False) -> Iterator[Daemon]:
-    daemon = Daemon(folder, *settings, with_http=with_http).start()
+def running(folder: Path, *settings: str, with_http: bool = False, with_kafka: bool = False) -> Iterator[Daemon]:
+    daemon = Daemon(folder, *settings, with_http=with_http, with_kafka=with_kafka).start()
     try:
         yield daemon
     finally:

@@ -1,0 +1,128 @@
+"""What the tests ask of a Kafka client, whoever wrote it: one face, three libraries behind it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+Part = tuple[str, int]
+"""A topic's name and the number of one of its partitions."""
+
+
+class Got(NamedTuple):
+    """One record as a consumer was handed it."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def part(self) -> Part:
+        return self.topic, self.partition
+
+
+class Committed(NamedTuple):
+    offset: int
+    metadata: str = ""
+
+
+class GroupSeen(NamedTuple):
+    """A group as an admin client describes it."""
+
+    state: str
+    protocol_type: str
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """How a consumer takes part: without a group it only reads what it assigns itself."""
+
+    group: str | None = None
+    assignor: str = "range"
+    instance: str | None = None
+    session_ms: int = 6_000
+    reset: str = "earliest"
+    metadata_age_ms: int = 300_000
+    """How soon a client looks for new topics and partitions."""
+    longest_wait_ms: int = 500
+    """What a fetch asks the server to wait for records."""
+
+
+class Consumer(Protocol):
+    """Used from one thread at a time; somebody must keep calling `poll`, or the group loses it."""
+
+    def subscribe(self, topics: Sequence[str]) -> None: ...
+    def subscribe_to_names_like(self, pattern: str) -> None: ...
+    def assign(self, parts: Sequence[Part]) -> None: ...
+    def poll(self, seconds: float) -> list[Got]: ...
+    def assignment(self) -> frozenset[Part]: ...
+    def commit(self, offsets: Mapping[Part, Committed] | None = None) -> None: ...
+    def commit_later(self) -> None: ...
+    def committed(self, part: Part) -> Committed | None: ...
+    def position(self, part: Part) -> int: ...
+    def seek(self, part: Part, offset: int) -> None: ...
+    def bounds(self, part: Part) -> tuple[int, int]: ...
+    def offset_at(self, part: Part, timestamp_ms: int) -> int | None: ...
+    def pause(self, part: Part) -> None: ...
+    def resume(self, part: Part) -> None: ...
+    def close(self) -> None: ...
+
+
+class Producer(Protocol):
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None: ...
+
+    def flush(self) -> list[tuple[Part, int]]:
+        """Where each record sent since the last flush stands, in the order of sending."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Admin(Protocol):
+    def create_topic(self, name: str, partitions: int, settings: Mapping[str, str] | None = None) -> None: ...
+    def delete_topic(self, name: str) -> None: ...
+    def add_partitions(self, name: str, total: int) -> None: ...
+    def topics(self) -> set[str]: ...
+    def partitions(self, name: str) -> int: ...
+    def settings(self, topic: str) -> dict[str, str | None]: ...
+    def change(self, topic: str, key: str, value: str) -> None: ...
+    def groups(self) -> set[str]: ...
+    def group(self, name: str) -> GroupSeen: ...
+    def delete_group(self, name: str) -> None: ...
+    def offsets(self, group: str) -> dict[Part, int]: ...
+    def alter_offsets(self, group: str, offsets: Mapping[Part, int]) -> None: ...
+    def delete_offsets(self, group: str, parts: Iterable[Part]) -> None: ...
+    def cluster(self) -> tuple[str, int]:
+        """Its id and how many nodes it has."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A client library: how to make its things, and what it does not offer at all."""
+
+    name: str
+    producer: Callable[..., Producer]
+    """Called with the bootstrap address, `codec` and `idempotent`."""
+    consumer: Callable[[str, Membership], Consumer]
+    admin: Callable[[str], Admin]
+    refusals: tuple[type[Exception], ...]
+    """What it raises when the server refuses, as a commit in the middle of a rebalance."""
+    codecs: tuple[str, ...] = ("gzip", "snappy", "lz4", "zstd")
+    assignors: tuple[str, ...] = ("range", "roundrobin", "cooperative-sticky")
+    lacks: frozenset[str] = field(default_factory=frozenset)

@@ -1,0 +1,94 @@
+"""One server for every test of this folder: names are what keeps them apart.
+
+`MUSTER_TEST_BOOTSTRAP=HOST:PORT` points them at another server, an Apache Kafka for instance, to see what it does.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.edges.kafka.client import Admin, Consumer, Library, Membership, Producer
+from tests.edges.kafka.libraries import LIBRARIES
+from tests.edges.kafka.members import Member, MemberProcess
+from tests.edges.musterd import running
+
+SETTINGS = ("group.initial.rebalance.delay.ms=100", "group.min.session.timeout.ms=1000")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    bootstrap: str
+    native: str | None
+    """Where the native protocol is spoken; None where it is not."""
+    shortest_session_ms: int
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    elsewhere = os.environ.get("MUSTER_TEST_BOOTSTRAP")
+    if elsewhere:
+        yield Server(elsewhere, None, 6_000)
+        return
+    with running(tmp_path_factory.mktemp("kafka") / "data", *SETTINGS, with_kafka=True) as daemon:
+        yield Server(f"127.0.0.1:{daemon.kafka_port}", daemon.bootstrap, 2_000)
+
+
+@pytest.fixture(params=LIBRARIES, ids=lambda library: library.name)
+def library(request: pytest.FixtureRequest) -> Library:
+    chosen: Library = request.param
+    return chosen
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Nobody else's: of a topic, of a group."""
+    return f"{re.sub('[^a-z0-9]+', '-', request.node.name.lower())[:60]}-{secrets.token_hex(3)}"
+
+
+class Stage:
+    """Makes clients of the test's server and closes what the test left open."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._open: list[Callable[[], None]] = []
+
+    def producer(self, library: Library, *, codec: str = "none", idempotent: bool = False) -> Producer:
+        producer = library.producer(self.server.bootstrap, codec=codec, idempotent=idempotent)
+        self._open.append(producer.close)
+        return producer
+
+    def admin(self, library: Library) -> Admin:
+        admin = library.admin(self.server.bootstrap)
+        self._open.append(admin.close)
+        return admin
+
+    def consumer(self, library: Library, membership: Membership | None = None) -> Consumer:
+        """Driven by the test itself, which closes it."""
+        return library.consumer(self.server.bootstrap, membership or Membership())
+
+    def member(self, library: Library, membership: Membership, *topics: str, like: str | None = None) -> Member:
+        """Polled by a thread of its own until it is closed."""
+        member = Member(library, self.server.bootstrap, membership, topics, like=like)
+        self._open.append(member.close)
+        return member
+
+    def process(self, library: Library, membership: Membership, *topics: str) -> MemberProcess:
+        """One that can be killed."""
+        process = MemberProcess(library, self.server.bootstrap, membership, topics)
+        self._open.append(process.kill)
+        return process
+
+    def close(self) -> None:
+        for close in reversed(self._open):
+            close()
+
+
+@pytest.fixture
+def stage(server: Server) -> Iterator[Stage]:
+    stage = Stage(server)
+    yield stage
+    stage.close()

@@ -1,0 +1,13 @@
+"""The client libraries that Python programs use."""
+
+from tests.edges.kafka.client import Library
+from tests.edges.kafka.with_aiokafka import AIOKAFKA
+from tests.edges.kafka.with_confluent import CONFLUENT
+from tests.edges.kafka.with_kafka_python import KAFKA_PYTHON
+
+LIBRARIES: tuple[Library, ...] = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON)
+
+
+def library_named(name: str) -> Library:
+    (found,) = (library for library in LIBRARIES if library.name == name)
+    return found
