@@ -11,6 +11,8 @@ MUST_HAPPEN = (
     "refused commits",
     "cut connections",
     "static replacements",
+    "native members",
+    "kafka members",
 )
 """One of these being 0 over all seeds of a run is a failure: the run would have proved less than it says."""
 

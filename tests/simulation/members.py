@@ -35,11 +35,11 @@ from protocol.messages.offsets import (
     OffsetCommitReply,
     OffsetCommitTopic,
 )
-from protocol.native.client import Answer, NativeClient
+from protocol.native.client import Answer
 from tests.simulation.faults import Seen
 from tests.simulation.network import Clock, Link
+from tests.simulation.wires import Dialect
 
-MAX_FRAME_BYTES = 1 << 20
 ERRAND_MS = 5_000
 
 
@@ -56,8 +56,9 @@ class Ghost:
 
     def __init__(self, dead: "SimMember", exchange: Exchange, seen: Seen) -> None:
         self.link: Link | None = None
-        self._exchange, self._seen, self._client = exchange, seen, NativeClient(MAX_FRAME_BYTES)
-        self._dead = dead
+        self._exchange, self._seen, self._dead = exchange, seen, dead
+        self.dialect = dead.dialect
+        self._client = self.dialect.connect(f"ghost of {dead.name}")
         topics = tuple(
             OffsetCommitTopic(partition.topic, (OffsetCommitPartition(partition.partition, position),))
             for partition, position in dead.held.items()
@@ -100,8 +101,9 @@ class SimMember:
         open_link: Callable[["SimMember", Callable[[bytes], None], Callable[[], None]], Link | None],
         exchange: Exchange,
         seen: Seen,
+        dialect: Dialect,
     ) -> None:
-        self.name, self.settings, self.topics = name, settings, topics
+        self.name, self.settings, self.topics, self.dialect = name, settings, topics, dialect
         self.membership = Membership(settings, topics, random.random)
         self.running = True
         self.stalled_until_ms = -1
@@ -109,7 +111,7 @@ class SimMember:
         self.link: Link | None = None
         self._clock, self._random, self._seen = clock, random, seen
         self._open_link, self._exchange = open_link, exchange
-        self._client = NativeClient(MAX_FRAME_BYTES)
+        self._client = self.dialect.connect(self.name)
         self._asked: dict[int, tuple[int, Any, int]] = {}
         self._unread: list[bytes] = []
         self._errands = 0
@@ -297,7 +299,7 @@ class SimMember:
     def _drop_link(self) -> None:
         self.link = None
         self._unread = []
-        self._client = NativeClient(MAX_FRAME_BYTES)
+        self._client = self.dialect.connect(self.name)
         failed, self._asked = self._asked, {}
         for call, _message, _asked_ms in failed.values():
             self._clock.after(0, lambda call=call: self._step(CallFailed(call)))  # type: ignore[misc]

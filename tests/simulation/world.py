@@ -26,6 +26,7 @@ from tests.simulation.faults import Faults, Seen
 from tests.simulation.members import Ghost, SimMember
 from tests.simulation.network import Link, Pipe
 from tests.simulation.replay import compare_with_replay
+from tests.simulation.wires import draw_dialect
 
 WALL_MS = 1_700_000_000_000
 REPLAY_EVERY_STEPS = 50
@@ -272,7 +273,7 @@ class World:
             lost_by_client,
         )
         self._links[number] = link
-        self._step(Opened(number, "native", "10.0.0.1"))
+        self._step(Opened(number, member.dialect.name, "10.0.0.1"))
         return link
 
     # --- the people ---
@@ -303,9 +304,13 @@ class World:
                 request_timeout_ms=4_000,
             )
             name = f"m{self._names}"
+            dialect = draw_dialect(self._random, is_static=instance is not None)
         else:
-            settings, topics, name = like.settings, like.topics, like.name
-        member = SimMember(name, settings, topics, self, self._random, self._open_link, self.checkers, self.seen)
+            settings, topics, name, dialect = like.settings, like.topics, like.name, like.dialect
+        self.seen.add(f"{dialect.name} members")
+        member = SimMember(
+            name, settings, topics, self, self._random, self._open_link, self.checkers, self.seen, dialect
+        )
         self.members.append(member)
         member.start()
 

@@ -1,0 +1,131 @@
+"""The client's side of a Kafka connection, sans-I/O: typed requests to bytes, bytes to typed replies.
+
+Which version a request goes out in is the caller's business: what both sides speak is in the answer to `ApiVersions`.
+"""
+
+from collections import deque
+from functools import cache
+from struct import Struct
+from typing import Final, NamedTuple
+
+from protocol.apis import APIS, BY_MESSAGE
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.reading import Reader, reader
+from protocol.kafka.varint import read_tags
+from protocol.kafka.writing import Writer, writer
+from protocol.messages import Message
+from protocol.messages.data import Produce
+from protocol.messages.node import ApiVersions
+
+__all__ = ["Answer", "KafkaClient", "encode_request"]
+
+_API_VERSIONS: Final = BY_MESSAGE[ApiVersions].key
+_HEADER: Final = Struct(">ihhih").pack
+_INT32: Final = Struct(">i").unpack_from
+_UNSUPPORTED_VERSION: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+_MAX_CORRELATION_ID: Final = 0x7FFFFFFF
+
+
+class Answer(NamedTuple):
+    """The reply to the request of this correlation id."""
+
+    correlation_id: int
+    reply: Message
+
+
+class _Awaited(NamedTuple):
+    correlation_id: int
+    key: int
+    version: int
+
+
+def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """The whole frame, its length first. Raises ValueError for a version that the API does not have here."""
+    key, write, end_of_header = _request(type(message), version)
+    body = write(message)
+    name = b"" if client_id is None else client_id.encode()
+    # In flexible versions too the name has its length in two bytes; what follows it are tagged fields.
+    size = 10 + len(name) + len(end_of_header) + len(body)
+    length = -1 if client_id is None else len(name)
+    return _HEADER(size, key, version, correlation_id, length) + name + end_of_header + body
+
+
+@cache
+def _request(message: type[Message], version: int) -> tuple[int, Writer, bytes]:
+    api = BY_MESSAGE[message]
+    if not api.request.oldest <= version <= api.request.newest:
+        known = f"{api.request.oldest} to {api.request.newest}"
+        raise ValueError(f"{message.__name__} has versions {known}, not {version}")
+    return api.key, writer(api.request, version), b"\0" if api.is_flexible(version) else b""
+
+
+@cache
+def _reply(key: int, version: int) -> tuple[Reader, bool]:
+    """How it is read, and whether its header has tagged fields."""
+    api = APIS[key]
+    return reader(api.reply, version), api.is_flexible(version) and key != _API_VERSIONS
+
+
+class KafkaClient:
+    """One connection. Requests are numbered as they are made, and answered in that order."""
+
+    __slots__ = ("_awaited", "_buffer", "_max_frame_bytes", "_next_number", "client_id")
+
+    def __init__(self, client_id: str | None, max_frame_bytes: int) -> None:
+        """`max_frame_bytes` bounds what the server may send."""
+        self.client_id = client_id
+        self._max_frame_bytes = max_frame_bytes
+        self._awaited: deque[_Awaited] = deque()
+        self._buffer = bytearray()
+        self._next_number = 0
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._awaited)
+
+    def encode_request(self, message: Message, version: int) -> tuple[int, bytes]:
+        """The request's correlation id and its bytes. A Produce with `acks` 0 is never answered."""
+        number = self._next_number
+        data = encode_request(message, version, number, self.client_id)
+        self._next_number = (number + 1) & _MAX_CORRELATION_ID
+        if not (isinstance(message, Produce) and message.acks == 0):
+            self._awaited.append(_Awaited(number, BY_MESSAGE[type(message)].key, version))
+        return number, data
+
+    def receive_data(self, data: bytes) -> list[Answer]:
+        """What the server answered, in the order of the requests.
+
+        Raises ProtocolViolation for bytes that are no answer to what was asked.
+        """
+        buffer = self._buffer
+        buffer += data
+        answers: list[Answer] = []
+        position = 0
+        while len(buffer) - position >= 4:
+            (size,) = _INT32(buffer, position)
+            if not 4 <= size <= self._max_frame_bytes:
+                raise ProtocolViolation(f"a reply of {size} bytes; 4 to {self._max_frame_bytes} are allowed")
+            end = position + 4 + size
+            if end > len(buffer):
+                break
+            answers.append(self._answer(bytes(buffer[position + 4 : end])))
+            position = end
+        del buffer[:position]
+        return answers
+
+    def _answer(self, frame: bytes) -> Answer:
+        (number,) = _INT32(frame)
+        if not self._awaited or self._awaited[0].correlation_id != number:
+            expected = f"request {self._awaited[0].correlation_id} is next" if self._awaited else "none is awaited"
+            raise ProtocolViolation(f"a reply to request {number}; {expected}")
+        _, key, version = self._awaited.popleft()
+        if key == _API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
+            version = 0  # a server that does not know the version answers in the oldest (KIP-511)
+        read, has_tags = _reply(key, version)
+        position = 4
+        if has_tags:
+            try:
+                position = read_tags(frame, position)[1]
+            except IndexError:
+                raise ProtocolViolation("the frame ends in its header") from None
+        return Answer(number, read(frame, position))

@@ -1,0 +1,90 @@
+"""What a simulated member speaks: the native protocol, or Kafka's in versions that its seed draws."""
+
+from random import Random
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from protocol.apis import BY_MESSAGE
+from protocol.kafka.client import KafkaClient
+from protocol.messages import Message
+from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from protocol.messages.node import FindCoordinator
+from protocol.messages.offsets import OffsetCommit, OffsetFetch
+from protocol.messages.topics import Metadata
+from protocol.native.client import Answer, NativeClient, Push
+
+MAX_FRAME_BYTES = 1 << 20
+
+
+class Wire(Protocol):
+    """A client's side of one connection."""
+
+    def encode_request(self, message: Message) -> tuple[int, bytes]: ...
+
+    def receive_data(self, data: bytes) -> list[Answer | Push]: ...
+
+
+class Dialect(NamedTuple):
+    """Which language, and in which versions; of a member, whatever connection it is on."""
+
+    name: str
+    versions: dict[type[Message], int]
+
+    def connect(self, client_id: str) -> Wire:
+        return KafkaWire(client_id, self.versions) if self.versions else NativeClient(MAX_FRAME_BYTES)
+
+
+NATIVE = Dialect("native", {})
+
+_OLDEST: Final[dict[type[Message], int]] = {
+    JoinGroup: 0,
+    SyncGroup: 0,
+    Heartbeat: 0,
+    LeaveGroup: 3,  # below it the reply names no members, and our client wants to know
+    OffsetCommit: 1,
+    OffsetFetch: 2,
+    FindCoordinator: 4,  # below it the reply does not name the group
+    Metadata: 1,
+}
+_OLDEST_WITH_INSTANCE: Final[dict[type[Message], int]] = {JoinGroup: 5, SyncGroup: 3, Heartbeat: 3, OffsetCommit: 7}
+_BY_NAME: Final[dict[type[Message], int]] = {OffsetCommit: 9, OffsetFetch: 9}
+"""The newest in which topics go by name: our client knows no ids."""
+
+
+def draw_dialect(random: Random, *, is_static: bool) -> Dialect:
+    """Every second member is one of Kafka's, of any age."""
+    if random.random() < 0.5:
+        return NATIVE
+    versions = {}
+    for message, oldest in _OLDEST.items():
+        least = max(oldest, _OLDEST_WITH_INSTANCE.get(message, 0) if is_static else 0)
+        versions[message] = random.randint(least, _BY_NAME.get(message, BY_MESSAGE[message].request.newest))
+    return Dialect("kafka", versions)
+
+
+class KafkaWire:
+    """Kafka's, with the face of the native client."""
+
+    def __init__(self, client_id: str, versions: dict[type[Message], int]) -> None:
+        self._client = KafkaClient(client_id, MAX_FRAME_BYTES)
+        self._versions = versions
+        self._group_ids: dict[int, str] = {}
+
+    def encode_request(self, message: Message) -> tuple[int, bytes]:
+        number, data = self._client.encode_request(message, self._versions[type(message)])
+        if isinstance(message, OffsetFetch):
+            self._group_ids[number] = message.groups[0].group_id
+        return number, data
+
+    def receive_data(self, data: bytes) -> list[Answer | Push]:
+        return [self._answer(number, reply) for number, reply in self._client.receive_data(data)]
+
+    def _answer(self, number: int, reply: Any) -> Answer:
+        group_id = self._group_ids.pop(number, None)
+        if group_id is not None:
+            # Old versions leave unsaid of which group they speak: there is only one.
+            reply = msgspec.structs.replace(
+                reply, groups=tuple(msgspec.structs.replace(group, group_id=group_id) for group in reply.groups)
+            )
+        return Answer(number, reply)
