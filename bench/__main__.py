@@ -1,4 +1,5 @@
-"""`python -m bench [SCENARIO ...] [--rounds N] [--quick] [--huge] [--json FILE]`."""
+"""`python -m bench [SCENARIO ...] [--rounds N] [--quick] [--huge] [--json FILE]`, and `python -m bench kafka
+[--scenarios NAME ...]`."""
 
 import argparse
 import resource
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import idle, rebalances, requests, restart, timers
+from bench import idle, kafka, rebalances, requests, restart, timers
 from bench.report import Options, Sheet, machine, show, write_json
 
 SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
@@ -18,6 +19,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "idle": idle.measure,
     "timers": timers.measure,
     "restart": restart.measure,
+    "kafka": kafka.measure,
 }
 
 
@@ -29,6 +31,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rounds", type=int, help="figures are medians of so many (3)")
     parser.add_argument("--quick", action="store_true", help="one short round of everything, within a minute")
     parser.add_argument("--huge", action="store_true", help="a rebalance of 5,000 members too")
+    parser.add_argument("--scenarios", nargs="+", choices=kafka.SCENARIOS, default=[], help="of the Kafka comparison")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     given = parser.parse_args(arguments)
     options = Options(
@@ -36,6 +39,8 @@ def main(arguments: list[str]) -> None:
         seconds=0.3 if given.quick else 1.0,
         quick=given.quick,
         huge=given.huge,
+        only=tuple(given.scenarios),
+        may_fetch="kafka" in given.scenario,
     )
     _allow_many_sockets()
     console = Console(width=None if sys.stdout.isatty() else 160)
@@ -45,12 +50,19 @@ def main(arguments: list[str]) -> None:
     sheets: dict[str, Sheet] = {}
     for name in given.scenario or SCENARIOS:
         began = time.monotonic()
-        for number, sheet in enumerate(SCENARIOS[name](options)):
+        for number, sheet in enumerate(SCENARIOS[name](_for(name, options))):
             show(sheet, console)
             sheets[f"{name}-{number}" if number else name] = sheet
         print(f"({name}: {time.monotonic() - began:.0f} s)", file=sys.stderr)
     if given.json is not None:
         write_json(given.json, about, options, sheets)
+
+
+def _for(name: str, options: Options) -> Options:
+    """The comparison is short, and of what is here already, unless it is asked for by name."""
+    if name == "kafka" and not options.may_fetch:
+        return options._replace(rounds=1, seconds=min(options.seconds, 0.5))
+    return options
 
 
 def _allow_many_sockets() -> None:

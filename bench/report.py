@@ -23,6 +23,10 @@ class Options(NamedTuple):
     seconds: float = 1.0
     quick: bool = False
     huge: bool = False
+    only: tuple[str, ...] = ()
+    """Of the Kafka comparison's scenarios; none: all."""
+    may_fetch: bool = False
+    """Whether other people's servers may be fetched and built."""
 
 
 class Sheet(msgspec.Struct):

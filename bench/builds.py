@@ -1,0 +1,76 @@
+"""What the comparison needs beside Python, built outside the tree and kept under the user's cache: the load generator,
+Apache Kafka's jars, franz-go's kfake."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_BUILD_S = 900.0
+
+KAFKA_FILES = _HERE / "apache_kafka"
+
+
+class NotHere(Exception):
+    """Why something cannot be measured on this machine, as a sentence."""
+
+
+def groupload() -> Path:
+    """The load generator, as it stands in the tree now. Raises NotHere."""
+    source, built = _HERE / "groupload.c", _cache() / "groupload"
+    compiler = _executable("cc", "the load generator is a C file")
+    if not built.exists() or built.stat().st_mtime < source.stat().st_mtime:
+        _run([compiler, "-O2", "-o", str(built), str(source), "-lm"], _HERE)
+    return built
+
+
+def kafka_jars(*, may_fetch: bool) -> Path:
+    """The folder of Apache Kafka's jars, fetched once if they may be. Raises NotHere."""
+    jars = _cache() / "apache-kafka-4.3.1"
+    if not jars.exists():
+        maven = _executable("mvn", "Apache Kafka's jars come from Maven")
+        if not may_fetch:
+            raise NotHere("Apache Kafka's jars are not fetched yet: `python -m bench kafka` does")
+        unfinished = jars.with_suffix(".part")
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
+        _run([maven, "-q", "-B", "-f", str(KAFKA_FILES / "pom.xml"), *goal], _cache())
+        unfinished.rename(jars)
+    return jars
+
+
+def java() -> str:
+    """Raises NotHere."""
+    return _executable("java", "Apache Kafka is a Java program")
+
+
+def kfake(*, may_fetch: bool) -> Path:
+    """franz-go's kfake as a program, built if what it is made of may be fetched. Raises NotHere."""
+    built = _cache() / "kfake"
+    if may_fetch:
+        _run([_executable("go", "kfake is a Go program"), "build", "-o", str(built), "."], _HERE / "kfake")
+    elif not built.exists():
+        raise NotHere("kfake is not built yet: `python -m bench kafka` does")
+    return built
+
+
+def _cache() -> Path:
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "muster-bench"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _executable(name: str, why: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise NotHere(f"there is no `{name}` here, and {why}")
+    return found
+
+
+def _run(command: list[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_BUILD_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise NotHere(f"`{command[0]}` did not end within {_BUILD_S:.0f} s") from None
+    if done.returncode:
+        raise NotHere(f"`{' '.join(command[:2])}` failed: {(done.stderr or done.stdout)[-400:].strip()}")
