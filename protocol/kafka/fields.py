@@ -53,7 +53,8 @@ class Row(NamedTuple):
     """One field, in versions `since` to `until`, both included; null is allowed from `nullable` on.
 
     `default` is what a version without the field reads as, where that is not the message's own default. `read_as` turns
-    what was read into what the message holds: an expression with `{}` for the value. `tag`: it is a tagged field.
+    what was read into what the message holds: an expression with `{}` for the value; `write_as` is the way back. `tag`:
+    it is a tagged field.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Row(NamedTuple):
     default: Any
     read_as: str
     tag: int | None
+    write_as: str = ""
 
 
 class Many(NamedTuple):
@@ -107,10 +109,11 @@ def f(
     nullable: int = NEWEST + 1,
     default: Any = Absent,
     read_as: str = "",
+    write_as: str = "",
     tag: int | None = None,
 ) -> Row:
     """A field."""
-    return Row(name, kind, since, until, nullable, default, read_as, tag)
+    return Row(name, kind, since, until, nullable, default, read_as, tag, write_as)
 
 
 def skip(kind: Scalar, value: Any, *, since: int = 0, until: int = NEWEST) -> Row:

@@ -131,6 +131,8 @@ class _WriterSource(Source):
 
     def row(self, row: Row, value: str) -> None:
         nullable = self.version >= row.nullable
+        if row.write_as:
+            value = f"({row.write_as.format(value)})"
         if isinstance(row.type, Many):
             self.many(value, row.type, nullable=nullable)
         elif isinstance(row.type, Inline):

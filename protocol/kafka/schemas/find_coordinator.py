@@ -14,7 +14,7 @@ from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundC
 
 REQUEST = schema(
     FindCoordinator,
-    f("coordinator_keys", STRING, until=3, read_as="{},"),
+    f("coordinator_keys", STRING, until=3, read_as="{},", write_as="{}[0]"),
     f("key_type", INT8, since=1),
     f("coordinator_keys", each(STRING), since=4),
     versions=(0, 6),
