@@ -1,0 +1,97 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+
+/** The verb `member`: tells what it owns and reads, until it is told to stop or has its limit. */
+final class Member implements ConsumerRebalanceListener {
+    private static final Map<String, String> ASSIGNORS = Map.of(
+        "range", "org.apache.kafka.clients.consumer.RangeAssignor",
+        "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
+
+    private final Main.Options options;
+    private final TreeSet<Integer> owned = new TreeSet<>();
+    private volatile boolean stopped;
+
+    Member(Main.Options options) {
+        this.options = options;
+    }
+
+    void run() {
+        Thread listener = new Thread(this::listen);
+        listener.setDaemon(true);
+        listener.start();
+        int limit = options.number("limit", Integer.MAX_VALUE);
+        Map<TopicPartition, OffsetAndMetadata> positions = new HashMap<>();
+        int seen = 0;
+        try (KafkaConsumer<String, String> consumer = consumer(options)) {
+            consumer.subscribe(List.of(options.get("topic")), this);
+            while (!stopped && seen < limit) {
+                for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
+                    if (seen == limit) {
+                        break;
+                    }
+                    seen++;
+                    positions.put(new TopicPartition(record.topic(), record.partition()), new OffsetAndMetadata(record.offset() + 1));
+                    Main.tell(String.format("{\"event\": \"record\", \"partition\": %d, \"offset\": %d, \"value\": \"%s\"}",
+                        record.partition(), record.offset(), record.value()));
+                }
+            }
+            if (seen == limit) {
+                consumer.commitSync(positions);
+                Main.tell("{\"event\": \"committed\"}");
+            }
+        }
+    }
+
+    static KafkaConsumer<String, String> consumer(Main.Options options) {
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("bootstrap.servers", options.get("bootstrap"));
+        settings.put("group.id", options.get("group"));
+        settings.put("session.timeout.ms", options.number("session-timeout-ms", 10000));
+        settings.put("heartbeat.interval.ms", 1000);
+        settings.put("enable.auto.commit", false);
+        settings.put("auto.offset.reset", "earliest");
+        if (options.get("assignor") != null) {
+            settings.put("partition.assignment.strategy", ASSIGNORS.get(options.get("assignor")));
+        }
+        if (options.get("instance") != null) {
+            settings.put("group.instance.id", options.get("instance"));
+        }
+        return new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
+    }
+
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+        partitions.forEach(each -> owned.add(each.partition()));
+        Main.tell("{\"event\": \"assigned\", \"partitions\": " + owned + "}");
+    }
+
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        partitions.forEach(each -> owned.remove(each.partition()));
+        Main.tell("{\"event\": \"assigned\", \"partitions\": " + owned + "}");
+    }
+
+    private void listen() {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        try {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                stopped |= line.equals("stop");
+            }
+        } catch (IOException error) {
+            error.printStackTrace();
+        }
+    }
+}
