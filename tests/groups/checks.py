@@ -51,14 +51,20 @@ def check_same(live: Shard, loaded: Shard) -> None:
     for group_id, one in live.groups.items():
         other = loaded.groups.get(group_id)
         if other is None:
-            assert one.stored is None and not live.offsets.topics(group_id), f"{group_id} is not on record"
+            assert one.stored is None and not live.offsets.holds(group_id), f"{group_id} is not on record"
             continue
         assert one.stored == other.stored, f"{group_id}: {one.stored} lives, {other.stored} is on record"
         assert live.offsets.topics(group_id) == loaded.offsets.topics(group_id), f"{group_id}: offsets differ"
+        assert pending(live, group_id) == pending(loaded, group_id), f"{group_id}: pending offsets differ"
         if one.state is GroupState.STABLE:
             assert _members(one) == _members(other), f"{group_id}: members differ"
     assert loaded.groups.keys() <= live.groups.keys()
     assert live.offsets.count == loaded.offsets.count
+
+
+def pending(shard: Shard, group_id: str) -> dict[Any, list[Any]]:
+    """What transactions have pending for the group, by partition; producers in the order in which they count."""
+    return {place: list(producers.items()) for place, producers in shard.offsets.pending.of(group_id).items()}
 
 
 def _members(group: Group) -> list[Any]:

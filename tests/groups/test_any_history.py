@@ -20,6 +20,9 @@ from protocol.messages.offsets import (
     OffsetCommitTopic,
     OffsetDelete,
     OffsetDeleteTopic,
+    TxnOffsetCommit,
+    TxnOffsetCommitPartition,
+    TxnOffsetCommitTopic,
 )
 from protocol.session import RequestRef
 from tests.groups.bench import Bench, join
@@ -185,6 +188,21 @@ class AnyHistory(RuleBasedStateMachine):
         bench.waiting[ref] = OffsetDelete("g", (OffsetDeleteTopic("t", (partition,)),))
         known = frozenset(bench.shard.offsets.partitions("g"))
         bench.happen(DeleteOffsets(ref, bench.waiting[ref], known))  # type: ignore[arg-type]
+
+    @rule(producer_id=st.integers(1, 3), partition=st.integers(0, 2), offset=st.integers(0, 100))
+    def a_transaction_commits(self, producer_id: int, partition: int, offset: int) -> None:
+        topics = (TxnOffsetCommitTopic("t", (TxnOffsetCommitPartition(partition, offset),)),)
+        ref = self.bench.ask(TxnOffsetCommit("tx", "g", producer_id, 0, topics))
+        if self.bench.reply(ref).topics[0].partitions[0].error_code is ErrorCode.NONE:
+            kept = self.bench.shard.offsets.pending.of("g")["t", partition][producer_id]
+            assert kept is not None and kept.offset == offset
+
+    @rule(producer_id=st.integers(1, 3), is_committed=st.booleans())
+    def a_transaction_ends(self, producer_id: int, is_committed: bool) -> None:
+        ended = self.bench.end_transaction(producer_id, is_committed=is_committed)
+        pending = self.bench.shard.offsets.pending.of("g")
+        if not isinstance(ended, ErrorCode):
+            assert not any(producer_id in producers for producers in pending.values())
 
     @rule(duration_ms=st.sampled_from((0, 1, 999, 3_000, 3_000, 5_000, 9_000, 10_000, 20_000, 300_000)))
     def time_passes(self, duration_ms: int) -> None:

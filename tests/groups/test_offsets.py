@@ -89,6 +89,84 @@ def test_the_table_is_a_dictionary(changes: list[tuple[tuple[str, str, int], int
         assert set(table.partitions(group_id)) == {(topic, index) for g, topic, index in expected if g == group_id}
 
 
+# --- what transactions have pending (group-protocol 4.3) ---
+
+
+class ByPosition:
+    """The rule as it is written: every offset with its place in the log, and a marker compares."""
+
+    def __init__(self) -> None:
+        self.committed: dict[int, tuple[int, int]] = {}
+        self.pending: dict[int, dict[int, tuple[int, int]]] = {}
+        self._position = 0
+
+    def commit(self, partition: int, offset: int) -> None:
+        self._position += 1
+        self.committed[partition] = self._position, offset
+
+    def pend(self, producer_id: int, partition: int, offset: int) -> None:
+        self._position += 1
+        self.pending.setdefault(producer_id, {})[partition] = self._position, offset
+
+    def end(self, producer_id: int, is_committed: bool) -> None:
+        for partition, found in self.pending.pop(producer_id, {}).items():
+            if is_committed and found > self.committed.get(partition, (0, 0)):
+                self.committed[partition] = found
+
+    def forget(self, partition: int) -> None:
+        self.committed.pop(partition, None)
+        for partitions in self.pending.values():
+            partitions.pop(partition, None)
+
+
+_PARTITION, _PRODUCER = st.integers(0, 1), st.integers(1, 3)
+_CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("commit"), _PARTITION, st.integers(0, 99)),
+        st.tuples(st.just("pend"), _PRODUCER, _PARTITION, st.integers(0, 99)),
+        st.tuples(st.just("end"), _PRODUCER, st.booleans()),
+        st.tuples(st.just("forget"), _PARTITION),
+    ),
+    max_size=30,
+)
+
+
+@given(_CHANGES)
+def test_what_is_newer_in_the_log_counts_though_nobody_keeps_positions(changes: list[tuple[Any, ...]]) -> None:
+    table, expected = OffsetTable(), ByPosition()
+    for verb, *words in changes:
+        getattr(expected, verb)(*words)
+        if verb == "commit":
+            table.set([record(*words)])
+        elif verb == "pend":
+            table.set_pending(words[0], [record(*words[1:])])
+        elif verb == "end":
+            table.end_transaction(words[0], is_committed=words[1])
+        else:
+            table.forget("g", "t", words[0])
+        committed = table.topics("g").get("t", {})
+        assert {index: kept.offset for index, kept in committed.items()} == {
+            index: offset for index, (_position, offset) in expected.committed.items()
+        }
+        pending = {(index, producer) for producer, found in expected.pending.items() for index in found}
+        assert {(i, producer) for (_t, i), them in table.pending.of("g").items() for producer in them} == pending
+        assert set(table.partitions("g")) == {("t", i) for i in {*committed, *(index for index, _ in pending)}}
+        assert table.holds("g") is bool(committed or pending)
+        assert bool(table.pending) is bool(pending)
+        assert table.count == len(committed)
+
+
+def test_a_marker_says_whose_offsets_it_decided() -> None:
+    table = OffsetTable()
+    table.set_pending(7, [record(group_id="g"), record(group_id="h"), record(1, group_id="g")])
+    table.set_pending(8, [record(group_id="i")])
+    assert table.end_transaction(9, is_committed=True) == []
+    assert table.end_transaction(7, is_committed=True) == ["g", "h"]
+    assert table.groups() == ["g", "h"]
+    assert table.end_transaction(8, is_committed=False) == ["i"]
+    assert not table.holds("i")
+
+
 # --- what a group makes of a commit ---
 
 

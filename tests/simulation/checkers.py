@@ -97,7 +97,15 @@ class Checkers:
             raise Broken(f"{key}: a commit of generation {message.generation_id} was accepted after {known} was synced")
         if offset < known_offset:
             raise Broken(f"{key}: {offset} was accepted after {known_offset}")
-        self._acknowledged[key] = max(offset, self._acknowledged.get(key, -1))
+        self.acknowledge(*key, offset)
+
+    def acknowledge(self, group_id: str, partition: TopicPartition, offset: int) -> None:
+        """Somebody was told that the group reads on from there."""
+        self._acknowledged[group_id, partition] = max(offset, self.acknowledged(group_id, partition))
+
+    def acknowledged(self, group_id: str, partition: TopicPartition) -> int:
+        """What was told last; -1 if nothing was."""
+        return self._acknowledged.get((group_id, partition), -1)
 
     def _fetch_heard(self, reply: Any, offsets: Offsets) -> None:
         for group in reply.groups:

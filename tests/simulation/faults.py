@@ -13,6 +13,9 @@ MUST_HAPPEN = (
     "static replacements",
     "native members",
     "kafka members",
+    "committed transactions",
+    "aborted transactions",
+    "unstable offsets",
 )
 """One of these being 0 over all seeds of a run is a failure: the run would have proved less than it says."""
 

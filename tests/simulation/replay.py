@@ -7,6 +7,7 @@ from coordinator.node import Node
 from coordinator.outbox import Outbox
 from coordinator.shard import Shard, ShardState, ShardTools
 from purgatory.purgatory import DelayedOperationPurgatory
+from tests.groups.checks import pending
 
 
 def compare_with_replay(node: Node) -> None:
@@ -33,6 +34,8 @@ def compare_with_replay(node: Node) -> None:
         assert _hard(replayed.groups) == _hard(live.groups), f"shard {live.index}: replay differs from the live groups"
         for group_id in live.offsets.groups():
             assert replayed.offsets.topics(group_id) == live.offsets.topics(group_id), f"{group_id}: offsets differ"
+        for group_id in [*live.groups, *replayed.groups]:
+            assert pending(replayed, group_id) == pending(live, group_id), f"{group_id}: pending offsets differ"
         assert replayed.offsets.count == live.offsets.count
 
 

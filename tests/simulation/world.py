@@ -23,6 +23,8 @@ from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.simulation.checkers import Broken, Checkers
 from tests.simulation.disk import Crash, SimDisk
 from tests.simulation.faults import Faults, Seen
+from tests.simulation.ids import SimIds
+from tests.simulation.ledger import Ledger
 from tests.simulation.members import Ghost, SimMember
 from tests.simulation.network import Link, Pipe
 from tests.simulation.replay import compare_with_replay
@@ -35,22 +37,6 @@ SESSION_MS, REBALANCE_MS = 6_000, 8_000
 TOPICS = {"alpha": 4, "beta": 3}
 
 
-class SimIds:
-    """Ids that nobody needs to guess."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-
-    def member_id(self, prefix: str) -> str:
-        return f"{prefix}-{self._random.getrandbits(48):012x}"
-
-    def topic_id(self) -> bytes:
-        return self._random.randbytes(16)
-
-    def producer_id(self) -> int:
-        return self._random.getrandbits(63)
-
-
 class World:
     """Everything from one seed. `run` goes through the faults and the quiet after them, checking as it goes."""
 
@@ -61,6 +47,7 @@ class World:
         self.now_ms = 0
         self.steps = 0
         self.checkers = Checkers()
+        self._ledger = Ledger(seed, self.checkers, self.seen)
         self.members: list[SimMember] = []
         self._random = Random(f"world-{seed}")
         self._disk = SimDisk(seed)
@@ -186,7 +173,9 @@ class World:
                     self.after(took_ms // 2, self._in_this_life(self._crash))
             case Ask():
                 self.after(self._random.randrange(1, 200), self._in_this_life(lambda: self._asked(effect)))
-            case Replied() | Pause() | Resume():
+            case Replied():
+                self._ledger.heard(effect)
+            case Pause() | Resume():
                 pass
 
     def _flush_ms(self) -> int:
@@ -222,6 +211,7 @@ class World:
         self.checkers.notes_match(node, self._rebalances)
         compare_with_replay(node)
         self.seen.add("crashes")
+        self._ledger.crashed()
         if node.core.store.position > node.core.store.flushed:
             self.seen.add("crashes with unsynced loss")
         if self._flush is not None and self._chance(self.faults.torn):
@@ -330,6 +320,8 @@ class World:
             self._join()
         for member in alive:
             self._trouble(member)
+        if self._node is not None:
+            self._step(self._ledger.next(self._node))
 
     def _trouble(self, member: SimMember) -> None:
         faults = self.faults

@@ -9,6 +9,8 @@
     a: hangs up | a: reconnects
     given stable a b#1 ...    (or completing, preparing) gets there without a word, then says where it is
     wait 3s | stall 3s | state [GROUP] | shard GROUP | hold disk | release disk | fail next append [too large]
+    txn 7 t-0=10 [group=G] [member=a]    offsets of producer 7's transaction, of member a or of nobody; from inside
+    txn 7 commits | txn 7 aborts [group=G]    its marker in the group's shard
     crash | restart | stop | unload | shards loading|failed|active | config KEY=VALUE | log KIND ...
 
 A client is a connection that names itself by what stands before the colon.
@@ -28,9 +30,10 @@ from protocol.messages.groups import (
     JoinGroupReply,
 )
 from protocol.messages.node import Hello
+from protocol.messages.offsets import EndTransaction
 from tests.transcripts import lines
 from tests.transcripts.logs import write_log
-from tests.transcripts.requests import SENT, Client, Options, milliseconds
+from tests.transcripts.requests import SENT, Client, Options, milliseconds, transactional_commit
 from tests.transcripts.rig import Link, Rig
 
 
@@ -84,6 +87,9 @@ class Script:
         return link
 
     def _answered(self, connection: int, request: Message | None, reply: Message) -> None:
+        if connection < 0:
+            self.output.append(f"txn <- {lines.message(reply)}")
+            return
         client = next((c for c in self._clients.values() if c.link.number == connection), None)
         if client is None or isinstance(request, Hello):
             return
@@ -100,6 +106,15 @@ class Script:
         return client.member_id if client is not None else "" if word == "-" else word
 
     # --- not sent ---
+
+    def _do_txn(self, words: list[str]) -> None:
+        options, rest = _split(words[1:])
+        if rest:
+            group_id = options.get("group", "g")
+            shard = self.rig.node.core.shard_of(group_id).index
+            self.rig.ask(EndTransaction(int(words[0]), 0, rest == ["commits"], shard))
+        else:
+            self.rig.ask(transactional_commit(int(words[0]), options, self._clients.get(options.get("member", ""))))
 
     def _client_set(self, client: Client, words: list[str]) -> None:
         client.options |= _split(words)[0]

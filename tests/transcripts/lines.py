@@ -13,6 +13,7 @@ from coordinator.records import (
     Note,
     OffsetTombstone,
     ShardRecord,
+    TransactionEnded,
 )
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -93,6 +94,12 @@ def record(appended: ShardRecord | None) -> str:
             return f"record {appended.group_id}: {appended.topic}-{appended.partition} gone"
         case None:
             return "record of an unknown kind"
+
+
+def marker(appended: TransactionEnded | None) -> str:
+    """What ends a transaction in the log."""
+    assert appended is not None
+    return f"marker: producer {appended.producer_id} {'commits' if appended.is_committed else 'aborts'}"
 
 
 def group(shown: Group) -> str:

@@ -29,6 +29,9 @@ from protocol.messages.offsets import (
     OffsetFetch,
     OffsetFetchGroup,
     OffsetFetchTopic,
+    TxnOffsetCommit,
+    TxnOffsetCommitPartition,
+    TxnOffsetCommitTopic,
 )
 from tests.transcripts.rig import Link
 
@@ -161,6 +164,24 @@ def _commit(script: Names, client: Client, options: Options, given: Options, res
         member_id="" if simple else _member_of(script, client, options),
         group_instance_id=options.get("instance"),
         absent_group_error=ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION,
+    )
+
+
+def transactional_commit(producer_id: int, options: Options, client: Client | None) -> Message:
+    """Offsets of the producer's transaction, of the member or, as old clients do, of nobody."""
+    topics = []
+    for word, value in options.items():
+        if re.fullmatch(r"\w+-\d+", word):
+            topic, index = _partition(word)
+            topics.append(TxnOffsetCommitTopic(topic, (TxnOffsetCommitPartition(index, int(value)),)))
+    return TxnOffsetCommit(
+        transactional_id="tx",
+        group_id=options.get("group", "g"),
+        producer_id=producer_id,
+        producer_epoch=0,
+        topics=tuple(topics),
+        generation_id=int(options.get("generation", -1 if client is None else client.generation)),
+        member_id="" if client is None else client.member_id,
     )
 
 

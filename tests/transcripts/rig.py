@@ -19,7 +19,7 @@ from coordinator.groups.classic.state import Group, GroupState
 from coordinator.moment import Moment
 from coordinator.node import Node
 from coordinator.outbox import Outbox
-from coordinator.record_bytes import decode
+from coordinator.record_bytes import decode, decode_marker
 from coordinator.shard import Shard, ShardState, ShardTools
 from partition_log.errors import AppendError
 from partition_log.log import PartitionLog
@@ -27,7 +27,7 @@ from partition_log.store import LogStore, StoreLimits
 from protocol.messages import Message
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.native.client import NativeClient, Push
-from protocol.record_batch import decode_batch, encode_batch
+from protocol.record_batch import decode_batch, encode_batch, read_header
 from purgatory.purgatory import DelayedOperation, DelayedOperationPurgatory
 from tests.groups.checks import CountingIds, check_group, check_same
 from tests.simulation.disk import SimDisk
@@ -319,8 +319,13 @@ class Rig:
                 return failed
             result = append(log, batch, **options)
             if offsets_log and not self._quiet:
+                header = read_header(batch)
+                pending = f", pending of producer {header.producer_id}" if header.is_transactional else ""
                 for entry in decode_batch(batch):
-                    self._tell(lines.record(decode(entry.key, entry.value)))
+                    if header.is_control:
+                        self._tell(lines.marker(decode_marker(header, entry.key, entry.value)))
+                    else:
+                        self._tell(lines.record(decode(entry.key, entry.value)) + pending)
             return result
 
         self._patches.enter_context(patch.object(store, "append", appended))
