@@ -18,10 +18,9 @@ from protocol.record_batch import (
     CorruptBatch,
     UnsupportedMagic,
     check_batch,
-    decode_batch,
-    decode_records,
     record_bytes,
 )
+from protocol.record_walk import newest_timestamp
 
 _LOG_APPEND_TIME = 0x08
 _OBJECTIONS = {
@@ -138,16 +137,12 @@ def _check_contents(batch: bytes, header: BatchHeader, allowance: Allowance) -> 
             payload = _decompressed(batch, header, allowance)
             code = ErrorCode.INVALID_RECORD
             allowance.take_records(header.record_count)
-            records = decode_records(payload, header)
         else:
+            payload = record_bytes(header, batch)
             allowance.take_records(header.record_count)
-            records = decode_batch(batch)
+        newest = newest_timestamp(payload, header)
     except CorruptBatch as error:
         raise _Refused(code, str(error)) from None
-    for offset, record in enumerate(records, header.base_offset):
-        if record.offset != offset:
-            raise _Refused(ErrorCode.INVALID_RECORD, f"record {offset} of its batch says it is {record.offset}")
-    newest = max([record.timestamp_ms for record in records])
     if newest == header.max_timestamp_ms:
         return batch
     if not -(2**63) <= newest < 2**63:

@@ -1,0 +1,194 @@
+"""Whether a batch's records are what its header says, without making them: as often as a broker is sent a megabyte.
+
+Everything a reader follows is followed: lengths must tile the payload exactly, offsets must be 0, 1, 2 ..., a record's
+key, value and headers must end where the record does. Keys and values are skipped. The longest part of a Produce of
+small records is here, so it is straight-line code for numbers of one and two bytes, and where records are all of one
+shape (equal lengths of everything, as machines write them) they are compared a column at a time: byte k of every
+record of a run is a slice with a step, which costs a nanosecond a record where the loop costs half a microsecond.
+"""
+
+from protocol.record_batch import BatchHeader, CorruptBatch
+
+_LOOK_EVERY = 64  # records, where there was no run
+_LEAST_RUN = 8
+_LEAST_STRIDE = 9  # of a record with room for all that a run's records have
+
+# Numbers below these take one, two and three bytes: a number is doubled, and seven bits go in a byte.
+_SHORT, _LONG, _LONGER = 64, 8192, 1 << 20
+_LOW = bytes([number * 2 & 0x7F | 0x80 for number in range(_LONG)])
+_HIGH = bytes([number * 2 >> 7 for number in range(_LONG)])
+_MIDDLE = bytes([byte | 0x80 for byte in _HIGH])
+_NOT_ONE_BYTE = 255
+_SIGNED = bytes([((byte >> 1) ^ -(byte & 1)) + 64 if byte < 0x80 else _NOT_ONE_BYTE for byte in range(256)])
+
+
+def newest_timestamp(payload: bytes, header: BatchHeader) -> int:
+    """The largest timestamp of the records in `payload`, which are sound. Raises `CorruptBatch` if they are not, or
+    not as many as the header says, or not of its offsets."""
+    try:
+        return header.base_timestamp_ms + _walk(payload, header.record_count)
+    except IndexError:
+        raise CorruptBatch(0, "a record reaches beyond its batch") from None
+    except UnicodeDecodeError as error:
+        raise CorruptBatch(0, f"the name of a header is no text: {error}") from None
+
+
+def _walk(buffer: bytes, count: int) -> int:  # noqa: C901, PLR0912, PLR0915 - a call costs more than what it would do
+    """The largest timestamp delta."""
+    at = number = 0
+    look_at = 0  # the record at which a run may begin
+    newest = -(2**70)
+    while number < count:
+        start = at
+        # its length
+        byte = buffer[at]
+        if byte >= 0x80 and (second := buffer[at + 1]) < 0x80 and not byte & 1:
+            end = at + 2 + ((byte & 0x7F | second << 7) >> 1)
+            at += 3  # past the record's attributes too, which have no meaning yet
+        else:
+            length, at = _varint(buffer, at)
+            end = at + length
+            at += 1
+        if number == look_at:
+            run, delta = _run(buffer, start, end - start, number, count)
+            if run:
+                newest = max(newest, delta)
+                number += run
+                look_at = number
+                at = start + run * (end - start)
+                continue
+            look_at = number + _LOOK_EVERY
+        # its timestamp
+        byte = buffer[at]
+        if byte < 0x80:
+            delta = (byte >> 1) ^ -(byte & 1)
+            at += 1
+        else:
+            delta, at = _varint(buffer, at)
+        if delta > newest:
+            newest = delta
+        # its offset
+        byte = buffer[at]
+        if byte >= 0x80 and (second := buffer[at + 1]) < 0x80:
+            twice = byte & 0x7F | second << 7
+            at += 2
+        elif byte < 0x80:
+            twice = byte
+            at += 1
+        else:
+            twice, at = _varint(buffer, at)
+            twice *= 2
+        if twice != number * 2:
+            raise CorruptBatch(0, f"record {number} of its batch says it is another")
+        # its key
+        byte = buffer[at]
+        if byte == 1:
+            at += 1
+        elif byte < 0x80 and not byte & 1:
+            at += 1 + (byte >> 1)
+        else:
+            at = _past_field(buffer, at)
+        # its value
+        byte = buffer[at]
+        if byte & 1:
+            at = _past_field(buffer, at)
+        elif byte < 0x80:
+            at += 1 + (byte >> 1)
+        elif (second := buffer[at + 1]) < 0x80:
+            at += 2 + ((byte & 0x7F | second << 7) >> 1)
+        else:
+            at = _past_field(buffer, at)
+        # its headers
+        at = _past_headers(buffer, at) if buffer[at] else at + 1
+        if at != end:
+            raise CorruptBatch(0, f"record {number} ends at {at}, not at {end} as it says")
+        number += 1
+    if at != len(buffer):
+        raise CorruptBatch(0, f"{len(buffer) - at} bytes follow the last record")
+    return newest
+
+
+def _run(buffer: bytes, start: int, stride: int, number: int, count: int) -> tuple[int, int]:
+    """How many records from `number` on are of one shape and sound, and their largest timestamp delta; 0 if few are,
+    or if they must be looked at one by one. The offsets of a run are of one width."""
+    if stride < _LEAST_STRIDE or _same(buffer[start : start + _LEAST_RUN * stride : stride]) < _LEAST_RUN:
+        return 0, 0
+    width, limit = _width(number)
+    stop = min(len(buffer), start + (min(count, limit) - number) * stride)
+    length_bytes = 1 if buffer[start] < 0x80 else 2
+    run = min([_same(buffer[column:stop:stride]) for column in range(start, start + length_bytes)])
+    stop = start + run * stride
+    if run < _LEAST_RUN or stop > len(buffer) or width == 0:
+        return 0, 0
+    # Their lengths are equal, so they are where they seem to be. Anything odd from here on is for the loop to judge.
+    at = start + length_bytes + 1
+    newest = max(buffer[at:stop:stride].translate(_SIGNED))
+    if newest == _NOT_ONE_BYTE or not _are_numbers(buffer, at + 1, stop, stride, number, run):
+        return 0, 0
+    key = at + 1 + width
+    after_key = key + (1 if buffer[key] & 1 else 1 + (buffer[key] >> 1))
+    if buffer[key] >= 0x80 or after_key + 2 >= start + stride:
+        return 0, 0
+    size, after_size = _varint(buffer, after_key)
+    fits = size >= 0 and after_size + size + 1 == start + stride
+    lengths = (key, *range(after_key, after_size))
+    if not fits or any(_same(buffer[column:stop:stride]) < run for column in lengths):
+        return 0, 0
+    has_headers = any(buffer[start + stride - 1 : stop : stride])
+    return (0, 0) if has_headers else (run, newest - 64)
+
+
+def _width(number: int) -> tuple[int, int]:
+    """Of the offset of this record, in bytes, and before which record the run must end."""
+    if number < _SHORT:
+        return 1, _SHORT
+    width = 2 if number < _LONG else 3 if number < _LONGER else 0
+    return width, number - number % _LONG + _LONG
+
+
+def _same(column: bytes) -> int:
+    """How many bytes at its beginning are equal."""
+    return len(column) - len(column.lstrip(column[:1]))
+
+
+def _are_numbers(buffer: bytes, at: int, stop: int, stride: int, number: int, run: int) -> bool:
+    """Whether the run's offsets, which begin there, are `number` and what follows it."""
+    if number < _SHORT:
+        return buffer[at:stop:stride] == bytes(range(number * 2, (number + run) * 2, 2))
+    block, first = divmod(number, _LONG)
+    if buffer[at:stop:stride] != _LOW[first : first + run]:
+        return False
+    second = buffer[at + 1 : stop : stride]
+    if not block:
+        return second == _HIGH[first : first + run]
+    return second == _MIDDLE[first : first + run] and buffer[at + 2 : stop : stride] == bytes([block]) * run
+
+
+def _varint(buffer: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while (byte := buffer[at]) >= 0x80:
+        number |= (byte & 0x7F) << shift
+        at += 1
+        shift += 7
+        if shift > 63:
+            raise CorruptBatch(0, "a number of more than ten bytes")
+    number |= byte << shift
+    return (number >> 1) ^ -(number & 1), at + 1
+
+
+def _past_field(buffer: bytes, at: int) -> int:
+    length, at = _varint(buffer, at)
+    return at + max(length, 0)
+
+
+def _past_headers(buffer: bytes, at: int) -> int:
+    count, at = _varint(buffer, at)
+    if not 0 <= count <= len(buffer):
+        raise CorruptBatch(0, f"{count} headers")
+    for _ in range(count):
+        length, at = _varint(buffer, at)
+        if length < 0:
+            raise CorruptBatch(0, "a header without a name")
+        buffer[at : at + length].decode()
+        at = _past_field(buffer, at + length)
+    return at
