@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinator.config import Config
+from coordinator.deletions import Deletions
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.state import Group
 from coordinator.journal import Journal
@@ -11,6 +12,7 @@ from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.placement import Placement
 from coordinator.producing import ProducerIdSource
+from coordinator.retention import Retention
 from coordinator.shard import Shard
 from coordinator.topics import EmbeddedTopics
 from partition_log.store import LogStore
@@ -49,6 +51,8 @@ class Core:
     started: Moment
     directory: dict[str, tuple[Shard, Group]]
     producer_ids: ProducerIdSource
+    retention: Retention
+    deletions: Deletions = field(default_factory=Deletions)
     connections: dict[int, Connection] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
 

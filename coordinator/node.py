@@ -7,10 +7,11 @@ replaces the group lock and the class of races in which expiry and heartbeat mee
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from coordinator import __version__
+from coordinator import upkeep
 from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
 from coordinator.core import ASKED, Connection, Core
+from coordinator.dialects import make_dialects
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.gates import entries_of, size_gate
@@ -23,6 +24,7 @@ from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.placement import Placement
 from coordinator.producing import ProducerIdSource
+from coordinator.retention import Retention
 from coordinator.routes import INSIDE, ROUTES
 from coordinator.shard import Shard, ShardState, ShardTools
 from coordinator.topics import EmbeddedTopics, FetchReady, TopicIdSource
@@ -30,13 +32,11 @@ from coordinator.topics import settings_from as topic_settings_from
 from partition_log.cleaning import Compact, Retain
 from partition_log.store import CheckpointJob, LogStore
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.session import KafkaDialect
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat
-from protocol.messages.node import HelloReply, Refused
-from protocol.native.session import METHODS, NativeDialect
+from protocol.messages.node import Refused
 from protocol.record_batch import decode_batch
-from protocol.session import Dialect, Request, RequestRef
+from protocol.session import Request, RequestRef
 from purgatory.purgatory import DelayedOperationPurgatory
 
 _REPLIES_A_STEP = 256
@@ -46,7 +46,7 @@ _WORK_A_STEP = 5_000
 """Entries (see `sizes`) that are served of one connection, or of all that wait, before others have their turn."""
 _REPLIES_IN_WAITING = 16_384
 """Replies made and not yet encoded; beyond them no requests are served."""
-_CHECKPOINT_EVERY_MS = 1_000
+_CHECKPOINT, _CHECKPOINT_EVERY_MS = "checkpoint", 1_000
 _NOTES_LOG = "__muster_notes-0"
 _OFFSETS_LOG = "__consumer_offsets"
 
@@ -96,11 +96,12 @@ class Node:
             )
             for index in range(config.offsets_topic_num_partitions)
         ]
+        placement = Placement(config.node_id, len(shards), dict(addresses))
         self.core = Core(
             config=config,
-            placement=Placement(config.node_id, len(shards), dict(addresses)),
+            placement=placement,
             store=store,
-            topics=EmbeddedTopics(store, topic_settings_from(config), ids),
+            topics=EmbeddedTopics(store, topic_settings_from(config), ids, placement),
             purgatory=purgatory,
             journal=journal,
             outbox=outbox,
@@ -109,13 +110,14 @@ class Node:
             started=started,
             directory=directory,
             producer_ids=ids,
+            retention=Retention(config.log_retention_check_interval_ms),
         )
         self.core.topics.load()
         for _header, data in notes_log.batches_from(notes_log.start_offset):
             for entry in decode_batch(bytes(data)):
                 if entry.value is not None:
                     journal.add(decode_note(entry.value), live=False)
-        self._dialects = self._make_dialects()
+        self._dialects = make_dialects(config)
         self._loads: list[Iterator[None]] = [shard.load(started) for shard in shards]
         self._effects: list[Effect] = []
         self._touched: dict[int, Connection] = {}
@@ -134,25 +136,8 @@ class Node:
         self._work_left = 0
         self._next_call = 0
         self._watch_chore(started)
+        upkeep.begin(self.core, started)
         self._wants_step = True
-
-    def _make_dialects(self) -> dict[str, Dialect]:
-        config = self.core.config
-        served = {message.__name__ for message in ROUTES}
-        greeting = HelloReply(
-            server_name="musterd",
-            server_version=__version__,
-            node_id=config.node_id,
-            methods=tuple(sorted(method for method in METHODS if method in served or method == "Hello")),
-            limits={
-                "max_frame_bytes": config.native_max_frame_bytes,
-                "max_requests_per_connection": config.max_requests_per_connection,
-            },
-        )
-        return {
-            "native": NativeDialect(config.native_max_frame_bytes, greeting),
-            "kafka": KafkaDialect(config.socket_request_max_bytes, set(ROUTES)),
-        }
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -337,6 +322,9 @@ class Node:
                 return  # nobody is there to read what would be read
             self.core.outbox.send(event.ref, self.core.topics.fetch_now(event.message))
             return
+        if isinstance(event, ChoreDue) and event.name != _CHECKPOINT:
+            upkeep.run_chore(self.core, event.name, moment)
+            return
         if isinstance(event, ChoreDue):
             # A full disk is tried again from time to time: a checkpoint that succeeds ends it.
             self._checkpoint(force=self.core.store.disk_full)
@@ -348,7 +336,7 @@ class Node:
             shard.process(group, event, moment)
 
     def _watch_chore(self, moment: Moment) -> None:
-        self.core.purgatory.try_complete_else_watch(Chore("checkpoint", moment.monotonic_ms + _CHECKPOINT_EVERY_MS))
+        self.core.purgatory.try_complete_else_watch(Chore(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS))
 
     def _load_on(self, moment: Moment) -> None:
         if next(self._loads[-1], self) is self:

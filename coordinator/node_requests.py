@@ -3,16 +3,25 @@
 from coordinator.core import Core
 from coordinator.gates import watch_gate, write_gate
 from coordinator.moment import Moment
+from coordinator.topic_metadata import CLUSTER_OPERATIONS, operations
 from coordinator.topics import DelayedFetch
 from coordinator.views import describe_node
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, Produce, ProducePartitionReply, ProduceReply, ProduceTopicReply
-from protocol.messages.node import DescribeNode, FindCoordinator, FindCoordinatorReply, FoundCoordinator
+from protocol.messages.node import (
+    DescribeCluster,
+    DescribeClusterReply,
+    DescribedBroker,
+    DescribeNode,
+    FindCoordinator,
+    FindCoordinatorReply,
+    FoundCoordinator,
+)
 from protocol.messages.offsets import ListOffsets
-from protocol.messages.topics import CreateTopics, Metadata, MetadataBroker, MetadataReply
 from protocol.session import RequestRef
 
 _GROUP_KEY = 0
+_BROKERS, _CONTROLLERS = 1, 2
 
 
 def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, moment: Moment) -> None:
@@ -34,24 +43,25 @@ def describe(core: Core, ref: RequestRef, message: DescribeNode, moment: Moment)
     core.outbox.send(ref, describe_node(core))
 
 
-def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
-    """Topics and who leads their partitions. Nobody hears of a topic that a crash could undo, whoever made it."""
-    topics = core.topics.metadata(message, moment)
-    reply = MetadataReply(
-        brokers=tuple(
-            MetadataBroker(n.node_id, n.host, n.port) for n in core.placement.nodes(core.dialect(ref.connection))
-        ),
-        cluster_id=core.cluster_id,
+def describe_cluster(core: Core, ref: RequestRef, message: DescribeCluster, moment: Moment) -> None:
+    """Every node, as clients of the asking dialect reach it."""
+    core.outbox.send(ref, _cluster(core, ref, message))
+
+
+def _cluster(core: Core, ref: RequestRef, message: DescribeCluster) -> DescribeClusterReply:
+    if message.endpoint_type != _BROKERS:
+        error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        text = f"endpoint type {message.endpoint_type} is not known"
+        if message.endpoint_type == _CONTROLLERS:
+            error, text = ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is an endpoint of brokers, not of controllers"
+        return DescribeClusterReply("", error_code=error, error_message=text)
+    nodes = core.placement.nodes(core.dialect(ref.connection))
+    return DescribeClusterReply(
+        core.cluster_id,
         controller_id=core.placement.node_id,
-        topics=topics,
+        brokers=tuple(DescribedBroker(node.node_id, node.host, node.port) for node in nodes),
+        cluster_authorized_operations=operations(message.include_cluster_authorized_operations, CLUSTER_OPERATIONS),
     )
-    core.outbox.hold(core.topics.position, ref, reply)
-
-
-def create_topics(core: Core, ref: RequestRef, message: CreateTopics, moment: Moment) -> None:
-    """New embedded topics, durable when answered."""
-    reply, position = core.topics.create(message, moment)
-    core.outbox.hold(position, ref, reply)
 
 
 def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> None:

@@ -3,11 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
-from coordinator import commit_requests, group_requests, node_requests, offset_requests, producer_requests
+from coordinator import (
+    commit_requests,
+    config_requests,
+    group_requests,
+    node_requests,
+    offset_requests,
+    producer_requests,
+    topic_requests,
+)
 from coordinator.core import Core
 from coordinator.moment import Moment
 from protocol.messages import Message
-from protocol.messages.data import Fetch, InitProducerId, Produce
+from protocol.messages.configs import DescribeConfigs, IncrementalAlterConfigs
+from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
 from protocol.messages.groups import (
     DeleteGroups,
     DescribeGroups,
@@ -18,7 +27,7 @@ from protocol.messages.groups import (
     ListNotes,
     SyncGroup,
 )
-from protocol.messages.node import DescribeNode, FindCoordinator
+from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
 from protocol.messages.offsets import (
     EndTransaction,
     ListOffsets,
@@ -27,7 +36,13 @@ from protocol.messages.offsets import (
     OffsetFetch,
     TxnOffsetCommit,
 )
-from protocol.messages.topics import CreateTopics, Metadata
+from protocol.messages.topics import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    DescribeTopicPartitions,
+    Metadata,
+)
 from protocol.session import RequestRef
 
 Handler = Callable[[Core, RequestRef, Any, Moment], None]
@@ -45,13 +60,20 @@ ROUTES: dict[type[Message], Handler] = {
     OffsetFetch: offset_requests.offset_fetch,
     OffsetDelete: offset_requests.offset_delete,
     FindCoordinator: node_requests.find_coordinator,
-    Metadata: node_requests.metadata,
     DescribeNode: node_requests.describe,
-    CreateTopics: node_requests.create_topics,
+    DescribeCluster: node_requests.describe_cluster,
+    Metadata: topic_requests.metadata,
+    DescribeTopicPartitions: topic_requests.describe_topic_partitions,
+    CreateTopics: topic_requests.create_topics,
+    DeleteTopics: topic_requests.delete_topics,
+    CreatePartitions: topic_requests.create_partitions,
+    DescribeConfigs: config_requests.describe_configs,
+    IncrementalAlterConfigs: config_requests.alter_configs,
     Produce: node_requests.produce,
     InitProducerId: producer_requests.init_producer_id,
     Fetch: node_requests.fetch,
     ListOffsets: node_requests.list_offsets,
+    OffsetForLeaderEpoch: topic_requests.offset_for_leader_epoch,
 }
 
 INSIDE: dict[type[Message], Handler] = {

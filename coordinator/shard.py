@@ -169,6 +169,16 @@ class Shard:
         self._apply_offsets(records, producer_id, group)
         return decided
 
+    def forget_offsets(self, group_id: str, topic: str, partitions: Sequence[int], moment: Moment) -> ErrorCode | None:
+        """What the group, and transactions of its, have for these partitions is forgotten, whatever state the group is
+        in; durable when `position_of` it is."""
+        tombstones: list[ShardRecord] = [OffsetTombstone(group_id, topic, partition) for partition in partitions]
+        failed = self._append(tombstones, moment)
+        if failed is None:
+            for tombstone in tombstones:
+                self.apply(tombstone)
+        return failed
+
     def end_transaction(self, marker: TransactionEnded, moment: Moment) -> int | ErrorCode:
         """The write-ahead position from which on the marker counts. That of an unknown producer changes nothing, and
         stands in the log all the same: this log does not know what other logs know of the producer."""

@@ -9,16 +9,25 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from protocol.messages import Message
-from protocol.messages.data import Fetch, Produce
+from protocol.messages.configs import DescribeConfigs, IncrementalAlterConfigs
+from protocol.messages.data import Fetch, OffsetForLeaderEpoch, Produce
 from protocol.messages.groups import DeleteGroups, DescribeGroups, JoinGroup, LeaveGroup, ListGroups, SyncGroup
 from protocol.messages.node import FindCoordinator
 from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch, TxnOffsetCommit
-from protocol.messages.topics import CreateTopics, Metadata
+from protocol.messages.topics import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    DescribeTopicPartitions,
+    Metadata,
+)
 
 _CHARACTERS_AN_ENTRY = 32
 _ENTRIES_A_PROTOCOL = 200
 _ENTRIES_A_NEW_TOPIC = 20
 _NEW_PARTITIONS_AN_ENTRY = 10
+_ENTRIES_A_RESOURCE = 20
+_MOST_DESCRIBED = 2_000
 
 
 class Size(NamedTuple):
@@ -34,7 +43,17 @@ def _names(names: Iterable[str]) -> int:
 
 def _new_topics(message: CreateTopics) -> int:
     return sum(
-        _ENTRIES_A_NEW_TOPIC + len(topic.configs) + max(topic.num_partitions, 0) // _NEW_PARTITIONS_AN_ENTRY
+        _ENTRIES_A_NEW_TOPIC
+        + len(topic.configs)
+        + len(topic.assignments)
+        + max(topic.num_partitions, 0) // _NEW_PARTITIONS_AN_ENTRY
+        for topic in message.topics
+    )
+
+
+def _more_partitions(message: CreatePartitions) -> int:
+    return sum(
+        _ENTRIES_A_NEW_TOPIC + len(topic.assignments or ()) + max(topic.count, 0) // _NEW_PARTITIONS_AN_ENTRY
         for topic in message.topics
     )
 
@@ -58,7 +77,17 @@ SIZES: dict[type[Message], Size] = {
     OffsetDelete: Size("topics", lambda m: sum(1 + len(topic.partition_indexes) for topic in m.topics)),
     ListOffsets: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
     Metadata: Size("topics", lambda m: len(m.topics or ())),
+    DescribeTopicPartitions: Size(
+        "topics", lambda m: _names(topic.name for topic in m.topics) + min(m.response_partition_limit, _MOST_DESCRIBED)
+    ),
     CreateTopics: Size("topics", _new_topics),
+    DeleteTopics: Size("topics", lambda m: _ENTRIES_A_NEW_TOPIC * len(m.topics)),
+    CreatePartitions: Size("topics", _more_partitions),
+    DescribeConfigs: Size("resources", lambda m: _ENTRIES_A_RESOURCE * len(m.resources)),
+    IncrementalAlterConfigs: Size(
+        "resources", lambda m: sum(_ENTRIES_A_RESOURCE + len(resource.configs) for resource in m.resources)
+    ),
+    OffsetForLeaderEpoch: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
     Produce: Size("topic_data", lambda m: sum(1 + len(topic.partition_data) for topic in m.topic_data)),
     Fetch: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
 }

@@ -19,6 +19,7 @@ from coordinator.moment import Moment
 from coordinator.placement import Placement
 from coordinator.producing import Allowance, Bad, check_records, check_sequences
 from coordinator.topic_admin import altered, create, deletable, grow
+from coordinator.topic_configs import TopicConfigs
 from coordinator.topic_list import APPEND_ERRORS, Topic, TopicIdSource, TopicList
 from coordinator.topic_metadata import describe_partitions, metadata
 from coordinator.topic_rules import Refusal, TopicSettings, settings_from
@@ -128,6 +129,11 @@ class EmbeddedTopics:
             log = self._store.log(f"{name}-{partition}", topic.configs.policy)
             topic.logs[partition] = log
         return log
+
+    def log_and_configs(self, name: str, partition: int) -> tuple[PartitionLog, TopicConfigs] | None:
+        """Of a partition; None if there is no such one."""
+        topic, log = self._topics.get(name), self._log(name, partition)
+        return None if topic is None or log is None else (log, topic.configs)
 
     # ------------------------------------------------------------------------------------------------ what there is
 

@@ -86,7 +86,7 @@ class DescribedBroker(Message):
 
 
 class DescribeClusterReply(Message):
-    cluster_id: str
+    cluster_id: str = ""
     controller_id: int = -1
     brokers: tuple[DescribedBroker, ...] = ()
     error_code: ErrorCode = ErrorCode.NONE

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from protocol.messages import Int32, Message, Text, data, groups, node, offsets, topics
+from protocol.messages import Int32, Message, Text, configs, data, groups, node, offsets, topics
 from protocol.native.codec import WrongParams
 
 
@@ -112,6 +112,8 @@ METHODS: Final = {
         # discovery
         _either(FindCoordinatorWire, node.FindCoordinator, node.FindCoordinatorReply),
         _method(topics.Metadata, topics.MetadataReply),
+        _method(topics.DescribeTopicPartitions, topics.DescribeTopicPartitionsReply),
+        _method(node.DescribeCluster, node.DescribeClusterReply),
         _method(node.DescribeNode, node.DescribeNodeReply),
         # groups
         _method(groups.JoinGroup, groups.JoinGroupReply),
@@ -126,8 +128,13 @@ METHODS: Final = {
         _either(OffsetFetchWire, offsets.OffsetFetch, offsets.OffsetFetchReply),
         _method(offsets.OffsetDelete, offsets.OffsetDeleteReply),
         _method(offsets.ListOffsets, offsets.ListOffsetsReply),
+        _method(data.OffsetForLeaderEpoch, data.OffsetForLeaderEpochReply),
         # topics
         _method(topics.CreateTopics, topics.CreateTopicsReply),
+        _method(topics.DeleteTopics, topics.DeleteTopicsReply),
+        _method(topics.CreatePartitions, topics.CreatePartitionsReply),
+        _method(configs.DescribeConfigs, configs.DescribeConfigsReply),
+        _method(configs.IncrementalAlterConfigs, configs.IncrementalAlterConfigsReply),
         _method(data.Produce, data.ProduceReply, _produce),
         _method(data.Fetch, data.FetchReply),
         _method(data.InitProducerId, data.InitProducerIdReply),

@@ -1,0 +1,28 @@
+"""The wire languages a node speaks, as its configuration has them."""
+
+from coordinator import __version__
+from coordinator.config import Config
+from coordinator.routes import ROUTES
+from protocol.kafka.session import KafkaDialect
+from protocol.messages.node import HelloReply
+from protocol.native.session import METHODS, NativeDialect
+from protocol.session import Dialect
+
+
+def make_dialects(config: Config) -> dict[str, Dialect]:
+    """Each by its name. They offer what is served, and no more."""
+    served = {message.__name__ for message in ROUTES}
+    greeting = HelloReply(
+        server_name="musterd",
+        server_version=__version__,
+        node_id=config.node_id,
+        methods=tuple(sorted(method for method in METHODS if method in served or method == "Hello")),
+        limits={
+            "max_frame_bytes": config.native_max_frame_bytes,
+            "max_requests_per_connection": config.max_requests_per_connection,
+        },
+    )
+    return {
+        "native": NativeDialect(config.native_max_frame_bytes, greeting),
+        "kafka": KafkaDialect(config.socket_request_max_bytes, set(ROUTES)),
+    }

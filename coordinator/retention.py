@@ -1,0 +1,56 @@
+"""Old records of embedded topics go, by age and by size: a pass over all partitions from time to time, a slice at a
+time, whole segments only."""
+
+from coordinator.moment import Moment
+from coordinator.topics import EmbeddedTopics
+from partition_log.errors import LogDamaged
+from partition_log.store import LogStore
+
+CHORE = "retention"
+SLICE_LOGS = 64
+"""Partitions that one slice looks at: a segment just taken over may have its index read."""
+_NEXT_SLICE_MS, _AGAIN_MS = 1, 1_000
+
+
+class Retention:
+    """Where the pass is. What must reach the disk before it can go is looked at again when the store has seen to it."""
+
+    def __init__(self, check_interval_ms: int) -> None:
+        self._check_interval_ms = check_interval_ms
+        self._to_do: list[str] = []
+        self._is_under_way = False
+        self.dropped_segments = 0
+
+    def run(self, topics: EmbeddedTopics, store: LogStore, moment: Moment) -> int:
+        """One slice. How many milliseconds later the next is due."""
+        if not self._is_under_way:
+            self._to_do = store.names()
+            self._to_do.reverse()
+            self._is_under_way = True
+        waiting = []
+        for _ in range(min(SLICE_LOGS, len(self._to_do))):
+            name = self._to_do.pop()
+            if not self._drop(name, topics, store, moment):
+                waiting.append(name)
+        if self._to_do:
+            self._to_do[:0] = waiting
+            return _NEXT_SLICE_MS
+        self._to_do = waiting
+        self._is_under_way = bool(waiting)
+        return _AGAIN_MS if waiting else self._check_interval_ms
+
+    def _drop(self, name: str, topics: EmbeddedTopics, store: LogStore, moment: Moment) -> bool:
+        """False if it must be asked again."""
+        topic, _, partition = name.rpartition("-")
+        found = topics.log_and_configs(topic, int(partition))
+        if found is None:
+            return True
+        log, configs = found
+        try:
+            count = log.expired(moment.wall_ms, configs.retention_ms, configs.retention_bytes)
+        except LogDamaged:
+            return True  # whoever reads it is told
+        before = len(log.segments)
+        done = count == 0 or store.drop(log, count)
+        self.dropped_segments += before - len(log.segments)
+        return done

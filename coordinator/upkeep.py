@@ -1,0 +1,37 @@
+"""THE TABLE of the chores that a node does in slices: each says when its next slice is due."""
+
+from collections.abc import Callable, Mapping
+
+from coordinator import deletions, retention
+from coordinator.chores import Chore
+from coordinator.core import Core
+from coordinator.moment import Moment
+
+
+def _delete(core: Core, moment: Moment) -> int | None:
+    return core.deletions.run(core.topics, core.shards, core.outbox, moment)
+
+
+def _retain(core: Core, moment: Moment) -> int | None:
+    return core.retention.run(core.topics, core.store, moment)
+
+
+CHORES: Mapping[str, Callable[[Core, Moment], int | None]] = {
+    deletions.CHORE: _delete,
+    retention.CHORE: _retain,
+}
+"""What one slice is; milliseconds to the next, None when there is nothing more to do."""
+
+
+def run_chore(core: Core, name: str, moment: Moment) -> None:
+    """One slice now, the next when it is due."""
+    delay_ms = CHORES[name](core, moment)
+    if delay_ms is not None:
+        core.purgatory.try_complete_else_watch(Chore(name, moment.monotonic_ms + delay_ms))
+
+
+def begin(core: Core, moment: Moment) -> None:
+    """At the start: what a crash came between goes on. Records are looked at after the first interval."""
+    run_chore(core, deletions.CHORE, moment)
+    first_ms = moment.monotonic_ms + core.config.log_retention_check_interval_ms
+    core.purgatory.try_complete_else_watch(Chore(retention.CHORE, first_ms))
