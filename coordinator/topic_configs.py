@@ -112,8 +112,8 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "message.timestamp.type": Setting(
         type=ConfigType.STRING,
-        about="Whether records have the time their producer gave them.",
-        check=_one_of("CreateTime"),
+        about="CreateTime: records have the time their producer gave them; LogAppendTime: that of their append.",
+        check=_one_of("CreateTime", "LogAppendTime"),
         node_value=_always("CreateTime"),
     ),
     "min.cleanable.dirty.ratio": Setting(

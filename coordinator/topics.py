@@ -6,6 +6,7 @@ lasts, the write-ahead position it must wait for comes with it (the write rule).
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
+from coordinator.append_time import with_append_time
 from coordinator.fetching import (
     DelayedFetch,
     FetchReady,
@@ -222,24 +223,24 @@ class EmbeddedTopics:
     def produce(self, message: Produce, moment: Moment) -> tuple[ProduceReply, int]:
         """Records appended or refused, each partition by itself. The position to wait for, if `acks` asks to (-1)."""
         allowance = Allowance(self._settings.max_decompressed_bytes, self._settings.max_records_per_request)
-        put: Callable[[str, ProducePartition, Allowance], ProducePartitionReply] = self._put
+        put: Callable[[str, ProducePartition, Allowance, Moment], ProducePartitionReply] = self._put
         if message.acks not in {-1, 0, 1}:
             put = _refuse_acks
         elif message.transactional_id is not None:
             put = _refuse_transactions
-        replies = tuple(
-            [
-                ProduceTopicReply(
-                    topic.name, tuple([put(topic.name, part, allowance) for part in topic.partition_data])
-                )
-                for topic in message.topic_data
-            ]
-        )
+        replies = []
+        for topic in message.topic_data:
+            name = topic.name or self._topics.name_of(topic.topic_id)
+            if name is None:
+                parts = [ProducePartitionReply(part.index, ErrorCode.UNKNOWN_TOPIC_ID) for part in topic.partition_data]
+            else:
+                parts = [put(name, part, allowance, moment) for part in topic.partition_data]
+            replies.append(ProduceTopicReply(topic.name, tuple(parts), topic.topic_id))
         # What was stored before, and is told of again, may not be durable yet either.
         stored = any(part.error_code is _NONE for topic in replies for part in topic.partition_responses)
-        return ProduceReply(replies), self._store.position if message.acks == -1 and stored else 0
+        return ProduceReply(tuple(replies)), self._store.position if message.acks == -1 and stored else 0
 
-    def _put(self, name: str, part: ProducePartition, allowance: Allowance) -> ProducePartitionReply:
+    def _put(self, name: str, part: ProducePartition, allowance: Allowance, moment: Moment) -> ProducePartitionReply:
         """Several batches are appended one by one: where the disk fills up between them, those before it stay."""
         topic, log = self._topics.get(name), self._log(name, part.index)
         if topic is None or log is None:
@@ -251,14 +252,16 @@ class EmbeddedTopics:
         if isinstance(stored_at, Bad):
             return ProducePartitionReply(part.index, stored_at.error, error_message=stored_at.message)
         base_offset = log.next_offset if stored_at[0] is None else stored_at[0]
+        append_time_ms = moment.wall_ms if topic.configs.has_append_time else -1
         for batch, known in zip(checked, stored_at, strict=True):
             if known is not None:
                 continue
-            appended = self._store.append(log, batch)
+            timed = batch if append_time_ms < 0 else with_append_time(batch, append_time_ms)
+            appended = self._store.append(log, timed)
             if isinstance(appended, AppendError):
                 return ProducePartitionReply(part.index, APPEND_ERRORS[appended], error_message=appended.value)
             self._advancing.setdefault(nudge_key(name, part.index), (log, log.flushed_offset))
-        return ProducePartitionReply(part.index, _NONE, base_offset, log_start_offset=log.start_offset)
+        return ProducePartitionReply(part.index, _NONE, base_offset, append_time_ms, log.start_offset)
 
     def advanced(self) -> list[Hashable]:
         """Nudge keys of the partitions whose high watermark has moved since last asked."""
@@ -351,9 +354,11 @@ class EmbeddedTopics:
         return end_of_epoch(log, part.partition, part.leader_epoch)
 
 
-def _refuse_acks(_name: str, part: ProducePartition, _allowance: Allowance) -> ProducePartitionReply:
+def _refuse_acks(_name: str, part: ProducePartition, _allowance: Allowance, _moment: Moment) -> ProducePartitionReply:
     return ProducePartitionReply(part.index, ErrorCode.INVALID_REQUIRED_ACKS, error_message="acks are -1, 0 or 1")
 
 
-def _refuse_transactions(_name: str, part: ProducePartition, _allowance: Allowance) -> ProducePartitionReply:
+def _refuse_transactions(
+    _name: str, part: ProducePartition, _allowance: Allowance, _moment: Moment
+) -> ProducePartitionReply:
     return ProducePartitionReply(part.index, ErrorCode.INVALID_TXN_STATE, error_message="transactions are not served")

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.config import Config
+from coordinator.placement import Placement
 from coordinator.topic_list import TopicList
 from coordinator.topic_records import TOPICS_LOG, TopicRecord, TopicsCorrupt, decode_topic, encode_topic
 from coordinator.topic_rules import MAX_NAME_BYTES, refuse_name
-from coordinator.placement import Placement
 from coordinator.topics import TopicSettings, settings_from
 from partition_log.cleaning import Compact, Retain
 from protocol.errors import ErrorCode

@@ -1,0 +1,16 @@
+"""Topics whose records have the time of their append (`message.timestamp.type` LogAppendTime): it stands in the batch
+alone, and readers take it for every record."""
+
+from crc32c import crc32c
+
+_LOG_APPEND_TIME = 0x08
+_CRC, _ATTRIBUTES, _MAX_TIMESTAMP = 17, 21, 35
+
+
+def with_append_time(batch: bytes, wall_ms: int) -> bytes:
+    """The batch as it was appended then, with the checksum of that."""
+    covered = bytearray(batch[_ATTRIBUTES:])
+    covered[1] |= _LOG_APPEND_TIME
+    at = _MAX_TIMESTAMP - _ATTRIBUTES
+    covered[at : at + 8] = wall_ms.to_bytes(8, "big", signed=True)
+    return b"".join((batch[:_CRC], crc32c(covered).to_bytes(4, "big"), covered))

@@ -1,0 +1,124 @@
+"""Settings of a topic: told, changed, described, and what they do."""
+
+import pytest
+
+from coordinator.topic_configs import SETTINGS, created_configs, described_config
+from coordinator.topic_rules import Refusal
+from coordinator.topics import TopicSettings
+from partition_log.cleaning import Retain
+from protocol.errors import ErrorCode
+from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigSource
+from protocol.record_batch import check_batch
+from tests.topics.town import WALL_MS, Town, batch, records
+
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+
+
+def alter(town: Town, *changes: tuple[str, int, str | None], validate_only: bool = False) -> Refusal | None:
+    configs = [AlterableConfig(*change) for change in changes]
+    return town.topics.alter("flights", configs, town.moment, validate_only=validate_only)
+
+
+def test_settings_change_at_once_and_for_good() -> None:
+    town = Town(settings=TopicSettings(retention_ms=5))
+    town.made("flights", 1, retention_ms="77", segment_bytes="20000")
+    town.store_now("a")
+    assert alter(town, ("retention.ms", DELETE, None), ("retention.bytes", SET, "9")) is None
+    town.flush()
+    assert town.store.log("flights-0").policy == Retain(5, 9, 20_000, 604_800_000)
+    town.crash()
+    assert town.topics.configs("flights") == {"segment.bytes": "20000", "retention.bytes": "9"}
+
+
+def test_lists_are_appended_to_and_subtracted_from() -> None:
+    town = Town()
+    town.made("flights", 1)
+
+    def policy() -> str:
+        return (town.topics.configs("flights") or {})["cleanup.policy"]
+
+    assert alter(town, ("cleanup.policy", APPEND, "compact")) is None
+    assert policy() == "delete,compact"
+    assert alter(town, ("cleanup.policy", APPEND, "compact")) is None
+    assert policy() == "delete,compact"
+    assert alter(town, ("cleanup.policy", SUBTRACT, "delete,other")) is None
+    assert policy() == "compact"
+    assert alter(town, ("cleanup.policy", SET, " compact , delete ")) is None
+    assert policy() == "compact,delete"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ([("nosuch", SET, "1")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", SET, None)], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", SET, "x")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", APPEND, "5")], ErrorCode.INVALID_CONFIG),
+        ([("retention.ms", 7, "5")], ErrorCode.INVALID_REQUEST),
+        ([("retention.ms", SET, "5"), ("retention.ms", SET, "6")], ErrorCode.INVALID_REQUEST),
+        ([("cleanup.policy", APPEND, "forget")], ErrorCode.INVALID_CONFIG),
+        ([("retention.bytes", SET, "5"), ("segment.bytes", SET, "1")], ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_topic_is_changed_as_a_whole_or_not_at_all(
+    changes: list[tuple[str, int, str | None]], error: ErrorCode
+) -> None:
+    town = Town()
+    town.made("flights", 1, retention_ms="77")
+    refused = alter(town, *changes)
+    assert refused is not None
+    assert refused.error is error
+    assert town.topics.configs("flights") == {"retention.ms": "77"}
+
+
+def test_validating_changes_nothing() -> None:
+    town = Town()
+    town.made("flights", 1)
+    position = town.topics.position
+    assert alter(town, ("retention.ms", SET, "5"), validate_only=True) is None
+    assert (town.topics.configs("flights"), town.topics.position) == ({}, position)
+
+
+def test_a_setting_is_described_with_all_places_it_could_come_from() -> None:
+    settings = TopicSettings(retention_bytes=9)
+    own = described_config("retention.bytes", {"retention.bytes": "5"}, settings)
+    assert [(synonym.name, synonym.value, synonym.source) for synonym in own.synonyms] == [
+        ("retention.bytes", "5", ConfigSource.DYNAMIC_TOPIC),
+        ("log.retention.bytes", "9", ConfigSource.STATIC_BROKER),
+        ("log.retention.bytes", "-1", ConfigSource.DEFAULT),
+    ]
+    plain = described_config("retention.bytes", {}, TopicSettings())
+    assert (plain.value, plain.is_default, len(plain.synonyms)) == ("-1", True, 1)
+
+
+def test_every_setting_allows_what_holds_without_it() -> None:
+    settings = TopicSettings()
+    for config in created_configs({}, settings):
+        assert SETTINGS[config.name].check(config.value or "", settings) == "", config
+
+
+def test_whoever_makes_a_topic_is_told_its_settings() -> None:
+    town = Town(settings=TopicSettings(segment_bytes=70_000))
+    configs = {config.name: config for config in town.create("flights", retention_ms="5").configs or ()}
+    assert list(configs) == list(SETTINGS)
+    assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", ConfigSource.DYNAMIC_TOPIC)
+    assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == (
+        "70000",
+        ConfigSource.STATIC_BROKER,
+    )
+    assert configs["cleanup.policy"].config_source is ConfigSource.DEFAULT
+
+
+def test_records_may_have_the_time_of_their_append() -> None:
+    town = Town()
+    town.made("flights", 1, message_timestamp_type="LogAppendTime")
+    answer = town.send(batch("a", "b", at_ms=5))
+    town.flush()
+    assert answer.log_append_time_ms == WALL_MS
+    stored = town.read(0).records
+    check_batch(stored)
+    assert [(record.timestamp_ms, record.value) for record in records(stored)] == [(WALL_MS, b"a"), (WALL_MS, b"b")]
+    assert town.find(WALL_MS).offset == 0
+    assert town.find(WALL_MS + 1).offset == -1
+    assert alter(town, ("message.timestamp.type", DELETE, None)) is None
+    assert town.send(batch("c", at_ms=5)).log_append_time_ms == -1
