@@ -6,10 +6,11 @@
 3  the id and epoch the producer has (KIP-360)
 4  PRODUCER_FENCED may be answered
 5  TRANSACTION_ABORTABLE may be answered (KIP-890)
-6  two-phase commit (KIP-939): read over, there are no transactions
+
+Version 6 (two-phase commit, KIP-939) is not offered by Apache Kafka 4.3 either.
 """
 
-from protocol.kafka.fields import BOOL, ERROR, INT16, INT32, INT64, STRING, f, schema, skip
+from protocol.kafka.fields import ERROR, INT16, INT32, INT64, STRING, f, schema
 from protocol.messages.data import InitProducerId, InitProducerIdReply
 
 REQUEST = schema(
@@ -18,9 +19,7 @@ REQUEST = schema(
     f("transaction_timeout_ms", INT32),
     f("producer_id", INT64, since=3),
     f("producer_epoch", INT16, since=3),
-    skip(BOOL, False, since=6),
-    skip(BOOL, False, since=6),
-    versions=(0, 6),
+    versions=(0, 5),
     flexible=2,
 )
 
@@ -30,8 +29,6 @@ REPLY = schema(
     f("error_code", ERROR),
     f("producer_id", INT64),
     f("producer_epoch", INT16),
-    skip(INT64, -1, since=6),
-    skip(INT16, -1, since=6),
-    versions=(0, 6),
+    versions=(0, 5),
     flexible=2,
 )

@@ -24,6 +24,8 @@ from protocol.messages.offsets import (
     ListOffsetsTopicReply,
 )
 
+_KNOWN = "{{0}} if {{0}} >= -{} else -99"
+
 REQUEST = schema(
     ListOffsets,
     skip(INT32, -1),
@@ -37,7 +39,12 @@ REQUEST = schema(
             ListOffsetsPartition,
             f("partition_index", INT32),
             f("current_leader_epoch", INT32, since=4),
-            f("timestamp", INT64),
+            # What a version does not know yet is made what none knows, and so UNSUPPORTED_VERSION.
+            f("timestamp", INT64, until=6, read_as=_KNOWN.format(2)),
+            f("timestamp", INT64, since=7, until=7, read_as=_KNOWN.format(3)),
+            f("timestamp", INT64, since=8, until=8, read_as=_KNOWN.format(4)),
+            f("timestamp", INT64, since=9, until=10, read_as=_KNOWN.format(5)),
+            f("timestamp", INT64, since=11),
         ),
     ),
     skip(INT32, 0, since=10),
