@@ -1,0 +1,344 @@
+"""Broken bytes for everything that reads bytes of strangers: `python -m tests.protocol.kafka.fuzz --inputs N --seed S`.
+
+Each target is fed what once was valid, bent in a few places, and now and then noise. It may refuse what it is given in
+its one documented way; any other exception, or an input that takes long, is a finding, printed so that it can be run
+again.
+"""
+
+import argparse
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from random import Random
+from typing import Final, NamedTuple
+
+import cramjam
+from crc32c import crc32c
+
+from protocol import consumer_protocol
+from protocol.apis import APIS
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.client import KafkaClient, encode_request
+from protocol.kafka.reading import reader
+from protocol.kafka.session import KafkaDialect
+from protocol.kafka.writing import writer
+from protocol.messages.node import ApiVersions, Refused
+from protocol.native import codec
+from protocol.native.client import NativeClient
+from protocol.native.methods import METHODS
+from protocol.record_batch import (
+    HEADER_BYTES,
+    Compression,
+    CorruptBatch,
+    batches,
+    check_batch,
+    decode_batch,
+    encode_batch,
+    extent,
+    varint,
+)
+from tests.protocol.kafka.samples import CASES, Case, Chosen, sample
+from tests.protocol.native import open_session
+
+SLOW_S: Final = 1.0
+FRAME_BYTES: Final = 1 << 20
+DECOMPRESSED_BYTES: Final = 1 << 18
+
+Run = Callable[[Random], bytes]
+"""Make an input and feed it; gives the input back. Raises what was not foreseen."""
+
+
+class Finding(NamedTuple):
+    target: str
+    data: bytes
+    what: str
+
+
+class _Unforeseen(Exception):
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data.hex())
+        self.data = data
+
+
+# ------------------------------------------------------------------------------------------------------------ bending
+
+_NUMBERS: Final = (b"\xff", b"\x7f", b"\x80", b"\x00", b"\x7f\xff", b"\x80\x00", b"\xff\xff", b"\x7f\xff\xff\xff",
+                   b"\x80\x00\x00\x00", b"\xff\xff\xff\xff", b"\x00\x10\x00\x00", b"\x00\x00\x00\x00",
+                   b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x80\x80\x80")  # fmt: skip
+
+
+def bend(data: bytes, random: Random) -> bytes:
+    """The data with one to four mistakes in it; one time in fifty, noise instead."""
+    if random.random() < 0.02:
+        return random.randbytes(random.randrange(200))
+    bent = bytearray(data)
+    for _ in range(random.choice((1, 1, 2, 4))):
+        _bend_once(bent, random)
+    return bytes(bent)
+
+
+def _bend_once(bent: bytearray, random: Random) -> None:
+    at = random.randrange(len(bent) + 1)
+    match random.randrange(7):
+        case 0 if at < len(bent):
+            bent[at] ^= 1 << random.randrange(8)
+        case 1:
+            number = random.choice(_NUMBERS)
+            bent[at : at + len(number)] = number
+        case 2:
+            del bent[at:]
+        case 3:
+            del bent[at : at + random.randrange(1, 9)]
+        case 4:
+            bent[at:at] = random.randbytes(random.randrange(1, 9))
+        case 5:
+            bent[at:at] = bent[at : at + random.randrange(1, 40)]
+        case _ if at < len(bent):
+            bent[at] = random.randrange(256)
+
+
+# ------------------------------------------------------------------------------------------------------------ targets
+
+
+def _bodies(is_request: bool) -> Run:
+    cases = [case for case in CASES if case.is_request == is_request]
+    corpus: dict[Case, list[bytes]] = {}
+
+    def run(random: Random) -> bytes:
+        case = random.choice(cases)
+        known = corpus.get(case)
+        if known is None:
+            write = writer(case.schema, case.version)
+            known = corpus[case] = [write(sample(case, Chosen(random))) for _ in range(8)]
+        data = bend(random.choice(known), random)
+        _expect(lambda: reader(case.schema, case.version)(data, 0), ProtocolViolation, data)
+        return data
+
+    return run
+
+
+def _expect(feed: Callable[[], object], refusal: type[Exception], data: bytes) -> None:
+    try:
+        feed()
+    except refusal:
+        pass
+    except Exception as error:
+        raise _Unforeseen(data) from error
+
+
+def _kafka_session() -> Run:
+    spoken = [case for case in CASES if case.is_request and case.api.advertised]
+    dialect = KafkaDialect(FRAME_BYTES, {api.message for api in APIS.values()})
+    frames: list[bytes] = []
+
+    def run(random: Random) -> bytes:
+        if len(frames) < 2_000:
+            case = random.choice(spoken)
+            name = random.choice((None, "", "client"))
+            frames.append(encode_request(sample(case, Chosen(random)), case.version, random.getrandbits(31), name))
+        chosen = random.choices(frames, k=random.randrange(1, 4))
+        if random.random() < 0.5:
+            data = bend(b"".join(chosen), random)
+        else:
+            bodies = [bend(frame[4:], random) for frame in chosen]
+            data = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+        cut = random.randrange(len(data) + 1)
+
+        def feed() -> None:
+            session = dialect.open()
+            for piece in (data[:cut], data[cut:]):
+                session.receive_data(piece)
+                while (request := session.next_request()) is not None:
+                    session.encode_reply(request.number, Refused(ErrorCode.NOT_COORDINATOR, "no"))
+            session.take_data()
+
+        _expect(feed, ProtocolViolation, data)
+        return data
+
+    return run
+
+
+def _kafka_client() -> Run:
+    known = [case for case in CASES if not case.is_request and case.api.advertised]
+
+    def run(random: Random) -> bytes:
+        case = random.choice(known)
+        request = ApiVersions() if case.api.message is ApiVersions else sample(_asking(case), Chosen(random))
+        client = KafkaClient("fuzz", FRAME_BYTES)
+        number, _ = client.encode_request(request, case.version)
+        tags = b"\0" if case.is_flexible and case.api.message is not ApiVersions else b""
+        body = number.to_bytes(4, "big") + tags + writer(case.schema, case.version)(sample(case, Chosen(random)))
+        data = bend(len(body).to_bytes(4, "big") + body, random)
+        _expect(lambda: client.receive_data(data), ProtocolViolation, data)
+        return data
+
+    return run
+
+
+def _asking(case: Case) -> Case:
+    return case._replace(schema=case.api.request)
+
+
+def _native() -> Run:
+    frames: list[bytes] = []
+    told = [case for case in CASES if case.version == case.schema.newest and case.schema.name in METHODS]
+
+    def run(random: Random) -> bytes:
+        if len(frames) < 500:
+            message = sample(random.choice(told), Chosen(random))
+            frames.append(codec.encode_request(random.randrange(100), message))
+        data = bend(b"".join(random.choices(frames, k=random.randrange(1, 4))), random)
+        cut = random.randrange(len(data) + 1)
+
+        def feed() -> None:
+            session = open_session(FRAME_BYTES)
+            for piece in (data[:cut], data[cut:]):
+                session.receive_data(piece)
+                while (request := session.next_request()) is not None:
+                    session.encode_reply(request.number, Refused(ErrorCode.NOT_COORDINATOR, "no"))
+            session.take_data()
+
+        _expect(feed, ProtocolViolation, data)
+        return data
+
+    return run
+
+
+def _native_client() -> Run:
+    replies = {method.reply: name for name, method in METHODS.items()}
+    told = [case for case in CASES if case.version == case.schema.newest and case.schema.group.message in replies]
+    frames: list[tuple[Case, bytes]] = []
+
+    def run(random: Random) -> bytes:
+        if len(frames) < 500:
+            case = random.choice(told)
+            frames.append((case, codec.encode_result(0, sample(case, Chosen(random)))))
+        case, whole = random.choice(frames)
+        client = NativeClient(FRAME_BYTES)
+        client.encode_request(sample(_asking(case), Chosen(random)))
+        data = bend(whole, random)
+        _expect(lambda: client.receive_data(data), ProtocolViolation, data)
+        return data
+
+    return run
+
+
+_CODECS: Final = {
+    Compression.GZIP: cramjam.gzip.compress,
+    Compression.SNAPPY: cramjam.snappy.compress_raw,
+    Compression.LZ4: cramjam.lz4.compress,
+    Compression.ZSTD: cramjam.zstd.compress,
+}
+
+
+def compressed(batch: bytes, compression: Compression) -> bytes:
+    """The batch with its records compressed, its length and checksum to match."""
+    if compression is Compression.NONE:
+        return batch
+    whole = bytearray(batch[:HEADER_BYTES] + bytes(_CODECS[compression](batch[HEADER_BYTES:])))
+    whole[22] |= compression
+    struct.pack_into(">i", whole, 8, len(whole) - 12)
+    struct.pack_into(">I", whole, 17, crc32c(bytes(whole[21:])))
+    return bytes(whole)
+
+
+def bomb(compression: Compression, size: int = 4 << 20) -> bytes:
+    """A batch of a few kilobytes that would be `size` bytes of zeros."""
+    return compressed(encode_batch([(None, bytes(size))], timestamp_ms=1), compression)
+
+
+def _record_batch() -> Run:
+    plain = [
+        encode_batch([(b"k", b"v")], timestamp_ms=1),
+        encode_batch([(None, None), (b"", b"x" * 300), (b"key", b"value" * 40)], timestamp_ms=1, base_offset=7),
+        encode_batch([(varint(n), b"value" * n) for n in range(20)], timestamp_ms=5, producer_id=3, producer_epoch=0),
+    ]
+    whole = [compressed(batch, compression) for batch in plain for compression in Compression]
+    whole += [batch + other for batch in whole[:4] for other in whole[5:8]]
+    bombs = [bomb(compression) for compression in _CODECS]
+
+    def run(random: Random) -> bytes:
+        data = bend(random.choice(bombs if random.random() < 0.01 else whole), random)
+        _expect(lambda: check_batch(data), CorruptBatch, data)
+        _expect(lambda: decode_batch(data, max_bytes=DECOMPRESSED_BYTES), CorruptBatch, data)
+        _expect(lambda: list(batches(data)), CorruptBatch, data)
+        if len(data) >= 43:
+            _expect(lambda: extent(data), CorruptBatch, data)
+        return data
+
+    return run
+
+
+def _subscription() -> Run:
+    owned = (consumer_protocol.TopicPartitions("orders", (0, 1, 2)), consumer_protocol.TopicPartitions("größe", ()))
+    subscription = consumer_protocol.Subscription(("orders", "größe"), b"user", owned, 7, "rack")
+    whole = [consumer_protocol.encode_subscription(subscription, version) for version in range(4)]
+    whole.append(consumer_protocol.encode_subscription(consumer_protocol.Subscription()))
+    whole.append(consumer_protocol.encode_assignment(consumer_protocol.Assignment(owned, b"user")))
+
+    def run(random: Random) -> bytes:
+        data = bend(random.choice(whole), random)
+        _expect(lambda: consumer_protocol.decode_subscription(data), ProtocolViolation, data)
+        _expect(lambda: consumer_protocol.decode_assignment(data), ProtocolViolation, data)
+        return data
+
+    return run
+
+
+TARGETS: Final[dict[str, Callable[[], Run]]] = {
+    "kafka-requests": lambda: _bodies(is_request=True),
+    "kafka-replies": lambda: _bodies(is_request=False),
+    "kafka-session": _kafka_session,
+    "kafka-client": _kafka_client,
+    "native-session": _native,
+    "native-client": _native_client,
+    "record-batch": _record_batch,
+    "subscription": _subscription,
+}
+
+
+# ------------------------------------------------------------------------------------------------------------ running
+
+
+def fuzz(name: str, inputs: int, seed: int, most_findings: int = 10) -> list[Finding]:
+    """What went wrong with the first `inputs` inputs that the seed makes for this target."""
+    random = Random(f"{name} {seed}")
+    run = TARGETS[name]()
+    findings: list[Finding] = []
+    for _ in range(inputs):
+        began = time.perf_counter()
+        try:
+            data = run(random)
+        except _Unforeseen as unforeseen:
+            cause = "".join(traceback.format_exception(unforeseen.__cause__)[-3:])
+            findings.append(Finding(name, unforeseen.data, cause))
+        else:
+            took = time.perf_counter() - began
+            if took > SLOW_S:
+                findings.append(Finding(name, data, f"took {took:.1f} s"))
+        if len(findings) >= most_findings:
+            break
+    return findings
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Broken bytes for every decoder.")
+    parser.add_argument("--inputs", type=int, default=20_000, help="for each target")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("targets", nargs="*", help=f"of {', '.join(TARGETS)}; all by default")
+    asked = parser.parse_args()
+    found = 0
+    for name in asked.targets or TARGETS:
+        began = time.perf_counter()
+        findings = fuzz(name, asked.inputs, asked.seed)
+        found += len(findings)
+        print(f"{name:16} {asked.inputs:>9,} inputs  {time.perf_counter() - began:7.1f} s  {len(findings)} findings")
+        for finding in findings:
+            print(f"  {finding.data[:400].hex()}\n  {finding.what}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
