@@ -39,7 +39,7 @@ func created(ctx context.Context, admin *kadm.Client, topic string, partitions i
 	if response.ID == (kadm.TopicID{}) || response.NumPartitions != partitions {
 		return fmt.Errorf("created with id %v and %d partitions", response.ID, response.NumPartitions)
 	}
-	return nil
+	return known(ctx, admin, topic, int(partitions))
 }
 
 func offsetsByTime(ctx context.Context, admin *kadm.Client, given arguments) (string, error) {
@@ -98,13 +98,10 @@ func adminTopics(ctx context.Context, admin *kadm.Client, given arguments) (stri
 	if again, err := admin.CreateTopic(ctx, 3, 1, nil, given.topic); err == nil {
 		return "", fmt.Errorf("created twice: %v", again)
 	}
-	if err := partitions(ctx, admin, given.topic, 3); err != nil {
-		return "", err
-	}
 	if updated, err := admin.UpdatePartitions(ctx, 5, given.topic); err != nil || updated.Error() != nil {
 		return "", fmt.Errorf("adding partitions: %w, %w", err, updated.Error())
 	}
-	if err := partitions(ctx, admin, given.topic, 5); err != nil {
+	if err := known(ctx, admin, given.topic, 5); err != nil {
 		return "", err
 	}
 	if _, err := admin.DeleteTopic(ctx, given.topic); err != nil {
@@ -119,7 +116,7 @@ func adminTopics(ctx context.Context, admin *kadm.Client, given arguments) (stri
 	})
 }
 
-func partitions(ctx context.Context, admin *kadm.Client, topic string, count int) error {
+func known(ctx context.Context, admin *kadm.Client, topic string, count int) error {
 	return eventually(ctx, func() error {
 		listed, err := admin.ListTopics(ctx, topic)
 		if err == nil {
