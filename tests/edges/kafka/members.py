@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -54,6 +55,8 @@ class Member:
                 consumer.close()
         except BaseException as failure:  # noqa: BLE001  (the test that asks for it sees it)
             self.failed = failure
+            while not self._over.wait(POLL_S):
+                self._refuse_errands(failure)
 
     def _look(self, assignment: frozenset[Part]) -> None:
         self.assignment = assignment
@@ -70,6 +73,11 @@ class Member:
                 done.set_result(errand(consumer))
             except BaseException as failure:  # noqa: BLE001  (raised where it was asked)
                 done.set_exception(failure)
+
+    def _refuse_errands(self, failure: BaseException) -> None:
+        with suppress(Empty):
+            while True:
+                self._errands.get_nowait()[1].set_exception(failure)
 
     def do(self, errand: Callable[[Consumer], Result]) -> Result:
         """Between two polls, in the consumer's own thread."""
