@@ -62,7 +62,9 @@ def test_times_and_codes_are_plain_integers_and_errors_of_entries_stay_in_the_re
             5,
             None,
             {
-                "topics": [{"name": "t", "partitions": [{"partition_index": 3, "error_code": 12}]}],
+                "topics": [
+                    {"name": "t", "partitions": [{"partition_index": 3, "error_code": 12}], "topic_id": bytes(16)}
+                ],
                 "throttle_time_ms": 0,
             },
         ]
@@ -97,8 +99,9 @@ def _unanswered(request: Message) -> bool:
 
 
 def _without_throttle(reply: type[Message]) -> dict[str, object]:
-    """A refusal has no place for it, and this server never throttles by it."""
-    return {"throttle_time_ms": 0} if "throttle_time_ms" in reply.__struct_fields__ else {}
+    """A refusal has no place for it, and this server never throttles by it. Its sentence stands in the frame."""
+    unsaid = {"throttle_time_ms": 0, "error_message": None}
+    return {name: value for name, value in unsaid.items() if name in reply.__struct_fields__}
 
 
 def _answered(request: Message, reply: Message) -> tuple[int, Answer]:
