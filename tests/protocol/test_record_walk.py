@@ -95,6 +95,31 @@ def test_a_changed_byte_is_judged_as_reading_all_of_it_does(
     assert walked(bytes(payload), count) == verdict(bytes(payload), count)
 
 
+@settings(deadline=None, max_examples=400)
+@given(
+    st.lists(st.sampled_from([0, 1, 30, 62, 63, 64, 126, 500, 2040, 2100]), min_size=1, max_size=120),
+    st.integers(-60, 60) | st.integers(-(2**33), 2**33),
+    st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=2),
+)
+def test_records_without_keys_are_judged_as_reading_them_does(
+    sizes: list[int], delta: int, changes: list[tuple[int, int]]
+) -> None:
+    payload = bytearray(b"".join(record(n, (delta, None, b"v" * size, ())) for n, size in enumerate(sizes)))
+    for at, byte in changes:
+        # Most of a record is its value, where nothing can be wrong.
+        payload[min(at % (16 * len(sizes)), len(payload) - 1)] = byte
+    assert walked(bytes(payload), len(sizes)) == verdict(bytes(payload), len(sizes))
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 1023, 1024, 1025, 8191, 8192, 8193, 20_000])
+def test_records_without_keys_are_followed_over_every_width_of_offsets(count: int) -> None:
+    payload = b"".join(record(offset, (0, None, b"v" * (offset % 150), ())) for offset in range(count))
+    assert newest_timestamp(payload, shell(count)) == BASE_MS
+    assert walked(payload, count + 1) is walked(payload[:-1] + b"\1", count) is None
+    wrong = b"".join(record(n + (n == count - 1), (0, None, b"v" * (n % 150), ())) for n in range(count))
+    assert walked(wrong, count) is None
+
+
 @settings(deadline=None)
 @given(st.binary(max_size=80), st.integers(1, 4))
 def test_any_bytes_are_judged_as_reading_them_does(payload: bytes, count: int) -> None:
