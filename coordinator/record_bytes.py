@@ -7,7 +7,7 @@ is skipped.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from coordinator.records import (
@@ -90,57 +90,54 @@ def _offset_value(record: CommittedOffset) -> bytes:
     return head + metadata + record.commit_timestamp_ms.to_bytes(8, "big", signed=True) + tail
 
 
-_COMMON_REST = struct.Struct(">iBhqiBqBB").pack
 _COMMON_REST_BYTES = 30
-_VALUE_LENGTH, _NO_TEXT, _NO_HEADERS = 24 << 1, 1, 0
-_PLACES = tuple(varint(delta) for delta in range(64))
-"""Of the records of a batch, as long as they take one byte."""
+_LENGTH_AND_VERSION = b"\x30\x00\x04"
+"""Of a value of 24 bytes, version 4."""
+_NO_TEXT = 1
+_SHORT_PLACES = 64
+"""Places in a batch that take one byte."""
 
 
 @lru_cache(maxsize=4_096)
-def _commits_have_in_common(group_id: str, topic: str) -> tuple[bytes, bytes]:
-    """What stands before and after its place in each record of a group's commits to a topic, up to the partition."""
+def _commits_have_in_common(group_id: str, topic: str) -> tuple[Callable[..., bytes], bytes, bytes]:
+    """What makes a whole record of a group's commits to a topic: of what stands before its place in the batch, the
+    place, the key up to the partition, and the rest. No text, no tags, no headers: they are zeros at the end."""
     key = b"\x00\x01" + _string(group_id) + _string(topic)
     key = varint(len(key) + 4) + key
-    return varint(2 + 1 + len(key) + _COMMON_REST_BYTES) + b"\0\0", key
+    before = varint(2 + 1 + len(key) + _COMMON_REST_BYTES) + b"\0\0"
+    return struct.Struct(f">{len(before)}sB{len(key)}si3sqiBq2x").pack, before, key
 
 
 def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes | None:
-    """The records of a commit as they stand in a batch, one after the other; None if they are more than `max_bytes`.
+    """The records of one group's commit as they stand in a batch, one after the other; None if they are more than
+    `max_bytes`. At least one record.
 
     They are what `encode` and `encode_batch` make, in a straight line for what nearly all commits are: no text, no
-    retention. It is most of what a commit costs.
+    retention. It is much of what a commit costs.
     """
     pieces: list[bytes] = []
-    topic = None
-    before = key = b""
-    size = 0
+    topic, size = records[0].topic, 0
+    pack, before, key = _commits_have_in_common(records[0].group_id, topic)
     for place, record in enumerate(records):
         if record.topic is not topic:
             topic = record.topic
-            before, key = _commits_have_in_common(record.group_id, topic)
-        if record.metadata or record.expire_timestamp_ms >= 0 or place > 63 or record.topic_id is not None:
-            whole = encode_record(varint(place), *encode(record))
-            size += len(whole)
-            pieces.append(whole)
+            pack, before, key = _commits_have_in_common(record.group_id, topic)
+        if record.metadata or record.expire_timestamp_ms >= 0 or place >= _SHORT_PLACES or record.topic_id is not None:
+            piece = encode_record(varint(place), *encode(record))
         else:
-            size += len(key) + _COMMON_REST_BYTES
-            pieces += (
+            piece = pack(
                 before,
-                _PLACES[place],
+                place << 1,
                 key,
-                _COMMON_REST(
-                    record.partition,
-                    _VALUE_LENGTH,
-                    4,
-                    record.offset,
-                    record.leader_epoch,
-                    _NO_TEXT,
-                    record.commit_timestamp_ms,
-                    0,
-                    _NO_HEADERS,
-                ),
+                record.partition,
+                _LENGTH_AND_VERSION,
+                record.offset,
+                record.leader_epoch,
+                _NO_TEXT,
+                record.commit_timestamp_ms,
             )
+        pieces.append(piece)
+        size += len(piece)
         if size > max_bytes:
             return None
     return b"".join(pieces)
