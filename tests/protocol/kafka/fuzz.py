@@ -37,8 +37,8 @@ from protocol.record_batch import (
     decode_batch,
     encode_batch,
     extent,
-    varint,
 )
+from protocol.record_writing import varint
 from tests.protocol.kafka.samples import CASES, Case, Chosen, sample
 from tests.protocol.native import open_session
 
