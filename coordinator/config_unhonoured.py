@@ -28,8 +28,8 @@ UNHONOURED: Final = {
     "listeners": "use native, kafka and http",
     "log.dir": "use data.dir",
     "log.dirs": "use data.dir",
-    "log.roll.hours": "segments roll by size",
-    "log.roll.ms": "segments roll by size",
+    "log.roll.hours": "segments roll by size and after seven days; a topic's segment.ms says otherwise",
+    "log.roll.ms": "segments roll by size and after seven days; a topic's segment.ms says otherwise",
     "min.insync.replicas": _NO_REPLICATION,
     "num.io.threads": _ONE_THREAD,
     "num.network.threads": _ONE_THREAD,
@@ -48,15 +48,10 @@ UNHONOURED: Final = {
     "unclean.leader.election.enable": _NO_REPLICATION,
 }
 
-_NOTHING_CLEANED: Final = "nothing is cleaned or expired yet; records, offsets and groups are kept"
+_NOTHING_CLEANED: Final = "nothing is compacted or expired yet; the last records of keys, offsets and groups are kept"
 
 NOT_YET: Final = {
     "cleaning.slice.bytes": _NOTHING_CLEANED,
-    "log.retention.bytes": _NOTHING_CLEANED,
-    "log.retention.check.interval.ms": _NOTHING_CLEANED,
-    "log.retention.hours": _NOTHING_CLEANED,
-    "log.retention.minutes": _NOTHING_CLEANED,
-    "log.retention.ms": _NOTHING_CLEANED,
     "offsets.retention.check.interval.ms": _NOTHING_CLEANED,
     "offsets.retention.minutes": _NOTHING_CLEANED,
 }

@@ -2,12 +2,16 @@
 
 import pytest
 
+from coordinator.append_time import with_append_time
+from coordinator.topic_admin import altered
 from coordinator.topic_configs import SETTINGS, created_configs, described_config
+from coordinator.topic_list import Topic
 from coordinator.topic_rules import Refusal
 from coordinator.topics import TopicSettings
 from partition_log.cleaning import Retain
 from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigSource
+from protocol.messages.topics import DeletableTopic, DeleteTopics
 from protocol.record_batch import check_batch
 from tests.topics.town import WALL_MS, Town, batch, records
 
@@ -71,6 +75,16 @@ def test_a_topic_is_changed_as_a_whole_or_not_at_all(
     assert town.topics.configs("flights") == {"retention.ms": "77"}
 
 
+def test_what_would_be_changed_is_decided_without_changing_it() -> None:
+    town = Town()
+    town.made("flights", 1, retention_ms="77")
+    ((_wanted, topic),) = town.topics.deletable(DeleteTopics((DeletableTopic("flights"),)))
+    assert isinstance(topic, Topic)
+    changes = [AlterableConfig("retention.bytes", SET, "5"), AlterableConfig("retention.ms", DELETE)]
+    assert altered(topic, changes, town.topics.settings) == {"retention.bytes": "5"}
+    assert topic.record.configs == {"retention.ms": "77"}
+
+
 def test_validating_changes_nothing() -> None:
     town = Town()
     town.made("flights", 1)
@@ -107,6 +121,15 @@ def test_whoever_makes_a_topic_is_told_its_settings() -> None:
         ConfigSource.STATIC_BROKER,
     )
     assert configs["cleanup.policy"].config_source is ConfigSource.DEFAULT
+
+
+def test_a_batch_with_the_time_of_its_append_is_sound_and_else_the_same() -> None:
+    sent = batch("a", "b", at_ms=5)
+    timed = with_append_time(sent, WALL_MS)
+    header = check_batch(timed)
+    assert (header.max_timestamp_ms, header.attributes) == (WALL_MS, 0x08)
+    assert timed[43:] == sent[43:]
+    assert timed[:17] == sent[:17]
 
 
 def test_records_may_have_the_time_of_their_append() -> None:

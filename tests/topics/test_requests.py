@@ -1,0 +1,391 @@
+"""Topics administered through a node: what groups have committed goes with a topic, however much it is; settings are
+asked for and changed; old records go by themselves."""
+
+from itertools import pairwise
+from typing import TypeVar
+
+import pytest
+
+from coordinator.config import Config
+from coordinator.config_requests import NODE_KEYS
+from coordinator.deletions import SLICE_RECORDS
+from coordinator.dialects import make_dialects
+from coordinator.retention import SLICE_LOGS
+from coordinator.topic_metadata import CLUSTER_OPERATIONS
+from coordinator.topic_requests import delete_topics
+from coordinator.upkeep import CHORES
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    ConfigSource,
+    DescribeConfigs,
+    DescribeConfigsReply,
+    DescribeConfigsResource,
+    DescribedConfigs,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsReply,
+    ResourceType,
+)
+from protocol.messages.data import (
+    Fetch,
+    FetchPartition,
+    FetchReply,
+    FetchTopic,
+    Produce,
+    ProducePartition,
+    ProduceTopic,
+)
+from protocol.messages.node import DescribeCluster, DescribeClusterReply
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+)
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopics,
+    CreateTopicsReply,
+    DeletableTopic,
+    DeleteTopics,
+    DeleteTopicsReply,
+    Metadata,
+    MetadataReply,
+    TopicConfig,
+)
+from protocol.record_batch import encode_batch
+from tests.node.desk import WALL_MS, Desk
+
+M = TypeVar("M", bound=Message)
+
+EVERY_MS = 5_000
+
+
+def ask(desk: Desk, message: Message, reply: type[M]) -> M:
+    answer = desk.ask_inside(message)
+    assert isinstance(answer, reply), answer
+    return answer
+
+
+def commit(desk: Desk, group_id: str, topic: str, partitions: range) -> None:
+    for start in range(partitions.start, partitions.stop, 1_000):
+        some = range(start, min(start + 1_000, partitions.stop))
+        message = OffsetCommit(
+            group_id, (OffsetCommitTopic(topic, tuple(OffsetCommitPartition(index, 7) for index in some)),)
+        )
+        assert desk.ask_inside(message) is not None
+
+
+def committed(desk: Desk, group_id: str) -> dict[str, int]:
+    """How many partitions of each topic the group has an offset for."""
+    (group,) = ask(desk, OffsetFetch((OffsetFetchGroup(group_id),)), OffsetFetchReply).groups
+    return {topic.name: len(topic.partitions) for topic in group.topics}
+
+
+def delete(desk: Desk, name: str = "orders", timeout_ms: int = 60_000) -> DeleteTopicsReply:
+    return ask(desk, DeleteTopics((DeletableTopic(name),), timeout_ms), DeleteTopicsReply)
+
+
+def wait(desk: Desk, ms: int) -> None:
+    """As time passes: what a chore leaves for later comes in between."""
+    for _ in range(ms // 250):
+        desk.wait(250)
+
+
+def restarted(desk: Desk, **settings: object) -> Desk:
+    desk.disk.crash()
+    again = Desk(desk.disk, **settings)
+    wait(again, 1_000)
+    return again
+
+
+# --- deleting ---
+
+
+def test_what_groups_have_committed_for_a_topic_goes_with_it() -> None:
+    desk = Desk()
+    desk.make_topic("orders", 4)
+    desk.make_topic("others", 4)
+    for group_id in ("a", "b", "c"):
+        commit(desk, group_id, "orders", range(4))
+        commit(desk, group_id, "others", range(2))
+    assert delete(desk).responses[0].error_code is ErrorCode.NONE
+    desk.make_topic("orders", 4)
+    assert [committed(desk, group_id) for group_id in ("a", "b", "c")] == [{"others": 2}] * 3
+    again = restarted(desk)
+    assert [committed(again, group_id) for group_id in ("a", "b", "c")] == [{"others": 2}] * 3
+
+
+def test_a_topic_with_very_many_committed_offsets_goes_in_slices_and_is_answered_at_the_end() -> None:
+    desk = Desk()
+    many = 3 * SLICE_RECORDS
+    desk.make_topic("orders", many)
+    commit(desk, "a", "orders", range(many))
+    desk.replied.clear()
+    assert desk.ask_inside(DeleteTopics((DeletableTopic("orders"),))) is None
+    (metadata,) = ask(desk, Metadata(), MetadataReply).topics or (None,)
+    assert metadata is None
+    (refused,) = ask(desk, CreateTopics((CreatableTopic("orders"),)), CreateTopicsReply).topics
+    assert refused.error_code is ErrorCode.TOPIC_ALREADY_EXISTS
+    desk.replied.clear()
+    counts = []
+    for _ in range(10):
+        counts.append(desk.node.core.shard_of("a").offsets.count_of("a"))
+        desk.wait(1)
+    assert all(before - after <= SLICE_RECORDS for before, after in pairwise(counts))
+    assert counts[-1] == 0
+    reply = desk.replied[1]
+    assert isinstance(reply, DeleteTopicsReply)
+    assert reply.responses[0].error_code is ErrorCode.NONE
+    desk.make_topic("orders", 1)
+
+
+def test_a_deletion_goes_on_after_a_crash_and_the_name_is_free_when_it_ends() -> None:
+    desk = Desk()
+    many = 3 * SLICE_RECORDS
+    desk.make_topic("orders", many)
+    commit(desk, "a", "orders", range(many))
+    assert desk.ask_inside(DeleteTopics((DeletableTopic("orders"),)), call=7) is None
+    again = restarted(desk)
+    assert committed(again, "a") == {}
+    again.make_topic("orders", 1)
+    assert committed(again, "a") == {}
+    assert not again.node.core.topics.deleted
+
+
+def test_whoever_has_no_time_is_told_so_and_the_topic_goes_all_the_same() -> None:
+    desk = Desk()
+    many = 2 * SLICE_RECORDS
+    desk.make_topic("orders", many)
+    commit(desk, "a", "orders", range(many))
+    desk.replied.clear()
+    assert delete(desk, timeout_ms=0).responses[0].error_code is ErrorCode.REQUEST_TIMED_OUT
+    desk.wait(100)
+    assert committed(desk, "a") == {}
+    desk.make_topic("orders", 1)
+
+
+def test_a_full_disk_holds_a_deletion_up_and_no_longer() -> None:
+    desk = Desk()
+    desk.make_topic("orders", 4)
+    commit(desk, "a", "orders", range(4))
+    desk.node.core.store.disk_full = True
+    assert delete(desk).responses[0].error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    desk.node.core.store.disk_full = False
+    assert committed(desk, "a") == {"orders": 4}
+    assert delete(desk).responses[0].error_code is ErrorCode.NONE
+    assert committed(desk, "a") == {}
+
+
+def test_a_fetch_that_waits_for_a_deleted_topic_is_answered() -> None:
+    desk = Desk()
+    desk.make_topic("orders", 1)
+    desk.connect(1)
+    desk.ask(1, Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),), max_wait_ms=60_000))
+    delete(desk)
+    (reply,) = desk.heard(1)
+    assert isinstance(reply, FetchReply)
+    assert reply.responses[0].partitions[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# --- settings ---
+
+
+def described(desk: Desk, kind: int, name: str, *keys: str, more: bool = False) -> DescribedConfigs:
+    message = DescribeConfigs((DescribeConfigsResource(kind, name, keys or None),), more, more)
+    (result,) = ask(desk, message, DescribeConfigsReply).results
+    return result
+
+
+def altered(desk: Desk, kind: int, name: str, *changes: AlterableConfig) -> tuple[ErrorCode, str]:
+    message = IncrementalAlterConfigs((AlterConfigsResource(kind, name, changes),))
+    (response,) = ask(desk, message, IncrementalAlterConfigsReply).responses
+    return response.error_code, response.error_message or ""
+
+
+def test_a_topics_settings_are_described_as_they_were_made_and_changed() -> None:
+    desk = Desk(log_retention_bytes=9)
+    wanted = CreatableTopic("orders", 1, 1, (TopicConfig("cleanup.policy", "compact"),))
+    ask(desk, CreateTopics((wanted,)), CreateTopicsReply)
+    assert altered(desk, ResourceType.TOPIC, "orders", AlterableConfig("retention.ms", 0, "77"))[0] is ErrorCode.NONE
+    desk = restarted(desk, log_retention_bytes=9)
+    result = described(
+        desk, ResourceType.TOPIC, "orders", "cleanup.policy", "retention.ms", "retention.bytes", "nosuch"
+    )
+    assert [(config.name, config.value, config.config_source) for config in result.configs] == [
+        ("cleanup.policy", "compact", ConfigSource.DYNAMIC_TOPIC),
+        ("retention.bytes", "9", ConfigSource.STATIC_BROKER),
+        ("retention.ms", "77", ConfigSource.DYNAMIC_TOPIC),
+    ]
+    assert all(config.synonyms == () and config.documentation is None for config in result.configs)
+    assert not any(config.read_only for config in result.configs)
+    told = described(desk, ResourceType.TOPIC, "orders", more=True)
+    assert all(config.synonyms and config.documentation for config in told.configs)
+
+
+def test_a_nodes_settings_are_kafkas_keys_and_read_only() -> None:
+    desk = Desk(node_id=4, num_partitions=3)
+    result = described(desk, ResourceType.BROKER, "4", more=True)
+    assert [config.name for config in result.configs] == list(NODE_KEYS)
+    assert all(config.read_only and config.documentation for config in result.configs)
+    configs = {config.name: config for config in result.configs}
+    assert (configs["num.partitions"].value, configs["num.partitions"].config_source) == (
+        "3",
+        ConfigSource.STATIC_BROKER,
+    )
+    assert [synonym.value for synonym in configs["num.partitions"].synonyms] == ["3", "1"]
+    assert configs["log.retention.ms"].value is None
+    assert described(desk, ResourceType.BROKER, "", "num.partitions").configs[0].value == "3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (ResourceType.TOPIC, "nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ResourceType.TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (ResourceType.BROKER, "9", ErrorCode.INVALID_REQUEST),
+        (ResourceType.BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (7, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_has_no_settings_says_so(kind: int, name: str, error: ErrorCode) -> None:
+    assert described(Desk(), kind, name).error_code is error
+
+
+def test_a_nodes_settings_are_not_changed() -> None:
+    error, text = altered(Desk(), ResourceType.BROKER, "1", AlterableConfig("num.partitions", 0, "2"))
+    assert error is ErrorCode.INVALID_REQUEST
+    assert "num.partitions" in text
+    assert altered(Desk(), ResourceType.TOPIC, "", AlterableConfig("retention.ms", 0, "2"))[0] is error
+
+
+def test_an_unknown_setting_is_refused_with_those_there_are() -> None:
+    desk = Desk()
+    desk.make_topic()
+    error, text = altered(desk, ResourceType.TOPIC, "orders", AlterableConfig("retention", 0, "2"))
+    assert error is ErrorCode.INVALID_CONFIG
+    assert "retention.ms" in text
+
+
+def test_each_resource_is_answered_by_itself_and_one_named_twice_is_refused() -> None:
+    desk = Desk()
+    desk.make_topic("a")
+    desk.make_topic("b")
+    change = (AlterableConfig("retention.ms", 0, "77"),)
+    names = ("a", "b", "a", "nowhere")
+    message = IncrementalAlterConfigs(tuple(AlterConfigsResource(ResourceType.TOPIC, name, change) for name in names))
+    responses = ask(desk, message, IncrementalAlterConfigsReply).responses
+    assert [response.error_code for response in responses] == [
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+# --- the cluster ---
+
+
+def test_the_cluster_is_described_to_those_who_ask_for_brokers() -> None:
+    desk = Desk()
+    reply = ask(desk, DescribeCluster(include_cluster_authorized_operations=True), DescribeClusterReply)
+    assert (reply.cluster_id, reply.controller_id, [broker.broker_id for broker in reply.brokers]) == ("desk", 1, [1])
+    assert reply.cluster_authorized_operations == CLUSTER_OPERATIONS
+    errors = [ask(desk, DescribeCluster(endpoint_type=kind), DescribeClusterReply).error_code for kind in (2, 3)]
+    assert errors == [ErrorCode.MISMATCHED_ENDPOINT_TYPE, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE]
+
+
+def test_both_dialects_offer_what_is_served() -> None:
+    assert sorted(make_dialects(Config())) == ["kafka", "native"]
+    assert delete_topics.__doc__ is not None
+    assert sorted(CHORES) == ["deletions", "retention"]
+
+
+# --- retention ---
+
+
+def store(desk: Desk, topic: str, count: int, at_ms: int, partition: int = 0) -> None:
+    """So many batches of a kilobyte."""
+    data = encode_batch([(None, b"x" * 1_000)], timestamp_ms=at_ms)
+    for _ in range(count):
+        message = Produce((ProduceTopic(topic, (ProducePartition(partition, data),)),))
+        assert desk.ask_inside(message) is not None
+
+
+def made(desk: Desk, name: str, partitions: int = 1, /, **configs: str) -> None:
+    pairs = tuple(TopicConfig(key.replace("_", "."), value) for key, value in configs.items())
+    (created,) = ask(desk, CreateTopics((CreatableTopic(name, partitions, -1, pairs),)), CreateTopicsReply).topics
+    assert created.error_code is ErrorCode.NONE, created
+
+
+def start_of(desk: Desk, topic: str, partition: int = 0) -> int:
+    return desk.store.log(f"{topic}-{partition}").start_offset
+
+
+def aging() -> Desk:
+    return Desk(log_retention_check_interval_ms=EVERY_MS)
+
+
+def test_records_go_when_they_are_too_old_and_stay_gone_after_a_crash() -> None:
+    desk = aging()
+    made(desk, "orders", segment_bytes="16384", retention_ms="60000")
+    store(desk, "orders", 40, WALL_MS)
+    wait(desk, EVERY_MS)
+    assert start_of(desk, "orders") == 0
+    wait(desk, 60_000)
+    wait(desk, 3_000)
+    assert (start_of(desk, "orders"), desk.store.log("orders-0").next_offset) == (40, 40)
+    message = Fetch((FetchTopic("orders", (FetchPartition(0, 39),)),), max_wait_ms=0)
+    (answer,) = ask(desk, message, FetchReply).responses[0].partitions
+    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 40)
+    assert desk.node.core.retention.dropped_segments == 3
+    desk = restarted(desk)
+    assert start_of(desk, "orders") == 40
+    store(desk, "orders", 1, WALL_MS)
+    assert desk.store.log("orders-0").next_offset == 41
+
+
+def test_records_go_when_they_are_too_many() -> None:
+    desk = aging()
+    made(desk, "orders", segment_bytes="16384", retention_bytes="40000")
+    store(desk, "orders", 100, WALL_MS)
+    wait(desk, 2 * EVERY_MS)
+    assert 40_000 <= desk.store.log("orders-0").size_bytes < 40_000 + 16_384
+    assert start_of(desk, "orders") > 0
+
+
+def test_only_topics_that_are_deleted_from_lose_records() -> None:
+    desk = aging()
+    made(desk, "table", cleanup_policy="compact", segment_bytes="16384", retention_ms="1", retention_bytes="1")
+    made(desk, "both", cleanup_policy="compact,delete", segment_bytes="16384", retention_ms="1")
+    made(desk, "kept", segment_bytes="16384", retention_ms="-1")
+    for name in ("table", "both", "kept"):
+        store(desk, name, 20, WALL_MS)
+    commit(desk, "a", "kept", range(1))
+    wait(desk, 4 * EVERY_MS)
+    assert [start_of(desk, name) for name in ("table", "both", "kept")] == [0, 20, 0]
+    assert desk.node.core.shard_of("a").log.start_offset == 0
+
+
+def test_a_pass_looks_at_very_many_partitions_in_slices() -> None:
+    desk = aging()
+    made(desk, "orders", 3 * SLICE_LOGS, retention_ms="1")
+    for partition in range(3 * SLICE_LOGS):
+        store(desk, "orders", 1, WALL_MS, partition)
+    wait(desk, 4 * EVERY_MS)
+    assert all(start_of(desk, "orders", partition) == 1 for partition in range(3 * SLICE_LOGS))
+
+
+def test_what_holds_for_a_topic_from_now_on_counts_for_its_old_records_too() -> None:
+    desk = aging()
+    made(desk, "orders", segment_bytes="16384")
+    store(desk, "orders", 40, WALL_MS)
+    wait(desk, 2 * EVERY_MS)
+    assert start_of(desk, "orders") == 0
+    assert altered(desk, ResourceType.TOPIC, "orders", AlterableConfig("retention.ms", 0, "1"))[0] is ErrorCode.NONE
+    wait(desk, 2 * EVERY_MS)
+    assert start_of(desk, "orders") == 40
