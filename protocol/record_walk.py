@@ -15,7 +15,7 @@ from protocol.record_writing import varint
 
 _BLOCK = 1024
 _LONGEST_VALUE = 2048
-_LOOK_EVERY = 64  # records, where there was no run
+_LOOK_AGAIN = 32  # records, where there was no run
 _LEAST_RUN = 8
 _LEAST_STRIDE = 9  # of a record with room for all that a run's records have
 
@@ -42,7 +42,7 @@ def newest_timestamp(payload: bytes, header: BatchHeader) -> int:
 def _walk(buffer: bytes, count: int) -> int:  # noqa: C901, PLR0912, PLR0915 - a call costs more than what it would do
     """The largest timestamp delta."""
     at = number = 0
-    look_at = 0  # the record at which a run may begin
+    look_at, wait = 0, _LOOK_AGAIN  # the record at which a run may begin, and how many are looked at one by one else
     newest = -(2**70)
     while number < count:
         start = at
@@ -60,7 +60,9 @@ def _walk(buffer: bytes, count: int) -> int:  # noqa: C901, PLR0912, PLR0915 - a
             stop = start + run * (end - start)
             if not run:
                 run, delta, stop = _keyless(buffer, start, number, count)
-            look_at = number + (run if run >= _LEAST_RUN else _LOOK_EVERY)
+            # Looking in vain costs something too: ever less often, so that nobody can make it costly.
+            wait = _LOOK_AGAIN if run >= _LEAST_RUN else min(wait * 2, _BLOCK)
+            look_at = number + (run if run >= _LEAST_RUN else wait)
             if run:
                 newest = max(newest, delta)
                 number += run
