@@ -67,8 +67,10 @@ class Stage:
         return admin
 
     def consumer(self, library: Library, membership: Membership | None = None) -> Consumer:
-        """Driven by the test itself, which closes it."""
-        return library.consumer(self.server.bootstrap, membership or Membership())
+        """Driven by the test itself."""
+        consumer = library.consumer(self.server.bootstrap, membership or Membership())
+        self._open.append(consumer.close)
+        return consumer
 
     def member(self, library: Library, membership: Membership, *topics: str, like: str | None = None) -> Member:
         """Polled by a thread of its own until it is closed."""

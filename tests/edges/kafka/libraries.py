@@ -5,6 +5,8 @@ from tests.edges.kafka.with_aiokafka import AIOKAFKA
 from tests.edges.kafka.with_confluent import CONFLUENT
 from tests.edges.kafka.with_kafka_python import KAFKA_PYTHON
 
+__all__ = ["AIOKAFKA", "CONFLUENT", "KAFKA_PYTHON", "LIBRARIES", "library_named"]
+
 LIBRARIES: tuple[Library, ...] = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON)
 
 

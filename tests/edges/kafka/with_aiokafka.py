@@ -52,6 +52,7 @@ class AioConsumer:
         }
         self._consumer: AIOKafkaConsumer = self._loop.run(self._start())
         self._later: list[asyncio.Task[None]] = []
+        self._closed = False
 
     async def _start(self) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(**self._settings)
@@ -120,6 +121,9 @@ class AioConsumer:
         self._loop.run(self._inside(self._consumer.resume, TopicPartition(*part)))
 
     def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
         if self._later:
             self._loop.run(asyncio.wait(self._later))
         self._loop.run(self._consumer.stop())

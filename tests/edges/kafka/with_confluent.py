@@ -35,6 +35,7 @@ class ConfluentConsumer:
         if membership.instance is not None:
             settings["group.instance.id"] = membership.instance
         self._consumer = Consumer(settings)
+        self._closed = False
 
     def subscribe(self, topics: Sequence[str]) -> None:
         self._consumer.subscribe(list(topics))
@@ -100,7 +101,9 @@ class ConfluentConsumer:
         self._consumer.resume([TopicPartition(*part)])
 
     def close(self) -> None:
-        self._consumer.close()
+        if not self._closed:
+            self._closed = True
+            self._consumer.close()
 
 
 @contextmanager

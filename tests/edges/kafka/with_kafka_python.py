@@ -39,6 +39,7 @@ class PythonConsumer:
             fetch_max_wait_ms=membership.longest_wait_ms,
             metrics_enabled=False,
         )
+        self._closed = False
 
     def subscribe(self, topics: Sequence[str]) -> None:
         self._consumer.subscribe(topics=list(topics))
@@ -92,7 +93,9 @@ class PythonConsumer:
         self._consumer.resume(TopicPartition(*part))
 
     def close(self) -> None:
-        self._consumer.close(autocommit=False)
+        if not self._closed:
+            self._closed = True
+            self._consumer.close(autocommit=False)
 
 
 def _got(record: Any) -> Got:
@@ -161,7 +164,9 @@ class PythonAdmin:
         return {key: entry["value"] for key, entry in found["topic"][topic].items()}
 
     def change(self, topic: str, key: str, value: str) -> None:
-        self._admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs={key: value})])
+        done = self._admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs={key: value})])
+        if done["topic"][topic] != "OK":
+            raise KafkaError(done["topic"][topic])
 
     def groups(self) -> set[str]:
         return {group["group_id"] for group in self._admin.list_groups()}
