@@ -73,11 +73,13 @@ def grow(topics: TopicList, message: CreatePartitions, moment: Moment) -> Create
 
 
 def deletable(topics: TopicList, wanted: Iterable[DeletableTopic]) -> list[tuple[DeletableTopic, Topic | Refusal]]:
-    """Which topics are meant, once each; and what is wrong with the others."""
-    found: list[tuple[DeletableTopic, Topic | Refusal]] = [(one, _find(topics, one)) for one in dict.fromkeys(wanted)]
-    twice = _twice(topic.record.name for _one, topic in found if isinstance(topic, Topic))
-    again = {id(one) for one, topic in found if isinstance(topic, Topic) and topic.record.name in twice}
-    return [(one, _TWICE if id(one) in again else topic) for one, topic in found]
+    """Which topics are meant, and what is wrong with the others; each once. One named twice stays."""
+    meant: dict[object, tuple[DeletableTopic, Topic | Refusal]] = {}
+    for one in wanted:
+        found = _find(topics, one)
+        key = found.record.name if isinstance(found, Topic) else one
+        meant[key] = (one, found) if key not in meant else (one, _TWICE)
+    return list(meant.values())
 
 
 def _find(topics: TopicList, wanted: DeletableTopic) -> Topic | Refusal:
@@ -104,11 +106,11 @@ def altered(topic: Topic, changes: Iterable[AlterableConfig], settings: TopicSet
         if change.name in seen:
             return Refusal(ErrorCode.INVALID_REQUEST, f"the request changes {change.name} more than once")
         seen.add(change.name)
+        if change.config_operation == ConfigOperation.DELETE:
+            configs.pop(change.name, None)  # what it never had is gone too, whatever it is, as in Kafka
+            continue
         if change.name not in SETTINGS:
             return Refusal(ErrorCode.INVALID_CONFIG, unknown("topic", change.name, SETTINGS))
-        if change.config_operation == ConfigOperation.DELETE:
-            configs.pop(change.name, None)
-            continue
         value = _changed(change, configs, settings)
         if isinstance(value, Refusal):
             return value

@@ -75,6 +75,13 @@ def test_a_topic_is_changed_as_a_whole_or_not_at_all(
     assert town.topics.configs("flights") == {"retention.ms": "77"}
 
 
+def test_what_a_topic_never_had_can_be_deleted_as_in_kafka() -> None:
+    town = Town()
+    town.made("flights", 1, retention_ms="77")
+    assert alter(town, ("nosuch", DELETE, None), ("retention.ms", DELETE, "5")) is None
+    assert town.topics.configs("flights") == {}
+
+
 def test_what_would_be_changed_is_decided_without_changing_it() -> None:
     town = Town()
     town.made("flights", 1, retention_ms="77")
