@@ -274,8 +274,6 @@ class Node:
         core = self.core
         core.store.finish_flush(event.up_to)
         core.outbox.release(core.store.flushed)
-        for shard in core.shards:
-            shard.forget_positions(core.store.flushed)
         for key in core.topics.advanced():
             for ready in core.purgatory.check_and_complete(key):
                 self._happen(ready, moment)

@@ -1,7 +1,8 @@
 """Replies and pushes on their way out, and replies that wait for the disk.
 
 A reply is `send`-able now, or `hold`-ed at a write-ahead position and released, in order, once that is durable (the
-write rule). The node encodes what is ready, a bounded slice a step.
+write rule). Which position a group's replies must wait for is kept here too: that of its last record, until it is
+durable. The node encodes what is ready, a bounded slice a step.
 """
 
 from collections import deque
@@ -16,13 +17,23 @@ Held = tuple[int, RequestRef, Message]
 class Outbox:
     """What leaves, in order."""
 
-    __slots__ = ("_durable", "held", "pushes", "ready")
+    __slots__ = ("_durable", "_newest", "_positions", "held", "pushes", "ready")
 
     def __init__(self, durable: int) -> None:
         self.ready: deque[tuple[RequestRef, Message]] = deque()
         self.held: deque[Held] = deque()
         self.pushes: deque[tuple[int, Message]] = deque()
         self._durable = durable
+        self._positions: dict[str, int] = {}
+        self._newest = 0
+
+    def wrote(self, group_id: str, position: int) -> None:
+        """The group's last record is durable when the write-ahead log is up to there. Positions only grow."""
+        self._positions[group_id] = self._newest = position
+
+    def position_of(self, group_id: str) -> int:
+        """What a reply about the group waits for; 0 if nothing."""
+        return self._positions.get(group_id, 0)
 
     def send(self, ref: RequestRef, reply: Message) -> None:
         """Let the reply leave in this step, or as soon as the slice allows."""
@@ -44,6 +55,10 @@ class Outbox:
         while self.held and self.held[0][0] <= durable:
             _, ref, reply = self.held.popleft()
             self.ready.append((ref, reply))
+        if self._newest <= durable:
+            self._positions.clear()
+        else:
+            self._positions = {group_id: at for group_id, at in self._positions.items() if at > durable}
 
     def push(self, connection: int, message: Message) -> None:
         """Tell a connection something it did not ask for."""

@@ -87,8 +87,6 @@ class Shard:
         self.offsets = OffsetTable()
         self.loaded_records = 0
         self._tools = tools
-        self._positions: dict[str, int] = {}
-        self._last_position = 0
 
     # --- the write rule ---
 
@@ -163,7 +161,7 @@ class Shard:
             batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, producer)
         else:
             batch = seal_batch(payload, len(records), moment.wall_ms)
-        failed = self._write(batch, group.group_id)
+        failed = self._write_of(group.group_id, batch)
         if failed is not None:
             return failed
         self._apply_offsets(records, producer_id, group)
@@ -190,12 +188,11 @@ class Shard:
             transactional=True,
             control=True,
         )
-        failed = self._write(batch, None)
-        if failed is not None:
-            return failed
-        for group_id in self._apply_marker(marker):
-            self._positions[group_id] = self._last_position
-        return self._last_position
+        position = self._write(batch)
+        if not isinstance(position, ErrorCode):
+            for group_id in self._apply_marker(marker):
+                self._tools.outbox.wrote(group_id, position)
+        return position
 
     def _append(self, records: list[ShardRecord], moment: Moment) -> ErrorCode | None:
         """All of them or none, as one batch. The position of the last is every one's."""
@@ -206,18 +203,21 @@ class Shard:
             if size > most:  # before the memory is taken
                 return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
             encoded.append((key, value))
-        return self._write(encode_batch(encoded, timestamp_ms=moment.wall_ms), records[0].group_id)
+        return self._write_of(records[0].group_id, encode_batch(encoded, timestamp_ms=moment.wall_ms))
 
-    def _write(self, batch: bytes, group_id: str | None) -> ErrorCode | None:
+    def _write_of(self, group_id: str, batch: bytes) -> ErrorCode | None:
+        position = self._write(batch)
+        if isinstance(position, ErrorCode):
+            return position
+        self._tools.outbox.wrote(group_id, position)
+        return None
+
+    def _write(self, batch: bytes) -> int | ErrorCode:
+        """The batch's position, or what clients are told of an append that failed."""
         if len(batch) > self._tools.max_batch_bytes:
             return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
         appended = self._tools.store.append(self.log, batch)
-        if isinstance(appended, AppendError):
-            return _APPEND_ERRORS[appended]
-        self._last_position = appended.position
-        if group_id is not None:
-            self._positions[group_id] = appended.position
-        return None
+        return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended.position
 
     def _write_notes(self, out: Outcome, moment: Moment) -> None:
         # A note that finds no room on disk is still in the journal: it must not fail the rebalance it explains.
@@ -285,14 +285,7 @@ class Shard:
     def position_of(self, group_id: str) -> int:
         """The write-ahead position of the group's last record: nobody may see the group's state before it is
         durable."""
-        return self._positions.get(group_id, 0)
-
-    def forget_positions(self, durable: int) -> None:
-        """Positions that are durable need not be remembered."""
-        if self._last_position <= durable:
-            self._positions.clear()
-        elif self._positions:
-            self._positions = {group_id: at for group_id, at in self._positions.items() if at > durable}
+        return self._tools.outbox.position_of(group_id)
 
     # --- loading ---
 

@@ -58,3 +58,14 @@ def test_held_replies_leave_once_in_order_and_never_before_they_are_durable(hold
     assert ready(outbox) == list(range(len(outbox.ready)))
     outbox.release(100)
     assert ready(outbox) == list(range(len(holds)))
+
+
+def test_a_group_waits_for_its_last_record_until_that_is_durable() -> None:
+    outbox = Outbox(0)
+    for group_id, position in (("a", 10), ("b", 20), ("a", 30)):
+        outbox.wrote(group_id, position)
+    assert [outbox.position_of(group_id) for group_id in "abc"] == [30, 20, 0]
+    outbox.release(20)
+    assert [outbox.position_of(group_id) for group_id in "abc"] == [30, 0, 0]
+    outbox.release(30)
+    assert [outbox.position_of(group_id) for group_id in "abc"] == [0, 0, 0]
