@@ -2,7 +2,7 @@
 
 The source is straight lines: neighbouring fields of fixed width are one `struct` call, with the length of what follows
 in it. A reader is given a whole frame and never reads beyond it. What it makes is bounded too: `MAX_ENTRIES` elements
-in all arrays together, however little room each takes on the wire.
+in all arrays together, tagged fields among them, however little room each takes on the wire.
 """
 
 from collections.abc import Callable
@@ -179,7 +179,10 @@ class _ReaderSource(Source):
                     values[row.name] = self._from_tag(row, tags, default(group, row.name))
             else:
                 self.line("if data[pos]:")
-                self.line("    _, pos = read_tags(data, pos)")
+                self.line("    tags, pos = read_tags(data, pos)")
+                self.line("    left -= len(tags)")
+                self.line("    if left < 0:")
+                self.line(f"        refuse('more than {MAX_ENTRIES} entries in one request')")
                 self.line("else:")
                 self.line("    pos += 1")
         return self._construct(group, values)

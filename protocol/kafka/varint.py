@@ -4,8 +4,8 @@ from typing import Final
 
 from protocol.errors import ProtocolViolation
 
-_MAX_TAGS: Final = 16
-"""Tagged fields of one struct that are looked at."""
+MAX_TAGS: Final = 64
+"""Tagged fields of one struct: ten times what any of Kafka's has. Two bytes make one, so somebody must count them."""
 
 
 def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
@@ -31,8 +31,13 @@ def write_uvarint(value: int) -> bytes:
 
 
 def read_tags(data: bytes, position: int) -> tuple[dict[int, bytes], int]:
-    """All tagged fields that stand here, and where the next thing begins. Unknown ones are for whoever knows them."""
+    """All tagged fields that stand here, and where the next thing begins. Unknown ones are for whoever knows them.
+
+    Raises ProtocolViolation for more than `MAX_TAGS`, one that comes twice or is not all there; and IndexError.
+    """
     count, position = read_uvarint(data, position)
+    if count > MAX_TAGS:
+        raise ProtocolViolation(f"{count} tagged fields in one struct; {MAX_TAGS} are allowed")
     tags: dict[int, bytes] = {}
     for _ in range(count):
         tag, position = read_uvarint(data, position)
@@ -40,9 +45,10 @@ def read_tags(data: bytes, position: int) -> tuple[dict[int, bytes], int]:
         end = position + size
         if end > len(data):
             raise ProtocolViolation("a tagged field ends beyond its frame")
-        if len(tags) < _MAX_TAGS:
-            tags[tag] = data[position:end]
+        tags[tag] = data[position:end]
         position = end
+    if len(tags) < count:
+        raise ProtocolViolation("a tagged field stands twice in its struct")
     return tags, position
 
 
