@@ -14,6 +14,7 @@ import pytest
 from tests.edges.kafka.client import Admin, Consumer, Library, Membership, Producer
 from tests.edges.kafka.libraries import LIBRARIES
 from tests.edges.kafka.members import Member, MemberProcess
+from tests.edges.kafka.with_muster import MUSTER
 from tests.edges.musterd import running
 
 SETTINGS = ("group.initial.rebalance.delay.ms=100", "group.min.session.timeout.ms=1000")
@@ -74,7 +75,9 @@ class Stage:
 
     def member(self, library: Library, membership: Membership, *topics: str, like: str | None = None) -> Member:
         """Polled by a thread of its own until it is closed."""
-        member = Member(library, self.server.bootstrap, membership, topics, like=like)
+        bootstrap = self.server.native if library is MUSTER else self.server.bootstrap
+        assert bootstrap is not None
+        member = Member(library, bootstrap, membership, topics, like=like)
         self._open.append(member.close)
         return member
 

@@ -66,7 +66,11 @@ class ConfluentConsumer:
             with nothing_to_commit_is_fine():
                 self._consumer.commit(asynchronous=False)
             return
-        named = [TopicPartition(*part, each.offset, each.metadata) for part, each in offsets.items()]
+        named = [
+            # An empty text would be sent as a NUL.
+            TopicPartition(*part, each.offset, each.metadata) if each.metadata else TopicPartition(*part, each.offset)
+            for part, each in offsets.items()
+        ]
         for result in self._consumer.commit(offsets=named, asynchronous=False):
             if result.error is not None:
                 raise KafkaException(result.error)
