@@ -1,5 +1,5 @@
-"""Who answers the messages about settings: of topics, which are kept and changed here, and of the node, which are read
-once at its start. Each resource is answered by itself, and is changed as a whole or not at all (KIP-339)."""
+"""Who answers the messages about settings: of topics and groups, which are kept and changed, and of the node, which are
+read once at its start. Each resource is answered by itself, and is changed as a whole or not at all (KIP-339)."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -62,7 +62,11 @@ _INVALID = ErrorCode.INVALID_REQUEST
 def describe_configs(core: Core, ref: RequestRef, message: DescribeConfigs, moment: Moment) -> None:
     """What holds, and why."""
     results = [_described(core, resource, message) for resource in dict.fromkeys(message.resources)]
-    core.outbox.hold(core.topics.position, ref, DescribeConfigsReply(tuple(results)))
+    core.outbox.hold(_position(core), ref, DescribeConfigsReply(tuple(results)))
+
+
+def _position(core: Core) -> int:
+    return max(core.topics.position, core.group_configs.position)
 
 
 def _described(core: Core, resource: DescribeConfigsResource, message: DescribeConfigs) -> DescribedConfigs:
@@ -87,6 +91,10 @@ def _find(core: Core, resource: DescribeConfigsResource) -> list[DescribedConfig
     if resource.resource_type == ResourceType.BROKER:
         refused = _refuse_node(core, name, may_be_all=True)
         return refused or [_described_key(core, KEYS[key]) for key in _wanted(NODE_KEYS, keys)]
+    if resource.resource_type == ResourceType.GROUP:
+        if not name:
+            return Refusal(_INVALID, "a group has a name")
+        return [config for config in core.group_configs.described(name) if not keys or config.name in keys]
     return _no_such_kind(resource.resource_type)
 
 
@@ -147,7 +155,7 @@ def alter_configs(core: Core, ref: RequestRef, message: IncrementalAlterConfigs,
             replies.append(AlteredConfigs(kind, name))
         else:
             replies.append(AlteredConfigs(kind, name, refused.error, refused.message))
-    core.outbox.hold(core.topics.position, ref, IncrementalAlterConfigsReply(tuple(replies)))
+    core.outbox.hold(_position(core), ref, IncrementalAlterConfigsReply(tuple(replies)))
 
 
 def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> Refusal | None:
@@ -160,4 +168,16 @@ def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, valida
         refused = _refuse_node(core, name, may_be_all=True)
         keys = ", ".join(config.name for config in resource.configs)[:1_000]
         return refused or Refusal(_INVALID, f"settings of a node are read at its start, and not changed after: {keys}")
+    if resource.resource_type == ResourceType.GROUP:
+        return _alter_group(core, resource, moment, validate_only=validate_only)
     return _no_such_kind(resource.resource_type)
+
+
+def _alter_group(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> Refusal | None:
+    """A group that is there follows them from now on."""
+    name = resource.resource_name
+    refused = core.group_configs.alter(name, resource.configs, moment, validate_only=validate_only)
+    _shard, group = core.find(name)
+    if refused is None and group is not None:
+        group.settings = core.group_configs.of(name)
+    return refused

@@ -5,6 +5,7 @@ from typing import Any
 
 from coordinator.config import Config
 from coordinator.deletions import Deletions
+from coordinator.group_configs import GroupConfigs
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.state import Group
 from coordinator.journal import Journal
@@ -51,6 +52,7 @@ class Core:
     started: Moment
     directory: dict[str, tuple[Shard, Group]]
     producer_ids: ProducerIdSource
+    group_configs: GroupConfigs
     retention: Retention
     deletions: Deletions = field(default_factory=Deletions)
     connections: dict[int, Connection] = field(default_factory=dict)

@@ -44,7 +44,7 @@ def join_gate(core: Core, message: JoinGroup) -> ErrorCode:
     """The same for a JoinGroup, with its limits."""
     if not message.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    lowest, highest = core.config.group_min_session_timeout_ms, core.config.group_max_session_timeout_ms
+    lowest, highest = core.group_configs.session_timeouts(message.group_id)
     if not lowest <= message.session_timeout_ms <= highest:
         return ErrorCode.INVALID_SESSION_TIMEOUT
     if refused := gate(core, message.group_id) or (watch_gate(core) if not message.member_id else ErrorCode.NONE):

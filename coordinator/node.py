@@ -15,9 +15,10 @@ from coordinator.dialects import make_dialects
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.gates import entries_of, size_gate
+from coordinator.group_configs import GroupConfigs
 from coordinator.group_requests import heartbeat
 from coordinator.groups.classic.events import Unloaded
-from coordinator.groups.classic.state import Group, GroupSettings
+from coordinator.groups.classic.state import Group
 from coordinator.groups.outcome import IdSource
 from coordinator.journal import Journal, decode_note
 from coordinator.moment import Moment
@@ -72,6 +73,8 @@ class Node:
         outbox = Outbox(store.flushed)
         notes_log = store.log(_NOTES_LOG, Retain())
         directory: dict[str, tuple[Shard, Group]] = {}
+        group_configs = GroupConfigs(store, config)
+        group_configs.load()
         tools = ShardTools(
             store=store,
             purgatory=purgatory,
@@ -79,12 +82,8 @@ class Node:
             notes_log=notes_log,
             outbox=outbox,
             ids=ids,
-            settings=GroupSettings(
-                initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-                max_size=config.group_max_size,
-                max_pending_ids=config.max_pending_ids_per_group,
-                offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-            ),
+            settings=group_configs.settings,
+            overrides=group_configs.overrides,
             max_batch_bytes=config.offsets_topic_max_message_bytes,
             directory=directory,
         )
@@ -110,6 +109,7 @@ class Node:
             started=started,
             directory=directory,
             producer_ids=ids,
+            group_configs=group_configs,
             retention=Retention(config.log_retention_check_interval_ms),
         )
         self.core.topics.load()

@@ -3,7 +3,7 @@ replay."""
 
 import enum
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coordinator.groups.classic import loading
@@ -73,6 +73,8 @@ class ShardTools(NamedTuple):
     max_batch_bytes: int
     directory: dict[str, tuple["Shard", Group]]
     """Every group of the node; the hot path finds a group here without hashing its id as Java does."""
+    overrides: Mapping[str, GroupSettings] = {}
+    """Of groups that do not follow `settings`."""
 
 
 class Shard:
@@ -256,7 +258,7 @@ class Shard:
 
     def new_group(self, group_id: str) -> Group:
         """A group nobody has heard of yet: Empty, and not the shard's until a record of it is applied."""
-        return Group(group_id, self._tools.settings)
+        return Group(group_id, self._tools.overrides.get(group_id, self._tools.settings))
 
     def adopt(self, group: Group) -> Group:
         """The group is one of the shard's from now on."""
