@@ -8,6 +8,7 @@ authentication; Produce of a version whose records nobody reads any more. What t
 """
 
 import re
+from functools import partial
 from struct import Struct
 from typing import Final
 
@@ -16,9 +17,9 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.quirks import ADAPT, OLDEST_PRODUCE, REFUSE
 from protocol.kafka.reading import Reader, reader
 from protocol.kafka.varint import read_tags
-from protocol.kafka.writing import Writer, writer
+from protocol.kafka.writing import Writer, pieces_writer, writer
 from protocol.messages import Message
-from protocol.messages.data import Produce
+from protocol.messages.data import FetchReply, Produce
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import (
     ApiVersion,
@@ -41,17 +42,38 @@ MAX_CLIENT_ID: Final = 255
 
 _API_VERSIONS: Final = 18
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-_HEADER: Final = Struct(">hhih")
 _LENGTH: Final = Struct(">i").unpack_from
+_HEAD: Final = Struct(">Ii").unpack_from
+"""Key and version as one number, and the correlation id: behind a frame's length."""
+_HEAD_AT: Final = 4
+_REST_AT: Final = 12
+_NAME_AT: Final = 14
+_NAME_SIZE: Final = Struct(">h").unpack_from
 _REPLY_HEADER: Final = Struct(">ii").pack
 _REPLY_HEADER_TAGS: Final = Struct(">iib").pack
+_OWN: Final = (ApiVersions, SaslHandshake, SaslAuthenticate)
+_request = partial(tuple.__new__, Request)
+"""As `Request(...)`, which goes by way of Python, does."""
 _NO_AUTHENTICATION: Final = "SASL is not enabled on this listener"
 
 
 class _Call:
     """One version of one API: how its requests are read and its replies written."""
 
-    __slots__ = ("adapt", "api", "has_tags", "is_flexible", "is_quiet", "read", "ready", "version", "write")
+    __slots__ = (
+        "adapt",
+        "answers_itself",
+        "api",
+        "has_tags",
+        "is_flexible",
+        "is_quiet",
+        "pieces",
+        "read",
+        "ready",
+        "ready_size",
+        "version",
+        "write",
+    )
 
     def __init__(self, api: Api, version: int) -> None:
         self.api = api
@@ -62,17 +84,29 @@ class _Call:
         # ApiVersions is answered with the oldest header always: who asks does not know yet what we speak.
         self.has_tags = self.is_flexible and api.key != _API_VERSIONS
         self.adapt = ADAPT.get(api.message)
+        self.answers_itself = api.message in _OWN or (api.message is Produce and version < OLDEST_PRODUCE)
         # A heartbeat's good answer says nothing: its bytes are made once.
         body = self.write(HeartbeatReply()) if api.reply.group.message is HeartbeatReply else b""
         self.is_quiet = bool(body)
         self.ready = (b"\0" if self.has_tags else b"") + body
+        self.ready_size = len(self.ready) + 4
+        # Megabytes of records are moved once, not once more for the length before them.
+        self.pieces = pieces_writer(api.reply, version) if api.reply.group.message is FetchReply else None
 
     def frame(self, correlation_id: int, reply: Message) -> bytes:
         """The whole reply, length first."""
+        if self.pieces is not None:
+            pieces = self.pieces(reply)
+            size = sum(map(len, pieces))
+            pieces.insert(0, self._head(correlation_id, size))
+            return b"".join(pieces)
         body = self.write(reply)
+        return self._head(correlation_id, len(body)) + body
+
+    def _head(self, correlation_id: int, body_bytes: int) -> bytes:
         if self.has_tags:
-            return _REPLY_HEADER_TAGS(len(body) + 5, correlation_id, 0) + body
-        return _REPLY_HEADER(len(body) + 4, correlation_id) + body
+            return _REPLY_HEADER_TAGS(body_bytes + 5, correlation_id, 0)
+        return _REPLY_HEADER(body_bytes + 4, correlation_id)
 
 
 class KafkaDialect:
@@ -85,7 +119,7 @@ class KafkaDialect:
         self.max_frame_bytes = max_frame_bytes
         own = {ApiVersions, SaslHandshake, SaslAuthenticate}
         self._served = {key: api for key, api in APIS.items() if api.advertised and api.message in served | own}
-        self._calls: dict[tuple[int, int], _Call] = {}
+        self._calls: dict[int, _Call] = {}
         self.api_versions = tuple(
             ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items()
         )
@@ -95,19 +129,37 @@ class KafkaDialect:
 
     def call(self, key: int, version: int) -> _Call | None:
         """None for what is not served."""
-        known = self._calls.get((key, version))
+        return self.call_of((key & 0xFFFF) << 16 | (version & 0xFFFF))
+
+    def call_of(self, kind: int) -> _Call | None:
+        """The same, by key and version as one number of four bytes, as they stand in a frame."""
+        known = self._calls.get(kind)
         if known is None:
+            key, version = kind >> 16, kind & 0xFFFF
             api = self._served.get(key)
             if api is None or not api.request.oldest <= version <= api.request.newest:
                 return None
-            known = self._calls[key, version] = _Call(api, version)
+            known = self._calls[kind] = _Call(api, version)
         return known
+
+
+class _Beat:
+    """The last heartbeat of a connection: key and version, what stood behind the correlation id, and what it meant."""
+
+    __slots__ = ("call", "kind", "message", "rest")
+
+    def __init__(self, kind: int, rest: bytes, call: _Call, message: Message) -> None:
+        self.kind = kind
+        self.rest = rest
+        self.call = call
+        self.message = message
 
 
 class KafkaSession:
     """One connection. Idle, it keeps no buffer."""
 
     __slots__ = (
+        "_beat",
         "_call",
         "_chunks",
         "_client_id_bytes",
@@ -125,7 +177,7 @@ class KafkaSession:
         self._client_id_bytes = b""
         self._dialect = dialect
         self._frames: list[bytes] = []
-        """Whole frames not yet looked at, the oldest last."""
+        """Whole frames not yet looked at, their length in front, the oldest last."""
         self._waiting_bytes = 0
         self._chunks: list[bytes] = []
         """What has arrived of a frame that is not whole."""
@@ -133,6 +185,7 @@ class KafkaSession:
         self._call: _Call | None = None
         """Of the request that is out."""
         self._request: Message | None = None
+        self._beat: _Beat | None = None
         self._own: list[bytes] = []
         """What the session says itself, before the next reply."""
 
@@ -148,13 +201,18 @@ class KafkaSession:
             self._chunks = []
             self._unfinished_bytes = 0
         length = len(data)
+        if length >= 4 and not self._frames and self._length_of(data) == length - 4:
+            # Nearly always: one frame, whole.
+            self._frames.append(data)
+            self._waiting_bytes = length
+            return
         position = 0
         frames: list[bytes] = []
         while length - position >= 4:
             end = position + 4 + self._length_of(data, position)
             if end > length:
                 break
-            frames.append(data[position + 4 : end])
+            frames.append(data[position:end])
             position = end
         if position < length:
             self._chunks = [data[position:] if position else data]
@@ -181,37 +239,47 @@ class KafkaSession:
     # --------------------------------------------------------------------------------------------------------- requests
 
     def next_request(self) -> Request | None:
-        while self._frames and self._call is None:
-            frame = self._frames.pop()
-            self._waiting_bytes -= len(frame) + 4
-            call, number, position = self._read_header(frame)
-            if call is None:
-                continue
-            message = call.read(frame, position)
-            if (own := self._answer(call, message)) is not None:
-                self._own.append(call.frame(number, own))
-                continue
-            self._call = call
+        frames = self._frames
+        while frames and self._call is None:
+            frame = frames.pop()
+            self._waiting_bytes -= len(frame)
+            if len(frame) < _NAME_AT:
+                raise ProtocolViolation(f"a frame of {len(frame) - 4} bytes has no header")
+            kind, number = _HEAD(frame, _HEAD_AT)
+            beat = self._beat
+            if beat is not None and kind == beat.kind and frame[_REST_AT:] == beat.rest:
+                # A member says the same again and again: what it said is known already.
+                self._call, message = beat.call, beat.message
+            else:
+                call, position = self._read_header(frame, kind, number)
+                if call is None:
+                    continue
+                message = call.read(frame, position)
+                if call.answers_itself and (own := self._answer(call, message)) is not None:
+                    self._own.append(call.frame(number, own))
+                    continue
+                self._call = call
+                if call.is_quiet:
+                    self._beat = _Beat(kind, frame[_REST_AT:], call, message)
             self._request = message
-            return Request(number, message)
+            return _request((number, message))
         return None
 
-    def _read_header(self, frame: bytes) -> tuple[_Call | None, int, int]:
-        """How the request is read, its correlation id, and where its body begins. None if it is answered already."""
-        if len(frame) < 10:
-            raise ProtocolViolation(f"a frame of {len(frame)} bytes has no header")
-        key, version, number, size = _HEADER.unpack_from(frame)
-        position = 10
+    def _read_header(self, frame: bytes, kind: int, number: int) -> tuple[_Call | None, int]:
+        """How the request is read, and where its body begins. None if it is answered already."""
+        position = _NAME_AT
+        size = _NAME_SIZE(frame, _REST_AT)[0]
         if size > 0:
             position += size
-            name = frame[10:position]
+            name = frame[_NAME_AT:position]
             if name != self._client_id_bytes:
                 self._name(name, size)
-        call = self._dialect.call(key, version)
+        call = self._dialect.call_of(kind)
         if call is None:
+            key, version = kind >> 16, kind & 0xFFFF
             if key == _API_VERSIONS:
                 self._say_unsupported(number)
-                return None, number, position
+                return None, position
             raise ProtocolViolation(f"API {key} in version {version} is not served")
         if call.is_flexible:
             try:
@@ -221,12 +289,13 @@ class KafkaSession:
                     position += 1
             except IndexError:
                 raise ProtocolViolation("the frame ends in its header") from None
-        return call, number, position
+        return call, position
 
     def _name(self, name: bytes, size: int) -> None:
         if len(name) < size:
             raise ProtocolViolation("the frame ends in its header")
         self._client_id_bytes = name
+        self._beat = None
         self.client_id = name.decode(errors="replace")[:MAX_CLIENT_ID]
 
     def _say_unsupported(self, number: int) -> None:
@@ -259,7 +328,7 @@ class KafkaSession:
         assert call is not None and request is not None, "a reply to nothing"
         self._call = self._request = None
         if call.is_quiet and not reply.error_code:  # type: ignore[attr-defined]
-            data = _REPLY_HEADER(len(call.ready) + 4, number) + call.ready
+            data = _REPLY_HEADER(call.ready_size, number) + call.ready
         elif isinstance(request, Produce) and request.acks == 0:
             data = b""
         else:
@@ -291,4 +360,4 @@ class KafkaSession:
     @property
     def is_behind(self) -> bool:
         """Whether so much waits behind an unanswered request that no more should be read."""
-        return self._waiting_bytes + self._unfinished_bytes > MAX_WAITING_BYTES and self._call is not None
+        return self._call is not None and self._waiting_bytes + self._unfinished_bytes > MAX_WAITING_BYTES

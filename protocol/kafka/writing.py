@@ -170,11 +170,19 @@ class _WriterSource(Source):
         self.line(f"out(write_tags({tags}))")
 
 
-def _finish_writer(source: _WriterSource, about: str) -> Writer:
+def _finish_writer(source: _WriterSource, about: str, result: str = "b''.join(parts)") -> Any:
     source.flush()
     source.lines[:0] = ["    parts = []", "    out = parts.append"]
-    source.line("return b''.join(parts)")
-    write: Writer = source.build("write(message)", about)
+    source.line(f"return {result}")
+    return source.build("write(message)", about)
+
+
+@cache
+def pieces_writer(schema: Schema, version: int) -> Callable[[Any], list[bytes]]:
+    """As `writer`, the body in pieces: for messages so large that to join them is worth doing once only."""
+    source = _WriterSource(version, version >= schema.flexible)
+    source.group(schema.group, "message", with_tags=True)
+    write: Callable[[Any], list[bytes]] = _finish_writer(source, f"{schema.name} v{version}", "parts")
     return write
 
 
@@ -183,4 +191,5 @@ def writer(schema: Schema, version: int) -> Writer:
     """Of bodies of this version. Compiled when first asked for."""
     source = _WriterSource(version, version >= schema.flexible)
     source.group(schema.group, "message", with_tags=True)
-    return _finish_writer(source, f"{schema.name} v{version}")
+    write: Writer = _finish_writer(source, f"{schema.name} v{version}")
+    return write
