@@ -1,12 +1,16 @@
 """Records through stock clients: what was produced is consumed, at the right time, from the right place."""
 
 import time
+from contextlib import closing
+from typing import Any
 
 import pytest
+from kafka.protocol.metadata.metadata import MetadataRequest
 
 from tests.edges.kafka.client import Consumer, Got, Library, Membership
 from tests.edges.kafka.conftest import Stage
-from tests.edges.kafka.libraries import LIBRARIES
+from tests.edges.kafka.libraries import CONFLUENT, LIBRARIES
+from tests.edges.kafka.wire import Wire, fetch
 
 SENDS = [pytest.param(library, codec, id=f"{library.name}-{codec}") for library in LIBRARIES
          for codec in ("none", *library.codecs)]  # fmt: skip
@@ -150,3 +154,23 @@ def test_a_consumer_that_begins_at_the_end_sees_only_what_comes_after(
         producer.flush()
         time.sleep(0.05)
     assert {each.value for each in member.got} == {b"new"}
+
+
+def test_a_fetch_of_nothing_waits_as_long_as_it_may_and_no_longer(stage: Stage, name: str) -> None:
+    with closing(Wire(stage.server.bootstrap)) as wire:
+        answer, took_s = timed(wire, fetch(created(wire, stage, name), 0, wait_ms=700))
+        assert answer.error_code == 0
+        assert 0.65 < took_s < 2.0
+
+
+def created(wire: Wire, stage: Stage, name: str) -> object:
+    """The id of a new topic."""
+    stage.admin(CONFLUENT).create_topic(name, 1)
+    asked = MetadataRequest[12](topics=[MetadataRequest.MetadataRequestTopic(name=name)])
+    (topic,) = wire.ask(asked).topics
+    return topic.topic_id
+
+
+def timed(wire: Wire, request: object) -> tuple[Any, float]:
+    began = time.monotonic()
+    return wire.ask(request), time.monotonic() - began
