@@ -22,7 +22,9 @@ from protocol.messages.data import (
     EpochEndOffset,
     EpochTopicReply,
     Fetch,
+    FetchPartitionReply,
     FetchReply,
+    FetchTopicReply,
     InitProducerId,
     InitProducerIdReply,
     OffsetForLeaderEpoch,
@@ -156,6 +158,16 @@ def _refuse_produce(request: Produce, error: ErrorCode, text: str | None) -> Pro
     )
 
 
+def _refuse_fetch(request: Fetch, error: ErrorCode, _text: str | None) -> FetchReply:
+    """On each partition too, since versions before 7 have no other place; those that name topics by id have."""
+    named = tuple(
+        FetchTopicReply(topic.topic, tuple(FetchPartitionReply(part.partition, error) for part in topic.partitions))
+        for topic in request.topics
+        if topic.topic
+    )
+    return FetchReply(error, named)
+
+
 def _refuse_commit(request: OffsetCommit, error: ErrorCode, _text: str | None) -> OffsetCommitReply:
     return OffsetCommitReply(
         tuple(
@@ -191,7 +203,7 @@ def _refuse_epochs(request: OffsetForLeaderEpoch, error: ErrorCode, _text: str |
 
 REFUSE: Final[dict[type[Message], Callable[[Any, ErrorCode, str | None], Message]]] = {
     Produce: _refuse_produce,
-    Fetch: lambda _request, error, _text: FetchReply(error),
+    Fetch: _refuse_fetch,
     ListOffsets: _refuse_list_offsets,
     OffsetForLeaderEpoch: _refuse_epochs,
     InitProducerId: lambda _request, error, _text: InitProducerIdReply(error),

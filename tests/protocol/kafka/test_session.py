@@ -160,14 +160,16 @@ def test_a_connection_is_behind_while_more_than_a_mebibyte_waits_for_an_answer()
     many = beat * (MAX_WAITING_BYTES // len(beat) + 1)
     session.receive_data(encode_request(JOIN, 5, 1, "c"))
     session.next_request()
-    session.receive_data(many[:MAX_WAITING_BYTES])
-    assert not session.is_behind
-    session.receive_data(many[MAX_WAITING_BYTES:])
-    assert session.is_behind
+    behind = []
+    for piece in (many[:MAX_WAITING_BYTES], many[MAX_WAITING_BYTES:]):
+        session.receive_data(piece)
+        behind.append(session.is_behind)
     session.encode_reply(1, Refused(ErrorCode.NOT_COORDINATOR))
+    behind.append(session.is_behind)
     assert session.next_request() is not None
     session.receive_data(beat * 2)
-    assert session.is_behind
+    behind.append(session.is_behind)
+    assert behind == [False, True, False, True]
     session.encode_reply(2, HeartbeatReply())
     while session.next_request() is not None:
         session.encode_reply(2, HeartbeatReply())
