@@ -40,11 +40,15 @@ MAX_WAITING_BYTES: Final = 1 << 20
 MAX_CLIENT_ID: Final = 255
 """Characters of a client's name: it is kept with each of the client's members, and in the log."""
 
+_MAX_BEAT_BYTES: Final = 1_024
+"""Of a heartbeat that is kept: anything may stand behind the fields of one, megabytes of it too."""
+
 _API_VERSIONS: Final = 18
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LENGTH: Final = Struct(">i").unpack_from
 _HEAD: Final = Struct(">Ii").unpack_from
 """Key and version as one number, and the correlation id: behind a frame's length."""
+_KEY_AND_VERSION: Final = Struct(">hh").unpack_from
 _HEAD_AT: Final = 4
 _REST_AT: Final = 12
 _NAME_AT: Final = 14
@@ -259,7 +263,7 @@ class KafkaSession:
                     self._own.append(call.frame(number, own))
                     continue
                 self._call = call
-                if call.is_quiet:
+                if call.is_quiet and len(frame) <= _MAX_BEAT_BYTES:
                     self._beat = _Beat(kind, frame[_REST_AT:], call, message)
             self._request = message
             return _request((number, message))
@@ -274,9 +278,11 @@ class KafkaSession:
             name = frame[_NAME_AT:position]
             if name != self._client_id_bytes:
                 self._name(name, size)
+        elif self._client_id_bytes:
+            self._name(b"", 0)
         call = self._dialect.call_of(kind)
         if call is None:
-            key, version = kind >> 16, kind & 0xFFFF
+            key, version = _KEY_AND_VERSION(frame, _HEAD_AT)
             if key == _API_VERSIONS:
                 self._say_unsupported(number)
                 return None, position

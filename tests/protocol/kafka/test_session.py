@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.session import MAX_CLIENT_ID, MAX_WAITING_BYTES
@@ -19,7 +18,6 @@ from protocol.messages.node import (
 from tests.protocol.kafka.samples import Case, Filled, sample
 from tests.protocol.kafka.sessions import (
     BEAT,
-    EVERYTHING,
     FRAME_BYTES,
     ITS_OWN,
     JOIN,
@@ -196,7 +194,7 @@ def test_a_large_request_that_is_still_coming_counts_too() -> None:
 def test_an_unknown_api_or_version_is_a_violation(key: int, version: int) -> None:
     session = opened()
     session.receive_data(framed(pack(">hhih", key, version, 1, -1) + bytes(40)))
-    with pytest.raises(ProtocolViolation, match="is not served"):
+    with pytest.raises(ProtocolViolation, match=f"API {key} in version {version} is not served"):
         session.next_request()
 
 
@@ -215,7 +213,7 @@ def test_a_violation_behind_requests_is_found_when_its_turn_comes() -> None:
 
 def test_a_client_is_known_by_the_name_of_its_last_request() -> None:
     session = opened()
-    for name, expected in (("first", "first"), ("größe", "größe"), ("first", "first")):
+    for name, expected in (("first", "first"), ("größe", "größe"), (None, ""), ("first", "first"), ("", "")):
         session.receive_data(encode_request(BEAT, 4, 1, name))
         assert session.next_request() is not None
         session.encode_reply(1, HeartbeatReply())
@@ -286,11 +284,26 @@ def test_a_kafka_client_is_pushed_nothing() -> None:
     assert opened().encode_push(HeartbeatReply()) == b""
 
 
-def test_a_session_without_requests_keeps_no_bytes() -> None:
+def test_the_same_heartbeat_again_is_the_same_request() -> None:
+    session = opened()
+    for number, (beat, version) in enumerate([(BEAT, 4), (BEAT, 4), (BEAT, 3), (Heartbeat("g", 2, "m"), 4), (BEAT, 4)]):
+        session.receive_data(encode_request(beat, version, number, "c"))
+        assert session.next_request() == (number, beat)
+        session.encode_reply(number, HeartbeatReply())
+
+
+def test_a_heartbeat_with_megabytes_behind_it_is_answered_and_not_kept() -> None:
+    session = opened()
+    session.receive_data(framed(encode_request(BEAT, 4, 1, "c")[4:] + bytes(1 << 20)))
+    assert session.next_request() == (1, BEAT)
+    session.encode_reply(1, HeartbeatReply())
+    assert session._beat is None
+
+
+def test_a_session_that_has_answered_keeps_no_bytes() -> None:
     session = opened()
     session.receive_data(encode_request(Fetch(()), 12, 1, "c"))
     session.next_request()
     session.encode_reply(1, FetchReply())
     kept: list[Any] = [getattr(session, name) for name in ("_frames", "_chunks", "_own")]
-    assert kept == [[], [], []] and session._request is None
-    assert set(BY_MESSAGE) == EVERYTHING
+    assert kept == [[], [], []] and session._request is None and session._beat is None
