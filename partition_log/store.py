@@ -196,16 +196,15 @@ class LogStore:
 
     def drop(self, log: PartitionLog, count: int) -> bool:
         """Forget the log's oldest segments, so many. The next checkpoint makes that durable and removes the files;
-        after a crash before it they are back. False if some must wait for a checkpoint first, which is then due: ask
-        again.
+        after a crash before it they are back. False if some must wait for a checkpoint first, which is then due or
+        under way: ask again.
         """
-        if self._checkpoint is None:
-            bases = log.drop(count)
-            self._drops += [Drop(log, base) for base in bases]
-            if len(bases) == count:
-                return True
-        self._wants_checkpoint = True
-        return False
+        if self._checkpoint is not None:
+            return False
+        bases = log.drop(count)
+        self._drops += [Drop(log, base) for base in bases]
+        self._wants_checkpoint |= len(bases) < count
+        return len(bases) == count
 
     def append(self, log: PartitionLog, batch: bytes, *, must_fit: bool = True) -> Appended | AppendError:
         """One sound batch (`check_batch`) at the log's end, stamped there. Never raises; after an `AppendError`

@@ -129,6 +129,7 @@ def test_nothing_is_dropped_while_a_checkpoint_is_under_way() -> None:
     assert not store.drop(log, 1)
     job.run(disk)
     store.finish_checkpoint(job)
+    assert store.begin_checkpoint() is None, "what was asked meanwhile makes none due"
     assert store.drop(log, 1)
 
 
