@@ -9,7 +9,7 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.session import MAX_CLIENT_ID, MAX_WAITING_BYTES
 from protocol.messages.data import Fetch, FetchReply, Produce
-from protocol.messages.groups import DescribeGroups, DescribeGroupsReply, HeartbeatReply
+from protocol.messages.groups import DescribeGroups, DescribeGroupsReply, Heartbeat, HeartbeatReply
 from protocol.messages.node import (
     ApiVersions,
     Refused,
