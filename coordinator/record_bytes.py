@@ -94,18 +94,18 @@ _COMMON_REST_BYTES = 30
 _LENGTH_AND_VERSION = b"\x30\x00\x04"
 """Of a value of 24 bytes, version 4."""
 _NO_TEXT = 1
-_SHORT_PLACES = 64
-"""Places in a batch that take one byte."""
+_LONGER_FROM = frozenset({1 << 6, 1 << 13, 1 << 20})
+"""Places in a batch from which on a place takes one byte more."""
 
 
 @lru_cache(maxsize=4_096)
-def _commits_have_in_common(group_id: str, topic: str) -> tuple[Callable[..., bytes], bytes, bytes]:
+def _commits_have_in_common(group_id: str, topic: str, place_bytes: int) -> tuple[Callable[..., bytes], bytes, bytes]:
     """What makes a whole record of a group's commits to a topic: of what stands before its place in the batch, the
     place, the key up to the partition, and the rest. No text, no tags, no headers: they are zeros at the end."""
     key = b"\x00\x01" + _string(group_id) + _string(topic)
     key = varint(len(key) + 4) + key
-    before = varint(2 + 1 + len(key) + _COMMON_REST_BYTES) + b"\0\0"
-    return struct.Struct(f">{len(before)}sB{len(key)}si3sqiBq2x").pack, before, key
+    before = varint(2 + place_bytes + len(key) + _COMMON_REST_BYTES) + b"\0\0"
+    return struct.Struct(f">{len(before)}s{place_bytes}s{len(key)}si3sqiBq2x").pack, before, key
 
 
 def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes | None:
@@ -117,17 +117,17 @@ def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes 
     """
     pieces: list[bytes] = []
     topic, size = records[0].topic, 0
-    pack, before, key = _commits_have_in_common(records[0].group_id, topic)
+    pack, before, key = _commits_have_in_common(records[0].group_id, topic, 1)
     for place, record in enumerate(records):
-        if record.topic is not topic:
+        if record.topic is not topic or place in _LONGER_FROM:
             topic = record.topic
-            pack, before, key = _commits_have_in_common(record.group_id, topic)
-        if record.metadata or record.expire_timestamp_ms >= 0 or place >= _SHORT_PLACES or record.topic_id is not None:
+            pack, before, key = _commits_have_in_common(record.group_id, topic, len(varint(place)))
+        if record.metadata or record.expire_timestamp_ms >= 0 or record.topic_id is not None:
             piece = encode_record(varint(place), *encode(record))
         else:
             piece = pack(
                 before,
-                place << 1,
+                varint(place),
                 key,
                 record.partition,
                 _LENGTH_AND_VERSION,

@@ -113,6 +113,13 @@ def test_the_records_of_a_commit_are_those_that_are_made_one_by_one(records: lis
     assert payload is not None and seal_batch(payload, len(records), TIME_MS) == whole
 
 
+def test_places_grow_longer_in_a_large_commit() -> None:
+    records = [commit(partition=index, metadata="") for index in range(8_300)]
+    whole = encode_batch([encode(record) for record in records], timestamp_ms=TIME_MS)
+    payload = encode_offsets(records, 1 << 24)
+    assert payload is not None and seal_batch(payload, len(records), TIME_MS) == whole
+
+
 def test_a_commit_that_is_too_large_is_no_bytes_at_all() -> None:
     records = [commit(partition=index, metadata="") for index in range(9)]
     size = sum(len(encode_record(varint(index), *encode(record))) for index, record in enumerate(records))
