@@ -1,6 +1,6 @@
 """One server for every test of this folder: names are what keeps them apart.
 
-`MUSTER_TEST_BOOTSTRAP=HOST:PORT` points them at another server, an Apache Kafka for instance, to see what it does.
+`TEST_KAFKA_BOOTSTRAP=HOST:PORT` points them at another server, an Apache Kafka for instance, to see what it does.
 """
 
 import os
@@ -30,7 +30,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    elsewhere = os.environ.get("MUSTER_TEST_BOOTSTRAP")
+    elsewhere = os.environ.get("TEST_KAFKA_BOOTSTRAP")
     if elsewhere:
         yield Server(elsewhere, None, 6_000)
         return

@@ -69,7 +69,7 @@ def test_a_consumer_is_refused_by_a_group_of_another_type_and_its_members_notice
     assert worker.heartbeat() == 0
 
 
-@pytest.mark.skipif("MUSTER_TEST_BOOTSTRAP" in os.environ, reason="Apache Kafka 4.3 leaves the whole group unanswered")
+@pytest.mark.skipif("TEST_KAFKA_BOOTSTRAP" in os.environ, reason="Apache Kafka 4.3 leaves the whole group unanswered")
 @pytest.mark.parametrize("metadata", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_a_consumer_whose_subscription_cannot_be_read_shares_a_group_with_one_like_all_others(
     metadata: bytes, library: Library, wires: list[Wire], stage: Stage, name: str

@@ -1,6 +1,6 @@
 """Members die under way, one after the other, and every record is read all the same.
 
-`MUSTER_TEST_RECORDS=100000` makes it the long one (a minute); `make test` has a short one.
+`TEST_KAFKA_RECORDS=100000` makes it the long one (a minute); `make test` has a short one.
 """
 
 import os
@@ -15,7 +15,7 @@ from tests.edges.kafka.members import MemberProcess
 from tests.edges.kafka.test_groups import WITHIN_S, shared
 from tests.edges.musterd import within
 
-RECORDS = int(os.environ.get("MUSTER_TEST_RECORDS", "20000"))
+RECORDS = int(os.environ.get("TEST_KAFKA_RECORDS", "20000"))
 PARTITIONS = 9
 A_SECOND = 2_500
 """Records sent in one: slow enough that members die in the middle of it."""
