@@ -13,7 +13,7 @@ from protocol.messages.data import Fetch, Produce
 from protocol.messages.groups import DescribeGroups, JoinGroup, ListGroups, SyncGroup
 from protocol.messages.node import DescribeNode, Refused
 from protocol.messages.offsets import OffsetFetch
-from protocol.messages.topics import Metadata
+from protocol.messages.topics import DeleteTopics, Metadata
 
 _ENTRIES_A_TOPIC = _ENTRIES_A_FETCH = 50
 """What a topic with its partitions, and reading, are worth; roughly."""
@@ -93,12 +93,18 @@ def _produced(core: Core, message: Produce) -> int:
     return sum([len(part.records) for topic in message.topic_data for part in topic.partition_data]) // 64
 
 
+def _deleted_partitions(core: Core, message: DeleteTopics) -> int:
+    names = [topic.name or core.topics.name_of(topic.topic_id) or "" for topic in message.topics]
+    return sum([core.topics.partition_count(name) or 0 for name in names])
+
+
 _LISTED: dict[type[Message], Callable[[Core, Any], int]] = {
     ListGroups: lambda core, _message: core.count_groups(),
     DescribeNode: lambda core, _message: core.count_groups(),
     Metadata: lambda core, message: 0 if message.topics is not None else _ENTRIES_A_TOPIC * core.topics.topic_count,
     Fetch: lambda _core, _message: _ENTRIES_A_FETCH,
     Produce: _produced,
+    DeleteTopics: _deleted_partitions,
     DescribeGroups: _listed_groups,
     OffsetFetch: _listed_offsets,
 }

@@ -198,9 +198,35 @@ class Segment:
         return None
 
     def newest_ms(self) -> int:
-        """The largest timestamp, -1 if there is none."""
-        self._load_if_needed()
+        """The largest timestamp, -1 if there is none. No index is kept for it: a gigabyte's takes six megabytes."""
+        if not self._loaded and self.max_timestamp_ms < 0:
+            newest = self._newest_by_last_entry()
+            if newest is None:
+                self._load_if_needed()
+            else:
+                self.max_timestamp_ms = newest
         return self.max_timestamp_ms
+
+    def _newest_by_last_entry(self) -> int | None:
+        """The last entries of the index files know of all before them; None if they do not fit."""
+        last, times = self._last_entry("index", _INDEX_ENTRY), self._last_entry("timeindex", _TIME_ENTRY)
+        if last is None or times is None:
+            return None
+        (count, relative, position), (same_count, newest, same) = last, times
+        fits = count == same_count and relative == same and 0 < position < self.size
+        if not fits or self._begins(position) != self.base_offset + relative:
+            return None
+        return max(newest, *[timestamp for _at, _base, _next, _size, timestamp in self.walk(position)])
+
+    def _last_entry(self, kind: str, entry: Struct) -> tuple[int, int, int] | None:
+        """How many there are, and the last."""
+        handle = self._disk.open(self._index_path(kind))
+        try:
+            count = self._disk.size(handle) // entry.size
+            data = self._disk.read_at(handle, (count - 1) * entry.size, entry.size) if count else b""
+        finally:
+            self._disk.close(handle)
+        return (count, *entry.unpack(data)) if len(data) == entry.size else None
 
     @property
     def first_ms(self) -> int:

@@ -7,12 +7,13 @@ import pytest
 from partition_log.cleaning import Retain
 from partition_log.errors import OffsetOutOfRange
 from partition_log.log import PartitionLog, segment_bases
-from partition_log.store import LogStore
+from partition_log.store import LogStore, StoreLimits
 from protocol.record_batch import decode_batch
 from tests.partition_log.stories import LIMITS, SMALL, append, batch, contents, everything, flush, mount, work
 from tests.simulation.disk import Crash, SimDisk
 
 NAME = "flights-0"
+BIG = StoreLimits(wal_segment_bytes=65536, checkpoint_bytes=200_000, max_batch_bytes=3000, spill_bytes=600)
 AT_MS = 1000
 """When `stories.batch` was written."""
 
@@ -156,6 +157,24 @@ def test_a_segment_ends_when_its_records_are_of_another_time() -> None:
     for at_ms in (1_000, 1_100, 1_050, 1_101, 1_150, 1_300):
         store.append(log, batch("text", at_ms))
     assert [segment.base_offset for segment in log.segments] == [0, 3, 5]
+
+
+@pytest.mark.parametrize("spoil", [None, "index", "timeindex"])
+def test_the_age_of_a_segment_taken_over_is_known_without_its_index_in_memory(spoil: str | None) -> None:
+    disk = SimDisk()
+    store = mount(disk, BIG)
+    policy = Retain(segment_bytes=40_000)
+    for number in range(600):
+        store.append(store.log(NAME, policy), batch("text" * 40, 5_000 - abs(number - 50)))
+    flush(store, disk)
+    assert store.close()
+    if spoil is not None:
+        disk.remove(f"data/{NAME}/00000000000000000000.{spoil}")
+    first = mount(disk, BIG).log(NAME).segments[0]
+    assert first.newest_ms() == 5_000
+    assert (first.entries == 0) == (spoil is None)
+    assert first.find_time(5_000) is not None
+    assert first.find_time(5_001) is None
 
 
 class DroppingStory:
