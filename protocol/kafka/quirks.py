@@ -76,6 +76,8 @@ from protocol.messages.offsets import (
     OffsetFetchPartitionReply,
     OffsetFetchReply,
     OffsetFetchTopicReply,
+    TxnOffsetCommit,
+    TxnOffsetCommitReply,
 )
 from protocol.messages.topics import (
     CreatedTopic,
@@ -134,10 +136,37 @@ def _always_a_message(version: int, _request: FindCoordinator, reply: FindCoordi
     return FindCoordinatorReply(said, reply.throttle_time_ms)
 
 
+_OLD_TRANSACTION_ERRORS: Final = (
+    # Error, the first version that knows it, and what older ones are told (group-protocol 4.3).
+    (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    (ErrorCode.TRANSACTION_ABORTABLE, 4, ErrorCode.INVALID_TXN_STATE),
+)
+
+
+def _errors_it_knows(version: int, _request: TxnOffsetCommit, reply: TxnOffsetCommitReply) -> TxnOffsetCommitReply:
+    told = {error: instead for error, since, instead in _OLD_TRANSACTION_ERRORS if version < since}
+    if not told:
+        return reply
+    return TxnOffsetCommitReply(
+        tuple(
+            OffsetCommitTopicReply(
+                topic.name,
+                tuple(
+                    OffsetCommitPartitionReply(part.partition_index, told.get(part.error_code, part.error_code))
+                    for part in topic.partitions
+                ),
+            )
+            for topic in reply.topics
+        ),
+        reply.throttle_time_ms,
+    )
+
+
 ADAPT: Final[dict[type[Message], Callable[[int, Any, Any], Message]]] = {
     LeaveGroup: _error_of_the_only_member,
     OffsetFetch: _error_on_each_partition,
     FindCoordinator: _always_a_message,
+    TxnOffsetCommit: _errors_it_knows,
 }
 """Version, request and the core's reply to the reply of that version."""
 

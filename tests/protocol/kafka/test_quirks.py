@@ -8,7 +8,7 @@ from coordinator.routes import ROUTES
 from protocol.apis import APIS, BY_MESSAGE, Api
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
-from protocol.kafka.quirks import REFUSE
+from protocol.kafka.quirks import ADAPT, REFUSE
 from protocol.kafka.reading import reader
 from protocol.kafka.session import KafkaDialect
 from protocol.kafka.writing import writer
@@ -35,6 +35,8 @@ from protocol.messages.node import ApiVersions, FindCoordinator, FindCoordinator
 from protocol.messages.offsets import (
     ListOffsets,
     OffsetCommit,
+    OffsetCommitPartitionReply,
+    OffsetCommitTopicReply,
     OffsetFetch,
     OffsetFetchGroup,
     OffsetFetchGroupReply,
@@ -42,6 +44,8 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchTopic,
     OffsetFetchTopicReply,
+    TxnOffsetCommit,
+    TxnOffsetCommitReply,
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, DeletableTopic, DeleteTopics, Metadata, MetadataTopic
 from tests.protocol.kafka.samples import CASES, Filled, sample
@@ -318,3 +322,23 @@ def test_no_reply_of_ours_carries_a_tagged_field_that_says_nothing() -> None:
     assert session.next_request() is None
     assert session.take_data().endswith(b"\0\0\0\0" + b"\0")  # throttle time, no tagged fields
     assert told(Produce(()), 10, ProduceReply()) == ProduceReply()
+
+
+@pytest.mark.parametrize(
+    ("version", "error", "instead"),
+    [
+        (1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (3, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE),
+        (4, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.TRANSACTION_ABORTABLE),
+        (0, ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_a_transactional_commit_is_told_only_errors_its_version_knows(
+    version: int, error: ErrorCode, instead: ErrorCode
+) -> None:
+    def reply(code: ErrorCode) -> TxnOffsetCommitReply:
+        return TxnOffsetCommitReply((OffsetCommitTopicReply("t", (OffsetCommitPartitionReply(0, code),)),))
+
+    asked = TxnOffsetCommit("tx", "g", 1, 0, ())
+    assert ADAPT[TxnOffsetCommit](version, asked, reply(error)) == reply(instead)
