@@ -21,7 +21,7 @@ from protocol.messages import Message
 
 log = structlog.get_logger()
 
-_RECEIVE_BYTES = 64 * 1024
+_RECEIVE_BYTES = 256 * 1024
 _FIRST_CONNECTION = 1
 _LAST_BYTES_S, _LOOK_AGAIN_S = 1.0, 0.01
 _NEVER_MS = -(2**63)
@@ -130,6 +130,7 @@ class Server:
         self._next_number = _FIRST_CONNECTION
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         self._timer_ms: int | None = None
+        self._moment = read_clock()
         self._flushing = Worker("flush")
         self._working = Worker("checkpoint")
         self._loaded = asyncio.Event()
@@ -228,15 +229,18 @@ class Server:
 
     def happen(self, event: Event) -> None:
         """One step, and what it asks for."""
-        for effect in self.node.step(event, read_clock()):
-            self._carry_out[type(effect)](effect)
-        self._arm()
+        node, carry_out = self.node, self._carry_out
+        now_ms = time.monotonic_ns() // 1_000_000
+        if now_ms != self._moment.monotonic_ms:
+            self._moment = Moment(now_ms, time.time_ns() // 1_000_000)  # one serves all steps of a millisecond
+        for effect in node.step(event, self._moment):
+            carry_out[type(effect)](effect)
+        deadline_ms = node.next_deadline_ms
+        if deadline_ms is not None and (self._timer_ms is None or deadline_ms < self._timer_ms):
+            self._arm(deadline_ms)
 
-    def _arm(self) -> None:
+    def _arm(self, deadline_ms: int) -> None:
         """Keep the one timer no later than the node's next deadline; waking too early is harmless."""
-        deadline_ms = self.node.next_deadline_ms
-        if deadline_ms is None or (self._timer_ms is not None and self._timer_ms <= deadline_ms):
-            return
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ms = deadline_ms
