@@ -84,7 +84,7 @@ class PartitionLog:
             not segments
             or segments[-1].size + len(batch) > self.policy.segment_bytes
             or next_offset - segments[-1].base_offset > 0x7FFFFFFF
-            or (0 <= self.policy.segment_ms < max_timestamp_ms - segments[-1].first_ms)
+            or (0 <= self.policy.segment_ms < max_timestamp_ms - segments[-1].first_ms and segments[-1].first_ms >= 0)
         ):
             segments.append(Segment(self._disk, self._folder, base_offset))
         segments[-1].append(batch, base_offset, next_offset, max_timestamp_ms)

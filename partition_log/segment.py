@@ -230,7 +230,7 @@ class Segment:
 
     @property
     def first_ms(self) -> int:
-        """The largest timestamp of the first batch."""
+        """The largest timestamp of the first batch, -1 if it has none."""
         if self._first_ms is None:
             self._first_ms = extent(self.read_at(0, HEADER_BYTES))[3]
         return self._first_ms

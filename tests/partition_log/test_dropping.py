@@ -159,6 +159,15 @@ def test_a_segment_ends_when_its_records_are_of_another_time() -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 3, 5]
 
 
+def test_batches_without_timestamps_end_no_segment() -> None:
+    disk = SimDisk()
+    store = mount(disk)
+    log = store.log(NAME, Retain(segment_ms=100))
+    for at_ms in (-1, 1_000, -1, 1_000, -1):
+        store.append(log, batch("text", at_ms))
+    assert [segment.base_offset for segment in log.segments] == [0]
+
+
 @pytest.mark.parametrize("spoil", [None, "index", "timeindex"])
 def test_the_age_of_a_segment_taken_over_is_known_without_its_index_in_memory(spoil: str | None) -> None:
     disk = SimDisk()
