@@ -39,6 +39,8 @@ from protocol.record_batch import (
     extent,
 )
 from protocol.record_writing import varint
+from tests.node.fuzzed import node
+from tests.protocol.kafka.bending import Run, Unforeseen, bend, expect
 from tests.protocol.kafka.samples import CASES, Case, Chosen, sample
 from tests.protocol.native import open_session
 
@@ -46,57 +48,11 @@ SLOW_S: Final = 1.0
 FRAME_BYTES: Final = 1 << 20
 DECOMPRESSED_BYTES: Final = 1 << 18
 
-Run = Callable[[Random], bytes]
-"""Make an input and feed it; gives the input back. Raises what was not foreseen."""
-
 
 class Finding(NamedTuple):
     target: str
     data: bytes
     what: str
-
-
-class _Unforeseen(Exception):
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data.hex())
-        self.data = data
-
-
-# ------------------------------------------------------------------------------------------------------------ bending
-
-_NUMBERS: Final = (b"\xff", b"\x7f", b"\x80", b"\x00", b"\x7f\xff", b"\x80\x00", b"\xff\xff", b"\x7f\xff\xff\xff",
-                   b"\x80\x00\x00\x00", b"\xff\xff\xff\xff", b"\x00\x10\x00\x00", b"\x00\x00\x00\x00",
-                   b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x80\x80\x80")  # fmt: skip
-
-
-def bend(data: bytes, random: Random) -> bytes:
-    """The data with one to four mistakes in it; one time in fifty, noise instead."""
-    if random.random() < 0.02:
-        return random.randbytes(random.randrange(200))
-    bent = bytearray(data)
-    for _ in range(random.choice((1, 1, 2, 4))):
-        _bend_once(bent, random)
-    return bytes(bent)
-
-
-def _bend_once(bent: bytearray, random: Random) -> None:
-    at = random.randrange(len(bent) + 1)
-    match random.randrange(7):
-        case 0 if at < len(bent):
-            bent[at] ^= 1 << random.randrange(8)
-        case 1:
-            number = random.choice(_NUMBERS)
-            bent[at : at + len(number)] = number
-        case 2:
-            del bent[at:]
-        case 3:
-            del bent[at : at + random.randrange(1, 9)]
-        case 4:
-            bent[at:at] = random.randbytes(random.randrange(1, 9))
-        case 5:
-            bent[at:at] = bent[at : at + random.randrange(1, 40)]
-        case _ if at < len(bent):
-            bent[at] = random.randrange(256)
 
 
 # ------------------------------------------------------------------------------------------------------------ targets
@@ -113,19 +69,10 @@ def _bodies(is_request: bool) -> Run:
             write = writer(case.schema, case.version)
             known = corpus[case] = [write(sample(case, Chosen(random))) for _ in range(8)]
         data = bend(random.choice(known), random)
-        _expect(lambda: reader(case.schema, case.version)(data, 0), ProtocolViolation, data)
+        expect(lambda: reader(case.schema, case.version)(data, 0), ProtocolViolation, data)
         return data
 
     return run
-
-
-def _expect(feed: Callable[[], object], refusal: type[Exception], data: bytes) -> None:
-    try:
-        feed()
-    except refusal:
-        pass
-    except Exception as error:
-        raise _Unforeseen(data) from error
 
 
 def _kafka_session() -> Run:
@@ -154,7 +101,7 @@ def _kafka_session() -> Run:
                     session.encode_reply(request.number, Refused(ErrorCode.NOT_COORDINATOR, "no"))
             session.take_data()
 
-        _expect(feed, ProtocolViolation, data)
+        expect(feed, ProtocolViolation, data)
         return data
 
     return run
@@ -171,7 +118,7 @@ def _kafka_client() -> Run:
         tags = b"\0" if case.is_flexible and case.api.message is not ApiVersions else b""
         body = number.to_bytes(4, "big") + tags + writer(case.schema, case.version)(sample(case, Chosen(random)))
         data = bend(len(body).to_bytes(4, "big") + body, random)
-        _expect(lambda: client.receive_data(data), ProtocolViolation, data)
+        expect(lambda: client.receive_data(data), ProtocolViolation, data)
         return data
 
     return run
@@ -200,7 +147,7 @@ def _native() -> Run:
                     session.encode_reply(request.number, Refused(ErrorCode.NOT_COORDINATOR, "no"))
             session.take_data()
 
-        _expect(feed, ProtocolViolation, data)
+        expect(feed, ProtocolViolation, data)
         return data
 
     return run
@@ -219,7 +166,7 @@ def _native_client() -> Run:
         client = NativeClient(FRAME_BYTES)
         client.encode_request(sample(_asking(case), Chosen(random)))
         data = bend(whole, random)
-        _expect(lambda: client.receive_data(data), ProtocolViolation, data)
+        expect(lambda: client.receive_data(data), ProtocolViolation, data)
         return data
 
     return run
@@ -261,11 +208,11 @@ def _record_batch() -> Run:
 
     def run(random: Random) -> bytes:
         data = bend(random.choice(bombs if random.random() < 0.01 else whole), random)
-        _expect(lambda: check_batch(data), CorruptBatch, data)
-        _expect(lambda: decode_batch(data, max_bytes=DECOMPRESSED_BYTES), CorruptBatch, data)
-        _expect(lambda: list(batches(data)), CorruptBatch, data)
+        expect(lambda: check_batch(data), CorruptBatch, data)
+        expect(lambda: decode_batch(data, max_bytes=DECOMPRESSED_BYTES), CorruptBatch, data)
+        expect(lambda: list(batches(data)), CorruptBatch, data)
         if len(data) >= 43:
-            _expect(lambda: extent(data), CorruptBatch, data)
+            expect(lambda: extent(data), CorruptBatch, data)
         return data
 
     return run
@@ -280,8 +227,8 @@ def _subscription() -> Run:
 
     def run(random: Random) -> bytes:
         data = bend(random.choice(whole), random)
-        _expect(lambda: consumer_protocol.decode_subscription(data), ProtocolViolation, data)
-        _expect(lambda: consumer_protocol.decode_assignment(data), ProtocolViolation, data)
+        expect(lambda: consumer_protocol.decode_subscription(data), ProtocolViolation, data)
+        expect(lambda: consumer_protocol.decode_assignment(data), ProtocolViolation, data)
         return data
 
     return run
@@ -296,6 +243,7 @@ TARGETS: Final[dict[str, Callable[[], Run]]] = {
     "native-client": _native_client,
     "record-batch": _record_batch,
     "subscription": _subscription,
+    "node": node,
 }
 
 
@@ -311,7 +259,7 @@ def fuzz(name: str, inputs: int, seed: int, most_findings: int = 10) -> list[Fin
         began = time.process_time()  # others may keep the machine busy
         try:
             data = run(random)
-        except _Unforeseen as unforeseen:
+        except Unforeseen as unforeseen:
             cause = "".join(traceback.format_exception(unforeseen.__cause__)[-3:])
             findings.append(Finding(name, unforeseen.data, cause))
         else:
