@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
 SEEDS  ?= 300
+INPUTS ?= 100000
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SERVE  := $(VENV)/.installed-daemon
@@ -10,7 +11,7 @@ DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate bench crash interop table config wire transcripts wheel clean
+.PHONY: help setup run demo test lint check simulate fuzz bench crash interop table config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +37,9 @@ check: test ## what CI runs
 
 simulate: $(ALL) ## SEEDS=N simulated worlds, each checked after every step
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
+
+fuzz: $(ALL) ## INPUTS=N broken inputs for each decoder of strangers' bytes, and for a whole node
+	$(BIN)/python -m tests.protocol.kafka.fuzz --inputs $(INPUTS) $(ARGS)
 
 bench: $(ALL) ## microseconds a request, rebalance times and timers, next to a bare echo server
 	$(BIN)/python -m bench $(ARGS)
