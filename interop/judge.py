@@ -1,7 +1,7 @@
 """What the harness itself asks of the server, through confluent-kafka: to set a scene, and to check what was done."""
 
+import time
 from collections.abc import Sequence
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -20,7 +20,16 @@ class Judge:
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def create(self, topic: str, partitions: int) -> None:
-        self._do(lambda: self._admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_TIMEOUT_S))
+        """Returns once the topic is there and every partition has its leader."""
+        try:
+            self._admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_TIMEOUT_S)
+        except KafkaException as error:
+            raise Failed(f"the harness could not set the scene: {error}") from error
+        ends = time.monotonic() + _TIMEOUT_S
+        while not self._is_led(topic, partitions):
+            if time.monotonic() > ends:
+                raise Failed(f"{topic} was created, but not all of its {partitions} partitions are served")
+            time.sleep(0.1)
 
     def produce(self, topic: str, records: Sequence[tuple[int, str]]) -> None:
         """Writes (partition, value) pairs; returns once all are acknowledged."""
@@ -76,6 +85,17 @@ class Judge:
         finally:
             consumer.close()
 
+    def _is_led(self, topic: str, partitions: int) -> bool:
+        consumer = self._consumer("muster-interop-judge")
+        try:
+            for partition in range(partitions):
+                consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_TIMEOUT_S)
+        except KafkaException:
+            return False
+        finally:
+            consumer.close()
+        return True
+
     def _consumer(self, group: str) -> Consumer:
         return Consumer(
             {
@@ -85,10 +105,3 @@ class Judge:
                 "auto.offset.reset": "earliest",
             }
         )
-
-    @staticmethod
-    def _do(call: Any) -> None:
-        try:
-            call()
-        except KafkaException as error:
-            raise Failed(f"the harness could not set the scene: {error}") from error

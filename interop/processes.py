@@ -58,6 +58,7 @@ class Program(NamedTuple):
                 raise Failed(f"no answer within {timeout_s:.0f} s; {tail(log)}") from None
             finally:
                 kill_group(process)
+                _close_pipes(process)
         last = out.strip().rpartition("\n")[2]
         if process.returncode:
             raise Failed(f"exit code {process.returncode}: {last} {tail(log)}")
@@ -76,6 +77,13 @@ def kill_group(process: "subprocess.Popen[Any]") -> None:
     process.wait(10)
 
 
+def _close_pipes(process: "subprocess.Popen[Any]") -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+
+
 def tail(log: Path) -> str:
     """The last of what a program said on stderr, for a sentence about its failure."""
     text = log.read_text(errors="replace") if log.exists() else ""
@@ -87,7 +95,6 @@ class Member:
 
     def __init__(self, name: str, process: "subprocess.Popen[str]", changed: threading.Condition) -> None:
         self.name = name
-        self.owned: frozenset[int] = frozenset()
         self.history: list[frozenset[int]] = []
         self.records: list[Record] = []
         self.committed = False
@@ -96,6 +103,11 @@ class Member:
         self._changed = changed
         self._reader = threading.Thread(target=self._read, name=f"reads {name}", daemon=True)
         self._reader.start()
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """What it said last."""
+        return self.history[-1] if self.history else frozenset()
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Asks it to leave; returns once it has ended. Raises Failed if it does not, or not with exit code 0."""
@@ -120,10 +132,7 @@ class Member:
         self.ended = True
         kill_group(self._process)
         self._reader.join(5)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
+        _close_pipes(self._process)
 
     @property
     def exit_code(self) -> int | None:
@@ -143,8 +152,7 @@ class Member:
     def _take(self, event: dict[str, Any]) -> None:
         match event.get("event"):
             case "assigned":
-                self.owned = frozenset(event["partitions"])
-                self.history.append(self.owned)
+                self.history.append(frozenset(event["partitions"]))
             case "record":
                 self.records.append(Record(event["partition"], event["offset"], event["value"]))
             case "committed":

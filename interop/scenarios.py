@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from interop.judge import Judge
 from interop.processes import Crowd, Failed, Member, Program, crowd
@@ -87,7 +87,7 @@ def _rebalance_cooperative(stage: Stage, actors: Actors) -> str:
 def _grow_and_shrink(stage: Stage, actors: Actors, assignor: str) -> int:
     """How often a partition was kept; under the cooperative assignor nothing kept may have been revoked in between."""
     stage.judge.create(stage.topic, PARTITIONS)
-    watch = _Keeping(assignor)
+    watch = Keeping(assignor)
     members: list[Member] = []
     for what in ("one member", "two members", "three members"):
         members.append(actors.member(assignor=assignor))
@@ -105,15 +105,28 @@ def _grow_and_shrink(stage: Stage, actors: Actors, assignor: str) -> int:
     return watch.kept
 
 
-class _Keeping:
-    """Looks at what each member kept from one stage to the next."""
+class Told(Protocol):
+    """As much of a member as `Keeping` looks at."""
+
+    name: str
+    history: list[frozenset[int]]
+
+    @property
+    def owned(self) -> frozenset[int]: ...
+
+
+class Keeping:
+    """Looks at what each member kept from one stage to the next.
+
+    Raises Failed where a cooperative member was without what it kept, for however short a time (KIP-429).
+    """
 
     def __init__(self, assignor: str) -> None:
         self.kept = 0
         self._strict = assignor == COOPERATIVE
         self._seen: dict[str, tuple[int, frozenset[int]]] = {}
 
-    def check(self, members: Sequence[Member]) -> None:
+    def check(self, members: Sequence[Told]) -> None:
         for member in members:
             since, before = self._seen.get(member.name, (0, frozenset()))
             kept = before & member.owned
