@@ -20,6 +20,7 @@ HEADER_BYTES = 61
 LENGTH_END = 12
 """A batch's own `length` counts from here."""
 MAGIC = 2
+_MAGIC_AT = 16
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 
 _HEAD = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
@@ -160,8 +161,12 @@ def stamp(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
 
 def read_header(data: Bytes, position: int = 0) -> BatchHeader:
     """Only the header's own bytes need be there. Raises `CorruptBatch` if they are not, or say what cannot be."""
-    if len(data) - position < HEADER_BYTES:
-        raise CorruptBatch(position, f"{len(data) - position} bytes are no whole header")
+    left = len(data) - position
+    if left < HEADER_BYTES:
+        # Older formats have their magic in the same place, and shorter headers.
+        if left > _MAGIC_AT and data[position + _MAGIC_AT] < MAGIC:
+            raise UnsupportedMagic(position, f"magic {data[position + _MAGIC_AT]}, only {MAGIC} is understood")
+        raise CorruptBatch(position, f"{left} bytes are no whole header")
     header = BatchHeader(*_HEADER.unpack_from(data, position))
     if header.magic != MAGIC:
         raise UnsupportedMagic(position, f"magic {header.magic}, only {MAGIC} is understood")

@@ -222,6 +222,15 @@ def test_other_formats_are_told_apart_from_damage(magic: int) -> None:
         check_batch(GOLDEN[:16] + bytes([magic]) + GOLDEN[17:])
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_older_format_is_told_apart_though_it_is_shorter_than_a_header(magic: int) -> None:
+    message_set = bytes(8) + struct.pack(">iIbb", 14, 0, magic, 0) + struct.pack(">ii", -1, -1)
+    with pytest.raises(UnsupportedMagic, match=f"magic {magic}"):
+        check_batch(message_set)
+    with pytest.raises(CorruptBatch, match="no whole header"):
+        check_batch(message_set[:16])
+
+
 @pytest.mark.parametrize("length", [-1, 0, 48])
 def test_a_length_below_a_header_is_corrupt(length: int) -> None:
     data = GOLDEN[:8] + struct.pack(">i", length) + GOLDEN[12:]
