@@ -31,7 +31,11 @@ def refusal(
 def test_nothing_said_is_the_defaults() -> None:
     config = load()
     assert config == Config()
-    assert (config.native, config.kafka, config.http) == (Address("127.0.0.1", 9390), None, Address("127.0.0.1", 9391))
+    assert (config.native, config.kafka, config.http) == (
+        Address("127.0.0.1", 9390),
+        Address("127.0.0.1", 9092),
+        Address("127.0.0.1", 9391),
+    )
     assert config.data_dir == "./muster-data"
 
 
@@ -82,11 +86,10 @@ def test_loopback_is_open_to_nobody_else(host: str) -> None:
     assert load("--http", f"{host}:1").open_to_network is False
 
 
-def test_the_kafka_dialect_is_refused_until_it_is_built() -> None:
-    assert refusal("--kafka", "127.0.0.1:9092") == (
-        "kafka = 127.0.0.1:9092 (--kafka): the Kafka dialect is not part of this version; only off is allowed"
-    )
+def test_the_kafka_dialect_listens_where_it_is_told_and_on_loopback_unless_the_network_is_trusted() -> None:
+    assert load("--kafka", "127.0.0.1:19092").kafka == Address("127.0.0.1", 19092)
     assert load("--kafka", "off").kafka is None
+    assert refusal("--kafka", "0.0.0.0:9092").startswith("kafka = 0.0.0.0:9092 (--kafka): there is neither TLS nor")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +122,8 @@ def test_the_kafka_dialect_is_refused_until_it_is_built() -> None:
         (("--dat-dir", "x"), "--dat-dir is no flag of musterd; did you mean --data-dir?"),
         (("x",), "x is no flag of musterd; musterd --help lists them"),
         (
-            ("--native", "off", "--http", "off"),
-            "native = off (--native): native and http are both off; one of them must listen",
+            ("--native", "off", "--kafka", "off", "--http", "off"),
+            "native = off (--native): native, kafka and http are all off; one of them must listen",
         ),
     ],
 )
@@ -209,8 +212,6 @@ def test_the_finest_retention_speaks_first(settings: tuple[str, ...], expected: 
 
 def test_every_key_can_be_set_in_every_way() -> None:
     for key in KEYS.values():
-        if key.name == "kafka":
-            continue
         example = {"int": str(key.lowest), "bool": "true", "str": "x", "Address": "127.0.0.1:1"}[key.type.__name__]
         settings = ["--set", "group.min.session.timeout.ms=0"]
         by_set = load(*settings, "--set", f"{key.name}={example}") if "wal.segment" not in key.name else None

@@ -14,19 +14,25 @@ from demo.flights import Delays, averaged, key_of, straight_from_the_file
 from demo.show import Show
 from demo.sink import Contents
 from demo.spark_member import NAME as SPARK
-from demo.story import FIRST, SECOND, Story, report
+from demo.story import FIRST, KAFKA, SECOND, Story, report
 
 LINE = b"2013,1,1,517,515,2,830,819,%s,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z"
 REFERENCE = {"UA": Delays(flights=300, without=10, minutes=2_900)}
 FOUND = Contents(
     distinct=300,
     repeats=7,
-    by_member={SPARK: 100, FIRST: 100, SECOND: 107},
+    by_member={SPARK: 100, FIRST: 100, SECOND: 57, KAFKA: 50},
     last_writer={0: SECOND, 1: SPARK},
     ends={0: 150, 1: 150},
     delays={"UA": Delays(flights=300, without=10, minutes=2_900)},
 )
-TOLD: dict[str, Any] = {"total": 300, "killed_held": [0], "killed_unread": [0], "moved_after_s": 6.1}
+TOLD: dict[str, Any] = {
+    "total": 300,
+    "killed_held": [0],
+    "killed_unread": [0],
+    "moved_after_s": 6.1,
+    "kafka": "127.0.0.1:9092",
+}
 
 
 def wrong(found: Contents = FOUND, told: dict[str, Any] | None = None) -> list[str]:
@@ -49,7 +55,13 @@ def test_a_missing_flight_is_wrong() -> None:
 
 
 def test_a_spark_member_that_handled_nothing_is_wrong() -> None:
-    assert wrong(changed(FOUND, by_member={FIRST: 300})) == ["the Spark member handled no flight"]
+    assert wrong(changed(FOUND, by_member={FIRST: 150, KAFKA: 150})) == ["the Spark member handled no flight"]
+
+
+def test_a_kafka_consumer_that_handled_nothing_is_wrong_where_there_is_a_listener_for_it() -> None:
+    without = changed(FOUND, by_member={SPARK: 150, FIRST: 150})
+    assert wrong(without) == ["the confluent-kafka consumer handled no flight"]
+    assert wrong(without, {"kafka": None}) == []
 
 
 @pytest.mark.parametrize(
