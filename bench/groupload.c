@@ -611,6 +611,11 @@ static void on_produced(Fly *f, Rd *r, uint64_t t) {
     int e = r_i16(r);
     int64_t base = r_i64(r);
     if (r->bad) { e_proto++; fail("short Produce response"); return; }
+    if (e == 7 || e == 56) { /* out of time, or of prepared room on disk: a producer tries again, in order since depth is 1 */
+        n_retry++;
+        send_produce(f->m, t);
+        return;
+    }
     if (e) { err_count(e); fail("Produce was refused with error %d", e); return; }
     if (index != f->m || base < 0 || (m->acked_off >= 0 && base != m->acked_off + batch_records)) { e_offset++; fail("Produce to partition %d: base offset %" PRId64 " of %d", f->m, base, index); return; }
     m->acked_off = base;
@@ -1372,6 +1377,7 @@ static int sc_load(int api) {
         }
         jhead();
         jf(",\"partitions\":%d,\"topics\":%d,\"seconds\":%.3f,\"requests\":%" PRIu64 ",\"rps\":%.1f", O.partitions, O.topics, el, d1 - d0, rps);
+        jf(",\"retries\":%" PRIu64, n_retry);
         if (batch.len) jf(",\"batch_bytes\":%zu,\"batch_records\":%d,\"mib_per_s\":%.1f", batch.len, batch_records, rps * (double)batch.len / (1 << 20));
         if (api == API_COMMIT) jf(",\"offsets_per_s\":%.1f,\"read_back\":%s", rps * O.partitions * O.topics, verified < 0 ? "null" : verified ? "true" : "false");
         int ns = (int)el;
@@ -1636,7 +1642,7 @@ int main(int argc, char **argv) {
     int produce = !strcmp(O.scenario, "produce"), records = !strcmp(O.scenario, "fetch");
     if (produce || records) {
         O.simple = 1;
-        if (O.members || O.mpc != 1 || O.conns > O.partitions) die("%s needs a partition a connection", O.scenario);
+        if (O.members || O.mpc != 1 || O.depth != 1 || O.conns > O.partitions) die("%s needs a partition a connection, and depth 1", O.scenario);
         make_batch();
     }
     if (reb && !O.members) O.members = 3;

@@ -82,6 +82,10 @@ class Bench:
         if not answer.get("ok"):
             why = answer.get("why") or answer.get("error_codes") or done.stderr.strip()
             raise Failed(f"{server.name}, {scenario}: {why}")
+        if answer.get("retries"):
+            self.notes.append(
+                f"{server.name}, {scenario}: refused {answer['retries']} times for want of room, and done."
+            )
         return answer
 
     def in_turn(self, key: str, rounds: int, ask: Callable[[Peer], dict[str, Any]]) -> Answers:
