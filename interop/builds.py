@@ -4,7 +4,8 @@ import hashlib
 import os
 import shutil
 import subprocess
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePath
 
 from interop import catalogue
 from interop.processes import Failed, Program, environment, tail
@@ -32,10 +33,12 @@ def built(folder: Path, client: catalogue.Client) -> Program:
     """The program, built unless its folder is as it was at the last build. Raises Failed, with its last words."""
     copy = cache() / folder.name
     copy.mkdir(parents=True, exist_ok=True)
-    stamp, digest = copy / _STAMP, _digest(folder)
+    sources = {folder: copy, **{CLIENTS / shared: copy / PurePath(shared).name for shared in client.shares}}
+    stamp, digest = copy / _STAMP, _digest(sources)
     if not stamp.exists() or stamp.read_text() != digest:
         stamp.unlink(missing_ok=True)
-        shutil.copytree(folder, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        for source, target in sources.items():
+            shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         if client.build:
             _build(client, copy)
         stamp.write_text(digest)
@@ -62,9 +65,9 @@ def _build(client: catalogue.Client, copy: Path) -> None:
         raise Failed(f"the build failed ({code}): {tail(log)}")
 
 
-def _digest(folder: Path) -> str:
+def _digest(folders: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(path for folder in folders for path in folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
-            digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+            digest.update(str(path.relative_to(CLIENTS)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

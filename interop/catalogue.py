@@ -34,7 +34,7 @@ class BadClient(Exception):
 
 
 class Client(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One client as its folder describes it. `build` and `run` are for sh."""
+    """One client as its folder describes it. `build` and `run` are for sh; `shares` are folders of other clients."""
 
     name: str
     version: str
@@ -42,6 +42,7 @@ class Client(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: str
     build: str = ""
     needs: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
     compressions: tuple[str, ...] = ("none",)
     capabilities: tuple[str, ...] = ()
     driven: tuple[str, ...] = ()

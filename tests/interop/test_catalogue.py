@@ -42,6 +42,7 @@ def test_every_client_here_can_be_read_and_pins_its_version(folder: Path) -> Non
     client = read((folder / "client.toml").read_bytes())
     assert client.capabilities or client.driven
     assert client.version
+    assert all((CLIENTS / shared).is_dir() for shared in client.shares)
     assert not list(folder.glob("*lock*")), "a lock file names a registry"
 
 

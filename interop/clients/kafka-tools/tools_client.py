@@ -86,6 +86,20 @@ def offsets_by_time(options: Options) -> str:
     return f"GetOffsetShell: {', '.join(seen)}"
 
 
+def idempotent(options: Options) -> str:
+    create(options, 3)
+    count = 20_000
+    load = ("--topic", options.topic, "--num-records", str(count), "--record-size", "100", "--throughput", "-1")
+    said = run(options, f"{_TOOLS}.ProducerPerformance", *load, "--command-property", "enable.idempotence=true")
+    check(f"{count} records sent" in said.out, said.out)
+    ends = run(options, f"{_TOOLS}.GetOffsetShell", "--topic", options.topic).out.splitlines()
+    total = sum(int(line.rpartition(":")[2]) for line in ends if line.startswith(f"{options.topic}:"))
+    check(total == count, f"{total} records are there, {count} were sent")
+    read = ("--topic", options.topic, "--num-records", str(count), "--group", options.group)
+    run(options, f"{_TOOLS}.ConsumerPerformance", *read)
+    return f"ProducerPerformance: {count} records, each once; ConsumerPerformance read them"
+
+
 def admin_topics(options: Options) -> str:
     tool = f"{_TOOLS}.TopicCommand"
     create(options, 3)
@@ -131,6 +145,9 @@ def admin_groups(options: Options) -> str:
             {"GROUP": options.group, "STATE": "Stable"} in [_only(row, "GROUP", "STATE") for row in listed], str(listed)
         )
         check(options.group in run(options, f"{_TOOLS}.GroupsCommand", "--list").out, "GroupsCommand does not list it")
+        check(options.group in groups(options, "--list", "--type", "classic").out, "not listed as a classic group")
+        offsets = groups(options, "--describe", *about, "--offsets", "--verbose").rows("GROUP")
+        check({row["PARTITION"] for row in offsets} == {"0", "1"}, str(offsets))
         members = groups(options, "--describe", *about, "--members", "--verbose").rows("GROUP")
         check(len(members) == 1 and members[0]["#PARTITIONS"] == "2", str(members))
         until(lambda: _lag(options) == 0, "a lag of 0", 30)
@@ -229,6 +246,7 @@ def _reading(options: Options) -> Iterator[None]:
 STORIES = {
     "produce_consume": produce_consume,
     "offsets_by_time": offsets_by_time,
+    "idempotent": idempotent,
     "admin_topics": admin_topics,
     "admin_groups": admin_groups,
     "configs": configs,

@@ -25,6 +25,12 @@ import org.apache.kafka.common.errors.TopicExistsException;
 
 /** What an Admin is asked; each story makes its own topic and group. */
 final class Administration {
+    static final Map<String, Main.Story> STORIES = Map.of(
+        "offsets_by_time", Administration::offsetsByTime,
+        "admin_topics", Administration::topics,
+        "admin_groups", Administration::groups,
+        "configs", Administration::configs);
+
     static String offsetsByTime(Main.Options options) throws Exception {
         long base = System.currentTimeMillis() - 100_000;
         TopicPartition first = new TopicPartition(options.get("topic"), 0);

@@ -28,19 +28,13 @@ public final class Main {
         String play(Options options) throws Exception;
     }
 
-    private static final Map<String, Story> STORIES = Map.of(
-        "offsets_by_time", Administration::offsetsByTime,
-        "admin_topics", Administration::topics,
-        "admin_groups", Administration::groups,
-        "configs", Administration::configs);
-
     public static void main(String[] arguments) throws Exception {
         System.setProperty("org.slf4j.simpleLogger.defaultLogLevel", "warn");
         Options options = Options.of(arguments);
         switch (arguments[0]) {
             case "produce" -> Produce.run(options);
             case "member" -> new Member(options).run();
-            default -> answer(STORIES.get(arguments[0]), options);
+            default -> answer(Administration.STORIES.get(arguments[0]), options);
         }
         System.exit(0);
     }
