@@ -73,12 +73,18 @@ class _ReaderSource(Source):
         self.line(f"pos += {code.size}")
         self._run.clear()
 
+    def end(self, value: str) -> None:
+        self.line("if pos > len(data):")
+        self.line("    refuse('the frame ends before its fields do')")
+        self.line(f"return {value}")
+        self.lines.insert(0, f"{'    ' * self.depth}left = {MAX_ENTRIES}")
+
     def fixed(self, kind: Fixed) -> str:
         name = self.new()
         self._run.append((name, kind.code))
         return name
 
-    def length(self, code: str) -> str:
+    def length(self, code: str, longest: int | None = None, row_name: str = "") -> str:
         """A name for the length that stands here: -1 is null in both encodings."""
         name = self.new("n")
         if self.is_flexible:
@@ -88,22 +94,33 @@ class _ReaderSource(Source):
             self.line(f"if {name} > 126:")
             self.line(f"    {name}, pos = read_uvarint(data, pos - 1)")
             self.line(f"    {name} -= 1")
+            self.depth += 1
+            self._bound(name, longest, row_name)
+            self.depth -= 1
         else:
             self._run.append((name, code))
             self.flush()
+            self._bound(name, longest, row_name)
         return name
+
+    def _bound(self, name: str, longest: int | None, row_name: str) -> None:
+        if longest is not None:
+            self.line(f"if {name} > {longest}:")
+            self.line(f"    refuse('{row_name}: longer than {longest} bytes')")
 
     def sized(self, row_name: str, kind: Sized, *, nullable: bool) -> str:
         size, name = self.length(kind.length_code), self.new()
+        self.line(f"if {size} > 0:")
         if kind.longest is not None:
-            self.line(f"if {size} > {kind.longest}:")
-            self.line(f"    refuse('{row_name}: longer than {kind.longest} bytes')")
-        self.line(f"if {size} < 0:")
-        self.line(f"    {name} = None" if nullable else f"    refuse('{row_name}: a negative length')")
-        self.line("else:")
+            self.line(f"    if {size} > {kind.longest}:")
+            self.line(f"        refuse('{row_name}: longer than {kind.longest} bytes')")
         self.line(f"    end = pos + {size}")
         self.line(f"    {name} = data[pos:end]{self.decode if kind.is_text else ''}")
         self.line("    pos = end")
+        self.line(f"elif {size} < 0:")
+        self.line(f"    {name} = None" if nullable else f"    refuse('{row_name}: a negative length')")
+        self.line("else:")
+        self.line(f"    {name} = {'' if kind.is_text else 'b'}''")
         return name
 
     def scalar(self, row_name: str, kind: Scalar, *, nullable: bool) -> str:
@@ -229,10 +246,23 @@ class _Tagged(Message):
 
 
 def _finish_reader(source: _ReaderSource, value: str, about: str) -> Reader:
-    source.line("if pos > len(data):")
-    source.line("    refuse('the frame ends before its fields do')")
-    source.line(f"return {value}")
-    source.lines.insert(0, f"    left = {MAX_ENTRIES}")
+    source.end(value)
+    read: Reader = source.build("read(data, pos)", about)
+    return read
+
+
+def _finish_whole_reader(source: _ReaderSource, value: str, about: str, mend: Reader) -> Reader:
+    """One that says nothing but ProtocolViolation. `mend` reads what has text that is no UTF-8."""
+    source.end(value)
+    source.lines.insert(0, "    start = pos\n    try:")
+    source.names.update(Violation=ProtocolViolation, Short=(IndexError, error), mend=mend)
+    source.depth = 1
+    source.line("except UnicodeDecodeError:")
+    source.line("    return mend(data, start)")
+    source.line("except Short:")
+    source.line(f"    raise Violation('{about}: the frame ends before its fields do') from None")
+    source.line("except Violation as violation:")
+    source.line(f"    raise Violation(f'{about}: {{violation}}') from None")
     read: Reader = source.build("read(data, pos)", about)
     return read
 
@@ -240,26 +270,18 @@ def _finish_reader(source: _ReaderSource, value: str, about: str) -> Reader:
 @cache
 def _compile_reader(schema: Schema, version: int, decode: str) -> Reader:
     source = _ReaderSource(version, version >= schema.flexible, decode)
+    source.depth = 2
     value = source.group(schema.group, with_tags=True)
-    return _finish_reader(source, value, f"{schema.name} v{version}")
+    # Java puts U+FFFD where a string is not UTF-8, and so clients get away with bytes for text.
+    mended = ".decode(errors='replace')"
+    return _finish_whole_reader(
+        source,
+        value,
+        f"{schema.name} v{version}",
+        lambda data, position: _compile_reader(schema, version, mended)(data, position),
+    )
 
 
-@cache
 def reader(schema: Schema, version: int) -> Reader:
     """For bodies of this version; bytes beyond its fields are let pass, as by Kafka. Compiled when first asked for."""
-    about = f"{schema.name} v{version}"
-    read = _compile_reader(schema, version, ".decode()")
-
-    def guarded(data: bytes, position: int) -> Any:
-        try:
-            try:
-                return read(data, position)
-            except UnicodeDecodeError:
-                # Java puts U+FFFD where a string is not UTF-8, and so clients get away with bytes for text.
-                return _compile_reader(schema, version, ".decode(errors='replace')")(data, position)
-        except (IndexError, error):
-            raise ProtocolViolation(f"{about}: the frame ends before its fields do") from None
-        except ProtocolViolation as violation:
-            raise ProtocolViolation(f"{about}: {violation}") from None
-
-    return guarded
+    return _compile_reader(schema, version, ".decode()")

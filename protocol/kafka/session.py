@@ -31,12 +31,15 @@ from protocol.messages.node import (
     SaslHandshake,
     SaslHandshakeReply,
 )
+from protocol.messages.offsets import OffsetCommitReply
 from protocol.session import Request
 
 __all__ = ["KafkaDialect", "KafkaSession"]
 
 MAX_WAITING_BYTES: Final = 1 << 20
 """Of requests behind one that is not yet answered; beyond them the connection is not read."""
+_MAX_SAID_BYTES: Final = 1_024
+"""Of an answer that is kept, for each connection, in case that it is the next one's too."""
 MAX_CLIENT_ID: Final = 255
 """Characters of a client's name: it is kept with each of the client's members, and in the log."""
 
@@ -46,13 +49,12 @@ _MAX_BEAT_BYTES: Final = 1_024
 _API_VERSIONS: Final = 18
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LENGTH: Final = Struct(">i").unpack_from
-_HEAD: Final = Struct(">Ii").unpack_from
-"""Key and version as one number, and the correlation id: behind a frame's length."""
+_HEAD: Final = Struct(">Iih").unpack_from
+"""Key and version as one number, correlation id, and the length of the client's name: behind a frame's length."""
 _KEY_AND_VERSION: Final = Struct(">hh").unpack_from
 _HEAD_AT: Final = 4
 _REST_AT: Final = 12
 _NAME_AT: Final = 14
-_NAME_SIZE: Final = Struct(">h").unpack_from
 _REPLY_HEADER: Final = Struct(">ii").pack
 _REPLY_HEADER_TAGS: Final = Struct(">iib").pack
 _OWN: Final = (ApiVersions, SaslHandshake, SaslAuthenticate)
@@ -147,6 +149,18 @@ class KafkaDialect:
         return known
 
 
+class _Said:
+    """The last answer to a commit: mostly the next is the same. `tail` stands behind the correlation id."""
+
+    __slots__ = ("call", "reply", "size", "tail")
+
+    def __init__(self, call: _Call, reply: Message, frame: bytes) -> None:
+        self.call = call
+        self.reply = reply
+        self.size = len(frame) - 4
+        self.tail = frame[8:]
+
+
 class _Beat:
     """The last heartbeat of a connection: key and version, what stood behind the correlation id, and what it meant."""
 
@@ -171,6 +185,7 @@ class KafkaSession:
         "_frames",
         "_own",
         "_request",
+        "_said",
         "_unfinished_bytes",
         "_waiting_bytes",
         "client_id",
@@ -190,6 +205,7 @@ class KafkaSession:
         """Of the request that is out."""
         self._request: Message | None = None
         self._beat: _Beat | None = None
+        self._said: _Said | None = None
         self._own: list[bytes] = []
         """What the session says itself, before the next reply."""
 
@@ -249,13 +265,13 @@ class KafkaSession:
             self._waiting_bytes -= len(frame)
             if len(frame) < _NAME_AT:
                 raise ProtocolViolation(f"a frame of {len(frame) - 4} bytes has no header")
-            kind, number = _HEAD(frame, _HEAD_AT)
+            kind, number, name_size = _HEAD(frame, _HEAD_AT)
             beat = self._beat
             if beat is not None and kind == beat.kind and frame[_REST_AT:] == beat.rest:
                 # A member says the same again and again: what it said is known already.
                 self._call, message = beat.call, beat.message
             else:
-                call, position = self._read_header(frame, kind, number)
+                call, position = self._read_header(frame, kind, number, name_size)
                 if call is None:
                     continue
                 message = call.read(frame, position)
@@ -269,10 +285,9 @@ class KafkaSession:
             return _request((number, message))
         return None
 
-    def _read_header(self, frame: bytes, kind: int, number: int) -> tuple[_Call | None, int]:
+    def _read_header(self, frame: bytes, kind: int, number: int, size: int) -> tuple[_Call | None, int]:
         """How the request is read, and where its body begins. None if it is answered already."""
         position = _NAME_AT
-        size = _NAME_SIZE(frame, _REST_AT)[0]
         if size > 0:
             position += size
             name = frame[_NAME_AT:position]
@@ -335,6 +350,8 @@ class KafkaSession:
         self._call = self._request = None
         if call.is_quiet and not reply.error_code:  # type: ignore[attr-defined]
             data = _REPLY_HEADER(call.ready_size, number) + call.ready
+        elif type(reply) is OffsetCommitReply:
+            data = self._say_again(call, number, reply)
         elif isinstance(request, Produce) and request.acks == 0:
             data = b""
         else:
@@ -344,6 +361,14 @@ class KafkaSession:
                 reply = call.adapt(call.version, request, reply)
             data = call.frame(number, reply)
         return self.take_data() + data if self._own else data
+
+    def _say_again(self, call: _Call, number: int, reply: OffsetCommitReply) -> bytes:
+        said = self._said
+        if said is not None and said.call is call and said.reply == reply:
+            return _REPLY_HEADER(said.size, number) + said.tail
+        data = call.frame(number, reply)
+        self._said = _Said(call, reply, data) if len(data) <= _MAX_SAID_BYTES else None
+        return data
 
     def encode_push(self, message: Message) -> bytes:
         return b""

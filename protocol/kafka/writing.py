@@ -61,14 +61,16 @@ class _WriterSource(Source):
         encoded = f"{name}.encode()" if kind.is_text else name
         empty = "''" if kind.is_text else "b''"
         if nullable:
-            self.flush()
-            self.line(f"if {name} is None:")
+            # What stands before is written with the length, in either branch.
+            before = self._run.copy()
+            self.line(f"if {name}:")
             self.depth += 1
-            self.null(kind.length_code)
+            self._bytes(name, encoded, kind)
             self.depth -= 1
             self.line("else:")
             self.depth += 1
-            self._bytes(name, encoded, kind)
+            self._run = before
+            self.length(f"(-1 if {name} is None else 0)", kind.length_code)
             self.depth -= 1
         else:
             # What the message leaves open, an older version says with nothing.
