@@ -74,6 +74,7 @@ class _ReaderSource(Source):
         self._run.clear()
 
     def end(self, value: str) -> None:
+        """Slices give what is there: that all of it was is seen once, at the end."""
         self.line("if pos > len(data):")
         self.line("    refuse('the frame ends before its fields do')")
         self.line(f"return {value}")
@@ -84,7 +85,7 @@ class _ReaderSource(Source):
         self._run.append((name, kind.code))
         return name
 
-    def length(self, code: str, longest: int | None = None, row_name: str = "") -> str:
+    def length(self, code: str) -> str:
         """A name for the length that stands here: -1 is null in both encodings."""
         name = self.new("n")
         if self.is_flexible:
@@ -94,19 +95,10 @@ class _ReaderSource(Source):
             self.line(f"if {name} > 126:")
             self.line(f"    {name}, pos = read_uvarint(data, pos - 1)")
             self.line(f"    {name} -= 1")
-            self.depth += 1
-            self._bound(name, longest, row_name)
-            self.depth -= 1
         else:
             self._run.append((name, code))
             self.flush()
-            self._bound(name, longest, row_name)
         return name
-
-    def _bound(self, name: str, longest: int | None, row_name: str) -> None:
-        if longest is not None:
-            self.line(f"if {name} > {longest}:")
-            self.line(f"    refuse('{row_name}: longer than {longest} bytes')")
 
     def sized(self, row_name: str, kind: Sized, *, nullable: bool) -> str:
         size, name = self.length(kind.length_code), self.new()
@@ -272,14 +264,12 @@ def _compile_reader(schema: Schema, version: int, decode: str) -> Reader:
     source = _ReaderSource(version, version >= schema.flexible, decode)
     source.depth = 2
     value = source.group(schema.group, with_tags=True)
+
     # Java puts U+FFFD where a string is not UTF-8, and so clients get away with bytes for text.
-    mended = ".decode(errors='replace')"
-    return _finish_whole_reader(
-        source,
-        value,
-        f"{schema.name} v{version}",
-        lambda data, position: _compile_reader(schema, version, mended)(data, position),
-    )
+    def mend(data: bytes, position: int) -> Any:
+        return _compile_reader(schema, version, ".decode(errors='replace')")(data, position)
+
+    return _finish_whole_reader(source, value, f"{schema.name} v{version}", mend)
 
 
 def reader(schema: Schema, version: int) -> Reader:
