@@ -15,6 +15,12 @@ from protocol.messages.node import (
     Refused,
     SaslHandshake,
 )
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartitionReply,
+    OffsetCommitReply,
+    OffsetCommitTopicReply,
+)
 from tests.protocol.kafka.samples import Case, Filled, sample
 from tests.protocol.kafka.sessions import (
     BEAT,
@@ -307,3 +313,21 @@ def test_a_session_that_has_answered_keeps_no_bytes() -> None:
     session.encode_reply(1, FetchReply())
     kept: list[Any] = [getattr(session, name) for name in ("_frames", "_chunks", "_own")]
     assert kept == [[], [], []] and session._request is None and session._beat is None
+
+
+def commits_answered(*codes: ErrorCode) -> OffsetCommitReply:
+    parts = tuple(OffsetCommitPartitionReply(index, code) for index, code in enumerate(codes))
+    return OffsetCommitReply((OffsetCommitTopicReply("t", parts),))
+
+
+def test_an_answer_that_is_the_one_before_s_is_the_same_but_for_its_number() -> None:
+    client = KafkaClient("c", FRAME_BYTES)
+    session = opened()
+    well, ill = commits_answered(ErrorCode.NONE), commits_answered(ErrorCode.ILLEGAL_GENERATION)
+    large = commits_answered(*[ErrorCode.NONE] * 500)
+    for version in (8, 8, 2, 2, 8, 1):
+        for reply in (well, well, ill, well, large, large, well):
+            number, data = client.encode_request(OffsetCommit("g", ()), version)
+            session.receive_data(data)
+            assert session.next_request() is not None
+            assert client.receive_data(session.encode_reply(number, reply)) == [(number, reply)]
