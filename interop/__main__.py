@@ -12,16 +12,14 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from bench.processes import ServerProcess
 from interop import builds, catalogue
 from interop.catalogue import CAPABILITIES
 from interop.judge import Judge
 from interop.processes import Failed, Program, missing
 from interop.scenarios import Stage, play
+from interop.server import Server, serving
 from interop.table import Result, Row, Verdict, failures, printed, spliced
 
 PAGE = Path(__file__).parents[1] / "docs" / "interop.md"
@@ -34,10 +32,8 @@ def main() -> int:
     capabilities = tuple(options.only or CAPABILITIES)
     with tempfile.TemporaryDirectory(prefix="muster-interop-") as scratch:
         work = options.keep or Path(scratch)
-        with _server(options.bootstrap, work) as bootstrap:
-            rows = [
-                _row(folder, bootstrap, capabilities, work) for folder in builds.folders(frozenset(options.clients))
-            ]
+        with serving(options.bootstrap, work) as server:
+            rows = [_row(folder, server, capabilities, work) for folder in builds.folders(frozenset(options.clients))]
     table = printed(rows)
     print(f"\n{table}")
     if options.write:
@@ -57,33 +53,22 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-@contextmanager
-def _server(bootstrap: str | None, work: Path) -> Iterator[str]:
-    """The address of the server under test."""
-    if bootstrap is not None:
-        yield bootstrap
-        return
-    command = [sys.executable, "-m", "coordinator", "--data-dir", str(work / "data"), "--kafka", "127.0.0.1:0"]
-    command += ["--native", "127.0.0.1:0", "--http", "off", "--set", "group.initial.rebalance.delay.ms=200"]
-    with ServerProcess(command) as server:
-        host, port = server.addresses["kafka"]
-        yield f"{host}:{port}"
-
-
-def _row(folder: Path, bootstrap: str, capabilities: tuple[str, ...], work: Path) -> Row:
+def _row(folder: Path, server: Server, capabilities: tuple[str, ...], work: Path) -> Row:
     client = catalogue.read((folder / "client.toml").read_bytes())
     lacking = missing(client)
     if lacking:
         print(f"{client.name}: not here, for want of {', '.join(lacking)}", flush=True)
         return Row(client, (), lacking)
     chosen = [capability for capability in capabilities if client.offers(capability)]
+    if not server.is_ours:
+        chosen = [capability for capability in chosen if capability != "server_crash"]
     try:
         program = builds.built(folder, client)
         companion = _companion()
     except Failed as failure:
         print(f"{client.name}: {failure}", flush=True)
         return Row(client, tuple(Result(name, Verdict.FAILED, str(failure)) for name in chosen))
-    return Row(client, tuple(_cell(program, companion, bootstrap, name, work) for name in chosen))
+    return Row(client, tuple(_cell(program, companion, server, name, work) for name in chosen))
 
 
 def _companion() -> Program:
@@ -91,12 +76,12 @@ def _companion() -> Program:
     return builds.built(folder, catalogue.read((folder / "client.toml").read_bytes()))
 
 
-def _cell(program: Program, companion: Program, bootstrap: str, capability: str, work: Path) -> Result:
+def _cell(program: Program, companion: Program, server: Server, capability: str, work: Path) -> Result:
     run = secrets.token_hex(3)
     word = f"{program.folder.name}-{capability}-{run}".replace("_", "-")
     logs = work / "logs" / word
     logs.mkdir(parents=True)
-    stage = Stage(program, companion, Judge(bootstrap), f"t-{word}", f"g-{word}", logs)
+    stage = Stage(program, companion, server, Judge(server.bootstrap), f"t-{word}", f"g-{word}", logs)
     began = time.monotonic()
     try:
         detail = play(stage, capability) if capability in program.client.driven else _own(stage, capability)

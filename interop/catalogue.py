@@ -14,6 +14,7 @@ CAPABILITIES = (
     "configs",
     "idempotent",
     "mixed",
+    "server_crash",
 )
 """The columns of the table, in its order."""
 
@@ -25,6 +26,7 @@ DRIVEN = (
     "commit_resume",
     "idempotent",
     "mixed",
+    "server_crash",
 )
 """Those that the harness can do with a program's `produce` and `member`."""
 

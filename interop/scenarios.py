@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from interop.judge import Judge
 from interop.processes import Crowd, Failed, Member, Program, crowd
+from interop.server import Server
 
 PARTITIONS = 6
 SESSION_MS = 6000  # the least a server allows by default
@@ -20,6 +21,7 @@ class Stage(NamedTuple):
 
     program: Program
     companion: Program
+    server: Server
     judge: Judge
     topic: str
     group: str
@@ -219,6 +221,20 @@ def _mixed(stage: Stage, actors: Actors) -> str:
     return "one group with confluent-kafka, led by either"
 
 
+def _server_crash(stage: Stage, actors: Actors) -> str:
+    stage.judge.create(stage.topic, PARTITIONS)
+    members = [actors.member(session_ms=STATIC_SESSION_MS) for _ in range(2)]
+    actors.settle("two members", *members)
+    actors.feed(*members)
+    assigned = sum(len(member.history) for member in members)
+    for _ in range(2):
+        stage.server.crash()
+        actors.feed(*members)
+        actors.settle("after the crash", *members)
+    more = sum(len(member.history) for member in members) - assigned
+    return f"two kill -9 of the server: both members read on, with {more} new assignments"
+
+
 def _produce(stage: Stage, count: int, *extra: str) -> None:
     arguments = ["produce", "--bootstrap", stage.judge.bootstrap, "--topic", stage.topic]
     arguments += ["--count", str(count), "--partitions", str(PARTITIONS), *extra]
@@ -246,4 +262,5 @@ _STORIES: dict[str, Callable[[Stage, Actors], str]] = {
     "commit_resume": _commit_resume,
     "idempotent": _idempotent,
     "mixed": _mixed,
+    "server_crash": _server_crash,
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/IBM/sarama"
 )
@@ -51,13 +52,14 @@ func member(ctx context.Context, given arguments, seen *seen) error {
 	go func() {
 		for err := range group.Errors() {
 			fmt.Fprintln(os.Stderr, err)
-			stop(err)
 		}
 	}()
 	claims := &claims{seen: seen, stop: stop}
 	for ctx.Err() == nil { // an eager rebalance ends one session; the next call begins another
 		if err := group.Consume(ctx, []string{given.topic}, claims); err != nil {
-			return fmt.Errorf("consuming: %w", err)
+			// Trying again, after a server that was away for instance, is left to the application.
+			fmt.Fprintln(os.Stderr, "consuming:", err)
+			time.Sleep(200 * time.Millisecond)
 		}
 	}
 	if err := group.Close(); err != nil { // leaves the group

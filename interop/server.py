@@ -1,0 +1,63 @@
+"""The server under test: a musterd of our own, which can be killed and started again, or one that runs already."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.processes import ServerProcess
+
+
+class Server:
+    """Someone else's server: an address, and nothing we may do to it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    @property
+    def is_ours(self) -> bool:
+        return False
+
+    def crash(self) -> None:
+        raise NotImplementedError("the server is not ours to kill")
+
+
+class Musterd(Server):
+    """A fresh musterd with its data in a folder, at one address for as long as it lives."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process = self._start("127.0.0.1:0")
+        host, port = self._process.addresses["kafka"]
+        super().__init__(f"{host}:{port}")
+
+    @property
+    def is_ours(self) -> bool:
+        return True
+
+    def crash(self) -> None:
+        """SIGKILL; returns once it serves again, at the same address over the same data."""
+        self._process.kill()
+        self._process = self._start(self.bootstrap)
+
+    def end(self) -> None:
+        self._process.kill()
+
+    def _start(self, address: str) -> ServerProcess:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "coordinator", "--data-dir", str(self._folder / "data"), "--kafka", address]
+        command += ["--native", "127.0.0.1:0", "--http", "off", "--set", "group.initial.rebalance.delay.ms=200"]
+        return ServerProcess(["sh", "-c", 'exec "$@" 2>>"$0"', str(self._folder / "musterd.log"), *command])
+
+
+@contextmanager
+def serving(bootstrap: str | None, folder: Path) -> Iterator[Server]:
+    """The server at this address, or without one a musterd that ends with the block."""
+    if bootstrap is not None:
+        yield Server(bootstrap)
+        return
+    ours = Musterd(folder)
+    try:
+        yield ours
+    finally:
+        ours.end()
