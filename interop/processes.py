@@ -212,5 +212,5 @@ def crowd(logs: Path) -> Iterator[Crowd]:
 
 
 def missing(client: Client) -> tuple[str, ...]:
-    """Which of the executables a client needs are not on this machine."""
-    return tuple(name for name in client.needs if shutil.which(name) is None)
+    """Which of the executables a client needs are not on this machine; of "one|other" either will do."""
+    return tuple(name for name in client.needs if not any(map(shutil.which, name.split("|"))))

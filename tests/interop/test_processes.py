@@ -73,3 +73,8 @@ def test_the_answer_is_the_last_line_and_arguments_arrive_as_they_were(tmp_path:
 
 def test_executables_that_are_not_here_are_named() -> None:
     assert missing(Client("x", "1", "C", "./x", needs=("sh", "no-such-thing-at-all"))) == ("no-such-thing-at-all",)
+
+
+def test_of_alternatives_one_is_enough() -> None:
+    needs = ("no-such-thing-at-all|sh", "no-such-thing-at-all|nor-this")
+    assert missing(Client("x", "1", "C", "./x", needs=needs)) == ("no-such-thing-at-all|nor-this",)
