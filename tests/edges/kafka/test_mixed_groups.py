@@ -80,3 +80,16 @@ def test_a_group_of_all_libraries_rests_while_nobody_comes_or_goes(
     time.sleep(2.0)
     assert [len(each.assignments) for each in members] == before
     assert [each.failed for each in members] == [None] * len(members)
+
+
+def test_two_libraries_rebalance_cooperatively_in_one_group(stage: Stage, name: str) -> None:
+    stage.admin(KAFKA_PYTHON).create_topic(name, PARTITIONS)
+    membership = Membership(name, "cooperative-sticky")
+    members = [stage.member(CONFLUENT, membership, name)]
+    assert within(WITHIN_S, shared(name, members, PARTITIONS))
+    for library in (KAFKA_PYTHON, CONFLUENT, KAFKA_PYTHON):
+        members.append(stage.member(library, membership, name))
+        assert within(WITHIN_S, shared(name, members, PARTITIONS))
+    assert [len(each.assignment) for each in members] == [2, 2, 2, 2]
+    # Nobody gave up everything to be given some of it again.
+    assert all(frozenset() not in each.assignments[1:] for each in members)
