@@ -12,15 +12,13 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
-from protocol.apis import APIS, Api
+from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.quirks import ADAPT, OLDEST_PRODUCE, REFUSE
-from protocol.kafka.reading import Reader, reader
+from protocol.kafka.calls import ANSWERED_BY_SESSIONS, API_VERSIONS, Call, reply_head
+from protocol.kafka.quirks import OLDEST_PRODUCE, REFUSE
 from protocol.kafka.varint import read_tags
-from protocol.kafka.writing import Writer, pieces_writer, writer
 from protocol.messages import Message
-from protocol.messages.data import FetchReply, Produce
-from protocol.messages.groups import HeartbeatReply
+from protocol.messages.data import Produce
 from protocol.messages.node import (
     ApiVersion,
     ApiVersions,
@@ -46,7 +44,6 @@ MAX_CLIENT_ID: Final = 255
 _MAX_BEAT_BYTES: Final = 1_024
 """Of a heartbeat that is kept: anything may stand behind the fields of one, megabytes of it too."""
 
-_API_VERSIONS: Final = 18
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LENGTH: Final = Struct(">i").unpack_from
 _HEAD: Final = Struct(">Iih").unpack_from
@@ -55,64 +52,9 @@ _KEY_AND_VERSION: Final = Struct(">hh").unpack_from
 _HEAD_AT: Final = 4
 _REST_AT: Final = 12
 _NAME_AT: Final = 14
-_REPLY_HEADER: Final = Struct(">ii").pack
-_REPLY_HEADER_TAGS: Final = Struct(">iib").pack
-_OWN: Final = (ApiVersions, SaslHandshake, SaslAuthenticate)
 _request = partial(tuple.__new__, Request)
 """As `Request(...)`, which goes by way of Python, does."""
 _NO_AUTHENTICATION: Final = "SASL is not enabled on this listener"
-
-
-class _Call:
-    """One version of one API: how its requests are read and its replies written."""
-
-    __slots__ = (
-        "adapt",
-        "answers_itself",
-        "api",
-        "has_tags",
-        "is_flexible",
-        "is_quiet",
-        "pieces",
-        "read",
-        "ready",
-        "ready_size",
-        "version",
-        "write",
-    )
-
-    def __init__(self, api: Api, version: int) -> None:
-        self.api = api
-        self.version = version
-        self.read: Reader = reader(api.request, version)
-        self.write: Writer = writer(api.reply, version)
-        self.is_flexible = api.is_flexible(version)
-        # ApiVersions is answered with the oldest header always: who asks does not know yet what we speak.
-        self.has_tags = self.is_flexible and api.key != _API_VERSIONS
-        self.adapt = ADAPT.get(api.message)
-        self.answers_itself = api.message in _OWN or (api.message is Produce and version < OLDEST_PRODUCE)
-        # A heartbeat's good answer says nothing: its bytes are made once.
-        body = self.write(HeartbeatReply()) if api.reply.group.message is HeartbeatReply else b""
-        self.is_quiet = bool(body)
-        self.ready = (b"\0" if self.has_tags else b"") + body
-        self.ready_size = len(self.ready) + 4
-        # Megabytes of records are moved once, not once more for the length before them.
-        self.pieces = pieces_writer(api.reply, version) if api.reply.group.message is FetchReply else None
-
-    def frame(self, correlation_id: int, reply: Message) -> bytes:
-        """The whole reply, length first."""
-        if self.pieces is not None:
-            pieces = self.pieces(reply)
-            size = sum(map(len, pieces))
-            pieces.insert(0, self._head(correlation_id, size))
-            return b"".join(pieces)
-        body = self.write(reply)
-        return self._head(correlation_id, len(body)) + body
-
-    def _head(self, correlation_id: int, body_bytes: int) -> bytes:
-        if self.has_tags:
-            return _REPLY_HEADER_TAGS(body_bytes + 5, correlation_id, 0)
-        return _REPLY_HEADER(body_bytes + 4, correlation_id)
 
 
 class KafkaDialect:
@@ -123,9 +65,9 @@ class KafkaDialect:
     def __init__(self, max_frame_bytes: int, served: set[type[Message]]) -> None:
         self.name = "kafka"
         self.max_frame_bytes = max_frame_bytes
-        own = {ApiVersions, SaslHandshake, SaslAuthenticate}
-        self._served = {key: api for key, api in APIS.items() if api.advertised and api.message in served | own}
-        self._calls: dict[int, _Call] = {}
+        offered = served | set(ANSWERED_BY_SESSIONS)
+        self._served = {key: api for key, api in APIS.items() if api.advertised and api.message in offered}
+        self._calls: dict[int, Call] = {}
         self.api_versions = tuple(
             ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items()
         )
@@ -133,11 +75,11 @@ class KafkaDialect:
     def open(self) -> "KafkaSession":
         return KafkaSession(self)
 
-    def call(self, key: int, version: int) -> _Call | None:
+    def call(self, key: int, version: int) -> Call | None:
         """None for what is not served."""
         return self.call_of((key & 0xFFFF) << 16 | (version & 0xFFFF))
 
-    def call_of(self, kind: int) -> _Call | None:
+    def call_of(self, kind: int) -> Call | None:
         """The same, by key and version as one number of four bytes, as they stand in a frame."""
         known = self._calls.get(kind)
         if known is None:
@@ -145,7 +87,7 @@ class KafkaDialect:
             api = self._served.get(key)
             if api is None or not api.request.oldest <= version <= api.request.newest:
                 return None
-            known = self._calls[kind] = _Call(api, version)
+            known = self._calls[kind] = Call(api, version)
         return known
 
 
@@ -154,7 +96,7 @@ class _Said:
 
     __slots__ = ("call", "reply", "size", "tail")
 
-    def __init__(self, call: _Call, reply: Message, frame: bytes) -> None:
+    def __init__(self, call: Call, reply: Message, frame: bytes) -> None:
         self.call = call
         self.reply = reply
         self.size = len(frame) - 4
@@ -166,7 +108,7 @@ class _Beat:
 
     __slots__ = ("call", "kind", "message", "rest")
 
-    def __init__(self, kind: int, rest: bytes, call: _Call, message: Message) -> None:
+    def __init__(self, kind: int, rest: bytes, call: Call, message: Message) -> None:
         self.kind = kind
         self.rest = rest
         self.call = call
@@ -201,7 +143,7 @@ class KafkaSession:
         self._chunks: list[bytes] = []
         """What has arrived of a frame that is not whole."""
         self._unfinished_bytes = 0
-        self._call: _Call | None = None
+        self._call: Call | None = None
         """Of the request that is out."""
         self._request: Message | None = None
         self._beat: _Beat | None = None
@@ -285,7 +227,7 @@ class KafkaSession:
             return _request((number, message))
         return None
 
-    def _read_header(self, frame: bytes, kind: int, number: int, size: int) -> tuple[_Call | None, int]:
+    def _read_header(self, frame: bytes, kind: int, number: int, size: int) -> tuple[Call | None, int]:
         """How the request is read, and where its body begins. None if it is answered already."""
         position = _NAME_AT
         if size > 0:
@@ -298,7 +240,7 @@ class KafkaSession:
         call = self._dialect.call_of(kind)
         if call is None:
             key, version = _KEY_AND_VERSION(frame, _HEAD_AT)
-            if key == _API_VERSIONS:
+            if key == API_VERSIONS:
                 self._say_unsupported(number)
                 return None, position
             raise ProtocolViolation(f"API {key} in version {version} is not served")
@@ -321,13 +263,13 @@ class KafkaSession:
 
     def _say_unsupported(self, number: int) -> None:
         """A newer ApiVersions than ours is answered in the oldest form, with the versions of itself."""
-        api = APIS[_API_VERSIONS]
-        itself = ApiVersion(_API_VERSIONS, api.request.oldest, api.request.newest)
-        oldest = self._dialect.call(_API_VERSIONS, 0)
+        api = APIS[API_VERSIONS]
+        itself = ApiVersion(API_VERSIONS, api.request.oldest, api.request.newest)
+        oldest = self._dialect.call(API_VERSIONS, 0)
         assert oldest is not None
         self._own.append(oldest.frame(number, ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION, (itself,))))
 
-    def _answer(self, call: _Call, message: Message) -> Message | None:
+    def _answer(self, call: Call, message: Message) -> Message | None:
         """What the session answers itself."""
         if isinstance(message, ApiVersions):
             software = (message.client_software_name, message.client_software_version)
@@ -348,9 +290,12 @@ class KafkaSession:
         call, request = self._call, self._request
         assert call is not None and request is not None, "a reply to nothing"
         self._call = self._request = None
-        if call.is_quiet and not reply.error_code:  # type: ignore[attr-defined]
-            data = _REPLY_HEADER(call.ready_size, number) + call.ready
-        elif type(reply) is OffsetCommitReply:
+        kind = type(reply)
+        if kind is call.plain:
+            data = call.frame(number, reply)
+        elif call.is_quiet and not reply.error_code:  # type: ignore[attr-defined]
+            data = reply_head(call.ready_size, number) + call.ready
+        elif kind is OffsetCommitReply:
             data = self._say_again(call, number, reply)
         elif isinstance(request, Produce) and request.acks == 0:
             data = b""
@@ -362,10 +307,10 @@ class KafkaSession:
             data = call.frame(number, reply)
         return self.take_data() + data if self._own else data
 
-    def _say_again(self, call: _Call, number: int, reply: OffsetCommitReply) -> bytes:
+    def _say_again(self, call: Call, number: int, reply: Message) -> bytes:
         said = self._said
         if said is not None and said.call is call and said.reply == reply:
-            return _REPLY_HEADER(said.size, number) + said.tail
+            return reply_head(said.size, number) + said.tail
         data = call.frame(number, reply)
         self._said = _Said(call, reply, data) if len(data) <= _MAX_SAID_BYTES else None
         return data
