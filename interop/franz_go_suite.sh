@@ -3,9 +3,10 @@
 #
 #   interop/franz_go_suite.sh HOST:PORT [ROUNDS=3]
 #
-# TestGroupETL chains three groups of up to eight consumers over four topics (11, 31 and 7 partitions), members joining, leaving and quitting
-# without their last commit, and allows no record to be lost or seen twice: with range, cooperative-sticky, and that with static members, all three at
-# once. Variants of what a server doesn't advertise (KIP-848) skip themselves: -test.skip would keep their places in a semaphore of four.
+# TestGroupETL chains three groups of up to eight consumers over four topics (11, 31 and 7 partitions), members joining,
+# leaving and quitting without their last commit, and allows no record to be lost or seen twice: with range,
+# cooperative-sticky, and that with static members, all three at once. Variants of what a server doesn't advertise (KIP-848)
+# skip themselves: -test.skip would keep their places in a semaphore of four.
 # Exit 0 when every round passes. A failed round's log stays in the cache folder and is named.
 # KGO_TEST_RECORDS (10000), KGO_LOG_LEVEL (none; "info" or "debug" to see the client's side) are passed on.
 set -eu
@@ -21,7 +22,7 @@ if ! command -v go >/dev/null; then
     exit 77
 fi
 
-# The module's tests need nothing but itself, so a module of one requirement builds them; -mod=mod lets it write its own sums.
+# Its tests need nothing but the module itself; -mod=mod lets ours, of one requirement, write its own sums.
 if [ ! -x "$TEST" ]; then
     mkdir -p "$CACHE/module"
     cd "$CACHE/module"
