@@ -38,6 +38,7 @@ MAX_WAITING_BYTES: Final = 1 << 20
 """Of requests behind one that is not yet answered; beyond them the connection is not read."""
 _MAX_SAID_BYTES: Final = 1_024
 """Of an answer that is kept, for each connection, in case that it is the next one's too."""
+_CRUMB_BYTES: Final = 4_096
 MAX_CLIENT_ID: Final = 255
 """Characters of a client's name: it is kept with each of the client's members, and in the log."""
 
@@ -140,7 +141,7 @@ class KafkaSession:
         self._frames: list[bytes] = []
         """Whole frames not yet looked at, their length in front, the oldest last."""
         self._waiting_bytes = 0
-        self._chunks: list[bytes] = []
+        self._chunks: list[bytes | bytearray] = []
         """What has arrived of a frame that is not whole."""
         self._unfinished_bytes = 0
         self._call: Call | None = None
@@ -155,8 +156,7 @@ class KafkaSession:
 
     def receive_data(self, data: bytes) -> None:
         if self._chunks:
-            self._chunks.append(data)
-            self._unfinished_bytes += len(data)
+            self._put_aside(data)
             if self._unfinished_bytes < 4 or self._unfinished_bytes < 4 + self._length_of(self._first_four()):
                 return
             data = b"".join(self._chunks)
@@ -185,14 +185,23 @@ class KafkaSession:
             self._frames = frames + self._frames if self._frames else frames
             self._waiting_bytes += position
 
-    def _first_four(self) -> bytes:
+    def _put_aside(self, data: bytes) -> None:
+        """What comes in crumbs is put together: a crumb by itself takes twenty times its bytes."""
+        last = self._chunks[-1]
+        if len(last) < _CRUMB_BYTES and isinstance(last, bytearray):
+            last += data
+        else:
+            self._chunks.append(bytearray(data) if len(data) < _CRUMB_BYTES else data)
+        self._unfinished_bytes += len(data)
+
+    def _first_four(self) -> bytes | bytearray:
         first = self._chunks[0]
         if len(first) < 4:
             first = self._chunks[0] = b"".join(self._chunks)
             del self._chunks[1:]
         return first
 
-    def _length_of(self, data: bytes, position: int = 0) -> int:
+    def _length_of(self, data: bytes | bytearray, position: int = 0) -> int:
         size: int = _LENGTH(data, position)[0]
         if not 0 <= size <= self._dialect.max_frame_bytes:
             raise ProtocolViolation(f"a frame of {size} bytes; {self._dialect.max_frame_bytes} are allowed")

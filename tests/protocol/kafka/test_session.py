@@ -1,5 +1,6 @@
 """A Kafka connection as bytes in and bytes out: framing, order, and who may speak."""
 
+import tracemalloc
 from struct import pack
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.session import MAX_CLIENT_ID, MAX_WAITING_BYTES
-from protocol.messages.data import Fetch, FetchReply, Produce
+from protocol.messages.data import Fetch, FetchReply, Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply, Heartbeat, HeartbeatReply
 from protocol.messages.node import (
     ApiVersions,
@@ -33,6 +34,11 @@ from tests.protocol.kafka.sessions import (
     opened,
     requests_of,
 )
+
+
+def batch_of(records: bytes) -> Produce:
+    return Produce((ProduceTopic("t", (ProducePartition(0, records),)),))
+
 
 # -------------------------------------------------------------------------------------------------------------- framing
 
@@ -86,6 +92,21 @@ def test_many_requests_in_one_piece_come_out_in_their_order() -> None:
         assert request is not None and request.number == number
         session.encode_reply(number, HeartbeatReply())
     assert session.next_request() is None
+
+
+def test_a_request_that_comes_in_crumbs_takes_little_more_than_its_bytes() -> None:
+    session = opened()
+    whole = encode_request(batch_of(bytes(400_000)), 9, 1, "c")
+    tracemalloc.start()
+    try:
+        for position in range(0, len(whole) - 1, 2):
+            session.receive_data(whole[position : position + 2])
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert taken < 2 * len(whole)
+    session.receive_data(whole[-(2 - len(whole) % 2) :])
+    assert session.next_request() == (1, batch_of(bytes(400_000)))
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), FRAME_BYTES + 1, 2**31 - 1])
