@@ -3,10 +3,10 @@
 #
 #   interop/franz_go_suite.sh HOST:PORT [ROUNDS=3]
 #
-# TestGroupETL chains three groups of up to eight consumers over four topics (11, 31 and 7 partitions), members joining,
-# leaving and quitting without their last commit, and allows no record to be lost or seen twice: with range,
-# cooperative-sticky, and that with static members, all three at once. Variants of what a server doesn't advertise (KIP-848)
-# skip themselves: -test.skip would keep their places in a semaphore of four.
+# TestGroupETL chains three groups of eight or nine consumers over four topics, members joining, leaving and quitting
+# without their last commit, and allows no record to be lost or seen twice: with range, cooperative-sticky, and that with
+# static members, all three at once. Variants of what a server doesn't advertise (KIP-848) skip themselves: -test.skip
+# would keep their places in a semaphore of four.
 # Exit 0 when every round passes. A failed round's log stays in the cache folder and is named.
 # KGO_TEST_RECORDS (10000), KGO_LOG_LEVEL (none; "info" or "debug" to see the client's side) are passed on.
 set -eu

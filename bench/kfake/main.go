@@ -23,7 +23,7 @@ func main() {
 	log.SetFlags(0)
 	host := flag.String("host", "127.0.0.1", "address to listen on")
 	port := flag.Int("port", 0, "port to listen on, 0 for any")
-	dataDir := flag.String("data-dir", "", "keep everything in this folder too (written, never synced); empty: memory only")
+	dataDir := flag.String("data-dir", "", "keep everything in this folder too, never synced; empty: memory only")
 	autoCreate := flag.Bool("auto-create", false, "topics come to be when asked for")
 	flag.Parse()
 

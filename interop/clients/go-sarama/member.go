@@ -11,7 +11,7 @@ import (
 	"github.com/IBM/sarama"
 )
 
-// newConfig speaks as the newest Kafka the library knows, or as KAFKA_VERSION ("2.4.0"): then it asks in older versions.
+// newConfig speaks as the newest Kafka the library knows, or as KAFKA_VERSION ("2.4.0"): older versions then.
 func newConfig() (*sarama.Config, error) {
 	config := sarama.NewConfig()
 	config.Version = sarama.MaxVersion
