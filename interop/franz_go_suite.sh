@@ -3,7 +3,7 @@
 #
 #   interop/franz_go_suite.sh HOST:PORT [ROUNDS=3]
 #
-# TestGroupETL chains three groups of eight or nine consumers over four topics, members joining, leaving and quitting
+# TestGroupETL chains three groups of six to nine consumers over four topics, members joining, leaving and quitting
 # without their last commit, and allows no record to be lost or seen twice: with range, cooperative-sticky, and that with
 # static members, all three at once. Variants of what a server doesn't advertise (KIP-848) skip themselves: -test.skip
 # would keep their places in a semaphore of four.
