@@ -97,6 +97,9 @@ def _check_frame(data: bytes, position: int, max_batch_bytes: int) -> BatchHeade
     size = int.from_bytes(data[position + 8 : position + 12], "big", signed=True) + 12
     if max_batch_bytes < size <= len(data) - position:
         raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, at most {max_batch_bytes} are allowed")
+    if size > len(data) - position:
+        # Not damage on the way, after which a producer would try again: it says something that is not so.
+        raise _Refused(ErrorCode.INVALID_RECORD, f"a batch of {size} bytes, of which {len(data) - position} are there")
     try:
         return check_batch(data, position)
     except UnsupportedMagic as error:

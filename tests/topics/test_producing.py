@@ -149,7 +149,7 @@ def test_a_transaction_is_refused(town: Town) -> None:
 
 def test_one_bad_batch_and_nothing_of_its_partition_is_stored(town: Town) -> None:
     answer = town.send(batch("a") + batch("b")[:-1])
-    assert answer.error_code is ErrorCode.CORRUPT_MESSAGE
+    assert answer.error_code is ErrorCode.INVALID_RECORD
     assert answer.base_offset == -1
     assert town.store.begin_flush() is None
 
@@ -158,9 +158,9 @@ def test_one_bad_batch_and_nothing_of_its_partition_is_stored(town: Town) -> Non
     ("data", "error"),
     [
         (b"", ErrorCode.INVALID_RECORD),
-        (b"too short for a header", ErrorCode.CORRUPT_MESSAGE),
-        (batch("a")[:-1], ErrorCode.CORRUPT_MESSAGE),
-        (batch("a") + b"more", ErrorCode.CORRUPT_MESSAGE),
+        (b"too short for a header", ErrorCode.INVALID_RECORD),
+        (batch("a")[:-1], ErrorCode.INVALID_RECORD),
+        (batch("a") + b"more", ErrorCode.INVALID_RECORD),
         (batch("a")[:-1] + b"!", ErrorCode.CORRUPT_MESSAGE),
         (changed(batch("a"), 8, "i", -5), ErrorCode.CORRUPT_MESSAGE),
         (changed(batch("a"), 16, "b", 1), ErrorCode.INVALID_RECORD),
