@@ -316,6 +316,7 @@ def _wait_for(pair: Pair, topic: str) -> list[bytes]:
     while time.monotonic() < ends:
         found = [answer.topics[0] for answer in pair.make(lambda _: Metadata((MetadataTopic(topic),)), 12)]
         if all(one.partitions and not one.error_code for one in found):
+            time.sleep(1.0)  # Kafka tells of partitions a moment before it takes records for them
             return [one.topic_id for one in found]
         time.sleep(0.05)
     raise TimeoutError(f"{topic} has not come")
