@@ -11,6 +11,7 @@ import time
 from typing import IO, Any
 
 _REBALANCED = re.compile(r"^% Group .*? rebalanced.*?(incremental assign|incremental revoke|assigned|revoked)(.*)$")
+_TELLING = threading.Lock()
 _PARTITION = re.compile(r"\[(\d+)\]")
 
 
@@ -137,7 +138,8 @@ def _offsets_by_time(options: argparse.Namespace) -> str:
 
 
 def _tell(event: dict[str, Any]) -> None:
-    print(json.dumps(event), flush=True)
+    with _TELLING:  # kcat's two pipes are read by two threads
+        print(json.dumps(event), flush=True)
 
 
 if __name__ == "__main__":
