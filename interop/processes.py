@@ -97,6 +97,7 @@ class Member:
         self.name = name
         self.history: list[frozenset[int]] = []
         self.records: list[Record] = []
+        self.garbled: list[str] = []
         self.committed = False
         self.ended = False
         self._process = process
@@ -143,13 +144,18 @@ class Member:
         with suppress(ValueError):  # closed under us, after a kill
             for line in self._process.stdout:
                 if line.startswith("{"):
-                    with suppress(json.JSONDecodeError), self._changed:  # cut off by a kill
-                        self._take(json.loads(line))
+                    with self._changed:
+                        self._take(line)
                         self._changed.notify_all()
         with self._changed:
             self._changed.notify_all()
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _take(self, line: str) -> None:
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError:  # cut off by a kill, or the program's own mistake: then it is told of
+            self.garbled.append(line.rstrip())
+            return
         match event.get("event"):
             case "assigned":
                 self.history.append(frozenset(event["partitions"]))
@@ -190,6 +196,7 @@ class Crowd:
         """What every member owns now, and the last that the unhappy ones said."""
         lines = []
         for number, member in enumerate(self.members, 1):
+            lines += [f"{member.name} said what is no JSON: {line}" for line in member.garbled]
             code = member.exit_code
             alive = "alive" if code is None else f"ended ({code})"
             lines.append(f"{member.name} {alive} owns {sorted(member.owned)} after {len(member.history)} assignments")

@@ -168,7 +168,7 @@ def _commit_resume(stage: Stage, actors: Actors) -> str:
         if not member.committed:
             raise Failed(f"{member.name} ended without a commit")
         if len(member.records) != limit:
-            raise Failed(f"{member.name} handed out {len(member.records)} records, not {limit}")
+            raise Failed(f"{member.name} handed out {len(member.records)} records, not {limit}; {actors.crowd.state()}")
         seen += [record.value for record in member.records]
         committed = stage.judge.committed_total(stage.group, stage.topic, PARTITIONS)
         if committed != len(seen):

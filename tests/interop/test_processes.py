@@ -49,6 +49,14 @@ def test_what_never_comes_fails_with_what_is_known(tmp_path: Path) -> None:
             members.wait(lambda: False, "what never comes", 0.1)
 
 
+def test_a_line_that_is_no_event_though_it_begins_like_one_is_told_of(tmp_path: Path) -> None:
+    garbled = OBEDIENT.replace("noise", '{"event": "rec{"event": "assigned"}')
+    with crowd(tmp_path) as members:
+        member = members.start(_program(tmp_path, garbled), [])
+        members.wait(lambda: bool(member.garbled), "a garbled line", 20)
+        assert 'no JSON: {"event": "rec{' in members.state()
+
+
 def test_members_are_gone_when_their_story_is_over(tmp_path: Path) -> None:
     with crowd(tmp_path) as members:
         member = members.start(_program(tmp_path, OBEDIENT), [])
