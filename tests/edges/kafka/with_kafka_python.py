@@ -42,6 +42,10 @@ class PythonConsumer:
         self._closed = False
 
     def subscribe(self, topics: Sequence[str]) -> None:
+        # A leader that does not know a topic yet hands out none of it, and where the answer comes in a bad moment never
+        # looks again (3.0.12, whatever the server). Asked first, it knows.
+        for topic in topics:
+            self._consumer.partitions_for_topic(topic)
         self._consumer.subscribe(topics=list(topics))
 
     def subscribe_to_names_like(self, pattern: str) -> None:
