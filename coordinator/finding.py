@@ -1,6 +1,7 @@
 """Finding offsets in partition logs: by name, by time, and by the epoch of a leader.
 
-Searches see what is durable: records below the high watermark.
+Searches see everything that was appended, and their answers wait until it is durable: a record that was acknowledged,
+by whatever `acks`, is never missing from what is told of the end.
 """
 
 from coordinator.fetching import LEADER_EPOCH
@@ -11,7 +12,7 @@ from protocol.messages.data import EpochEndOffset
 from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsPartitionReply
 
 LATEST, EARLIEST, NEWEST = -1, -2, -3
-"""Timestamps that mean something else: the high watermark, the log's start, the record with the largest timestamp."""
+"""Timestamps that mean something else: the log's end, its start, the record with the largest timestamp."""
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
 """Where the log begins on this disk (KIP-405); and what of it has been, and has not been, moved elsewhere: nothing."""
 
@@ -30,11 +31,11 @@ class Effort:
 
 
 def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
-    """The first offset, the next to be durable, the newest record's, or the first at or after a time. Offset -1: there
+    """The first offset, the next to be written, the newest record's, or the first at or after a time. Offset -1: there
     is none such yet. Without effort left the client is told to ask again."""
     index, timestamp_ms = wanted.partition_index, wanted.timestamp
     if timestamp_ms == LATEST:
-        return _found(index, log.flushed_offset)
+        return _found(index, log.next_offset)
     if timestamp_ms in {EARLIEST, EARLIEST_LOCAL}:
         return _found(index, log.start_offset)
     if timestamp_ms in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
@@ -48,9 +49,7 @@ def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort)
         found = log.offset_for_time(wanted_ms, effort.spend)
     except LogDamaged:
         return ListOffsetsPartitionReply(index, ErrorCode.KAFKA_STORAGE_ERROR)
-    if found is None or found[0] >= log.flushed_offset:
-        return ListOffsetsPartitionReply(index)
-    return _found(index, *found)
+    return ListOffsetsPartitionReply(index) if found is None else _found(index, *found)
 
 
 def _found(index: int, offset: int, timestamp_ms: int = -1) -> ListOffsetsPartitionReply:

@@ -98,5 +98,6 @@ def fetch(core: Core, ref: RequestRef, message: Fetch, moment: Moment) -> None:
 
 
 def list_offsets(core: Core, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
-    """First, last, and by time."""
-    core.outbox.send(ref, core.topics.list_offsets(message))
+    """First, last, and by time; durable when told."""
+    reply, position = core.topics.list_offsets(message)
+    core.outbox.hold(position, ref, reply)

@@ -321,10 +321,12 @@ class EmbeddedTopics:
 
     # ------------------------------------------------------------------------------------------------- list offsets
 
-    def list_offsets(self, message: ListOffsets) -> ListOffsetsReply:
-        """First, last, newest, and by time, each partition by itself."""
+    def list_offsets(self, message: ListOffsets) -> tuple[ListOffsetsReply, int]:
+        """First, last, newest, and by time, each partition by itself; and the position the reply waits for."""
         effort = Effort(self._settings.max_records_per_request)
-        return ListOffsetsReply(tuple([self._find_topic(topic, effort) for topic in message.topics]))
+        reply = ListOffsetsReply(tuple([self._find_topic(topic, effort) for topic in message.topics]))
+        told = (nudge_key(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
+        return reply, self._store.position if self._advancing and any(map(self._advancing.__contains__, told)) else 0
 
     def _find_topic(self, topic: ListOffsetsTopic, effort: Effort) -> ListOffsetsTopicReply:
         parts = tuple([self._find(topic.name, part, effort) for part in topic.partitions])

@@ -48,14 +48,20 @@ def test_the_newest_record_is_not_always_the_last(town: Town) -> None:
     assert found(town, NEWEST) == (1, 9_000)
 
 
-def test_the_end_is_the_high_watermark_and_what_is_above_it_is_of_no_time(town: Town) -> None:
+def test_what_is_not_durable_is_found_and_told_when_it_is(town: Town) -> None:
+    def waits_for(partition: int) -> int:
+        wanted = (ListOffsetsPartition(partition),)
+        return town.topics.list_offsets(ListOffsets((ListOffsetsTopic("flights", wanted),)))[1]
+
     town.store_now("durable", at_ms=1_000)
+    assert waits_for(0) == 0
     town.send(batch("not yet", at_ms=2_000))
-    assert found(town, LATEST) == (1, -1)
-    assert found(town, 2_000) == (-1, -1)
+    assert (found(town, LATEST), found(town, 2_000)) == ((2, -1), (1, 2_000))
+    assert waits_for(0) == town.store.position > town.store.flushed
+    assert waits_for(1) == 0, "another partition's records are none of its concern"
     town.flush()
-    assert found(town, LATEST) == (2, -1)
-    assert found(town, 2_000) == found(town, NEWEST) == (1, 2_000)
+    assert (found(town, LATEST), found(town, 2_000), found(town, NEWEST)) == ((2, -1), (1, 2_000), (1, 2_000))
+    assert waits_for(0) == 0
 
 
 def test_what_is_found_is_the_same_after_a_restart(town: Town) -> None:
@@ -76,7 +82,7 @@ def test_refusals_are_of_one_partition(town: Town) -> None:
         ListOffsetsPartition(1, -1, current_leader_epoch=3),
     )
     message = ListOffsets((ListOffsetsTopic("flights", wanted), ListOffsetsTopic("nowhere", wanted[:1])))
-    flights, nowhere = town.topics.list_offsets(message).topics
+    flights, nowhere = town.topics.list_offsets(message)[0].topics
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [(part.partition_index, part.error_code) for part in flights.partitions] == [
         (0, ErrorCode.NONE),

@@ -128,7 +128,7 @@ class Town:
 
     def find(self, timestamp_ms: int, *, partition: int = 0, topic: str = "flights") -> ListOffsetsPartitionReply:
         message = ListOffsets((ListOffsetsTopic(topic, (ListOffsetsPartition(partition, timestamp_ms),)),))
-        ((answer,),) = [told.partitions for told in self.topics.list_offsets(message).topics]
+        ((answer,),) = [told.partitions for told in self.topics.list_offsets(message)[0].topics]
         return answer
 
 

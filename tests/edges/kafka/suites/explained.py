@@ -29,5 +29,4 @@ EXPLAINED: Final[dict[tuple[str, str], str]] = {
     ("aiokafka", "test_alter_configs"): "AlterConfigs, which replaces all settings at once, is not served",
     ("aiokafka", "test_delete_records"): _NO_DELETE_RECORDS,
     ("aiokafka", "test_exclude_internal_topics"): "wants the offsets log listed as a topic, __consumer_offsets",
-    ("aiokafka", "test_consumer_seek_to_end"): "now and then: acks=1 is answered before the record is readable",
 }
