@@ -14,8 +14,12 @@ from coordinator.topic_configs import SETTINGS, described_config
 from coordinator.topic_rules import Refusal, refuse_name
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigs,
+    AlterConfigsReply,
     AlterConfigsResource,
     AlteredConfigs,
+    ConfigOperation,
     ConfigSource,
     ConfigSynonym,
     ConfigType,
@@ -26,6 +30,7 @@ from protocol.messages.configs import (
     DescribedConfigs,
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
+    ReplaceConfigsResource,
     ResourceType,
 )
 from protocol.session import RequestRef
@@ -143,6 +148,30 @@ def _type_of(key: Key) -> ConfigType:
 
 def alter_configs(core: Core, ref: RequestRef, message: IncrementalAlterConfigs, moment: Moment) -> None:
     """Durable when answered."""
+    core.outbox.hold(_position(core), ref, IncrementalAlterConfigsReply(_altered(core, message, moment)))
+
+
+def replace_configs(core: Core, ref: RequestRef, message: AlterConfigs, moment: Moment) -> None:
+    """The same, of all settings of each resource: those it has and that are not named are taken back."""
+    resources = tuple(_as_changes(core, resource) for resource in message.resources)
+    altered = _altered(core, IncrementalAlterConfigs(resources, message.validate_only), moment)
+    core.outbox.hold(_position(core), ref, AlterConfigsReply(altered))
+
+
+def _as_changes(core: Core, resource: ReplaceConfigsResource) -> AlterConfigsResource:
+    kind, name = resource.resource_type, resource.resource_name
+    own: Iterable[str] = ()
+    if kind == ResourceType.TOPIC:
+        own = core.topics.configs(name) or ()
+    elif kind == ResourceType.GROUP:
+        own = core.group_configs.own(name)
+    named = {config.name for config in resource.configs}
+    changes = [AlterableConfig(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
+    changes += [AlterableConfig(left_out, ConfigOperation.DELETE) for left_out in own if left_out not in named]
+    return AlterConfigsResource(kind, name, tuple(changes))
+
+
+def _altered(core: Core, message: IncrementalAlterConfigs, moment: Moment) -> tuple[AlteredConfigs, ...]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
     replies = []
     for resource in message.resources:
@@ -155,7 +184,7 @@ def alter_configs(core: Core, ref: RequestRef, message: IncrementalAlterConfigs,
             replies.append(AlteredConfigs(kind, name))
         else:
             replies.append(AlteredConfigs(kind, name, refused.error, refused.message))
-    core.outbox.hold(_position(core), ref, IncrementalAlterConfigsReply(tuple(replies)))
+    return tuple(replies)
 
 
 def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> Refusal | None:

@@ -4,7 +4,7 @@ Key: "group/" and the group's id. Value, version 1: two bytes of version, then a
 value: the group follows the node. A group need not exist to have settings.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -144,6 +144,10 @@ class GroupConfigs:
         return own
 
     # ----------------------------------------------------------------------------------------------------- showing
+
+    def own(self, group_id: str) -> Collection[str]:
+        """Names of the settings the group has itself."""
+        return self._own.get(group_id, {}).keys()
 
     def described(self, group_id: str) -> list[DescribedConfig]:
         """Every setting, with where it could come from, the strongest first."""

@@ -15,7 +15,7 @@ from coordinator import (
 from coordinator.core import Core
 from coordinator.moment import Moment
 from protocol.messages import Message
-from protocol.messages.configs import DescribeConfigs, IncrementalAlterConfigs
+from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
 from protocol.messages.groups import (
     DeleteGroups,
@@ -69,6 +69,7 @@ ROUTES: dict[type[Message], Handler] = {
     CreatePartitions: topic_requests.create_partitions,
     DescribeConfigs: config_requests.describe_configs,
     IncrementalAlterConfigs: config_requests.alter_configs,
+    AlterConfigs: config_requests.replace_configs,
     Produce: node_requests.produce,
     InitProducerId: producer_requests.init_producer_id,
     Fetch: node_requests.fetch,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from protocol.messages import Message
-from protocol.messages.configs import DescribeConfigs, IncrementalAlterConfigs
+from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.data import Fetch, OffsetForLeaderEpoch, Produce
 from protocol.messages.groups import DeleteGroups, DescribeGroups, JoinGroup, LeaveGroup, ListGroups, SyncGroup
 from protocol.messages.node import FindCoordinator
@@ -85,6 +85,9 @@ SIZES: dict[type[Message], Size] = {
     CreatePartitions: Size("topics", _more_partitions),
     DescribeConfigs: Size("resources", lambda m: _ENTRIES_A_RESOURCE * len(m.resources)),
     IncrementalAlterConfigs: Size(
+        "resources", lambda m: sum(_ENTRIES_A_RESOURCE + len(resource.configs) for resource in m.resources)
+    ),
+    AlterConfigs: Size(
         "resources", lambda m: sum(_ENTRIES_A_RESOURCE + len(resource.configs) for resource in m.resources)
     ),
     OffsetForLeaderEpoch: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),

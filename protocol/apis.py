@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from protocol.kafka.fields import Schema
 from protocol.kafka.schemas import (
+    alter_configs,
     api_versions,
     create_partitions,
     create_topics,
@@ -79,6 +80,7 @@ APIS: Final = {
         Api(23, offset_for_leader_epoch.REQUEST, offset_for_leader_epoch.REPLY),
         Api(28, txn_offset_commit.REQUEST, txn_offset_commit.REPLY, advertised=False),
         Api(32, describe_configs.REQUEST, describe_configs.REPLY),
+        Api(33, alter_configs.REQUEST, alter_configs.REPLY),
         Api(36, sasl.AUTHENTICATE, sasl.AUTHENTICATE_REPLY),
         Api(37, create_partitions.REQUEST, create_partitions.REPLY),
         Api(42, delete_groups.REQUEST, delete_groups.REPLY),

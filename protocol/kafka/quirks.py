@@ -11,6 +11,8 @@ import msgspec
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import (
+    AlterConfigs,
+    AlterConfigsReply,
     AlteredConfigs,
     DescribeConfigs,
     DescribeConfigsReply,
@@ -254,6 +256,9 @@ REFUSE: Final[dict[type[Message], Callable[[Any, ErrorCode, str | None], Message
     ),
     DescribeConfigs: lambda request, error, text: DescribeConfigsReply(
         tuple(DescribedConfigs(one.resource_type, one.resource_name, error, text) for one in request.resources)
+    ),
+    AlterConfigs: lambda request, error, text: AlterConfigsReply(
+        tuple(AlteredConfigs(one.resource_type, one.resource_name, error, text) for one in request.resources)
     ),
     IncrementalAlterConfigs: lambda request, error, text: IncrementalAlterConfigsReply(
         tuple(AlteredConfigs(one.resource_type, one.resource_name, error, text) for one in request.resources)

@@ -118,6 +118,26 @@ class IncrementalAlterConfigs(Message):
     validate_only: bool = False
 
 
+class ReplacedConfig(Message):
+    name: Text
+    value: Text | None = None
+
+
+class ReplaceConfigsResource(Message):
+    """All settings that the resource shall have of its own: what is not named goes back to the default."""
+
+    resource_type: Int32
+    resource_name: Text
+    configs: tuple[ReplacedConfig, ...]
+
+
+class AlterConfigs(Message):
+    """The older way: whoever changes one setting must know the others (superseded by KIP-339)."""
+
+    resources: tuple[ReplaceConfigsResource, ...]
+    validate_only: bool = False
+
+
 class AlteredConfigs(Message):
     resource_type: int
     resource_name: str
@@ -126,5 +146,10 @@ class AlteredConfigs(Message):
 
 
 class IncrementalAlterConfigsReply(Message):
+    responses: tuple[AlteredConfigs, ...] = ()
+    throttle_time_ms: int = 0
+
+
+class AlterConfigsReply(Message):
     responses: tuple[AlteredConfigs, ...] = ()
     throttle_time_ms: int = 0

@@ -135,6 +135,7 @@ METHODS: Final = {
         _method(topics.CreatePartitions, topics.CreatePartitionsReply),
         _method(configs.DescribeConfigs, configs.DescribeConfigsReply),
         _method(configs.IncrementalAlterConfigs, configs.IncrementalAlterConfigsReply),
+        _method(configs.AlterConfigs, configs.AlterConfigsReply),
         _method(data.Produce, data.ProduceReply, _produce),
         _method(data.Fetch, data.FetchReply),
         _method(data.InitProducerId, data.InitProducerIdReply),

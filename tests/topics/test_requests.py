@@ -18,14 +18,19 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import (
     AlterableConfig,
+    AlterConfigs,
+    AlterConfigsReply,
     AlterConfigsResource,
     ConfigSource,
     DescribeConfigs,
     DescribeConfigsReply,
     DescribeConfigsResource,
+    DescribedConfig,
     DescribedConfigs,
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
+    ReplaceConfigsResource,
+    ReplacedConfig,
     ResourceType,
 )
 from protocol.messages.data import (
@@ -389,3 +394,33 @@ def test_what_holds_for_a_topic_from_now_on_counts_for_its_old_records_too() -> 
     assert altered(desk, ResourceType.TOPIC, "orders", AlterableConfig("retention.ms", 0, "1"))[0] is ErrorCode.NONE
     wait(desk, 2 * EVERY_MS)
     assert start_of(desk, "orders") == 40
+
+
+def test_all_settings_at_once_take_back_what_they_do_not_name() -> None:
+    desk = Desk()
+    wanted = CreatableTopic(
+        "orders", 1, 1, (TopicConfig("cleanup.policy", "compact"), TopicConfig("segment.ms", "9000"))
+    )
+    ask(desk, CreateTopics((wanted,)), CreateTopicsReply)
+    only = ReplaceConfigsResource(ResourceType.TOPIC, "orders", (ReplacedConfig("retention.ms", "77"),))
+    nowhere = ReplaceConfigsResource(ResourceType.TOPIC, "nowhere", ())
+    replies = ask(desk, AlterConfigs((only, nowhere), validate_only=True), AlterConfigsReply).responses
+    assert [reply.error_code for reply in replies] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    own = [config.name for config in described(desk, ResourceType.TOPIC, "orders").configs if _is_own(config)]
+    assert own == ["cleanup.policy", "segment.ms"], "it was only asked whether it could be"
+    ask(desk, AlterConfigs((only,)), AlterConfigsReply)
+    (kept,) = [config for config in described(desk, ResourceType.TOPIC, "orders").configs if _is_own(config)]
+    assert (kept.name, kept.value) == ("retention.ms", "77")
+
+
+def test_all_settings_of_a_group_at_once() -> None:
+    desk = Desk()
+    for given in ({"group.max.size": "5"}, {"group.initial.rebalance.delay.ms": "0"}):
+        configs = tuple(ReplacedConfig(name, value) for name, value in given.items())
+        ask(desk, AlterConfigs((ReplaceConfigsResource(ResourceType.GROUP, "g", configs),)), AlterConfigsReply)
+        own = {one.name: one.value for one in described(desk, ResourceType.GROUP, "g").configs if _is_own(one)}
+        assert own == given
+
+
+def _is_own(config: DescribedConfig) -> bool:
+    return config.config_source in (ConfigSource.DYNAMIC_TOPIC, ConfigSource.GROUP)

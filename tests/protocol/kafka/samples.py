@@ -240,4 +240,6 @@ def _carried_value(row: Row, value: Any, version: int) -> Any:
     if isinstance(kind, Many) and isinstance(kind.item, Group):
         item = kind.item
         return tuple(carried(item, one, version) for one in value)
+    if row.read_as and isinstance(kind, Fixed):
+        return eval(row.read_as.format(value))
     return value

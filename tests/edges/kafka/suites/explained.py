@@ -26,7 +26,6 @@ EXPLAINED: Final[dict[tuple[str, str], str]] = {
     ("kafka-python", "test_transactional_producer_messages"): _NO_TRANSACTIONS,
     ("kafka-python", "test_transactional_producer_offsets"): _NO_TRANSACTIONS
     + " (and times out with Apache Kafka too)",
-    ("aiokafka", "test_alter_configs"): "AlterConfigs, which replaces all settings at once, is not served",
     ("aiokafka", "test_delete_records"): _NO_DELETE_RECORDS,
     ("aiokafka", "test_exclude_internal_topics"): "wants the offsets log listed as a topic, __consumer_offsets",
 }
