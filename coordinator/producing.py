@@ -13,6 +13,7 @@ from partition_log.log import PartitionLog
 from partition_log.producers import Objection, judge
 from protocol.errors import ErrorCode
 from protocol.record_batch import (
+    HEADER_BYTES,
     BatchHeader,
     Compression,
     CorruptBatch,
@@ -23,6 +24,8 @@ from protocol.record_batch import (
 from protocol.record_walk import newest_timestamp
 
 _LOG_APPEND_TIME = 0x08
+_LZ4_FLAGS = HEADER_BYTES + 4  # of the frame, behind its magic number
+_LZ4_INDEPENDENT = 0x20
 _OBJECTIONS = {
     Objection.OLD_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
     Objection.OUT_OF_ORDER: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -134,6 +137,9 @@ def _check_contents(batch: bytes, header: BatchHeader, allowance: Allowance) -> 
         reason = f"{header.record_count} records, at most {allowance.records} are allowed"
         raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, reason)
     code = ErrorCode.INVALID_RECORD
+    if header.compression == Compression.LZ4 and not int.from_bytes(batch[_LZ4_FLAGS : _LZ4_FLAGS + 1]) & _LZ4_INDEPENDENT:
+        # Our own reader could, but Java's consumers cannot, and would never come past it. (Kafka fails on it.)
+        raise _Refused(code, "lz4 blocks that depend on each other, which not every consumer can read")
     try:
         if header.compression:
             code = ErrorCode.INVALID_RECORD if allowance.is_whole else ErrorCode.REQUEST_TIMED_OUT

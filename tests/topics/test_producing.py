@@ -105,6 +105,16 @@ def test_what_was_told_to_be_durable_survives_a_crash(town: Town) -> None:
     assert town.send(batch("b")).base_offset == 1
 
 
+@pytest.mark.parametrize("block_linked", [False, True])
+def test_lz4_is_stored_if_every_consumer_can_read_it(town: Town, block_linked: bool) -> None:
+    plain = batch("a", "b")
+    frame = cramjam.lz4.Compressor(block_linked=block_linked)
+    frame.compress(plain[61:])
+    answer = town.send(repacked(plain, bytes(frame.finish()), 3))
+    assert answer.error_code is (ErrorCode.INVALID_RECORD if block_linked else ErrorCode.NONE)
+    assert ("depend on each other" in (answer.error_message or "")) is block_linked
+
+
 def test_a_compressed_batch_is_stored_as_it_came(town: Town) -> None:
     plain = batch("a", "b")
     packed = repacked(plain, bytes(cramjam.gzip.compress(plain[61:])), 1)
