@@ -137,7 +137,7 @@ def _check_contents(batch: bytes, header: BatchHeader, allowance: Allowance) -> 
         reason = f"{header.record_count} records, at most {allowance.records} are allowed"
         raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, reason)
     code = ErrorCode.INVALID_RECORD
-    if header.compression == Compression.LZ4 and not int.from_bytes(batch[_LZ4_FLAGS : _LZ4_FLAGS + 1]) & _LZ4_INDEPENDENT:
+    if header.compression == Compression.LZ4 and _is_linked(batch):
         # Our own reader could, but Java's consumers cannot, and would never come past it. (Kafka fails on it.)
         raise _Refused(code, "lz4 blocks that depend on each other, which not every consumer can read")
     try:
@@ -157,6 +157,11 @@ def _check_contents(batch: bytes, header: BatchHeader, allowance: Allowance) -> 
     if not -(2**63) <= newest < 2**63:
         raise _Refused(ErrorCode.INVALID_TIMESTAMP, f"a record of {newest} ms")
     return _with_newest(batch, newest)
+
+
+def _is_linked(lz4_batch: bytes) -> bool:
+    flags = lz4_batch[_LZ4_FLAGS : _LZ4_FLAGS + 1]
+    return bool(flags) and not flags[0] & _LZ4_INDEPENDENT
 
 
 def _decompressed(batch: bytes, header: BatchHeader, allowance: Allowance) -> bytes:
