@@ -14,6 +14,7 @@ from coordinator.outbox import Outbox
 from coordinator.placement import Placement
 from coordinator.producing import ProducerIdSource
 from coordinator.retention import Retention
+from coordinator.room import WaitingProduces
 from coordinator.shard import Shard
 from coordinator.topics import EmbeddedTopics
 from partition_log.store import LogStore
@@ -55,6 +56,7 @@ class Core:
     group_configs: GroupConfigs
     retention: Retention
     deletions: Deletions = field(default_factory=Deletions)
+    waiting_produces: WaitingProduces = field(default_factory=WaitingProduces)
     connections: dict[int, Connection] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
 

@@ -24,6 +24,7 @@ from coordinator.journal import Journal, decode_note
 from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.placement import Placement
+from coordinator.produce_requests import produce_waiting
 from coordinator.producing import ProducerIdSource
 from coordinator.retention import Retention
 from coordinator.routes import INSIDE, ROUTES
@@ -288,6 +289,9 @@ class Node:
     def _answered(self, event: Answered, moment: Moment) -> None:
         assert isinstance(event.reply, CheckpointJob)
         self.core.store.finish_checkpoint(event.reply)
+        if self.core.waiting_produces.waiting:
+            produce_waiting(self.core, moment)
+            self._checkpoint(force=False)
 
     def _stopping(self, event: Stopping, moment: Moment) -> None:
         """Nobody is left waiting for a group: parked joins and syncs, and whoever asks from now on, are told to look

@@ -1,13 +1,13 @@
 """Who answers the messages about the node and its topics."""
 
 from coordinator.core import Core
-from coordinator.gates import watch_gate, write_gate
+from coordinator.gates import watch_gate
 from coordinator.moment import Moment
 from coordinator.topic_metadata import CLUSTER_OPERATIONS, operations
 from coordinator.topics import DelayedFetch
 from coordinator.views import describe_node
 from protocol.errors import ErrorCode
-from protocol.messages.data import Fetch, Produce, ProducePartitionReply, ProduceReply, ProduceTopicReply
+from protocol.messages.data import Fetch
 from protocol.messages.node import (
     DescribeCluster,
     DescribeClusterReply,
@@ -61,26 +61,6 @@ def _cluster(core: Core, ref: RequestRef, message: DescribeCluster) -> DescribeC
         controller_id=core.placement.node_id,
         brokers=tuple(DescribedBroker(node.node_id, node.host, node.port) for node in nodes),
         cluster_authorized_operations=operations(message.include_cluster_authorized_operations, CLUSTER_OPERATIONS),
-    )
-
-
-def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> None:
-    """Records in; with acks -1 durable when answered."""
-    if write_gate(core):
-        core.outbox.send(ref, _produce_refused(message, ErrorCode.REQUEST_TIMED_OUT))
-        return
-    reply, position = core.topics.produce(message, moment)
-    core.outbox.hold(position, ref, reply)
-
-
-def _produce_refused(message: Produce, error: ErrorCode) -> ProduceReply:
-    return ProduceReply(
-        tuple(
-            ProduceTopicReply(
-                topic.name, tuple(ProducePartitionReply(part.index, error) for part in topic.partition_data)
-            )
-            for topic in message.topic_data
-        )
     )
 
 

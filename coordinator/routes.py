@@ -9,6 +9,7 @@ from coordinator import (
     group_requests,
     node_requests,
     offset_requests,
+    produce_requests,
     producer_requests,
     topic_requests,
 )
@@ -70,7 +71,7 @@ ROUTES: dict[type[Message], Handler] = {
     DescribeConfigs: config_requests.describe_configs,
     IncrementalAlterConfigs: config_requests.alter_configs,
     AlterConfigs: config_requests.replace_configs,
-    Produce: node_requests.produce,
+    Produce: produce_requests.produce,
     InitProducerId: producer_requests.init_producer_id,
     Fetch: node_requests.fetch,
     ListOffsets: node_requests.list_offsets,

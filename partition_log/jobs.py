@@ -105,7 +105,7 @@ class CheckpointJob(msgspec.Struct, frozen=True):
 
     def run(self, disk: Disk) -> None:
         """Raises `OSError` for all but a full disk: the process must end."""
-        for step in (self._remove, self._write_checkpoint, self._make_segment):
+        for step in (self._remove, self._make_segment, self._write_checkpoint):
             try:
                 step(disk)
             except OSError as error:

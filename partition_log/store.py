@@ -98,6 +98,7 @@ class LogStore:
         self._checkpointed = 0  # the position that the last checkpoint took
         self.disk_full = False
         self._wal_append = self._wal.append
+        self._reserve = limits.wal_segment_bytes // 4
         self._max_batch_bytes = min(limits.max_batch_bytes, self._wal.largest_frame - LOG_NAME_BYTES)
 
     # ----------------------------------------------------------------------------------------------- opening, closing
@@ -234,6 +235,13 @@ class LogStore:
         for log in self._logs.values():
             if log.producers is not None:
                 log.producers.expire(now_ms, after_ms)
+
+    def should_wait(self, size: int) -> bool:
+        """Whether so many bytes of records had better wait until the next write-ahead segment is made, which a
+        checkpoint job does: what is left until then is for what cannot wait. A full disk is not waited for; `append`
+        says so.
+        """
+        return not self.disk_full and self._wal.wants_segment and self._wal.room < size + self._reserve
 
     # -------------------------------------------------------------------------------------------------------- flushing
 

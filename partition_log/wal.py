@@ -139,6 +139,12 @@ class WriteAheadLog:
         """Where the open block begins: from here on, a recovery reads."""
         return self._block
 
+    @property
+    def room(self) -> int:
+        """Bytes that can be appended before another segment must have been made."""
+        ahead = 0 if self._next is None else self._next.size
+        return self._limit - self._end + ahead
+
     def append(self, name: bytes, batch: bytes) -> int:
         """The position after the frame; 0 if there is no room, and then nothing has changed."""
         length = len(name) + len(batch)

@@ -35,8 +35,6 @@ class Daemon:
         command = [sys.executable, "-m", "coordinator", "--native", f"127.0.0.1:{self.port}", "--http", http]
         command += ["--kafka", f"127.0.0.1:{self.kafka_port}" if self.with_kafka else "off"]
         command += ["--data-dir", str(self.folder)]
-        if self.with_kafka:
-            command += ["--kafka", f"127.0.0.1:{self.kafka_port}"]
         for setting in self.settings:
             command += ["--set", setting]
         # The command runs beside its data, not in the source tree: it must be found there too.

@@ -45,7 +45,7 @@ def _start(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("--set", "group.max.size=none"), "group.max.size"),
         (("--set", "group.initial.rebalance.delay=0"), "group.initial.rebalance.delay.ms"),
         (("--native", "0.0.0.0:9390"), "--open-to-network"),
-        (("--kafka", "127.0.0.1:9092"), "kafka"),
+        (("--kafka", "127.0.0.1:99999"), "kafka"),
         (("--config", "nowhere.toml"), "nowhere.toml"),
     ],
 )
