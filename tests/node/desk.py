@@ -19,7 +19,8 @@ WALL_MS = 1_700_000_000_000
 
 
 class Desk:
-    """`step` carries out flushes and jobs at once unless `holds_disk`; what was sent and closed is kept."""
+    """`step` carries out flushes and jobs at once unless `holds_disk`, or `holds_jobs`; what was sent and closed is
+    kept."""
 
     def __init__(self, disk: SimDisk | None = None, **settings: Any) -> None:
         settings = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings}
@@ -28,7 +29,8 @@ class Desk:
         self.store = LogStore(self.disk, "data", limits, cluster_id="desk")
         self.store.open()
         self.now_ms = 0
-        self.holds_disk = False
+        self.holds_disk = self.holds_jobs = False
+        self.jobs: list[Ask] = []
         self.closed: dict[int, str] = {}
         self.replied: dict[int, Message] = {}
         self.received: dict[int, list[Message]] = {}
@@ -88,6 +90,12 @@ class Desk:
         effect.job.run(self.disk)
         self.step(Flushed(effect.job.up_to))
 
+    def end_job(self) -> None:
+        """Let the checkpoint job that is under way end."""
+        effect = self.jobs.pop()
+        effect.job.run(self.disk)
+        self.step(Answered(effect.call_id, effect.job))
+
     def fill_disk(self) -> None:
         self.disk.fail_next(errno.ENOSPC, "write_at", times=1_000)
 
@@ -105,5 +113,6 @@ class Desk:
                 if not self.holds_disk:
                     self.flush()
             case Ask():
-                effect.job.run(self.disk)
-                self.step(Answered(effect.call_id, effect.job))
+                self.jobs.append(effect)
+                if not self.holds_jobs:
+                    self.end_job()
