@@ -7,10 +7,11 @@ import ctypes
 import os
 import threading
 import time
+import traceback
 import uuid
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import structlog
 
@@ -28,8 +29,18 @@ _FIRST_CONNECTION = 1
 _LAST_BYTES_S, _LOOK_AGAIN_S = 1.0, 0.01
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 32 * 1024 * 1024
+_DISK_FAILED, _STATE_UNKNOWN = 74, 70
+"""Exit codes: EX_IOERR and EX_SOFTWARE of sysexits.h."""
 _NEVER_MS = -(2**63)
 """As what the timer is set to: no deadline comes before it, so it is not set again."""
+
+
+def _end_at_once(event: Event) -> NoReturn:
+    """After half a step nobody knows what the state is, and the flush it wanted is lost: a loop that went on would hold
+    the ports and acknowledge nothing. What it takes to know again is a start, which is tested best of all."""
+    what = type(event).__name__
+    log.critical("a step failed; stopping", happened=what, traceback=traceback.format_exc())
+    os._exit(_STATE_UNKNOWN)
 
 
 class RandomIds:
@@ -243,16 +254,19 @@ class Server:
             self.happen(Lost(number))
 
     def happen(self, event: Event) -> None:
-        """One step, and what it asks for."""
+        """One step, and what it asks for. The process does not outlive one that fails."""
         node, carry_out = self.node, self._carry_out
         now_ms = time.monotonic_ns() // 1_000_000
         if now_ms != self._moment.monotonic_ms:
             self._moment = Moment(now_ms, time.time_ns() // 1_000_000)  # one serves all steps of a millisecond
-        for effect in node.step(event, self._moment):
-            carry_out[type(effect)](effect)
-        deadline_ms = node.next_deadline_ms
-        if deadline_ms is not None and (self._timer_ms is None or deadline_ms < self._timer_ms):
-            self._arm(deadline_ms)
+        try:
+            for effect in node.step(event, self._moment):
+                carry_out[type(effect)](effect)
+            deadline_ms = node.next_deadline_ms
+            if deadline_ms is not None and (self._timer_ms is None or deadline_ms < self._timer_ms):
+                self._arm(deadline_ms)
+        except BaseException:  # noqa: BLE001 - nothing is swallowed: the process ends
+            _end_at_once(event)
 
     def _arm(self, deadline_ms: int) -> None:
         """Keep the one timer no later than the node's next deadline; waking too early is harmless."""
@@ -331,7 +345,7 @@ class Server:
             except BaseException as error:
                 # After a failed sync nobody knows what the page cache holds: stop, and let recovery replay the disk.
                 log.critical("the disk failed; stopping", error=repr(error), exc_info=not isinstance(error, OSError))
-                os._exit(74)
+                os._exit(_DISK_FAILED)
             self._loop.call_soon_threadsafe(done)
 
         worker.submit(attempt)
