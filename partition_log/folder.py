@@ -8,9 +8,10 @@ from struct import error as StructError  # noqa: N812 - it is an exception's nam
 import msgspec
 
 from partition_log.cleaning import Retain
-from partition_log.disk import Disk
 from partition_log.errors import LogDamaged
+from partition_log.jobs import write_spill
 from partition_log.log import PartitionLog, remove_log
+from partition_log.open_files import OpenFiles
 from partition_log.recovery import (
     ADVICE,
     Checkpoint,
@@ -52,8 +53,9 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class NodeFolder:
-    def __init__(self, disk: Disk, path: str, identity: Identity, most_producers: int) -> None:
-        self._disk = disk
+    def __init__(self, files: OpenFiles, path: str, identity: Identity, most_producers: int) -> None:
+        self._disk = files.disk
+        self._files = files
         self._most_producers = most_producers
         self._lock: int | None = None
         self.path = path
@@ -65,8 +67,7 @@ class NodeFolder:
         return f"{self.path}/{name}"
 
     def close(self) -> None:
-        for log in self._logs.values():
-            log.close()
+        self._files.close_all()
         if self._lock is not None:
             self._disk.close(self._lock)
             self._lock = None
@@ -166,8 +167,8 @@ class NodeFolder:
         log.flushed_offset = next_offset
         if log.segments[-1].pending_bytes >= _SPILL_BYTES:
             for segment, write in log.spills(_SPILL_BYTES):
-                self._disk.write_at(write.handle, write.position, write.data)
+                write_spill(self._disk, write)
                 segment.spilled(write)
 
     def _new_log(self, name: str) -> PartitionLog:
-        return PartitionLog(self._disk, self.log_folder(name), name, Retain(), self._most_producers)
+        return PartitionLog(self._files, self.log_folder(name), name, Retain(), self._most_producers)

@@ -2,7 +2,8 @@
 which the store reads when the job is finished.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
@@ -10,8 +11,8 @@ from partition_log.disk import Disk, is_disk_full
 from partition_log.log import PartitionLog, remove_log, remove_segment
 from partition_log.producers import Producers, Snapshot, remove_snapshots, write_snapshot
 from partition_log.recovery import Checkpoint, LogEnd, checkpoint_bytes, write_checkpoint
-from partition_log.segment import Segment, Write
-from partition_log.wal import Making, WalSegment
+from partition_log.segment import Segment, SegmentWrite
+from partition_log.wal import Making, WalSegment, Write
 
 
 class Outcome:
@@ -33,7 +34,7 @@ class Outcome:
         return False
 
 
-Spill = tuple[Segment, Write]
+Spill = tuple[Segment, SegmentWrite]
 
 
 class Removal(msgspec.Struct, frozen=True):
@@ -74,7 +75,7 @@ class FlushJob(msgspec.Struct, frozen=True):
 
     up_to: int
     writes: tuple[Write, ...]
-    spills: tuple[Write, ...]
+    spills: tuple[SegmentWrite, ...]
     outcome: Outcome = msgspec.field(default_factory=Outcome)
 
     def run(self, disk: Disk) -> None:
@@ -94,8 +95,8 @@ class CheckpointJob(msgspec.Struct, frozen=True):
     removals: tuple[Removal, ...]
     drops: tuple[Drop, ...]
     checkpoint: bytes | None
-    spills: tuple[Write, ...]
-    syncs: tuple[int, ...]
+    spills: tuple[SegmentWrite, ...]
+    syncs: tuple[str, ...]
     new_folders: tuple[str, ...]
     kept: tuple[KeptProducers, ...]
     indexes: tuple[tuple[str, int, bytes], ...]
@@ -128,8 +129,9 @@ class CheckpointJob(msgspec.Struct, frozen=True):
         write_spills(disk, self.spills, self.outcome)
         if self.outcome.problem is not None:
             return
-        for handle in self.syncs:
-            disk.sync(handle)
+        for path in self.syncs:
+            with opened(disk, path) as handle:
+                disk.sync(handle)
         for kept in self.kept:
             kept.write(disk)
         for folder in self.new_folders:
@@ -142,21 +144,35 @@ class CheckpointJob(msgspec.Struct, frozen=True):
         for drop in self.drops:
             remove_segment(disk, drop.log.folder, drop.base_offset)
         for path, position, data in self.indexes:
-            handle = disk.open(path)
-            try:
+            with opened(disk, path) as handle:
                 disk.write_at(handle, position, data)
-            finally:
-                disk.close(handle)
 
     def _make_segment(self, disk: Disk) -> None:
         if self.making is not None:
             self.outcome.made = self.making.run(disk)
 
 
-def write_spills(disk: Disk, spills: tuple[Write, ...], outcome: Outcome) -> None:
+@contextmanager
+def opened(disk: Disk, path: str) -> Iterator[int]:
+    """For a job, and by nobody else: what the loop has open it may close at any moment."""
+    handle = disk.open(path)
+    try:
+        yield handle
+    finally:
+        disk.close(handle)
+
+
+def write_spill(disk: Disk, write: SegmentWrite) -> None:
+    """Into the page cache."""
+    with opened(disk, write.path) as handle:
+        disk.write_at(handle, write.position, write.data)
+
+
+def write_spills(disk: Disk, spills: tuple[SegmentWrite, ...], outcome: Outcome) -> None:
+    """Until the disk is full; `outcome` says how many were written."""
     try:
         for write in spills:
-            disk.write_at(write.handle, write.position, write.data)
+            write_spill(disk, write)
             outcome.written += 1
     except OSError as error:
         if not outcome.is_full(error):
@@ -179,14 +195,13 @@ class Taken(msgspec.Struct, frozen=True):
     position: int
     block: int
     spills: list[Spill]
-    syncs: tuple[int, ...]
+    syncs: tuple[str, ...]
     new_folders: tuple[str, ...]
     kept: tuple[KeptProducers, ...]
     indexes: tuple[tuple[str, int, bytes], ...]
     segments: list[Segment]
     entries: list[int]
     fresh_logs: list[PartitionLog]
-    logs: list[PartitionLog]
 
     def end(self, *, done: bool) -> None:
         """It is true now, or the disk was full and all of it is still to do."""
@@ -199,21 +214,15 @@ class Taken(msgspec.Struct, frozen=True):
             log.has_new_files |= not done
         for kept in self.kept if done else ():
             kept.producers.kept_at = None if kept.snapshot is None else kept.snapshot.end
-        for log in self.logs:
-            log.close_idle()
 
 
 def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: str) -> Taken:
     """Everything that is in `logs` now. May raise a full disk's `OSError`; nothing has changed then."""
     spills: list[Spill] = []
     segments: list[Segment] = []
-    touched: list[PartitionLog] = []
     try:
         for log in logs.values():
-            fresh = log.unsynced()
-            if fresh:
-                touched.append(log)
-            for segment in fresh:
+            for segment in log.unsynced():
                 if segment.pending_bytes:
                     spills.append((segment, log.spill(segment)))
                 segments.append(segment)
@@ -235,14 +244,13 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
         position=position,
         block=block,
         spills=spills,
-        syncs=tuple(segment.open() for segment in segments),
+        syncs=tuple(segment.path for segment in segments),
         new_folders=(*(log.folder for log in fresh_logs), *([folder] if fresh_logs else [])),
         kept=tuple(_kept(log, log.producers) for log in logs.values() if log.producers is not None and _is_due(log)),
         indexes=tuple(write for segment in segments for write in segment.index_writes()),
         segments=segments,
         entries=[segment.entries for segment in segments],
         fresh_logs=fresh_logs,
-        logs=touched,
     )
 
 

@@ -6,18 +6,22 @@ from collections.abc import Callable, Iterator
 from partition_log.cleaning import Policy
 from partition_log.disk import Disk
 from partition_log.errors import LogDamaged, OffsetOutOfRange
+from partition_log.open_files import OpenFiles
 from partition_log.producers import Producers, is_snapshot_file, mark_of, newest_snapshot, remove_snapshots
-from partition_log.segment import ADVICE, Segment, Write, file_name
+from partition_log.segment import ADVICE, INDEX_INTERVAL_BYTES, Segment, SegmentWrite, file_name
 from protocol.record_batch import (
     HEADER_BYTES,
     BatchHeader,
     CorruptBatch,
     check_batch,
-    decode_batch,
     extent,
+    read_header,
+    record_bytes,
 )
+from protocol.record_walk import first_at
 
 REPLAY_CHUNK_BYTES = 1024 * 1024
+_OPENED_US, _BYTES_AN_US = 100, 512
 
 
 class PartitionLog:
@@ -29,9 +33,9 @@ class PartitionLog:
 
     __slots__ = (
         "_disk",
+        "_files",
         "_folder",
         "_most_producers",
-        "_reading",
         "flushed_offset",
         "has_new_files",
         "is_removed",
@@ -45,8 +49,9 @@ class PartitionLog:
         "wal_name",
     )
 
-    def __init__(self, disk: Disk, folder: str, name: str, policy: Policy, most_producers: int = 2_000) -> None:
-        self._disk = disk
+    def __init__(self, files: OpenFiles, folder: str, name: str, policy: Policy, most_producers: int = 2_000) -> None:
+        self._disk = files.disk
+        self._files = files
         self._folder = folder
         self._most_producers = most_producers
         self.name = name
@@ -58,7 +63,6 @@ class PartitionLog:
         self.unflushed = False  # has batches that no flush has taken yet
         self.has_new_files = False  # names that no checkpoint has synced yet
         self.is_removed = False
-        self._reading: Segment | None = None
         self.producers: Producers | None = None
         self.wal_name = len(name).to_bytes(2, "big") + name.encode("ascii")
 
@@ -84,13 +88,23 @@ class PartitionLog:
             not segments
             or segments[-1].size + len(batch) > self.policy.segment_bytes
             or next_offset - segments[-1].base_offset > 0x7FFFFFFF
-            or (0 <= self.policy.segment_ms < max_timestamp_ms - segments[-1].first_ms and segments[-1].first_ms >= 0)
+            or self._is_of_another_time(segments[-1], max_timestamp_ms)
         ):
-            segments.append(Segment(self._disk, self._folder, base_offset))
+            segments.append(Segment(self._files, self._folder, base_offset))
         segments[-1].append(batch, base_offset, next_offset, max_timestamp_ms)
         self.next_offset = next_offset
         if batch[43] < 0x80:  # its producer's id is not negative
             self._note_producer(batch, base_offset)
+
+    def _is_of_another_time(self, segment: Segment, timestamp_ms: int) -> bool:
+        """Whether a segment ends by its age. As in Kafka the records' own time tells; but only one that a flush has
+        seen: Kafka ends one with a request at most, since a request brings a partition one batch, and thousands of
+        batches of far apart times, that one of ours may bring, must not become as many files.
+        """
+        most = self.policy.segment_ms
+        if most < 0 or segment.base_offset >= self.flushed_offset:
+            return False
+        return 0 <= segment.first_ms < timestamp_ms - most
 
     def _note_producer(self, batch: bytes, base_offset: int) -> None:
         mark = mark_of(batch)
@@ -116,25 +130,31 @@ class PartitionLog:
                 return data
         return b""
 
-    def offset_for_time(
-        self, timestamp_ms: int, looked_at: Callable[[int], None] | None = None
-    ) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record that is as new as `timestamp_ms` or newer. `looked_at` hears of how
-        many records had to be decoded."""
+    def offset_for_time(self, timestamp_ms: int, spend: Callable[[int], None] | None = None) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record that is as new as `timestamp_ms` or newer. `spend` hears how many
+        microseconds each part of the search has taken, by and large: from counts, not a clock."""
         for segment in self.segments:
+            if spend is not None:
+                spend(1 if segment.max_timestamp_ms >= 0 else _OPENED_US)
+            if segment.newest_ms() < timestamp_ms:
+                continue
+            if spend is not None:
+                spend(_OPENED_US + (0 if segment.is_loaded else segment.size // INDEX_INTERVAL_BYTES))
             position = segment.find_time(timestamp_ms)
             if position is None:
                 continue
             _base, _next, size, _newest = extent(segment.read_at(position, HEADER_BYTES))
             try:
-                records = decode_batch(segment.read_at(position, size))
+                batch = segment.read_at(position, size)
+                header = read_header(batch)
+                payload = record_bytes(header, batch)
+                if spend is not None:
+                    spend(header.record_count // 2 + (len(batch) + len(payload)) // _BYTES_AN_US)
+                found = first_at(payload, header, timestamp_ms, self.start_offset)
             except CorruptBatch as error:
                 raise LogDamaged(segment.path, position, None, error.reason, ADVICE) from None
-            if looked_at is not None:
-                looked_at(len(records))
-            for record in records:
-                if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
-                    return record.offset, record.timestamp_ms
+            if found is not None:
+                return found
         return None
 
     def newest(self) -> tuple[int, int] | None:
@@ -197,11 +217,7 @@ class PartitionLog:
         first = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
         index = max(first, 0)
         while index < len(self.segments):
-            segment = self.segments[index]
-            if segment is not self._reading:
-                self._reading = segment  # one closed segment is kept open for the reader who is likely to come back
-                self.close_idle()
-            yield segment
+            yield self.segments[index]
             index += 1
 
     # ----------------------------------------------------------------------------------------------------- retention
@@ -231,7 +247,6 @@ class PartitionLog:
             dropped.append(segment.base_offset)
         if dropped:
             del self.segments[: len(dropped)]
-            self._reading = None
             self.start_offset = self.segments[0].base_offset if self.segments else self.next_offset
         return dropped
 
@@ -247,9 +262,9 @@ class PartitionLog:
             raise LogDamaged(path, 0, start, "the file is missing", ADVICE)
         self.start_offset, self.next_offset, self.flushed_offset = start, end, end
         for base_offset, next_base in zip(bases, [*bases, end][1:], strict=True):
-            segment = Segment(self._disk, self._folder, base_offset)
+            segment = Segment(self._files, self._folder, base_offset)
             self.segments.append(segment)
-            size = self._disk.size(segment.open())
+            size = segment.file_size()
             if next_base != end:
                 segment.adopt(size, next_base)
                 segment.close()
@@ -279,17 +294,22 @@ class PartitionLog:
                 self.has_new_files = True  # gone for certain before a checkpoint may name a higher end
         if self.segments:
             last = self.segments[-1]
-            if self._disk.size(last.open()) > last.size:
-                self._disk.truncate(last.open(), last.size)
+            if last.file_size() > last.size:
+                handle = self._disk.open(last.path)
+                try:
+                    self._disk.truncate(handle, last.size)
+                finally:
+                    self._disk.close(handle)
                 last.unsynced = True
+            last.close()
 
     # -------------------------------------------------------------------------------------------- writing out
 
-    def spills(self, at_least: int) -> list[tuple[Segment, Write]]:
+    def spills(self, at_least: int) -> list[tuple[Segment, SegmentWrite]]:
         """What is in memory, of segments that have so much of it and none on its way. May raise a full disk's
         `OSError`; nothing has changed then.
         """
-        found: list[tuple[Segment, Write]] = []
+        found: list[tuple[Segment, SegmentWrite]] = []
         for segment in reversed(self.segments):
             if segment.pending_bytes == 0:
                 break  # they are written in order
@@ -298,8 +318,8 @@ class PartitionLog:
                 found.append((segment, self.spill(segment)))
         return found
 
-    def spill(self, segment: Segment) -> Write:
-        if segment.handle is None and segment.written == 0:
+    def spill(self, segment: Segment) -> SegmentWrite:
+        if segment.written == 0 and not segment.spilling:
             self._disk.make_folder(self._folder)
             self.has_new_files = True
         return segment.spill()
@@ -312,13 +332,6 @@ class PartitionLog:
                 break  # they are written in order
             found.append(segment)
         return found
-
-    def close_idle(self) -> None:
-        """Let go of the files of closed segments that are whole on disk."""
-        for segment in self.segments[:-1]:
-            busy = segment.unsynced or segment.spilling or segment.pending_bytes or segment is self._reading
-            if segment.handle is not None and not busy:
-                segment.close()
 
     def close(self) -> None:
         for segment in self.segments:

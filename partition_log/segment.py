@@ -22,8 +22,8 @@ from struct import Struct
 
 import msgspec
 
-from partition_log.disk import Disk
 from partition_log.errors import LogDamaged
+from partition_log.open_files import OpenFiles
 from protocol.record_batch import HEADER_BYTES, CorruptBatch, extent
 
 INDEX_INTERVAL_BYTES = 4096
@@ -33,10 +33,10 @@ _INDEX_ENTRY = Struct(">iI")
 _TIME_ENTRY = Struct(">qi")
 
 
-class Write(msgspec.Struct, frozen=True, gc=False):
-    """Bytes for a place in a file."""
+class SegmentWrite(msgspec.Struct, frozen=True, gc=False):
+    """Bytes for a place in a segment's file, which is there or is made."""
 
-    handle: int
+    path: str
     position: int
     data: bytes
 
@@ -49,7 +49,7 @@ class Segment:
     """`size` counts all bytes, `written` those that are in the file for certain; the rest is in memory."""
 
     __slots__ = (
-        "_disk",
+        "_files",
         "_first_ms",
         "_indexed",
         "_loaded",
@@ -58,7 +58,6 @@ class Segment:
         "_positions",
         "_timestamps",
         "base_offset",
-        "handle",
         "max_timestamp_ms",
         "next_offset",
         "next_entry",
@@ -69,8 +68,8 @@ class Segment:
         "written",
     )
 
-    def __init__(self, disk: Disk, folder: str, base_offset: int) -> None:
-        self._disk = disk
+    def __init__(self, files: OpenFiles, folder: str, base_offset: int) -> None:
+        self._files = files
         self._first_ms: int | None = None
         self.path = f"{folder}/{file_name(base_offset, 'log')}"
         self.base_offset = base_offset
@@ -78,8 +77,7 @@ class Segment:
         self.size = 0
         self.written = 0
         self.max_timestamp_ms = -1
-        self.handle: int | None = None
-        self.spilling = 0  # jobs that are writing it: its file stays open for them
+        self.spilling = 0  # jobs that are writing it
         self.unsynced = False
         self.next_entry = INDEX_INTERVAL_BYTES  # the position from which the next batch gets an index entry
         self._pending: list[bytes] = []
@@ -107,14 +105,14 @@ class Segment:
     def pending_bytes(self) -> int:
         return self.size - self.written
 
-    def spill(self) -> Write:
-        """What is in memory, to be written by whoever runs the job; it can be read meanwhile. Opens the file."""
+    def spill(self) -> SegmentWrite:
+        """What is in memory, to be written by whoever runs the job; it can be read meanwhile."""
         data = self._pending_data()
         self.spilling += 1
         self.unsynced = True
-        return Write(self.open(), self.written, data)
+        return SegmentWrite(self.path, self.written, data)
 
-    def spilled(self, write: Write) -> None:
+    def spilled(self, write: SegmentWrite) -> None:
         """That write is in the file now. Two jobs may have written the same bytes; they may end in any order."""
         self.spilling -= 1
         end = write.position + len(write.data)
@@ -126,15 +124,13 @@ class Segment:
         """The disk was full; the bytes stay in memory."""
         self.spilling -= 1
 
-    def open(self) -> int:
-        if self.handle is None:
-            self.handle = self._disk.open(self.path)
-        return self.handle
+    def file_size(self) -> int:
+        """Of the file as it is found."""
+        return self._files.size(self, self.path)
 
     def close(self) -> None:
-        if self.handle is not None:
-            self._disk.close(self.handle)
-            self.handle = None
+        """Nobody is likely to read it soon."""
+        self._files.close(self)
 
     # ------------------------------------------------------------------------------------------------------ reading
 
@@ -145,7 +141,7 @@ class Segment:
             return b""
         in_file = self.written - position
         if in_file >= size:
-            data = self._disk.read_at(self.open(), position, size)
+            data = self._files.read_at(self, self.path, position, size)
             if len(data) < size:
                 raise self._damaged(position, None, f"it ends after {position + len(data)} bytes of {self.written}")
             return data
@@ -220,12 +216,13 @@ class Segment:
 
     def _last_entry(self, kind: str, entry: Struct) -> tuple[int, int, int] | None:
         """How many there are, and the last."""
-        handle = self._disk.open(self._index_path(kind))
+        disk = self._files.disk
+        handle = disk.open(self._index_path(kind))
         try:
-            count = self._disk.size(handle) // entry.size
-            data = self._disk.read_at(handle, (count - 1) * entry.size, entry.size) if count else b""
+            count = disk.size(handle) // entry.size
+            data = disk.read_at(handle, (count - 1) * entry.size, entry.size) if count else b""
         finally:
-            self._disk.close(handle)
+            disk.close(handle)
         return (count, *entry.unpack(data)) if len(data) == entry.size else None
 
     @property
@@ -259,6 +256,11 @@ class Segment:
         self.size = self.written = size
         self.next_offset = end
         self._loaded = False
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether its index is in memory."""
+        return self._loaded
 
     def _load_if_needed(self) -> None:
         if not self._loaded:
@@ -338,11 +340,14 @@ class Segment:
         self._indexed = len(self._offsets)
 
     def _entries(self, kind: str, entry: Struct) -> list[tuple[int, int]]:
-        handle = self._disk.open(self._index_path(kind))
+        if self.size <= INDEX_INTERVAL_BYTES:
+            return []  # it has none; of thousands of small logs, that saves a start most of its work
+        disk = self._files.disk
+        handle = disk.open(self._index_path(kind))
         try:
-            data = self._disk.read_at(handle, 0, self._disk.size(handle))
+            data = disk.read_at(handle, 0, disk.size(handle))
         finally:
-            self._disk.close(handle)
+            disk.close(handle)
         whole = len(data) - len(data) % entry.size
         return list(entry.iter_unpack(data[:whole]))
 

@@ -19,6 +19,8 @@ from partition_log.errors import AppendError
 from partition_log.folder import LOG_NAME, Identity, NodeFolder
 from partition_log.jobs import CheckpointJob, Drop, FlushJob, Removal, Spill, Taken, end_spills, take
 from partition_log.log import PartitionLog
+from partition_log.open_files import MOST as MOST_OPEN_FILES
+from partition_log.open_files import OpenFiles
 from partition_log.recovery import RecoveryReport
 from partition_log.wal import WriteAheadLog
 
@@ -46,7 +48,8 @@ _LEADER_EPOCH = bytes(4)
 class StoreLimits(msgspec.Struct, frozen=True):
     """`wal_segment_bytes`: the first start writes one segment of zeros before it serves, and every segment must be
     larger than any batch: 32 MiB is twice the largest batch and written in some 20 to 300 ms. `spill_bytes` is how
-    much of a log may stay in memory between checkpoints; `producers_per_log` how many idempotent ones are remembered.
+    much of a log may stay in memory between checkpoints; `producers_per_log` how many idempotent ones are remembered;
+    `open_files` how many files of logs are kept open for readers.
     """
 
     wal_segment_bytes: int = 32 * MIB
@@ -54,6 +57,7 @@ class StoreLimits(msgspec.Struct, frozen=True):
     max_batch_bytes: int = 16 * MIB
     spill_bytes: int = 64 * 1024
     producers_per_log: int = 2_000
+    open_files: int = MOST_OPEN_FILES
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -81,7 +85,8 @@ class LogStore:
         keep = -(-limits.checkpoint_bytes // limits.wal_segment_bytes) + 1
         self._disk = disk
         self.identity = Identity(cluster_id, node_id, made_with=made_with or {})
-        self._folder = NodeFolder(disk, folder, self.identity, limits.producers_per_log)
+        self._files = OpenFiles(disk, limits.open_files)
+        self._folder = NodeFolder(self._files, folder, self.identity, limits.producers_per_log)
         self._limits = limits
         self._wal = WriteAheadLog(f"{folder}/wal", limits.wal_segment_bytes, keep)
         self._logs: dict[str, PartitionLog] = {}
@@ -150,8 +155,6 @@ class LogStore:
                 break
 
     def _release(self) -> None:
-        for log in [*self._logs.values(), *(removal.log for removal in self._removals)]:
-            log.close()
         for handle in self._wal.handles():
             self._disk.close(handle)
         self._folder.close()
@@ -167,7 +170,7 @@ class LogStore:
             if LOG_NAME.fullmatch(name) is None or len(name) > LOG_NAME_BYTES:
                 raise ValueError(f"{name!r} is no name for a log: a topic's name, a dash and a number")
             folder, most = self._folder.log_folder(name), self._limits.producers_per_log
-            log = self._logs[name] = PartitionLog(self._disk, folder, name, policy or Retain(), most)
+            log = self._logs[name] = PartitionLog(self._files, folder, name, policy or Retain(), most)
         elif policy is not None:
             log.policy = policy
         return log

@@ -22,7 +22,6 @@ import msgspec
 from crc32c import crc32c
 
 from partition_log.disk import Disk
-from partition_log.segment import Write
 
 SECTOR = 512
 FORMAT = 1
@@ -36,6 +35,14 @@ UINT32 = Struct(">I")
 
 _ZEROS = bytes(1024 * 1024)
 _length = UINT32.pack
+
+
+class Write(msgspec.Struct, frozen=True, gc=False):
+    """Bytes for a place in a file."""
+
+    handle: int
+    position: int
+    data: bytes
 
 
 class Block(msgspec.Struct, frozen=True, gc=False):

@@ -156,7 +156,19 @@ def test_a_segment_ends_when_its_records_are_of_another_time() -> None:
     log = store.log(NAME, Retain(segment_ms=100))
     for at_ms in (1_000, 1_100, 1_050, 1_101, 1_150, 1_300):
         store.append(log, batch("text", at_ms))
+        flush(store, disk)
     assert [segment.base_offset for segment in log.segments] == [0, 3, 5]
+
+
+def test_one_flush_ends_one_segment_by_its_age_however_far_apart_its_records_are() -> None:
+    disk = SimDisk()
+    store = mount(disk)
+    log = store.log(NAME, Retain(segment_ms=1))
+    for round_number in range(3):
+        for number in range(10):
+            store.append(log, batch("text", 1_000 * (1 + 10 * round_number + number)))
+        flush(store, disk)
+    assert [segment.base_offset for segment in log.segments] == [0, 10, 20]
 
 
 def test_batches_without_timestamps_end_no_segment() -> None:

@@ -5,6 +5,7 @@ import pytest
 from partition_log.cleaning import Retain
 from partition_log.errors import LogDamaged, OffsetOutOfRange
 from partition_log.log import PartitionLog
+from partition_log.open_files import OpenFiles
 from partition_log.segment import INDEX_INTERVAL_BYTES, Segment
 from partition_log.store import Appended, LogStore, StoreLimits
 from protocol.record_batch import CorruptBatch, batches, decode_batch, encode_batch
@@ -200,18 +201,10 @@ def test_the_size_of_a_log_counts_what_is_in_memory_too() -> None:
     assert log.size_bytes == size
 
 
-def test_closed_segments_do_not_keep_files_open() -> None:
-    disk, store, _ = filled()
-    _, log = reopened(disk, store)
-    check_reads(log)
-    list(log.batches_from(0))
-    assert sum(segment.handle is not None for segment in log.segments) <= 2
-
-
 def test_a_segment_says_where_it_is_damaged() -> None:
     disk = SimDisk()
     disk.make_folder("x")
-    segment = Segment(disk, "x", 0)
+    segment = Segment(OpenFiles(disk), "x", 0)
     segment.append(b"short", 0, 1, 1)
     with pytest.raises(LogDamaged, match="5 bytes are no whole header"):
         list(segment.walk(0))

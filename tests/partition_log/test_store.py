@@ -182,20 +182,20 @@ def test_a_full_disk_during_a_flush_keeps_the_bytes_in_memory_and_the_promise() 
     job = store.begin_flush()
     assert job is not None
     assert job.spills
-    real = disk.write_at
+    real = disk.open
 
-    def fill(handle: int, position: int, data: bytes) -> None:
-        if handle == job.spills[0].handle:
+    def fill(path: str) -> int:
+        if path == job.spills[0].path:
             raise OSError(errno.ENOSPC, "full")
-        real(handle, position, data)
+        return real(path)
 
-    disk.write_at = fill  # type: ignore[method-assign]
+    disk.open = fill  # type: ignore[method-assign]
     job.run(disk)
     store.finish_flush(job.up_to)
     assert is_full(store)
     expected = everything(store)
     assert store.log("flights-0").flushed_offset == 3
-    disk.write_at = real  # type: ignore[method-assign]
+    disk.open = real  # type: ignore[method-assign]
     disk.crash()
     assert everything(mount(disk)) == expected
 

@@ -1,0 +1,67 @@
+"""The files that are kept open for reading: the ones used last, so many and no more, however many segments there are.
+
+Only readers use them, and they may be closed at any moment. A job never does: it opens by path what it writes and syncs
+and closes it again, one file at a time, so that nobody can close a file under its hands.
+"""
+
+import errno
+
+from partition_log.disk import Disk
+
+MOST = 256
+"""Beside them, a store has open: a job's file for each of two jobs, the write-ahead log's, and the lock."""
+
+
+class OpenFiles:
+    """A file belongs to `owner`, whoever reads it: what stands under the same path later is another's."""
+
+    __slots__ = ("_handles", "_most", "disk")
+
+    def __init__(self, disk: Disk, most: int = MOST) -> None:
+        self.disk = disk
+        self._most = most
+        self._handles: dict[object, int] = {}  # the one not used for the longest time comes first
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def size(self, owner: object, path: str) -> int:
+        """Bytes of the file."""
+        return self.disk.size(self._handle(owner, path))
+
+    def read_at(self, owner: object, path: str, position: int, size: int) -> bytes:
+        """As `Disk.read_at`."""
+        return self.disk.read_at(self._handle(owner, path), position, size)
+
+    def close(self, owner: object) -> None:
+        """Nothing happens if it is not open."""
+        handle = self._handles.pop(owner, None)
+        if handle is not None:
+            self.disk.close(handle)
+
+    def close_all(self) -> None:
+        while self._handles:
+            self._close_oldest()
+
+    def _handle(self, owner: object, path: str) -> int:
+        handle = self._handles.pop(owner, None)
+        if handle is None:
+            handle = self._open(path)
+        self._handles[owner] = handle
+        return handle
+
+    def _open(self, path: str) -> int:
+        while len(self._handles) >= self._most:
+            self._close_oldest()
+        while True:
+            try:
+                return self.disk.open(path)
+            except OSError as error:
+                # Others of this process took what was left: better to be slow than to fail.
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._handles:
+                    raise
+                self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        owner = next(iter(self._handles))
+        self.disk.close(self._handles.pop(owner))
