@@ -17,17 +17,21 @@ EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
 """Where the log begins on this disk (KIP-405); and what of it has been, and has not been, moved elsewhere: nothing."""
 
 
+EFFORT_US = 50_000
+"""Of a request."""
+
+
 class Effort:
-    """Records that the searches of one request may look at: each opens a whole batch while everyone else waits. The
-    search that goes beyond is the last."""
+    """Microseconds that the searches of one request may take, by and large: from counts, not a clock. Each opens a
+    whole batch while everyone else waits. The search that goes beyond is the last."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left_us",)
 
-    def __init__(self, records: int) -> None:
-        self.left = records
+    def __init__(self, left_us: int) -> None:
+        self.left_us = left_us
 
-    def spend(self, records: int) -> None:
-        self.left -= records
+    def spend(self, microseconds: int) -> None:
+        self.left_us -= microseconds
 
 
 def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
@@ -42,14 +46,20 @@ def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort)
         return ListOffsetsPartitionReply(index)
     if timestamp_ms < NEWEST:
         return ListOffsetsPartitionReply(index, ErrorCode.UNSUPPORTED_VERSION)
-    if effort.left <= 0:
+    if effort.left_us <= 0:
         return ListOffsetsPartitionReply(index, ErrorCode.REQUEST_TIMED_OUT)
     try:
-        wanted_ms = log.newest_ms() if timestamp_ms == NEWEST else timestamp_ms
+        wanted_ms = _newest_ms(log, effort) if timestamp_ms == NEWEST else timestamp_ms
         found = log.offset_for_time(wanted_ms, effort.spend)
     except LogDamaged:
         return ListOffsetsPartitionReply(index, ErrorCode.KAFKA_STORAGE_ERROR)
     return ListOffsetsPartitionReply(index) if found is None else _found(index, *found)
+
+
+def _newest_ms(log: PartitionLog, effort: Effort) -> int:
+    # Of a segment just taken over, the last entries of two files and the batches behind them are read.
+    effort.spend(sum([1 if segment.max_timestamp_ms >= 0 else 100 for segment in log.segments]))
+    return log.newest_ms()
 
 
 def _found(index: int, offset: int, timestamp_ms: int = -1) -> ListOffsetsPartitionReply:

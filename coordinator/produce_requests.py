@@ -3,14 +3,22 @@
 A producer that is faster than the disk comes to the end of the write-ahead log before its next segment is made. Then
 its requests wait, in their order and up to a limit, and its connection with them: an error would only be sent again.
 Commits and groups go on in what is left.
+
+Nor may the checking of records keep everyone waiting: a request that takes longer than a slice goes on in later steps,
+by turns with those of other connections.
 """
 
+from coordinator.chores import Chore
 from coordinator.core import Core
 from coordinator.gates import write_gate
 from coordinator.moment import Moment
+from coordinator.room import WaitingProduce
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartitionReply, ProduceReply, ProduceTopicReply
 from protocol.session import RequestRef
+
+CHORE = "produce"
+_TURN_US = 10_000
 
 
 def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> None:
@@ -19,23 +27,47 @@ def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> No
     others = core.waiting_produces
     if write_gate(core) or others.bytes + size > core.config.max_unflushed_bytes:
         core.outbox.send(ref, _refused(message, ErrorCode.REQUEST_TIMED_OUT))
-    elif others.waiting or core.store.should_wait(size):
-        others.add(ref, message, size)
-    else:
-        _append(core, ref, message, moment)
+        return
+    work = core.topics.producing(message)
+    next(work)
+    was_waiting = others.waiting
+    others.add(WaitingProduce(ref, size, work))
+    if not was_waiting:
+        produce_waiting(core, moment)
 
 
 def produce_waiting(core: Core, moment: Moment) -> None:
-    """A checkpoint is done, so there may be room again."""
+    """As much as there is room and time for; a checkpoint makes room, and the chore sees to the time."""
     others = core.waiting_produces
-    while others.waiting and not core.store.should_wait(others.waiting[0][2]):
-        ref, message = others.take()
-        _append(core, ref, message, moment)
+    others.refill(moment.monotonic_ms)
+    while others.waiting and others.left_us > 0 and not core.store.should_wait(others.first().size):
+        if _have_turn(core, others.first(), moment):
+            others.done()
+        else:
+            others.turn()
+    if others.waiting and others.left_us <= 0 and not others.is_due:
+        others.is_due = True
+        core.purgatory.try_complete_else_watch(Chore(CHORE, moment.monotonic_ms + others.wait_ms))
 
 
-def _append(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> None:
-    reply, position = core.topics.produce(message, moment)
-    core.outbox.hold(position, ref, reply)
+def produce_when_due(core: Core, moment: Moment) -> None:
+    """The chore."""
+    core.waiting_produces.is_due = False
+    produce_waiting(core, moment)
+
+
+def _have_turn(core: Core, produce: WaitingProduce, moment: Moment) -> bool:
+    """Whether it has been answered."""
+    others = core.waiting_produces
+    until_us = max(others.left_us - _TURN_US, 0)
+    try:
+        while others.left_us > until_us:
+            others.left_us -= produce.work.send(moment)
+    except StopIteration as done:
+        reply, position = done.value
+        core.outbox.hold(position, produce.ref, reply)
+        return True
+    return False
 
 
 def size_of(message: Produce) -> int:

@@ -4,7 +4,7 @@ of an idempotent producer, the ones that come next (KIP-98).
 They are checked to the last record, compressed or not: a batch that cannot be read would stop everyone who comes to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
@@ -14,6 +14,7 @@ from partition_log.producers import Objection, judge
 from protocol.errors import ErrorCode
 from protocol.record_batch import (
     HEADER_BYTES,
+    LOG_APPEND_TIME,
     BatchHeader,
     Compression,
     CorruptBatch,
@@ -21,15 +22,20 @@ from protocol.record_batch import (
     check_batch,
     record_bytes,
 )
-from protocol.record_walk import newest_timestamp
+from protocol.record_walk import MOST_HEADERS, TooManyHeaders, oldest_timestamp, walk_records
 
-_LOG_APPEND_TIME = 0x08
 _LZ4_FLAGS = HEADER_BYTES + 4  # of the frame, behind its magic number
 _LZ4_INDEPENDENT = 0x20
 _OBJECTIONS = {
     Objection.OLD_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
     Objection.OUT_OF_ORDER: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    Objection.TOO_MANY: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 }
+MOST_BATCHES = 2_000
+"""Of one partition in a request: they are appended at one go. Kafka allows one."""
+PARTITION_US = 5
+_BATCH_US, _COMPRESSED_US, _IDEMPOTENT_US = 10, 10, 6
+_BYTES_AN_US, _DECOMPRESSED_BYTES_AN_US = 2048, 512
 
 
 class ProducerIdSource(Protocol):
@@ -46,20 +52,33 @@ class Bad(NamedTuple):
     message: str
 
 
+class Limits(NamedTuple):
+    """What one batch may be: it is checked at one go, and a few bytes compressed may be very much."""
+
+    bytes: int
+    decompressed_bytes: int
+    records: int
+    headers: int = MOST_HEADERS
+
+
+class Times(NamedTuple):
+    """What is allowed of records' timestamps. (Kafka: -1 is "none", and always may be.)"""
+
+    lowest_ms: int
+    highest_ms: int
+
+
+ANY_TIME = Times(-(2**63), 2**63 - 1)
+
+
 class Allowance:
-    """How much work the records of one request may be: they are walked one by one while everyone else waits, and a few
-    bytes compressed may be very many of them."""
+    """Microseconds of work that the records of one request may be, by and large: from counts, not a clock. The batch
+    that goes beyond is the last, so that one batch always may."""
 
-    __slots__ = ("bytes", "is_whole", "records")
+    __slots__ = ("left_us",)
 
-    def __init__(self, decompressed_bytes: int, records: int) -> None:
-        self.bytes = decompressed_bytes
-        self.records = records
-        self.is_whole = True
-
-    def take_records(self, count: int) -> None:
-        self.records -= count
-        self.is_whole = False
+    def __init__(self, left_us: int) -> None:
+        self.left_us = left_us
 
 
 class _Refused(Exception):
@@ -68,19 +87,28 @@ class _Refused(Exception):
         self.bad = Bad(error, message)
 
 
-def check_records(data: bytes, max_batch_bytes: int, allowance: Allowance) -> list[bytes] | Bad:
-    """The batches of `data`, each sound and no larger than `max_batch_bytes`, or what is wrong with the first that is
-    not. What others of the request have left of the allowance must do: REQUEST_TIMED_OUT where it does not, which
-    producers try again."""
+def check_records(
+    data: bytes, limits: Limits, allowance: Allowance, times: Times = ANY_TIME
+) -> Generator[int, object, list[bytes] | Bad]:
+    """The batches of `data`, each sound and within the limits, or what is wrong with the first that is not. What others
+    of the request have left of the allowance must do: REQUEST_TIMED_OUT where nothing is, which producers try again.
+
+    Everyone else waits meanwhile, so this is done batch by batch: what each has cost, in microseconds, is yielded."""
     found: list[bytes] = []
     position = 0
     try:
         while position < len(data) or not found:
-            header = _check_frame(data, position, max_batch_bytes)
+            header = _check_frame(data, position, limits.bytes)
             batch = data if header.size == len(data) else data[position : position + header.size]
             _check_claims(header)
-            found.append(_check_contents(batch, header, allowance))
+            if len(found) == MOST_BATCHES:
+                raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, f"more than {MOST_BATCHES} batches of a partition")
+            if allowance.left_us <= 0:
+                raise _Refused(ErrorCode.REQUEST_TIMED_OUT, "the request has too many records; send these later")
+            before_us = allowance.left_us
+            found.append(_check_contents(batch, header, limits, allowance, times))
             position += header.size
+            yield before_us - allowance.left_us
     except _Refused as refused:
         return refused.bad
     return found
@@ -117,7 +145,7 @@ def _check_claims(header: BatchHeader) -> None:
         raise _Refused(ErrorCode.INVALID_RECORD, "control batches are not for clients to write")
     if header.is_transactional:
         raise _Refused(ErrorCode.INVALID_TXN_STATE, "a batch of a transaction, and transactions are not served")
-    if header.attributes & _LOG_APPEND_TIME:
+    if header.attributes & LOG_APPEND_TIME:
         raise _Refused(ErrorCode.INVALID_TIMESTAMP, "a producer does not set the time of append")
     if header.producer_id >= 0 and header.base_sequence < 0:
         reason = f"sequence {header.base_sequence} of producer {header.producer_id}"
@@ -129,34 +157,46 @@ def _check_claims(header: BatchHeader) -> None:
         raise _Refused(ErrorCode.INVALID_RECORD, reason)
 
 
-def _check_contents(batch: bytes, header: BatchHeader, allowance: Allowance) -> bytes:
+def _check_contents(batch: bytes, header: BatchHeader, limits: Limits, allowance: Allowance, times: Times) -> bytes:
     """The batch, with a largest timestamp that is true: searches by time believe it. (Kafka corrects it too.)"""
-    if header.record_count > allowance.records:
-        if not allowance.is_whole:
-            raise _Refused(ErrorCode.REQUEST_TIMED_OUT, "the request has too many records; send these by themselves")
-        reason = f"{header.record_count} records, at most {allowance.records} are allowed"
+    allowance.left_us -= _BATCH_US + len(batch) // _BYTES_AN_US + (_IDEMPOTENT_US if header.producer_id >= 0 else 0)
+    if header.record_count > limits.records:
+        reason = f"{header.record_count} records, at most {limits.records} are allowed"
         raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, reason)
-    code = ErrorCode.INVALID_RECORD
     if header.compression == Compression.LZ4 and _is_linked(batch):
         # Our own reader could, but Java's consumers cannot, and would never come past it. (Kafka fails on it.)
-        raise _Refused(code, "lz4 blocks that depend on each other, which not every consumer can read")
+        reason = "lz4 blocks that depend on each other, which not every consumer can read"
+        raise _Refused(ErrorCode.INVALID_RECORD, reason)
     try:
         if header.compression:
-            code = ErrorCode.INVALID_RECORD if allowance.is_whole else ErrorCode.REQUEST_TIMED_OUT
-            payload = _decompressed(batch, header, allowance)
-            code = ErrorCode.INVALID_RECORD
-            allowance.take_records(header.record_count)
+            payload = _decompressed(batch, header, limits.decompressed_bytes, allowance)
         else:
             payload = record_bytes(header, batch)
-            allowance.take_records(header.record_count)
-        newest = newest_timestamp(payload, header)
+        newest, cost_us = _walked(payload, header, limits, allowance)
+    except TooManyHeaders as error:
+        raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
     except CorruptBatch as error:
-        raise _Refused(code, str(error)) from None
-    if newest == header.max_timestamp_ms:
-        return batch
-    if not -(2**63) <= newest < 2**63:
-        raise _Refused(ErrorCode.INVALID_TIMESTAMP, f"a record of {newest} ms")
-    return _with_newest(batch, newest)
+        raise _Refused(ErrorCode.INVALID_RECORD, str(error)) from None
+    allowance.left_us -= cost_us
+    _check_times(payload, header, newest, times)
+    return batch if newest == header.max_timestamp_ms else _with_newest(batch, newest)
+
+
+def _walked(payload: bytes, header: BatchHeader, limits: Limits, allowance: Allowance) -> tuple[int, int]:
+    try:
+        return walk_records(payload, header, limits.headers)
+    except CorruptBatch:
+        # How far it came is not known: as if each record, and as many headers, had been looked at.
+        allowance.left_us -= header.record_count + min(limits.headers, len(payload) // 2)
+        raise
+
+
+def _check_times(payload: bytes, header: BatchHeader, newest: int, times: Times) -> None:
+    oldest = oldest_timestamp(payload, header) if times.lowest_ms >= 0 else newest
+    for timestamp in (newest, oldest):
+        if timestamp != -1 and not times.lowest_ms <= timestamp <= times.highest_ms:
+            allowed = f"from {times.lowest_ms} to {times.highest_ms} is allowed"
+            raise _Refused(ErrorCode.INVALID_TIMESTAMP, f"a record of {timestamp} ms; {allowed}")
 
 
 def _is_linked(lz4_batch: bytes) -> bool:
@@ -164,11 +204,12 @@ def _is_linked(lz4_batch: bytes) -> bool:
     return bool(flags) and not flags[0] & _LZ4_INDEPENDENT
 
 
-def _decompressed(batch: bytes, header: BatchHeader, allowance: Allowance) -> bytes:
-    # One that fails may have filled all that was left: it takes all, so that a thousand bombs are opened once.
-    left, allowance.bytes = allowance.bytes, 0
-    payload = record_bytes(header, batch, max_bytes=left)
-    allowance.bytes = left - len(payload)
+def _decompressed(batch: bytes, header: BatchHeader, most_bytes: int, allowance: Allowance) -> bytes:
+    # One that fails may have filled all the room there is.
+    all_us = most_bytes // _DECOMPRESSED_BYTES_AN_US
+    allowance.left_us -= _COMPRESSED_US + all_us
+    payload = record_bytes(header, batch, max_bytes=most_bytes)
+    allowance.left_us += all_us - len(payload) // _DECOMPRESSED_BYTES_AN_US
     return payload
 
 

@@ -1,26 +1,72 @@
-"""Requests that wait for room in the write-ahead log, the first come first."""
+"""Requests that wait for room in the write-ahead log, or for the others to have their turn: each connection's in order,
+and the connections by turns."""
 
 from collections import deque
+from collections.abc import Generator
 
-from protocol.messages.data import Produce
+from coordinator.moment import Moment
+from protocol.messages.data import ProduceReply
 from protocol.session import RequestRef
+
+SLICE_US = 40_000
+"""Microseconds of checking and appending records that may be done at one go."""
+
+
+class WaitingProduce:
+    """A request that was begun, or is to be. `size` is what its records take."""
+
+    __slots__ = ("ref", "size", "work")
+
+    def __init__(self, ref: RequestRef, size: int, work: Generator[int, Moment, tuple[ProduceReply, int]]) -> None:
+        self.ref = ref
+        self.size = size
+        self.work = work
 
 
 class WaitingProduces:
-    """`bytes` is what their records take."""
+    """`bytes` is what their records take. `left_us` may be spent now; half of the time that passes is added to it, so
+    that the other half is everyone else's."""
 
-    __slots__ = ("bytes", "waiting")
+    __slots__ = ("_filled_ms", "_lanes", "bytes", "is_due", "left_us")
 
     def __init__(self) -> None:
-        self.waiting: deque[tuple[RequestRef, Produce, int]] = deque()
+        self._lanes: dict[int, deque[WaitingProduce]] = {}  # by connection; whose turn it is comes first
+        self._filled_ms = 0
         self.bytes = 0
+        self.left_us = SLICE_US
+        self.is_due = False  # someone will see to what waits when its time has come
 
-    def add(self, ref: RequestRef, message: Produce, size: int) -> None:
-        self.waiting.append((ref, message, size))
-        self.bytes += size
+    @property
+    def waiting(self) -> bool:
+        return bool(self._lanes)
 
-    def take(self) -> tuple[RequestRef, Produce]:
-        """The one that has waited longest."""
-        ref, message, size = self.waiting.popleft()
-        self.bytes -= size
-        return ref, message
+    def add(self, produce: WaitingProduce) -> None:
+        """Behind the others of its connection."""
+        self._lanes.setdefault(produce.ref.connection, deque()).append(produce)
+        self.bytes += produce.size
+
+    def first(self) -> WaitingProduce:
+        """Whose turn it is."""
+        return next(iter(self._lanes.values()))[0]
+
+    def turn(self) -> None:
+        """It has had its turn, and comes again after the other connections."""
+        connection = next(iter(self._lanes))
+        self._lanes[connection] = self._lanes.pop(connection)
+
+    def done(self) -> None:
+        """Whose turn it is has been answered."""
+        connection, lane = next(iter(self._lanes.items()))
+        self.bytes -= lane.popleft().size
+        del self._lanes[connection]
+        if lane:
+            self._lanes[connection] = lane
+
+    def refill(self, now_ms: int) -> None:
+        self.left_us = min(SLICE_US, self.left_us + max(now_ms - self._filled_ms, 0) * 500)
+        self._filled_ms = now_ms
+
+    @property
+    def wait_ms(self) -> int:
+        """Until half a slice may be spent."""
+        return max((SLICE_US // 2 - self.left_us) // 500, 1)

@@ -110,6 +110,18 @@ SETTINGS: Mapping[str, Setting] = {
         node_value=lambda settings: str(settings.max_message_bytes),
         broker_key="message.max.bytes",
     ),
+    "message.timestamp.after.max.ms": Setting(
+        type=ConfigType.LONG,
+        about="How far in the future a producer's time of a record may lie.",
+        check=_within(0, LONG_MAX),
+        node_value=_always("3600000"),
+    ),
+    "message.timestamp.before.max.ms": Setting(
+        type=ConfigType.LONG,
+        about="How far in the past a producer's time of a record may lie.",
+        check=_within(0, LONG_MAX),
+        node_value=_always(str(LONG_MAX)),
+    ),
     "message.timestamp.type": Setting(
         type=ConfigType.STRING,
         about="CreateTime: records have the time their producer gave them; LogAppendTime: that of their append.",
@@ -234,6 +246,8 @@ class TopicConfigs(msgspec.Struct, frozen=True, gc=False):
     retention_bytes: int
     is_compacted: bool
     has_append_time: bool
+    time_before_ms: int
+    time_after_ms: int
 
     @property
     def policy(self) -> Policy:
@@ -260,6 +274,8 @@ def configs_of(given: Mapping[str, str], settings: TopicSettings) -> TopicConfig
         retention_bytes=int(value("retention.bytes")) if is_deleted else -1,
         is_compacted="compact" in policies,
         has_append_time=value("message.timestamp.type") == "LogAppendTime",
+        time_before_ms=int(value("message.timestamp.before.max.ms")),
+        time_after_ms=int(value("message.timestamp.after.max.ms")),
     )
 
 

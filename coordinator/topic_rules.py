@@ -23,7 +23,8 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What all embedded topics of a node share: limits, and what a topic has that says nothing itself.
 
     `largest_batch_bytes` bounds what a topic's own `max.message.bytes` may be; `max_decompressed_bytes` and
-    `max_records_per_request` the records of one request, which must be opened to be checked, or searched by time.
+    `max_records_per_batch` a batch, which must be opened to be checked; `max_work_us` is how many microseconds of that
+    one request may ask for, which are spread over many steps.
     """
 
     default_partitions: int = 1
@@ -31,7 +32,8 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: int = 1_048_588
     largest_batch_bytes: int = 16 * MIB
     max_decompressed_bytes: int = 16 * MIB
-    max_records_per_request: int = 100_000
+    max_records_per_batch: int = 100_000
+    max_work_us: int = 3_000_000
     max_new_topics_per_request: int = 500
     max_topics: int = 10_000
     max_partitions_per_topic: int = 10_000

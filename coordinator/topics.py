@@ -4,7 +4,7 @@ Refusals are values in the replies, topic by topic or partition by partition. Wh
 lasts, the write-ahead position it must wait for comes with it (the write rule).
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 
 from coordinator.append_time import with_append_time
 from coordinator.fetching import (
@@ -15,10 +15,10 @@ from coordinator.fetching import (
     nudge_key,
     read,
 )
-from coordinator.finding import Effort, end_of_epoch, find_offset
+from coordinator.finding import EFFORT_US, Effort, end_of_epoch, find_offset
 from coordinator.moment import Moment
 from coordinator.placement import Placement
-from coordinator.producing import Allowance, Bad, check_records, check_sequences
+from coordinator.producing import ANY_TIME, PARTITION_US, Allowance, Bad, Limits, Times, check_records, check_sequences
 from coordinator.topic_admin import altered, create, deletable, grow
 from coordinator.topic_configs import TopicConfigs
 from coordinator.topic_list import APPEND_ERRORS, Topic, TopicIdSource, TopicList
@@ -73,6 +73,10 @@ __all__ = ["DelayedFetch", "EmbeddedTopics", "FetchReady", "TopicIdSource", "Top
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _NONE = ErrorCode.NONE
+
+Producing = Generator[int, Moment, tuple[ProduceReply, int]]
+Putting = Generator[int, Moment, ProducePartitionReply]
+Answers = dict[tuple[str, ListOffsetsPartition], ListOffsetsPartitionReply]
 
 
 class EmbeddedTopics:
@@ -221,9 +225,23 @@ class EmbeddedTopics:
     # ------------------------------------------------------------------------------------------------------ produce
 
     def produce(self, message: Produce, moment: Moment) -> tuple[ProduceReply, int]:
-        """Records appended or refused, each partition by itself. The position to wait for, if `acks` asks to (-1)."""
-        allowance = Allowance(self._settings.max_decompressed_bytes, self._settings.max_records_per_request)
-        put: Callable[[str, ProducePartition, Allowance, Moment], ProducePartitionReply] = self._put
+        """All of it at one go."""
+        work = self.producing(message)
+        next(work)
+        try:
+            while True:
+                work.send(moment)
+        except StopIteration as done:
+            told: tuple[ProduceReply, int] = done.value
+            return told
+
+    def producing(self, message: Produce) -> Producing:
+        """Records appended or refused, each partition by itself. The position to wait for, if `acks` asks to (-1). A
+        piece at a time, each no longer than others can wait: whoever asks for the next says what time it is, and hears
+        what it has cost in microseconds, by and large. Other requests may come in between."""
+        allowance = Allowance(self._settings.max_work_us)
+        put: Callable[[str, ProducePartition, Allowance, Moment], Putting] = self._put
+        moment = yield 0
         if message.acks not in {-1, 0, 1}:
             put = _refuse_acks
         elif message.transactional_id is not None:
@@ -234,27 +252,36 @@ class EmbeddedTopics:
             if name is None:
                 parts = [ProducePartitionReply(part.index, ErrorCode.UNKNOWN_TOPIC_ID) for part in topic.partition_data]
             else:
-                parts = [put(name, part, allowance, moment) for part in topic.partition_data]
+                parts = []
+                for part in topic.partition_data:
+                    parts.append((yield from put(name, part, allowance, moment)))
+                    moment = yield PARTITION_US
             replies.append(ProduceTopicReply(topic.name, tuple(parts), topic.topic_id))
         # What was stored before, and is told of again, may not be durable yet either.
         stored = any(part.error_code is _NONE for topic in replies for part in topic.partition_responses)
         return ProduceReply(tuple(replies)), self._store.position if message.acks == -1 and stored else 0
 
-    def _put(self, name: str, part: ProducePartition, allowance: Allowance, moment: Moment) -> ProducePartitionReply:
+    def _put(self, name: str, part: ProducePartition, allowance: Allowance, moment: Moment) -> Putting:
         """Several batches are appended one by one: where the disk fills up between them, those before it stay."""
-        topic, log = self._topics.get(name), self._log(name, part.index)
-        if topic is None or log is None:
+        known = self.log_and_configs(name, part.index)
+        if known is None:
             return ProducePartitionReply(part.index, _UNKNOWN)
-        checked = check_records(part.records, topic.configs.max_message_bytes, allowance)
+        limits = Limits(
+            known[1].max_message_bytes, self._settings.max_decompressed_bytes, self._settings.max_records_per_batch
+        )
+        checked = yield from check_records(part.records, limits, allowance, _times(known[1], moment))
         if isinstance(checked, Bad):
             return ProducePartitionReply(part.index, checked.error, error_message=checked.message)
+        topic, log = self._topics.get(name), self._log(name, part.index)
+        if topic is None or log is None:  # deleted meanwhile
+            return ProducePartitionReply(part.index, _UNKNOWN)
         stored_at = check_sequences(log, checked)
         if isinstance(stored_at, Bad):
             return ProducePartitionReply(part.index, stored_at.error, error_message=stored_at.message)
         base_offset = log.next_offset if stored_at[0] is None else stored_at[0]
         append_time_ms = moment.wall_ms if topic.configs.has_append_time else -1
-        for batch, known in zip(checked, stored_at, strict=True):
-            if known is not None:
+        for batch, known_at in zip(checked, stored_at, strict=True):
+            if known_at is not None:
                 continue
             timed = batch if append_time_ms < 0 else with_append_time(batch, append_time_ms)
             appended = self._store.append(log, timed)
@@ -323,14 +350,19 @@ class EmbeddedTopics:
 
     def list_offsets(self, message: ListOffsets) -> tuple[ListOffsetsReply, int]:
         """First, last, newest, and by time, each partition by itself; and the position the reply waits for."""
-        effort = Effort(self._settings.max_records_per_request)
-        reply = ListOffsetsReply(tuple([self._find_topic(topic, effort) for topic in message.topics]))
+        effort, known = Effort(EFFORT_US), Answers()
+        reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
         told = (nudge_key(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
         return reply, self._store.position if self._advancing and any(map(self._advancing.__contains__, told)) else 0
 
-    def _find_topic(self, topic: ListOffsetsTopic, effort: Effort) -> ListOffsetsTopicReply:
-        parts = tuple([self._find(topic.name, part, effort) for part in topic.partitions])
-        return ListOffsetsTopicReply(topic.name, parts)
+    def _find_topic(self, topic: ListOffsetsTopic, effort: Effort, known: Answers) -> ListOffsetsTopicReply:
+        replies = []
+        for part in topic.partitions:
+            question = (topic.name, part)
+            if question not in known:
+                known[question] = self._find(topic.name, part, effort)
+            replies.append(known[question])
+        return ListOffsetsTopicReply(topic.name, tuple(replies))
 
     def _find(self, name: str, part: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
         log = self._readable(name, part.partition_index, part.current_leader_epoch)
@@ -356,11 +388,19 @@ class EmbeddedTopics:
         return end_of_epoch(log, part.partition, part.leader_epoch)
 
 
-def _refuse_acks(_name: str, part: ProducePartition, _allowance: Allowance, _moment: Moment) -> ProducePartitionReply:
+def _times(configs: TopicConfigs, moment: Moment) -> Times:
+    """What producers may say of the time of their records, if it is theirs to say."""
+    if configs.has_append_time:
+        return ANY_TIME
+    highest_ms = min(moment.wall_ms + configs.time_after_ms, ANY_TIME.highest_ms)
+    return Times(moment.wall_ms - configs.time_before_ms, highest_ms)
+
+
+def _refuse_acks(_name: str, part: ProducePartition, _allowance: Allowance, _moment: Moment) -> Putting:
+    yield PARTITION_US
     return ProducePartitionReply(part.index, ErrorCode.INVALID_REQUIRED_ACKS, error_message="acks are -1, 0 or 1")
 
 
-def _refuse_transactions(
-    _name: str, part: ProducePartition, _allowance: Allowance, _moment: Moment
-) -> ProducePartitionReply:
+def _refuse_transactions(_name: str, part: ProducePartition, _allowance: Allowance, _moment: Moment) -> Putting:
+    yield PARTITION_US
     return ProducePartitionReply(part.index, ErrorCode.INVALID_TXN_STATE, error_message="transactions are not served")

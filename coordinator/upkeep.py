@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from coordinator import deletions, retention
+from coordinator import deletions, produce_requests, retention
 from coordinator.chores import Chore
 from coordinator.core import Core
 from coordinator.moment import Moment
@@ -16,9 +16,14 @@ def _retain(core: Core, moment: Moment) -> int | None:
     return core.retention.run(core.topics, core.store, moment)
 
 
+def _produce(core: Core, moment: Moment) -> None:
+    produce_requests.produce_when_due(core, moment)
+
+
 CHORES: Mapping[str, Callable[[Core, Moment], int | None]] = {
     deletions.CHORE: _delete,
     retention.CHORE: _retain,
+    produce_requests.CHORE: _produce,
 }
 """What one slice is; milliseconds to the next, None when there is nothing more to do."""
 

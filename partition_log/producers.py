@@ -13,6 +13,7 @@ until it expires, as in Kafka.
 
 import enum
 from collections.abc import Sequence
+from itertools import islice
 from struct import Struct
 from typing import NamedTuple
 
@@ -25,6 +26,9 @@ from partition_log.recovery import read_file, write_file
 REMEMBERED = 5
 """Batches of a producer that are recognised when they come again: no client has more on their way to a partition."""
 NO_EPOCH = -1
+PROTECTED_MS = 5 * 60_000
+"""So long after it was heard nobody else's writing makes a producer forgotten: what it sends again comes within two
+minutes (`delivery.timeout.ms`)."""
 
 _MARK = Struct(">23xi16xqhi").unpack_from  # last offset delta, producer id, epoch, base sequence
 _OF_TRANSACTIONS = 0x30  # transactional, control: in the lower byte of the attributes
@@ -70,6 +74,7 @@ class Objection(enum.Enum):
 
     OLD_EPOCH = "a producer of a newer epoch has this id"
     OUT_OF_ORDER = "its first sequence does not follow the last one stored"
+    TOO_MANY = "too many other producers have written to this partition in the last minutes"
 
 
 _UNKNOWN = Known(NO_EPOCH, 0, ())
@@ -87,12 +92,14 @@ def mark_of(batch: bytes | memoryview) -> Mark | None:
 
 
 class Producers:
-    """At most `most`: beyond them those not heard for the longest time are forgotten. A forgotten one is taken at its
-    word when it comes back, whatever its sequence (KIP-360)."""
+    """At most `most`: a new one takes the place of the one not heard for the longest time, if that has been silent for
+    `PROTECTED_MS`, and has none else. A forgotten one is taken at its word when it comes back, whatever its sequence
+    (KIP-360)."""
 
-    __slots__ = ("_known", "_most", "kept_at")
+    __slots__ = ("_known", "_most", "_now_ms", "kept_at")
 
     def __init__(self, most: int) -> None:
+        self._now_ms = 0  # of the last `expire`
         self._known: dict[int, Known] = {}  # in the order in which they were last heard
         self._most = most
         self.kept_at: int | None = None  # the end that the snapshot on disk stands for
@@ -104,6 +111,14 @@ class Producers:
         """Of one that is not known: no epoch, no batches."""
         return self._known.get(producer_id, _UNKNOWN)
 
+    def has_room(self, new: int) -> bool:
+        """Whether so many that are not known may be."""
+        excess = len(self._known) + new - self._most
+        if excess <= 0:
+            return True
+        last = next(islice(self._known.values(), excess - 1, None), None)
+        return last is not None and 0 < last.heard_ms <= self._now_ms - PROTECTED_MS
+
     def appended(self, mark: Mark, base_offset: int) -> None:
         """What the log holds is never refused: `judge` is asked before."""
         self._known[mark.producer_id] = _with(self._known.pop(mark.producer_id, _UNKNOWN), mark, base_offset)
@@ -112,6 +127,7 @@ class Producers:
 
     def expire(self, now_ms: int, after_ms: int) -> None:
         """Forget those that were last heard so long ago. Costs what was appended or expires since the last time."""
+        self._now_ms = now_ms
         fresh = []
         for producer_id, known in reversed(self._known.items()):
             if known.heard_ms:
@@ -150,12 +166,14 @@ def judge(producers: Producers | None, batches: Sequence[bytes], next_offset: in
     """For each of the batches that one request brings, in order: None if it is to be appended, or the base offset it
     was stored at before. An objection to one is one to all. `producers` is what the log has, `next_offset` its end."""
     ahead: dict[int, Known] = {}
+    strangers = 0
     verdicts: list[int | None] = []
     for batch in batches:
         verdict: int | None = None
         mark = mark_of(batch)
         if mark is not None:
             known = ahead.get(mark.producer_id) or (_UNKNOWN if producers is None else producers.get(mark.producer_id))
+            strangers += known is _UNKNOWN
             verdict = _stored_at(known, mark)
             if verdict is None:
                 objection = _objection(known, mark)
@@ -165,6 +183,8 @@ def judge(producers: Producers | None, batches: Sequence[bytes], next_offset: in
         if verdict is None:
             next_offset += int.from_bytes(batch[23:27], "big") + 1
         verdicts.append(verdict)
+    if strangers and producers is not None and not producers.has_room(strangers):
+        return Objection.TOO_MANY
     return verdicts
 
 

@@ -22,6 +22,7 @@ LENGTH_END = 12
 MAGIC = 2
 _MAGIC_AT = 16
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+_MOST_HEADERS = 1_000_000  # of a batch: each is an object, and takes two bytes of which compression leaves nothing
 
 _HEAD = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
 _BODY = struct.Struct(">hiqqqhii")  # what the crc covers, up to the records
@@ -31,7 +32,7 @@ _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 
 _COMPRESSION = 0x07
-_LOG_APPEND_TIME = 0x08
+LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 
@@ -248,8 +249,9 @@ def record_bytes(
 
 def _records(buffer: bytes, header: BatchHeader, position: int) -> list[Record]:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp_ms
-    fixed_timestamp = header.max_timestamp_ms if header.attributes & _LOG_APPEND_TIME else None
+    fixed_timestamp = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else None
     records: list[Record] = []
+    headers_left = _MOST_HEADERS
     at, size = 0, len(buffer)
     for _ in range(header.record_count):
         length, at = _read_varint(buffer, at)
@@ -264,7 +266,8 @@ def _records(buffer: bytes, header: BatchHeader, position: int) -> list[Record]:
         if buffer[at] == 0:
             at += 1
         else:
-            headers, at = _read_headers(buffer, at)
+            headers, at = _read_headers(buffer, at, headers_left)
+            headers_left -= len(headers)
         if at != end:
             _corrupt(position, f"a record ends at {at}, not at {end} as it says")
         records.append(
@@ -308,10 +311,10 @@ def _read_field(buffer: bytes, at: int) -> tuple[bytes | None, int]:
     return buffer[at : at + length], at + length  # one that reaches too far is found at the record's end
 
 
-def _read_headers(buffer: bytes, at: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def _read_headers(buffer: bytes, at: int, most: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, at = _read_varint(buffer, at)
-    if not 0 <= count <= len(buffer):
-        raise IndexError(f"{count} headers")
+    if not 0 <= count <= min(len(buffer), most):
+        raise IndexError(f"{count} headers, at most {most} more are allowed")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         name, at = _read_field(buffer, at)
@@ -328,6 +331,8 @@ def _corrupt(position: int, reason: str) -> NoReturn:
 
 # ------------------------------------------------------------------------------------------------------ decompressing
 
+_FREE_BLOCKS, _LEAST_BLOCK_BYTES = 1_000, 512
+_GZIP_MEMBER = b"\x1f\x8b\x08"
 _XERIAL = b"\x82SNAPPY\x00"
 
 
@@ -335,6 +340,9 @@ def _decompress(compression: int, payload: bytes, max_bytes: int, position: int)
     try:
         match compression:
             case Compression.GZIP:
+                # A member costs something even if it is empty; writers make one.
+                if payload.count(_GZIP_MEMBER) > _FREE_BLOCKS:
+                    raise cramjam.DecompressionError(f"gzip: more than {_FREE_BLOCKS} members")
                 return _bounded(cramjam.gzip, payload, max_bytes)
             case Compression.SNAPPY:
                 return _snappy(payload, max_bytes)
@@ -373,7 +381,7 @@ def _snappy(payload: bytes, max_bytes: int) -> bytes:
     if not payload.startswith(_XERIAL):
         return _snappy_block(payload, max_bytes)
     blocks: list[bytes] = []
-    at = 16
+    at, given = 16, max_bytes
     while at < len(payload):
         (length,) = struct.unpack_from(">i", payload, at)
         if length < 0 or at + 4 + length > len(payload):
@@ -381,6 +389,9 @@ def _snappy(payload: bytes, max_bytes: int) -> bytes:
         block = _snappy_block(payload[at + 4 : at + 4 + length], max_bytes)
         max_bytes -= len(block)
         blocks.append(block)
+        # A block costs something even if it is empty. Writers fill theirs: with 32 KiB, or 1 KiB at least.
+        if len(blocks) - _FREE_BLOCKS > (given - max_bytes) // _LEAST_BLOCK_BYTES:
+            raise cramjam.DecompressionError(f"snappy: {len(blocks)} blocks with next to nothing in them")
         at += 4 + length
     return b"".join(blocks)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from partition_log.cleaning import Retain
 from partition_log.log import PartitionLog
-from partition_log.producers import Known, Objection, Producers, Stored, judge, mark_of, snapshot_name
+from partition_log.producers import PROTECTED_MS, Known, Objection, Producers, Stored, judge, mark_of, snapshot_name
 from partition_log.recovery import checkpoint_path
 from partition_log.store import Appended, CheckpointJob, LogStore, StoreLimits
 from protocol.record_batch import encode_batch
@@ -176,10 +176,27 @@ def test_beyond_the_bound_those_not_heard_for_the_longest_time_are_forgotten() -
     producers = Producers(3)
     for producer_id in (1, 2, 3):
         send(producers, batch(producer_id, 0))
+    producers.expire(1_000, 10 * PROTECTED_MS)
     send(producers, batch(1, 1))
+    producers.expire(1_000 + PROTECTED_MS, 10 * PROTECTED_MS)
     send(producers, batch(4, 0))
     assert [key for key, _known in producers.snapshot(0).producers] == [3, 1, 4]
     assert send(producers, batch(2, 5), at=9) == [None], "taken at its word"
+
+
+def test_nobody_heard_in_the_last_minutes_is_forgotten_for_a_new_one() -> None:
+    producers = Producers(3)
+    for producer_id in (1, 2, 3):
+        send(producers, batch(producer_id, 0))
+    assert send(producers, batch(4, 0)) is Objection.TOO_MANY
+    producers.expire(1_000, 10 * PROTECTED_MS)
+    producers.expire(999 + PROTECTED_MS, 10 * PROTECTED_MS)
+    assert send(producers, batch(4, 0)) is Objection.TOO_MANY
+    assert send(producers, batch(1, 1), at=3) == [None], "it is known"
+    producers.expire(1_000 + PROTECTED_MS, 10 * PROTECTED_MS)
+    many = [batch(producer_id, 0) for producer_id in (4, 5, 6)]
+    assert judge(producers, many, 4) is Objection.TOO_MANY, "only two are silent"
+    assert judge(producers, many[:2], 4) == [None, None]
 
 
 def test_producers_expire_after_their_last_batch_and_never_early(producers: Producers) -> None:

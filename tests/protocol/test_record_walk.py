@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.record_batch import BatchHeader, CorruptBatch, decode_records, encode_batch, read_header
-from protocol.record_walk import newest_timestamp
+from protocol.record_walk import walk_records
 
 BASE_MS = 1_700_000_000_000
 
@@ -56,7 +56,7 @@ def verdict(payload: bytes, count: int) -> int | None:
 
 def walked(payload: bytes, count: int) -> int | None:
     try:
-        return newest_timestamp(payload, shell(count))
+        return walk_records(payload, shell(count)).newest_ms
     except CorruptBatch:
         return None
 
@@ -77,7 +77,7 @@ def test_whatever_records_there_are_their_newest_time_is_found(groups: list[tupl
     """Groups of equal records, so that there are runs."""
     made = [one for one, times in groups for _ in range(times)]
     payload = b"".join(record(offset, one) for offset, one in enumerate(made))
-    assert newest_timestamp(payload, shell(len(made))) == BASE_MS + max(one[0] for one in made)
+    assert walk_records(payload, shell(len(made))).newest_ms == BASE_MS + max(one[0] for one in made)
 
 
 @settings(deadline=None, max_examples=200)
@@ -114,7 +114,7 @@ def test_records_without_keys_are_judged_as_reading_them_does(
 @pytest.mark.parametrize("count", [1, 63, 65, 1024, 1025, 8191, 8193])
 def test_records_without_keys_are_followed_over_every_width_of_offsets(count: int) -> None:
     payload = b"".join(record(offset, (0, None, b"v" * (offset % 150), ())) for offset in range(count))
-    assert newest_timestamp(payload, shell(count)) == BASE_MS
+    assert walk_records(payload, shell(count)).newest_ms == BASE_MS
     assert walked(payload, count + 1) is walked(payload[:-1] + b"\1", count) is None
     wrong = b"".join(record(n + (n == count - 1), (0, None, b"v" * (n % 150), ())) for n in range(count))
     assert walked(wrong, count) is None
@@ -130,7 +130,7 @@ def test_any_bytes_are_judged_as_reading_them_does(payload: bytes, count: int) -
 @pytest.mark.parametrize("value", [b"", b"v" * 90])
 def test_long_runs_are_followed_over_every_width_of_offsets(count: int, value: bytes) -> None:
     payload = b"".join(record(offset, (offset % 60, b"k", value, ())) for offset in range(count))
-    assert newest_timestamp(payload, shell(count)) == BASE_MS + min(count - 1, 59)
+    assert walk_records(payload, shell(count)).newest_ms == BASE_MS + min(count - 1, 59)
     for wrong in (payload + b"\0", payload[:-1], payload[:-1] + b"\1", payload[1:]):
         assert walked(wrong, count) is None
     assert walked(payload, count + 1) is None
@@ -146,11 +146,11 @@ def test_one_record_among_equal_ones_that_lies_about_its_offset_is_found(odd: in
 @pytest.mark.parametrize("odd", [0, 9, 64, 8_500])
 def test_one_record_among_equal_ones_that_is_newer_is_found(odd: int) -> None:
     payload = b"".join(record(offset, ((offset == odd) * 63, None, b"v" * 20, ())) for offset in range(9_000))
-    assert newest_timestamp(payload, shell(9_000)) == BASE_MS + 63
+    assert walk_records(payload, shell(9_000)).newest_ms == BASE_MS + 63
 
 
 def test_headers_among_equal_records_are_followed() -> None:
     made: Made = (0, b"k", b"v" * 20, (("name", b"data"), ("none", None)))
     payload = b"".join(record(offset, made) for offset in range(100))
-    assert newest_timestamp(payload, shell(100)) == BASE_MS
+    assert walk_records(payload, shell(100)).newest_ms == BASE_MS
     assert walked(payload.replace(b"name", b"n\xffme"), 100) is None

@@ -9,11 +9,12 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.producing import Allowance, Bad, check_records
+from coordinator.producing import MOST_BATCHES, Allowance, Bad, Limits, check_records
 from coordinator.topics import TopicSettings
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
-from protocol.record_batch import decode_batch, encode_batch, read_header, stamp
+from protocol.record_batch import decode_batch, encode_batch, read_header, seal_batch, stamp
+from protocol.record_writing import varint
 from tests.topics.town import WALL_MS, Town, batch, producing
 
 MIB = 1024 * 1024
@@ -27,7 +28,18 @@ def town() -> Town:
 
 
 def check(data: bytes, max_batch_bytes: int = MIB) -> list[bytes] | Bad:
-    return check_records(data, max_batch_bytes, Allowance(MIB, 1_000))
+    return checked_within(data, Limits(max_batch_bytes, MIB, 1_000))
+
+
+def checked_within(data: bytes, limits: Limits, allowance: Allowance | None = None) -> list[bytes] | Bad:
+    """At one go."""
+    work = check_records(data, limits, allowance or Allowance(1_000_000))
+    try:
+        while True:
+            next(work)
+    except StopIteration as done:
+        checked: list[bytes] | Bad = done.value
+        return checked
 
 
 def error_of(data: bytes, max_batch_bytes: int = MIB) -> ErrorCode:
@@ -253,43 +265,102 @@ def test_no_records_under_a_right_checksum_raise(payload: bytes, count: int, com
     assert isinstance(checked, Bad) or len(decode_batch(checked[0])) == count
 
 
-# --- no more work than one request is allowed ---
+# --- no more work than others can wait for ---
+
+LIMITS = Limits(MIB, MIB, 1_000)
 
 
-def test_a_batch_of_more_records_than_a_request_may_have_is_too_large() -> None:
+def test_a_batch_of_more_records_than_one_may_have_is_too_large() -> None:
     data = encode_batch([(None, None)] * 11, timestamp_ms=WALL_MS)
-    checked = check_records(data, MIB, Allowance(MIB, 10))
+    checked = checked_within(data, Limits(MIB, MIB, 10))
     assert isinstance(checked, Bad)
     assert checked.error is ErrorCode.MESSAGE_TOO_LARGE
-    assert check_records(data, MIB, Allowance(MIB, 11)) == [data]
+    assert checked_within(data, Limits(MIB, MIB, 11)) == [data]
 
 
-def test_a_batch_that_others_of_its_request_left_no_room_for_is_to_be_sent_again() -> None:
+def test_a_batch_of_more_headers_than_one_may_have_is_too_large() -> None:
+    headers = varint(11) + b"\0\1" * 11  # without names and values
+    body = b"\0\0\0\1\1" + headers
+    data = seal_batch(varint(len(body)) + body, 1, WALL_MS)
+    checked = checked_within(data, Limits(MIB, MIB, 1_000, headers=10))
+    assert isinstance(checked, Bad)
+    assert checked.error is ErrorCode.MESSAGE_TOO_LARGE
+    assert checked_within(data, Limits(MIB, MIB, 1_000, headers=11)) == [data]
+
+
+def test_a_batch_that_others_of_its_request_left_no_time_for_is_to_be_sent_again() -> None:
     data = encode_batch([(None, None)] * 6, timestamp_ms=WALL_MS)
-    allowance = Allowance(MIB, 10)
-    assert check_records(data, MIB, allowance) == [data]
-    checked = check_records(data, MIB, allowance)
+    allowance = Allowance(10)
+    assert checked_within(data, LIMITS, allowance) == [data]
+    checked = checked_within(data, LIMITS, allowance)
     assert isinstance(checked, Bad)
     assert checked.error is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_bombs_are_opened_once_a_request() -> None:
-    plain = encode_batch([(None, bytes(MIB))], timestamp_ms=WALL_MS)
-    bomb = repacked(plain, bytes(cramjam.zstd.compress(plain[61:])), 4)
-    allowance = Allowance(MIB, 1_000)
-    first = check_records(bomb, MIB, allowance)
-    assert isinstance(first, Bad)
-    assert first.error is ErrorCode.INVALID_RECORD
-    assert allowance.bytes == 0
-    small = encode_batch([(None, b"x")], timestamp_ms=WALL_MS)
-    assert check_records(small, MIB, allowance) == [small]
+@pytest.mark.parametrize("opened", [MIB, 4096], ids=["bomb", "small"])
+def test_what_is_decompressed_costs_time_whether_it_is_let_through_or_not(opened: int) -> None:
+    plain = encode_batch([(None, bytes(opened))], timestamp_ms=WALL_MS)
+    packed = repacked(plain, bytes(cramjam.zstd.compress(plain[61:])), 4)
+    allowance = Allowance(1_000_000)
+    checked = checked_within(packed, LIMITS, allowance)
+    assert isinstance(checked, Bad) == (opened == MIB)
+    assert 1_000_000 - allowance.left_us >= opened // 512
 
 
-def test_what_is_decompressed_adds_up_over_the_request() -> None:
-    plain = encode_batch([(None, bytes(MIB // 2))], timestamp_ms=WALL_MS)
-    half = repacked(plain, bytes(cramjam.zstd.compress(plain[61:])), 4)
-    allowance = Allowance(MIB, 1_000)
-    assert check_records(half, MIB, allowance) == [half]
-    second = check_records(half, MIB, allowance)
-    assert isinstance(second, Bad)
-    assert second.error is ErrorCode.REQUEST_TIMED_OUT
+def test_records_that_are_not_sound_cost_as_if_all_had_been_looked_at() -> None:
+    data = encode_batch([(None, None)] * 500, timestamp_ms=WALL_MS)
+    allowance = Allowance(1_000_000)
+    checked = checked_within(repacked(data, data[61:] + b"x", 0), LIMITS, allowance)
+    assert isinstance(checked, Bad)
+    assert 1_000_000 - allowance.left_us >= 500
+
+
+def test_more_batches_of_a_partition_than_are_appended_at_one_go_are_too_large() -> None:
+    one = encode_batch([(None, b"x")], timestamp_ms=WALL_MS)
+    assert len(checked_within(one * MOST_BATCHES, LIMITS)) == MOST_BATCHES
+    checked = checked_within(one * (MOST_BATCHES + 1), LIMITS)
+    assert isinstance(checked, Bad)
+    assert checked.error is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("codec", "payload"),
+    [
+        (2, b"\x82SNAPPY\x00" + bytes(8) + (b"\0\0\0\1\0") * 2_000),
+        (1, bytes(cramjam.gzip.compress(b"")) * 2_000),
+    ],
+    ids=["snappy blocks", "gzip members"],
+)
+def test_thousands_of_empty_parts_are_not_opened(codec: int, payload: bytes) -> None:
+    checked = check(repacked(batch("a"), payload, codec))
+    assert isinstance(checked, Bad)
+    assert checked.error is ErrorCode.INVALID_RECORD
+    assert "next to nothing" in checked.message or "members" in checked.message
+
+
+# --- what time records may be of ---
+
+
+def test_records_from_the_far_future_are_refused_and_those_without_a_time_are_not(town: Town) -> None:
+    hour_ms = 3_600_000
+    assert town.send(batch("a", at_ms=WALL_MS + hour_ms)).error_code is ErrorCode.NONE
+    assert town.send(batch("a", at_ms=WALL_MS + hour_ms + 1)).error_code is ErrorCode.INVALID_TIMESTAMP
+    assert town.send(batch("a", at_ms=-1)).error_code is ErrorCode.NONE
+
+
+def test_a_topic_may_say_how_old_and_how_new_its_records_may_be(town: Town) -> None:
+    town.made("narrow", 1, message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="0")
+    told = [town.send(batch("a", at_ms=WALL_MS + by), topic="narrow").error_code for by in (-1001, -1000, 0, 1)]
+    late = ErrorCode.INVALID_TIMESTAMP
+    assert told == [late, ErrorCode.NONE, ErrorCode.NONE, late]
+    town.made("stamped", 1, message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="0")
+    assert town.send(batch("a", at_ms=WALL_MS + 1), topic="stamped").error_code is ErrorCode.NONE
+
+
+def test_the_oldest_record_of_a_batch_may_be_too_old(town: Town) -> None:
+    town.made("narrow", 1, message_timestamp_before_max_ms="9")
+    older_ms = b"\x13"  # ten milliseconds before the first
+    records = b"\x0c\0\0\0\1\1\0" + b"\x0c\0" + older_ms + b"\2\1\1\0"
+    data = seal_batch(records, 2, WALL_MS)
+    assert town.send(data, topic="narrow").error_code is ErrorCode.INVALID_TIMESTAMP
+    assert town.send(data).error_code is ErrorCode.NONE
