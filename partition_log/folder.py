@@ -8,6 +8,7 @@ from struct import error as StructError  # noqa: N812 - it is an exception's nam
 import msgspec
 
 from partition_log.cleaning import Retain
+from partition_log.disk import is_disk_full
 from partition_log.errors import LogDamaged
 from partition_log.jobs import write_spill
 from partition_log.log import PartitionLog, remove_log
@@ -62,6 +63,7 @@ class NodeFolder:
         self.wal = f"{path}/wal"
         self.identity = identity
         self._logs: dict[str, PartitionLog] = {}
+        self._is_full = False
 
     def log_folder(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -165,10 +167,23 @@ class NodeFolder:
             raise LogDamaged(frame.path, frame.file_position, base_offset, what, ADVICE)
         log.append(bytes(frame.batch), next_offset, timestamp)
         log.flushed_offset = next_offset
-        if log.segments[-1].pending_bytes >= _SPILL_BYTES:
+        if log.segments[-1].pending_bytes >= _SPILL_BYTES and not self._is_full:
+            self._spill(log)
+
+    def _spill(self, log: PartitionLog) -> None:
+        """What is in memory is bounded by the write-ahead log that it came from: a full disk stops nobody."""
+        try:
             for segment, write in log.spills(_SPILL_BYTES):
-                write_spill(self._disk, write)
+                try:
+                    write_spill(self._disk, write)
+                except OSError:
+                    segment.not_spilled()
+                    raise
                 segment.spilled(write)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            self._is_full = True
 
     def _new_log(self, name: str) -> PartitionLog:
         return PartitionLog(self._files, self.log_folder(name), name, Retain(), self._most_producers)

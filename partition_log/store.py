@@ -100,6 +100,7 @@ class LogStore:
         self._checkpoint: CheckpointJob | None = None
         self._taken: Taken | None = None
         self._checkpoint_block = 0
+        self._needed: list[str] = []  # write-ahead segments of before the start, until a checkpoint succeeds
         self._checkpointed = 0  # the position that the last checkpoint took
         self.disk_full = False
         self._wal_append = self._wal.append
@@ -110,16 +111,24 @@ class LogStore:
 
     def open(self) -> RecoveryReport:
         """Take the folder, make it on the first start, recover. Raises `FolderInUse`, `LogDamaged`, and `OSError` for
-        all else that a disk may say; nothing is held then.
+        all else that a disk may say; nothing is held then. Only a start with logs does without room on the disk: it
+        is `disk_full`, and all that was durable can be read.
         """
         try:
             recovered = self._folder.open()
             self.identity = self._folder.identity
             self._logs = recovered.logs
             self._wal.spares = recovered.free
-            self._wal.start(self._wal.plan(recovered.next_base).run(self._disk))
-            self._checkpoint_now()
-            self._wal.spares += recovered.needed
+            self._needed = recovered.needed
+            try:
+                self._wal.start(self._wal.plan(recovered.next_base).run(self._disk))
+                self._checkpoint_now()
+            except OSError as error:
+                if not is_disk_full(error) or not recovered.logs:
+                    raise
+                self.disk_full = True
+                if not self._wal.is_started:
+                    self._wal.wait(recovered.next_base)
         except BaseException:
             self._release()
             raise
@@ -127,7 +136,8 @@ class LogStore:
 
     def _checkpoint_now(self) -> None:
         job = self.begin_checkpoint(force=True)
-        assert job is not None
+        if job is None:
+            return  # the disk is full, for a folder even
         job.run(self._disk)
         self.finish_checkpoint(job)
         if job.outcome.problem is not None:
@@ -316,7 +326,7 @@ class LogStore:
         for removal in removals:
             removal.log.close()
         # Not while a removed log's files may still stand where a new one of its name writes.
-        taken = self._take() if (due or force) and not self._removals else None
+        taken = self._take() if (due or force) and not self._removals and wal.is_started else None
         making = wal.making() if force or not self.disk_full else None
         surplus = wal.surplus()
         if taken is None and making is None and not removals and not surplus:
@@ -361,6 +371,8 @@ class LogStore:
             taken.end(done=outcome.checkpointed)
             if outcome.checkpointed:
                 self._checkpointed, self._checkpoint_block = taken.position, taken.block
+                self._wal.spares += self._needed
+                self._needed = []
                 self._drops = [drop for drop in self._drops if drop not in job.drops]
         if outcome.problem is not None:
             self.disk_full = True

@@ -21,7 +21,7 @@ from struct import Struct
 import msgspec
 from crc32c import crc32c
 
-from partition_log.disk import Disk
+from partition_log.disk import Disk, is_disk_full
 
 SECTOR = 512
 FORMAT = 1
@@ -98,9 +98,7 @@ class Making(msgspec.Struct, frozen=True, gc=False):
         handle = disk.open(making)
         try:
             if disk.size(handle) != self.size:
-                disk.truncate(handle, 0)
-                for position in range(0, self.size, len(_ZEROS)):
-                    disk.write_at(handle, position, _ZEROS[: self.size - position])
+                self._fill(disk, handle)
             disk.write_at(handle, 0, segment_head(self.base, self.size))
             disk.sync(handle)
             disk.rename(making, path)
@@ -109,6 +107,16 @@ class Making(msgspec.Struct, frozen=True, gc=False):
             disk.close(handle)
             raise
         return WalSegment(handle, path, self.base, self.size)
+
+    def _fill(self, disk: Disk, handle: int) -> None:
+        disk.truncate(handle, 0)
+        try:
+            for position in range(0, self.size, len(_ZEROS)):
+                disk.write_at(handle, position, _ZEROS[: self.size - position])
+        except OSError as error:
+            if is_disk_full(error):
+                disk.truncate(handle, 0)  # half a segment is of no use, and others need the room
+            raise
 
 
 class WriteAheadLog:
@@ -209,6 +217,14 @@ class WriteAheadLog:
         self._open_block(segment.base + SECTOR)
         self.position = self.flushed = self._previous_end = self._block
 
+    def wait(self, base: int) -> None:
+        """There is no room for a segment to begin in: nothing can be appended until one was `made`."""
+        self.position = self.flushed = self._previous_end = base
+
+    @property
+    def is_started(self) -> bool:
+        return self._active is not None
+
     @property
     def wants_segment(self) -> bool:
         """Whether the next segment is missing."""
@@ -216,15 +232,19 @@ class WriteAheadLog:
 
     def making(self) -> Making | None:
         """How to make the next segment, if it is missing. Takes a spare."""
-        if self._next is not None or self._active is None:
+        if self._next is not None:
             return None
-        return self.plan(self._active.end)
+        return self.plan(self.position if self._active is None else self._active.end)
 
     def plan(self, base: int) -> Making:
         return Making(self._folder, base, self._segment_bytes, self.spares.pop() if self.spares else None)
 
     def made(self, segment: WalSegment) -> None:
-        self._next = segment
+        """It is the next one, or the first that a full disk has room for."""
+        if self._active is None:
+            self.start(segment)
+        else:
+            self._next = segment
 
     def retire(self, block: int) -> tuple[WalSegment, ...]:
         """Those that no recovery from `block` needs, and no flush is writing. They are spares, their handles free."""

@@ -363,3 +363,67 @@ def test_a_log_is_the_same_object_and_takes_the_policy_it_is_given() -> None:
     log = store.log("flights-0", Retain(retention_ms=5))
     assert store.log("flights-0") is log
     assert log.policy == Retain(retention_ms=5)
+
+
+def left_by_a_crash(disk: SimDisk) -> dict[str, bytes]:
+    """What a node held that had much to do again."""
+    store = mount(disk)
+    for number in range(3):
+        append(store, f"flights-{number}", "x" * 400)
+    flush(store, disk)
+    work(store, disk, force=True)
+    for number in range(5):
+        append(store, f"flights-{number}", "y" * 400)
+    flush(store, disk)
+    kept = everything(store)
+    disk.crash()
+    return kept
+
+
+@pytest.mark.parametrize("operation", ["write_at", "make_folder", "sync", "open"])
+@pytest.mark.parametrize("which", range(1, 12))
+def test_a_start_on_a_full_disk_serves_readers_and_heals_when_there_is_room(operation: str, which: int) -> None:
+    disk = SimDisk()
+    kept = left_by_a_crash(disk)
+    real, calls = getattr(disk, operation), iter(range(1, 10_000))
+
+    def fill(*arguments: object) -> object:
+        if next(calls) >= which and not (operation == "open" and "making" not in str(arguments)):
+            raise OSError(errno.ENOSPC, "full")
+        return real(*arguments)
+
+    setattr(disk, operation, fill)
+    if operation == "make_folder" and which <= 2:
+        with pytest.raises(OSError, match="full"):
+            mount(disk)
+        return
+    store = mount(disk)
+    assert everything(store) == kept
+    if store.disk_full:
+        assert store.append(store.log("flights-0"), batch("no")) is AppendError.DISK_FULL
+        assert work(store, disk, force=True) in (True, False)
+    setattr(disk, operation, real)
+    for _ in range(3):
+        work(store, disk, force=store.disk_full)
+    assert not is_full(store)
+    append(store, "flights-0", "z")
+    flush(store, disk)
+    kept = everything(store)
+    disk.crash()
+    assert everything(mount(disk)) == kept
+
+
+def test_a_full_disk_crashes_and_starts_again_and_again_without_losing_anything() -> None:
+    disk = SimDisk()
+    kept = left_by_a_crash(disk)
+    for _ in range(4):
+        disk.fail_next(errno.ENOSPC, "write_at", times=1000)
+        store = mount(disk)
+        assert is_full(store)
+        assert everything(store) == kept
+        work(store, disk, force=True)
+        disk.crash()
+    store = mount(disk)
+    assert not is_full(store)
+    assert everything(store) == kept
+    assert store.close()
