@@ -2,6 +2,7 @@
 which the store reads when the job is finished.
 """
 
+import posixpath
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -163,9 +164,16 @@ def opened(disk: Disk, path: str) -> Iterator[int]:
 
 
 def write_spill(disk: Disk, write: SegmentWrite) -> None:
-    """Into the page cache."""
-    with opened(disk, write.path) as handle:
+    """Into the page cache. The log's folder is made for its first segment."""
+    try:
+        handle = disk.open(write.path)
+    except FileNotFoundError:
+        disk.make_folder(posixpath.dirname(write.path))
+        handle = disk.open(write.path)
+    try:
         disk.write_at(handle, write.position, write.data)
+    finally:
+        disk.close(handle)
 
 
 def write_spills(disk: Disk, spills: tuple[SegmentWrite, ...], outcome: Outcome) -> None:
@@ -217,18 +225,14 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: str) -> Taken:
-    """Everything that is in `logs` now. May raise a full disk's `OSError`; nothing has changed then."""
+    """Everything that is in `logs` now."""
     spills: list[Spill] = []
     segments: list[Segment] = []
-    try:
-        for log in logs.values():
-            for segment in log.unsynced():
-                if segment.pending_bytes:
-                    spills.append((segment, log.spill(segment)))
-                segments.append(segment)
-    except OSError:
-        end_spills(spills, 0)
-        raise
+    for log in logs.values():
+        for segment in log.unsynced():
+            if segment.pending_bytes:
+                spills.append((segment, log.spill(segment)))
+            segments.append(segment)
     for segment in segments:
         segment.unsynced = False
     fresh_logs = [log for log in logs.values() if log.has_new_files]

@@ -306,9 +306,7 @@ class PartitionLog:
     # -------------------------------------------------------------------------------------------- writing out
 
     def spills(self, at_least: int) -> list[tuple[Segment, SegmentWrite]]:
-        """What is in memory, of segments that have so much of it and none on its way. May raise a full disk's
-        `OSError`; nothing has changed then.
-        """
+        """What is in memory, of segments that have so much of it and none on its way."""
         found: list[tuple[Segment, SegmentWrite]] = []
         for segment in reversed(self.segments):
             if segment.pending_bytes == 0:
@@ -320,7 +318,6 @@ class PartitionLog:
 
     def spill(self, segment: Segment) -> SegmentWrite:
         if segment.written == 0 and not segment.spilling:
-            self._disk.make_folder(self._folder)
             self.has_new_files = True
         return segment.spill()
 

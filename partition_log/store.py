@@ -136,8 +136,7 @@ class LogStore:
 
     def _checkpoint_now(self) -> None:
         job = self.begin_checkpoint(force=True)
-        if job is None:
-            return  # the disk is full, for a folder even
+        assert job is not None
         job.run(self._disk)
         self.finish_checkpoint(job)
         if job.outcome.problem is not None:
@@ -284,13 +283,7 @@ class LogStore:
     def _spills_of(self, log: PartitionLog) -> list[Spill]:
         if self.disk_full or any(removal.log.name == log.name for removal in self._removals):
             return []  # it is removed, or an older log's files may still stand under its name
-        try:
-            return log.spills(self._limits.spill_bytes)
-        except OSError as error:
-            if not is_disk_full(error):
-                raise
-            self.disk_full = True
-            return []
+        return log.spills(self._limits.spill_bytes)
 
     def finish_flush(self, up_to: int) -> list[PartitionLog]:
         """The job has run: `flushed` and the logs' `flushed_offset` move. Returns the logs whose did."""
@@ -347,16 +340,9 @@ class LogStore:
         )
         return self._checkpoint
 
-    def _take(self) -> Taken | None:
-        try:
-            taken = take(self._logs, self._wal.position, self._wal.block, self._folder.path)
-        except OSError as error:
-            if not is_disk_full(error):
-                raise
-            self.disk_full = True
-            return None
+    def _take(self) -> Taken:
         self._wants_checkpoint = False
-        return taken
+        return take(self._logs, self._wal.position, self._wal.block, self._folder.path)
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
         """The job has run: older write-ahead segments go."""
