@@ -45,15 +45,24 @@ def produce_waiting(core: Core, moment: Moment) -> None:
             others.done()
         else:
             others.turn()
-    if others.waiting and others.left_us <= 0 and not others.is_due:
-        others.is_due = True
-        core.purgatory.try_complete_else_watch(Chore(CHORE, moment.monotonic_ms + others.wait_ms))
+    if others.waiting and others.left_us <= 0:
+        _wait(core, moment.monotonic_ms + others.wait_ms)
 
 
 def produce_when_due(core: Core, moment: Moment) -> None:
     """The chore."""
-    core.waiting_produces.is_due = False
-    produce_waiting(core, moment)
+    others = core.waiting_produces
+    rest_ms = others.take_long(moment.monotonic_ms)
+    if others.waiting and rest_ms:
+        _wait(core, moment.monotonic_ms + rest_ms)
+    else:
+        produce_waiting(core, moment)
+
+
+def _wait(core: Core, until_ms: int) -> None:
+    if core.waiting_produces.due_ms is None:
+        core.waiting_produces.due_ms = until_ms
+        core.purgatory.try_complete_else_watch(Chore(CHORE, until_ms))
 
 
 def _have_turn(core: Core, produce: WaitingProduce, moment: Moment) -> bool:

@@ -96,6 +96,7 @@ def check_records(
     Everyone else waits meanwhile, so this is done batch by batch: what each has cost, in microseconds, is yielded."""
     found: list[bytes] = []
     position = 0
+    before_us = allowance.left_us
     try:
         while position < len(data) or not found:
             header = _check_frame(data, position, limits.bytes)
@@ -105,11 +106,12 @@ def check_records(
                 raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, f"more than {MOST_BATCHES} batches of a partition")
             if allowance.left_us <= 0:
                 raise _Refused(ErrorCode.REQUEST_TIMED_OUT, "the request has too many records; send these later")
-            before_us = allowance.left_us
             found.append(_check_contents(batch, header, limits, allowance, times))
             position += header.size
             yield before_us - allowance.left_us
+            before_us = allowance.left_us
     except _Refused as refused:
+        yield before_us - allowance.left_us
         return refused.bad
     return found
 

@@ -11,6 +11,9 @@ from protocol.session import RequestRef
 SLICE_US = 40_000
 """Microseconds of checking and appending records that may be done at one go."""
 
+MOST_REST_MS = 200
+_NEARLY_NONE_MS = 10
+
 
 class WaitingProduce:
     """A request that was begun, or is to be. `size` is what its records take."""
@@ -27,14 +30,15 @@ class WaitingProduces:
     """`bytes` is what their records take. `left_us` may be spent now; half of the time that passes is added to it, so
     that the other half is everyone else's."""
 
-    __slots__ = ("_filled_ms", "_lanes", "bytes", "is_due", "left_us")
+    __slots__ = ("_filled_ms", "_has_rested", "_lanes", "bytes", "due_ms", "left_us")
 
     def __init__(self) -> None:
         self._lanes: dict[int, deque[WaitingProduce]] = {}  # by connection; whose turn it is comes first
         self._filled_ms = 0
+        self._has_rested = False
         self.bytes = 0
         self.left_us = SLICE_US
-        self.is_due = False  # someone will see to what waits when its time has come
+        self.due_ms: int | None = None  # when someone will see to what waits
 
     @property
     def waiting(self) -> bool:
@@ -65,6 +69,15 @@ class WaitingProduces:
     def refill(self, now_ms: int) -> None:
         self.left_us = min(SLICE_US, self.left_us + max(now_ms - self._filled_ms, 0) * 500)
         self._filled_ms = now_ms
+
+    def take_long(self, now_ms: int) -> int:
+        """How much longer than was thought the last slice has taken: counts are no clock, and others may be on the
+        processor. They had nothing of that time, so as much is theirs now. In milliseconds, 0 if it is nearly none, or
+        if this is the end of such a rest."""
+        late_ms = 0 if self.due_ms is None else now_ms - self.due_ms
+        self.due_ms = None
+        self._has_rested = late_ms > _NEARLY_NONE_MS and not self._has_rested
+        return min(late_ms, MOST_REST_MS) if self._has_rested else 0
 
     @property
     def wait_ms(self) -> int:

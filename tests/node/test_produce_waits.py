@@ -1,12 +1,16 @@
 """A producer that is faster than the disk waits for room to write ahead; commits go on in what is left."""
 
+from collections.abc import Generator
+
 import pytest
 
+from coordinator.moment import Moment
 from coordinator.produce_requests import size_of
-from coordinator.room import WaitingProduces
+from coordinator.room import MOST_REST_MS, SLICE_US, WaitingProduce, WaitingProduces
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceReply, ProduceTopic
+from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.record_batch import encode_batch
 from protocol.session import RequestRef
@@ -54,7 +58,7 @@ def test_a_producer_waits_for_the_next_segment_and_is_told_no_error(desk: Desk) 
     stored = produced_until_it_waits(desk)
     assert stored > 5
     assert desk.ask(1, producing(), producing()) == []
-    assert len(desk.node.core.waiting_produces.waiting) == 3
+    assert desk.node.core.waiting_produces.bytes == 3 * size_of(producing())
     end_jobs(desk)
     assert [offset_of(reply) for reply in desk.heard(1)] == [stored, stored + 1, stored + 2]
     assert desk.node.core.waiting_produces.bytes == 0
@@ -98,10 +102,79 @@ def test_what_waits_is_bounded() -> None:
     assert desk.node.core.waiting_produces.bytes == 3 * size_of(producing()) <= 100_000
 
 
-def test_the_longest_waiting_comes_first() -> None:
+def waiting(connection: int, number: int, size: int) -> WaitingProduce:
+    def work() -> Generator[int, Moment, tuple[ProduceReply, int]]:
+        yield 0
+        return ProduceReply(()), 0
+
+    return WaitingProduce(RequestRef(connection, number), size, work())
+
+
+def test_the_longest_waiting_of_a_connection_comes_first_and_connections_take_turns() -> None:
     room = WaitingProduces()
-    for number in (1, 2):
-        room.add(RequestRef(1, number), producing(), number)
-    assert room.bytes == 3
-    assert room.take()[0].number == 1
-    assert room.bytes == 2
+    for connection, number in ((1, 1), (1, 2), (2, 3)):
+        room.add(waiting(connection, number, 10))
+    assert room.bytes == 30
+    seen = [room.first().ref.number]
+    room.turn()
+    seen.append(room.first().ref.number)
+    room.turn()
+    seen.append(room.first().ref.number)
+    room.done()
+    seen.append(room.first().ref.number)
+    room.done()
+    seen.append(room.first().ref.number)
+    assert seen == [1, 3, 1, 3, 2]
+    assert room.bytes == 10
+    room.done()
+    assert (room.waiting, room.bytes) == (False, 0)
+
+
+def test_half_of_the_time_that_passes_may_be_spent() -> None:
+    room = WaitingProduces()
+    room.refill(1_000)
+    room.left_us = -10_000
+    assert room.wait_ms == (10_000 + SLICE_US // 2) // 500
+    room.refill(1_000 + room.wait_ms)
+    assert room.left_us == SLICE_US // 2
+    room.refill(10_000)
+    assert room.left_us == SLICE_US
+
+
+def costly() -> Produce:
+    """Several slices of work in one request: each record has to be looked at by itself."""
+    ragged = [(b"k" * (1 + n % 5), b"v" * (n % 7)) for n in range(3_000)]
+    records = encode_batch(ragged, timestamp_ms=1)
+    return Produce((ProduceTopic("orders", tuple(ProducePartition(n % 2, records) for n in range(60))),))
+
+
+def test_a_costly_request_is_done_in_slices_and_others_come_in_between() -> None:
+    desk = Desk()
+    desk.make_topic()
+    desk.connect(1)
+    desk.connect(2)
+    assert desk.ask(1, costly()) == []
+    (beat,) = desk.ask(2, Heartbeat("g", 1, "m"))
+    assert isinstance(beat, HeartbeatReply)
+    small = Produce((ProduceTopic("orders", (ProducePartition(0, encode_batch([(None, b"x")], timestamp_ms=1)),)),))
+    assert desk.ask(2, small) == [], "it waits for its turn"
+    steps = 0
+    while not (replies := desk.heard(1)) and steps < 100:
+        desk.wait(40)
+        steps += 1
+    assert 2 <= steps < 20
+    assert isinstance(replies[0], ProduceReply)
+    assert {part.error_code for part in replies[0].responses[0].partition_responses} == {ErrorCode.NONE}
+    assert isinstance(desk.heard(2)[0], ProduceReply)
+
+
+def test_a_slice_that_took_longer_than_was_thought_is_followed_by_a_rest() -> None:
+    room = WaitingProduces()
+    room.due_ms = 1_000
+    assert room.take_long(1_300) == MOST_REST_MS
+    room.due_ms = 2_000
+    assert room.take_long(2_300) == 0, "one rest is enough"
+    room.due_ms = 3_000
+    assert room.take_long(3_080) == 80
+    room.due_ms = 4_000
+    assert room.take_long(4_005) == 0
