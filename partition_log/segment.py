@@ -3,9 +3,13 @@
 Format 1 (the `format` of `node.toml`). A log's folder holds, for each segment, with names as Kafka gives them:
 
     00000000000000000000.log         record batches of version 2, one after the other; the name is the base offset
-    00000000000000000000.index       8 bytes an entry: offset minus base offset, position in the .log
-    00000000000000000000.timeindex   12 bytes an entry: timestamp, offset minus base offset: nothing before that offset
-                                     is newer than that timestamp
+    00000000000000000000.index       8 bytes an entry: a batch's last offset minus the base offset, its position in the
+                                     .log
+    00000000000000000000.timeindex   12 bytes an entry, for each in the .index: a timestamp, the same offset: nothing
+                                     before that batch is newer than that timestamp
+
+The .index is Kafka's. The .timeindex is not: Kafka's has no entry where no newer timestamp came, so that it could not
+be told from one whose end a crash took, and each would have to be checked by a walk.
 
 Migration: a change of the .log format raises `format` in `node.toml`, and a node refuses a folder of a format that it
 does not know. Indexes are caches: they are written at checkpoints, never synced, checked where they are used, and
@@ -81,7 +85,7 @@ class Segment:
         self.unsynced = False
         self.next_entry = INDEX_INTERVAL_BYTES  # the position from which the next batch gets an index entry
         self._pending: list[bytes] = []
-        # Entry i: a batch at positions[i] begins with offsets[i]; nothing before it is newer than timestamps[i].
+        # Entry i: a batch at positions[i] ends with offsets[i]; nothing before it is newer than timestamps[i].
         self._offsets = array("q")
         self._positions = array("q")
         self._timestamps = array("q")
@@ -94,7 +98,7 @@ class Segment:
         """A stamped batch, to memory."""
         position = self.size
         if position >= self.next_entry:
-            self._add_entry(base_offset, position)
+            self._add_entry(next_offset - 1, position)
         self.size = position + len(batch)
         self.next_offset = next_offset
         if max_timestamp_ms > self.max_timestamp_ms:
@@ -174,7 +178,7 @@ class Segment:
             start = 0
         else:
             start = self._positions[entry]
-            if self._begins(start) != self._offsets[entry]:
+            if self._last_offset(start) != self._offsets[entry]:
                 self.rebuild()
                 return self.find(offset)
         for position, _base, next_offset, _size, _timestamp in self.walk(start):
@@ -210,7 +214,7 @@ class Segment:
             return None
         (count, relative, position), (same_count, newest, same) = last, times
         fits = count == same_count and relative == same and 0 < position < self.size
-        if not fits or self._begins(position) != self.base_offset + relative:
+        if not fits or self._last_offset(position) != self.base_offset + relative:
             return None
         return max(newest, *[timestamp for _at, _base, _next, _size, timestamp in self.walk(position)])
 
@@ -276,7 +280,7 @@ class Segment:
         self.size = self.written = size
         self._load_entries(end)
         position = self._positions[-1] if self._positions else 0
-        if self._offsets and self._begins(position) != self._offsets[-1]:
+        if self._offsets and self._last_offset(position) != self._offsets[-1]:
             self._drop_entries()
             position = 0
         self.next_offset = self._offsets[-1] if self._offsets else self.base_offset
@@ -286,11 +290,11 @@ class Segment:
 
     def _scan(self, start: int, end: int) -> None:
         stop = start
-        for position, base_offset, next_offset, size, timestamp in self._whole_batches(start):
+        for position, _base, next_offset, size, timestamp in self._whole_batches(start):
             if next_offset > end:
                 break
             if position >= self.next_entry:
-                self._add_entry(base_offset, position)
+                self._add_entry(next_offset - 1, position)
             self.next_offset = next_offset
             self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp)
             stop = position + size
@@ -306,9 +310,9 @@ class Segment:
     def rebuild(self) -> None:
         """The index was wrong: make it anew from the batches."""
         self._drop_entries()
-        for position, base_offset, _next, _size, timestamp in self.walk(0):
+        for position, _base, next_offset, _size, timestamp in self.walk(0):
             if position >= self.next_entry:
-                self._add_entry(base_offset, position)
+                self._add_entry(next_offset - 1, position)
             self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp)
 
     def _drop_entries(self) -> None:
@@ -376,9 +380,13 @@ class Segment:
     def _index_path(self, kind: str) -> str:
         return f"{self.path.removesuffix('log')}{kind}"
 
-    def _begins(self, position: int) -> int | None:
-        head = self.read_at(position, 8)
-        return int.from_bytes(head, "big") if len(head) == 8 else None
+    def _last_offset(self, position: int) -> int | None:
+        """Of the batch there; None if none can be there."""
+        head = self.read_at(position, HEADER_BYTES)
+        try:
+            return extent(head)[1] - 1 if len(head) == HEADER_BYTES else None
+        except CorruptBatch:
+            return None
 
     def _pending_data(self) -> bytes:
         if len(self._pending) != 1:

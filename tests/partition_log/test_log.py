@@ -8,7 +8,7 @@ from partition_log.log import PartitionLog
 from partition_log.open_files import OpenFiles
 from partition_log.segment import INDEX_INTERVAL_BYTES, Segment
 from partition_log.store import Appended, LogStore, StoreLimits
-from protocol.record_batch import CorruptBatch, batches, decode_batch, encode_batch
+from protocol.record_batch import CorruptBatch, batches, decode_batch, encode_batch, extent
 from tests.partition_log.stories import mount
 from tests.simulation.disk import SimDisk
 
@@ -190,7 +190,23 @@ def test_index_files_are_kafkas() -> None:
     data = bytes(disk.file(segment.path).data)
     assert len(entries) == segment.size // (INDEX_INTERVAL_BYTES + 200)
     for relative, position in entries:
-        assert int.from_bytes(data[position : position + 8], "big") == segment.base_offset + relative
+        assert extent(data, position)[1] - 1 == segment.base_offset + relative
+
+
+@pytest.mark.parametrize("old", [1, 3, 100])
+def test_index_files_that_name_the_first_offsets_of_batches_are_made_anew(old: int) -> None:
+    disk, store, log = filled()
+    store.close()
+    for segment in log.segments:
+        for kind, size, at in (("index", 8, 0), ("timeindex", 12, 8)):
+            data = disk.file(segment.path.removesuffix("log") + kind).data
+            for place in range(at, min(len(data), old * size), size):
+                first = int.from_bytes(data[place : place + 4], "big") - 2
+                data[place : place + 4] = first.to_bytes(4, "big")
+    log = mount(disk, LIMITS).log("flights-0", POLICY)
+    check_reads(log)
+    for number in range(300):
+        assert log.offset_for_time(1000 + number * 10) == (number * 3, 1000 + number * 10)
 
 
 def test_the_size_of_a_log_counts_what_is_in_memory_too() -> None:
