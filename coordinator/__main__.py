@@ -121,7 +121,7 @@ async def _serve(config: Config) -> None:
             " groups would not be found where they are; only that is allowed"
         )
     log.info("data folder recovered", folder=config.data_dir, **msgspec.structs.asdict(recovered))
-    server = Server(disk, config.max_unsent_bytes)
+    server = Server(disk, config.max_unsent_bytes, config.max_total_unsent_bytes)
     addresses: dict[str, tuple[str, int]] = {}
     bound: dict[str, tuple[str, int]] = {}
     for dialect, wanted, told in (

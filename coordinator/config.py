@@ -168,6 +168,24 @@ class Config(Struct, frozen=True, kw_only=True):
     max_unsent_bytes: Annotated[
         int, whole("Bytes of answers a slow reader may leave unread before its connection is closed.", 64 * KIB)
     ] = 64 * MIB
+    max_total_unsent_bytes: Annotated[
+        int,
+        whole(
+            "Bytes of answers that all clients together may leave unread: fetches are given less as they fill up; "
+            "beyond them those who read slowest are closed.",
+            MIB,
+            LONG_MAX,
+        ),
+    ] = 512 * MIB
+    max_unfinished_bytes: Annotated[
+        int,
+        whole(
+            "Bytes of requests that are not yet whole, or wait for their turn, of all connections together; beyond "
+            "them the connections with most of them are closed.",
+            MIB,
+            LONG_MAX,
+        ),
+    ] = 512 * MIB
     native_max_frame_bytes: Annotated[
         int,
         whole("Bytes of the largest request of the native protocol; a larger one closes its connection.", 1_024, GIB),
@@ -180,6 +198,13 @@ class Config(Struct, frozen=True, kw_only=True):
     max_watched_operations: Annotated[
         int, whole("Waiting operations (sessions, joins, fetches) of the node.", 1_000, section="The node")
     ] = 2_000_000
+    max_watched_partitions: Annotated[
+        int, whole("Partitions that all waiting fetches together wait for; beyond them a fetch does not wait.", 1_000)
+    ] = 500_000
+    max_metadata_bytes: Annotated[
+        int,
+        whole("Bytes of protocol metadata that the members of all groups may hold; a join beyond is refused.", MIB),
+    ] = GIB
     max_held_replies: Annotated[int, whole("Replies that may wait for the disk; more requests are refused.", 1)] = (
         100_000
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 from coordinator.config import Config
 from coordinator.deletions import Deletions
+from coordinator.fetching import WaitingFetches
 from coordinator.group_configs import GroupConfigs
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.state import Group
@@ -35,6 +36,8 @@ class Connection:
     session: Session
     out: list[bytes] = field(default_factory=list)
     is_paused: bool = False
+    is_heavy: bool = False
+    """Whether its last request was worth more than a step: then the next waits for its turn."""
 
 
 @dataclass(slots=True)
@@ -59,6 +62,11 @@ class Core:
     waiting_produces: WaitingProduces = field(default_factory=WaitingProduces)
     connections: dict[int, Connection] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
+    fetches: WaitingFetches = field(default_factory=WaitingFetches)
+    read_bytes: int = 0
+    """Of records, for fetches, in this step."""
+    unsent_bytes: int = 0
+    """Of answers that clients have not taken: what the edge has last seen, and what was read since."""
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter; its name is that of the metric."""

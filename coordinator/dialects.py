@@ -8,6 +8,9 @@ from protocol.messages.node import HelloReply
 from protocol.native.session import METHODS, NativeDialect
 from protocol.session import Dialect
 
+_READ_AND_REFUSED = 2
+"""Who asks for a little too much is told so; who asks for more than this many times too much is not even read."""
+
 
 def make_dialects(config: Config) -> dict[str, Dialect]:
     """Each by its name. They offer what is served, and no more."""
@@ -24,5 +27,7 @@ def make_dialects(config: Config) -> dict[str, Dialect]:
     )
     return {
         "native": NativeDialect(config.native_max_frame_bytes, greeting),
-        "kafka": KafkaDialect(config.socket_request_max_bytes, set(ROUTES)),
+        "kafka": KafkaDialect(
+            config.socket_request_max_bytes, set(ROUTES), _READ_AND_REFUSED * config.max_entries_per_request
+        ),
     }

@@ -3,18 +3,21 @@
 Readers see what is durable: records below the high watermark, which is the end of what the write-ahead log has synced.
 """
 
-from collections.abc import Hashable, Sequence
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
 
 from partition_log.errors import LogDamaged, OffsetOutOfRange
 from partition_log.log import PartitionLog
 from protocol.errors import ErrorCode
-from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply
-from protocol.record_batch import extent
+from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchTopic
+from protocol.record_batch import HEADER_BYTES, extent
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperation
 
+_PEEK_BELOW_BYTES = 1 << 20
+"""Where there is less room than this, the next batch's size is looked at before it is read: most are smaller."""
 LEADER_EPOCH = 0
 """Of every embedded partition: one node leads it, for ever."""
 
@@ -68,10 +71,56 @@ def read(log: PartitionLog, wanted: FetchPartition, room: Room) -> FetchPartitio
 
 def _read(log: PartitionLog, wanted: FetchPartition, room: Room) -> bytes:
     limit = max(min(wanted.partition_max_bytes, room.left), 0)
-    if room.gave and limit == 0:
+    if room.gave and limit < _PEEK_BELOW_BYTES and limit < _next_size(log, wanted.fetch_offset):
         return b""
     data = log.read(wanted.fetch_offset, limit, up_to=log.flushed_offset)
     return b"" if room.gave and len(data) > limit else data
+
+
+def _next_size(log: PartitionLog, offset: int) -> int:
+    """Bytes of the batch that holds the offset, or comes after it; 0 if there is none, or no such offset."""
+    if not log.start_offset <= offset < log.flushed_offset:
+        return 0
+    for segment in log.segments[_segment_of(log, offset) :]:
+        header = segment.read_at(segment.find(offset), HEADER_BYTES)
+        if len(header) == HEADER_BYTES:
+            return extent(header)[2]
+    return 0
+
+
+def _segment_of(log: PartitionLog, offset: int) -> int:
+    return max(bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
+
+
+def _bytes_between(log: PartitionLog, offset: int, end: int) -> int:
+    """Bytes of batches from the one that holds `offset` to those that begin below `end`; nothing of them is read."""
+    found = 0
+    for segment in log.segments[_segment_of(log, offset) :]:
+        if segment.base_offset >= end:
+            break
+        last = segment.size if end >= log.next_offset else segment.find(end)
+        found += last - segment.find(offset)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- what is asked for
+
+
+def each_once(message: Fetch) -> Fetch:
+    """As Kafka takes it: of a partition that is named several times the last counts, where it stood first."""
+    topics = message.topics
+    if len({(topic.topic, topic.topic_id) for topic in topics}) == len(topics) and all(map(_has_each_once, topics)):
+        return message
+    found: dict[tuple[str, bytes], dict[int, FetchPartition]] = {}
+    for topic in topics:
+        found.setdefault((topic.topic, topic.topic_id), {}).update((part.partition, part) for part in topic.partitions)
+    once = tuple(FetchTopic(name, tuple(parts.values()), topic_id) for (name, topic_id), parts in found.items())
+    return msgspec.structs.replace(message, topics=once)
+
+
+def _has_each_once(topic: FetchTopic) -> bool:
+    parts = topic.partitions
+    return len(parts) < 2 or len({part.partition for part in parts}) == len(parts)
 
 
 # ---------------------------------------------------------------------------------------------------------- waiting
@@ -103,23 +152,47 @@ class _Watch:
         """The bytes that can be read, or at least `enough` of them. Each is counted once, however often this asks."""
         log = self.log
         try:
-            while self.counted < enough and self.counted_to < log.flushed_offset:
-                data = log.read(self.counted_to, enough - self.counted, up_to=log.flushed_offset)
-                if not data:
-                    break
-                self.counted += len(data)
-                self.counted_to = _end_of(data)
-        except (OffsetOutOfRange, LogDamaged):
+            if self.counted < enough and self.counted_to < log.flushed_offset:
+                self.counted += _bytes_between(log, self.counted_to, log.flushed_offset)
+                self.counted_to = log.flushed_offset
+        except LogDamaged:
             return enough  # to be told
         return self.counted
 
 
-def _end_of(batches: bytes) -> int:
-    position = end = 0
-    while position < len(batches):
-        _base_offset, end, size, _newest_ms = extent(batches, position)
-        position += size
-    return end
+def fetch_key(connection: int, number: int) -> Hashable:
+    """Of a fetch that waits."""
+    return ("fetch", connection, number)
+
+
+class WaitingFetches:
+    """Which fetches wait, by connection: they end with it. `watched` partitions are what all of them wait for."""
+
+    __slots__ = ("_of", "watched")
+
+    def __init__(self) -> None:
+        self._of: dict[int, dict[int, int]] = {}
+        self.watched = 0
+
+    def add(self, ref: RequestRef, partitions: int) -> None:
+        self._of.setdefault(ref.connection, {})[ref.number] = partitions
+        self.watched += partitions
+
+    def remove(self, ref: RequestRef) -> None:
+        """One that does not wait is no matter."""
+        own = self._of.get(ref.connection)
+        if own is not None:
+            self.watched -= own.pop(ref.number, 0)
+            if not own:
+                del self._of[ref.connection]
+
+    def leave(self, connection: int) -> Iterable[Hashable]:
+        """The keys of all that wait for the connection; none does any more."""
+        own = self._of.pop(connection, None)
+        if own is None:
+            return ()
+        self.watched -= sum(own.values())
+        return [fetch_key(connection, number) for number in own]
 
 
 class DelayedFetch(DelayedOperation[FetchReady]):
@@ -136,7 +209,7 @@ class DelayedFetch(DelayedOperation[FetchReady]):
         enough: int,
     ) -> None:
         """`partitions`: nudge key, log and offset of each."""
-        self.key = ("fetch", ref.connection, ref.number)
+        self.key = fetch_key(ref.connection, ref.number)
         self.deadline_ms = deadline_ms
         self.nudged_by: tuple[Hashable, ...] = tuple(key for key, _log, _offset in partitions)
         self._ref = ref

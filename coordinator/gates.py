@@ -49,19 +49,22 @@ def join_gate(core: Core, message: JoinGroup) -> ErrorCode:
         return ErrorCode.INVALID_SESSION_TIMEOUT
     if refused := gate(core, message.group_id) or (watch_gate(core) if not message.member_id else ErrorCode.NONE):
         return refused
-    if _metadata_bytes(core, message) > core.config.group_max_metadata_bytes:
-        return ErrorCode.MESSAGE_TOO_LARGE
-    return ErrorCode.NONE
+    return _metadata_gate(core, message)
 
 
-def _metadata_bytes(core: Core, message: JoinGroup) -> int:
-    own = sum(len(protocol.metadata) for protocol in message.protocols)
+def _metadata_gate(core: Core, message: JoinGroup) -> ErrorCode:
+    added = sum(len(protocol.metadata) for protocol in message.protocols)
     group = core.find(message.group_id)[1]
-    if group is None:
-        return own
-    member = group.members.get(message.member_id)
-    replaced = 0 if member is None else sum(len(protocol.metadata) for protocol in member.protocols)
-    return own + group.metadata_bytes - replaced
+    held = 0
+    if group is not None:
+        held = group.metadata_bytes
+        member = group.members.get(message.member_id)
+        added -= 0 if member is None else sum(len(protocol.metadata) for protocol in member.protocols)
+    if held + added > core.config.group_max_metadata_bytes:
+        return ErrorCode.MESSAGE_TOO_LARGE
+    if added > 0 and sum([shard.metadata_bytes for shard in core.shards]) + added > core.config.max_metadata_bytes:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE
 
 
 def watch_gate(core: Core) -> ErrorCode:

@@ -5,56 +5,45 @@ replaces the group lock and the class of races in which expiry and heartbeat mee
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from coordinator import upkeep
+from coordinator.building import Ids, make_core
 from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
-from coordinator.core import ASKED, Connection, Core
+from coordinator.core import ASKED, Connection
 from coordinator.dialects import make_dialects
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
+from coordinator.fetch_requests import Nudged, fetch_ready
 from coordinator.gates import entries_of, size_gate
-from coordinator.group_configs import GroupConfigs
 from coordinator.group_requests import heartbeat
 from coordinator.groups.classic.events import Unloaded
-from coordinator.groups.classic.state import Group
-from coordinator.groups.outcome import IdSource
-from coordinator.journal import Journal, decode_note
 from coordinator.moment import Moment
-from coordinator.outbox import Outbox
-from coordinator.placement import Placement
 from coordinator.produce_requests import produce_waiting
-from coordinator.producing import ProducerIdSource
-from coordinator.retention import Retention
 from coordinator.routes import INSIDE, ROUTES
-from coordinator.shard import Shard, ShardState, ShardTools
-from coordinator.topics import EmbeddedTopics, FetchReady, TopicIdSource
-from coordinator.topics import settings_from as topic_settings_from
-from partition_log.cleaning import Compact, Retain
+from coordinator.shard import ShardState
+from coordinator.topics import FetchReady
+from coordinator.unfinished import holding_most
 from partition_log.store import CheckpointJob, LogStore
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
+from protocol.messages.data import Produce
 from protocol.messages.groups import Heartbeat
 from protocol.messages.node import Refused
-from protocol.record_batch import decode_batch
 from protocol.session import Request, RequestRef
-from purgatory.purgatory import DelayedOperationPurgatory
 
 _REPLIES_A_STEP = 256
 _BYTES_A_STEP = 256 * 1024
+"""Of answers encoded, and of records read: whatever goes beyond is the last of its step."""
 _OVERDUE_A_STEP = 256
 _WORK_A_STEP = 5_000
 """Entries (see `sizes`) that are served of one connection, or of all that wait, before others have their turn."""
+_LOOKS_A_LIMIT = 16
+"""How often, while as many bytes arrive as may be unfinished, it is looked at who holds how many."""
 _REPLIES_IN_WAITING = 16_384
 """Replies made and not yet encoded; beyond them no requests are served."""
 _CHECKPOINT, _CHECKPOINT_EVERY_MS = "checkpoint", 1_000
-_NOTES_LOG = "__muster_notes-0"
-_OFFSETS_LOG = "__consumer_offsets"
-
-
-class Ids(IdSource, TopicIdSource, ProducerIdSource, Protocol):
-    """All sources of unguessable ids."""
 
 
 class Node:
@@ -69,57 +58,9 @@ class Node:
         addresses: Mapping[str, tuple[str, int]],
         started: Moment,
     ) -> None:
-        purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
-        journal = Journal(config.journal_notes_per_group, config.max_groups)
-        outbox = Outbox(store.flushed)
-        notes_log = store.log(_NOTES_LOG, Retain())
-        directory: dict[str, tuple[Shard, Group]] = {}
-        group_configs = GroupConfigs(store, config)
-        group_configs.load()
-        tools = ShardTools(
-            store=store,
-            purgatory=purgatory,
-            journal=journal,
-            notes_log=notes_log,
-            outbox=outbox,
-            ids=ids,
-            settings=group_configs.settings,
-            overrides=group_configs.overrides,
-            max_batch_bytes=config.offsets_topic_max_message_bytes,
-            directory=directory,
-        )
-        shards = [
-            Shard(
-                index,
-                store.log(f"{_OFFSETS_LOG}-{index}", Compact(segment_bytes=config.offsets_topic_segment_bytes)),
-                tools,
-            )
-            for index in range(config.offsets_topic_num_partitions)
-        ]
-        placement = Placement(config.node_id, len(shards), dict(addresses))
-        self.core = Core(
-            config=config,
-            placement=placement,
-            store=store,
-            topics=EmbeddedTopics(store, topic_settings_from(config), ids, placement),
-            purgatory=purgatory,
-            journal=journal,
-            outbox=outbox,
-            shards=shards,
-            cluster_id=store.identity.cluster_id,
-            started=started,
-            directory=directory,
-            producer_ids=ids,
-            group_configs=group_configs,
-            retention=Retention(config.log_retention_check_interval_ms),
-        )
-        self.core.topics.load()
-        for _header, data in notes_log.batches_from(notes_log.start_offset):
-            for entry in decode_batch(bytes(data)):
-                if entry.value is not None:
-                    journal.add(decode_note(entry.value), live=False)
+        self.core = make_core(config, store, ids, addresses, started)
         self._dialects = make_dialects(config)
-        self._loads: list[Iterator[None]] = [shard.load(started) for shard in shards]
+        self._loads: list[Iterator[None]] = [shard.load(started) for shard in self.core.shards]
         self._effects: list[Effect] = []
         self._touched: dict[int, Connection] = {}
         self._handlers: dict[type, Callable[[Any, Moment], None]] = {
@@ -134,6 +75,10 @@ class Node:
         }
         # Connections that sent more than one step may serve; nothing is read from them meanwhile.
         self._waiting: dict[int, Connection] = {}
+        # Fetches that wait for partitions with new records, and are yet to be looked at.
+        self._nudged = Nudged()
+        self._look_every_bytes = config.max_unfinished_bytes // _LOOKS_A_LIMIT
+        self._bytes_to_look = self._look_every_bytes
         self._work_left = 0
         self._next_call = 0
         self._watch_chore(started)
@@ -144,7 +89,7 @@ class Node:
     def next_deadline_ms(self) -> int | None:
         """When the node wants to be woken (`Woke`) if nothing else happens; a time already past means at once."""
         outbox = self.core.outbox
-        if self._wants_step or self._waiting or outbox.ready or outbox.pushes:
+        if self._wants_step or self._waiting or self._nudged or outbox.ready or outbox.pushes:
             return -(2**62)
         return self.core.purgatory.next_deadline_ms
 
@@ -156,12 +101,15 @@ class Node:
     def step(self, event: Event, moment: Moment) -> list[Effect]:
         """Let the event happen; what the world should do about it, in order."""
         self._work_left = _WORK_A_STEP if len(self.core.outbox.ready) < _REPLIES_IN_WAITING else 0
+        self.core.read_bytes = 0
         self._handlers[type(event)](event, moment)
         self._wants_step = False
         self._run_overdue(moment)
         if self._loads:
             self._load_on(moment)
-        if self._waiting:
+        if self._nudged:
+            self._nudged.go_on(self.core, _WORK_A_STEP, _BYTES_A_STEP)
+        if self._waiting and type(event) is Woke:  # once a round, whatever the others ask for in between
             self._serve_waiting(moment)
         self._send_out(moment)
         job = self.core.store.begin_flush()
@@ -188,9 +136,15 @@ class Node:
 
     def _lost(self, event: Lost, moment: Moment) -> None:
         # Members live on until their sessions end, as in Kafka: the client may be back on another connection.
-        self.core.connections.pop(event.connection, None)
         self._touched.pop(event.connection, None)
-        self._waiting.pop(event.connection, None)
+        self._forget(event.connection)
+
+    def _forget(self, number: int) -> None:
+        core = self.core
+        core.connections.pop(number, None)
+        self._waiting.pop(number, None)
+        for key in core.fetches.leave(number):
+            core.purgatory.cancel(key)
 
     def _received(self, event: Received, moment: Moment) -> None:
         connection = self.core.connections.get(event.connection)
@@ -202,13 +156,23 @@ class Node:
         except ProtocolViolation as violation:
             self._close(connection, str(violation))
             return
-        self._serve_on(connection, moment)
+        self._bytes_to_look -= len(event.data)
+        if self._bytes_to_look < 0:
+            self._bytes_to_look = self._look_every_bytes
+            for one in holding_most(self.core):
+                self._close(one, f"all unfinished requests are above {self.core.config.max_unfinished_bytes} bytes")
+            if event.connection not in self.core.connections:
+                return
+        if connection.is_heavy and connection.session.buffered_bytes:
+            self._waiting.setdefault(connection.number, connection)
+            self._pause_or_resume(connection)
+        else:
+            self._serve_on(connection, moment)
 
     def _close(self, connection: Connection, reason: str) -> None:
         self.core.count("connections_violating")
         self._flush_connection(connection)
-        self.core.connections.pop(connection.number, None)
-        self._waiting.pop(connection.number, None)
+        self._forget(connection.number)
         self._effects.append(Close(connection.number, reason))
 
     def _serve_on(self, connection: Connection, moment: Moment) -> None:
@@ -219,11 +183,14 @@ class Node:
         except ProtocolViolation as violation:
             self._close(connection, str(violation))
             return
+        if self._waiting:
+            self._waiting.pop(connection.number, None)
+        if self._work_left <= 0 and connection.session.buffered_bytes:
+            self._waiting[connection.number] = connection  # behind the others
+        self._pause_or_resume(connection)
+
+    def _pause_or_resume(self, connection: Connection) -> None:
         number = connection.number
-        if self._work_left <= 0:
-            self._waiting[number] = connection
-        elif self._waiting:
-            self._waiting.pop(number, None)
         should_pause = number in self._waiting or connection.session.is_behind
         if should_pause != connection.is_paused:
             connection.is_paused = should_pause
@@ -255,10 +222,13 @@ class Node:
             return
         entries = entries_of(core, request.message)
         self._work_left -= entries
+        connection.is_heavy = entries > _WORK_A_STEP and type(request.message) is not Produce
         if entries > core.config.max_entries_per_request and (refused := size_gate(core, request.message)):
             core.outbox.send(ref, refused)
             return
         ROUTES[type(request.message)](core, ref, request.message, moment)
+        if core.read_bytes >= _BYTES_A_STEP:
+            self._work_left = 0
 
     def _asked(self, event: Asked, moment: Moment) -> None:
         ref = RequestRef(ASKED, event.call_id)
@@ -276,8 +246,7 @@ class Node:
         core.store.finish_flush(event.up_to)
         core.outbox.release(core.store.flushed)
         for key in core.topics.advanced():
-            for ready in core.purgatory.check_and_complete(key):
-                self._happen(ready, moment)
+            self._nudged.add(core.purgatory.listening_to(key))
         self._checkpoint(force=False)
 
     def _checkpoint(self, *, force: bool) -> None:
@@ -315,14 +284,14 @@ class Node:
                 return
             for event in events:
                 self._happen(event, moment)
+            if self.core.read_bytes >= _BYTES_A_STEP:
+                break
         self._wants_step = True
 
     def _happen(self, event: Any, moment: Moment) -> None:
         """What a delayed operation turned into goes where requests go."""
         if isinstance(event, FetchReady):
-            if event.ref.connection not in self.core.connections and event.ref.connection != ASKED:
-                return  # nobody is there to read what would be read
-            self.core.outbox.send(event.ref, self.core.topics.fetch_now(event.message))
+            fetch_ready(self.core, event)
             return
         if isinstance(event, ChoreDue) and event.name != _CHECKPOINT:
             upkeep.run_chore(self.core, event.name, moment)

@@ -1,13 +1,10 @@
 """Who answers the messages about the node and its topics."""
 
 from coordinator.core import Core
-from coordinator.gates import watch_gate
 from coordinator.moment import Moment
 from coordinator.topic_metadata import CLUSTER_OPERATIONS, operations
-from coordinator.topics import DelayedFetch
 from coordinator.views import describe_node
 from protocol.errors import ErrorCode
-from protocol.messages.data import Fetch
 from protocol.messages.node import (
     DescribeCluster,
     DescribeClusterReply,
@@ -62,19 +59,6 @@ def _cluster(core: Core, ref: RequestRef, message: DescribeCluster) -> DescribeC
         brokers=tuple(DescribedBroker(node.node_id, node.host, node.port) for node in nodes),
         cluster_authorized_operations=operations(message.include_cluster_authorized_operations, CLUSTER_OPERATIONS),
     )
-
-
-def fetch(core: Core, ref: RequestRef, message: Fetch, moment: Moment) -> None:
-    """Records out, at once or when there are enough."""
-    if watch_gate(core):
-        core.outbox.send(ref, core.topics.fetch_now(message))  # as if its time were over
-        return
-    found = core.topics.fetch(ref, message, moment)
-    if not isinstance(found, DelayedFetch):
-        core.outbox.send(ref, found)
-        return
-    for ready in core.purgatory.try_complete_else_watch(found, found.nudged_by):
-        core.outbox.send(ready.ref, core.topics.fetch_now(ready.message))
 
 
 def list_offsets(core: Core, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:

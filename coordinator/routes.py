@@ -6,6 +6,7 @@ from typing import Any
 from coordinator import (
     commit_requests,
     config_requests,
+    fetch_requests,
     group_requests,
     node_requests,
     offset_requests,
@@ -73,7 +74,7 @@ ROUTES: dict[type[Message], Handler] = {
     AlterConfigs: config_requests.replace_configs,
     Produce: produce_requests.produce,
     InitProducerId: producer_requests.init_producer_id,
-    Fetch: node_requests.fetch,
+    Fetch: fetch_requests.fetch,
     ListOffsets: node_requests.list_offsets,
     OffsetForLeaderEpoch: topic_requests.offset_for_leader_epoch,
 }

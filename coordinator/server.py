@@ -19,6 +19,7 @@ from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resum
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
+from coordinator.unsent import OWES_NOTHING, Unsent
 from partition_log.disk import Disk
 from protocol.messages import Message
 
@@ -27,6 +28,7 @@ log = structlog.get_logger()
 _RECEIVE_BYTES = 256 * 1024
 _FIRST_CONNECTION = 1
 _LAST_BYTES_S, _LOOK_AGAIN_S = 1.0, 0.01
+_LOOK_SOON_S = 0.25
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 32 * 1024 * 1024
 _DISK_FAILED, _STATE_UNKNOWN = 74, 70
@@ -74,27 +76,43 @@ def read_clock() -> Moment:
 class ClientProtocol(asyncio.BufferedProtocol):
     """One client's socket. All share one receive buffer: a buffer each would cost 20 KB a connection."""
 
-    __slots__ = ("_dialect", "_number", "_server", "paused_by_node", "reads_slowly", "transport")
+    __slots__ = (
+        "_dialect",
+        "_server",
+        "handed_bytes",
+        "number",
+        "paused_by_node",
+        "reads_slowly",
+        "taken_bytes",
+        "taken_ms",
+        "transport",
+    )
 
     def __init__(self, server: "Server", dialect: str) -> None:
         self._server = server
         self._dialect = dialect
-        self._number = -1
+        self.number = -1
         self.transport: asyncio.Transport | None = None
         self.paused_by_node = False
         self.reads_slowly = False
+        self.handed_bytes = self.taken_ms = 0
+        self.taken_bytes = OWES_NOTHING
+
+    def unsent_bytes(self) -> int:
+        """See `unsent.Reader`."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
         transport = self.transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=self._server.max_unsent_bytes // 4)
-        self._number = self._server.opened(self, self._dialect, transport.get_extra_info("peername"))
+        self.number = self._server.opened(self, self._dialect, transport.get_extra_info("peername"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._server.receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._server.happen(Received(self._number, bytes(self._server.receive_buffer[:nbytes])))
+        self._server.happen(Received(self.number, bytes(self._server.receive_buffer[:nbytes])))
 
     def eof_received(self) -> bool:
         return False
@@ -119,7 +137,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self._server.lost(self._number)
+        self._server.lost(self.number)
 
 
 class Worker(threading.Thread):
@@ -144,7 +162,7 @@ class Worker(threading.Thread):
 class Server:
     """Carries the node: `node` is set once the sockets are bound, since clients are told the bound ports."""
 
-    def __init__(self, disk: Disk, max_unsent_bytes: int) -> None:
+    def __init__(self, disk: Disk, max_unsent_bytes: int, max_total_unsent_bytes: int) -> None:
         keep_large_buffers()
         self.disk = disk
         self.max_unsent_bytes = max_unsent_bytes
@@ -164,6 +182,9 @@ class Server:
         self._idle.set()
         self._under_way = 0
         self._is_stopping = False
+        self._unsent = Unsent(max_total_unsent_bytes)
+        self._handed_bytes = 0
+        self._looking: asyncio.TimerHandle | None = None
         self._listeners: list[asyncio.Server] = []
         self._carry_out: dict[type[Effect], Callable[[Any], None]] = {
             Send: self._send,
@@ -298,9 +319,32 @@ class Server:
         if client is None or client.transport is None:
             return
         client.transport.write(effect.data)
+        size = len(effect.data)
+        client.handed_bytes += size
+        self._handed_bytes += size
+        if self._handed_bytes > self._unsent.look_every_bytes:
+            self._look()
         if client.reads_slowly and client.transport.get_write_buffer_size() > self.max_unsent_bytes:
             log.warning("slow reader closed", connection=effect.connection, unsent_bytes_max=self.max_unsent_bytes)
             client.transport.abort()
+
+    def _look(self) -> None:
+        """See who reads nothing, and tell the node how full it is."""
+        unsent, self._handed_bytes = self._unsent, 0
+        for client in unsent.look(self._clients.values(), time.monotonic_ns() // 1_000_000):
+            log.warning(
+                "slow reader closed, others need the room", connection=client.number, unsent_bytes=client.unsent_bytes()
+            )
+            if client.transport is not None:
+                client.transport.abort()
+        self.node.core.unsent_bytes = unsent.bytes
+        if unsent.is_crowded and self._looking is None:
+            self._looking = self._loop.call_later(_LOOK_SOON_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._looking = None
+        if not self._is_stopping:
+            self._look()
 
     def _close(self, effect: Close) -> None:
         client = self._clients.pop(effect.connection, None)

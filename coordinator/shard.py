@@ -88,6 +88,8 @@ class Shard:
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetTable()
         self.loaded_records = 0
+        self.metadata_bytes = 0
+        """Of what all members offer."""
         self._tools = tools
 
     # --- the write rule ---
@@ -108,6 +110,7 @@ class Shard:
     def run(self, group: Group, event: GroupEvent, moment: Moment) -> Ran:
         """Let the event happen to the group, and what follows from it until nothing changes any more."""
         answers: list[Answer] = []
+        metadata_bytes = group.metadata_bytes
         events: deque[GroupEvent] = deque((event,))
         for _ in range(_SETTLE_ROUNDS):
             while events:
@@ -117,6 +120,7 @@ class Shard:
                 if group.phase not in self._tools.purgatory:
                     group.phase = None
             if not events:
+                self.metadata_bytes += group.metadata_bytes - metadata_bytes
                 return Ran(answers, self.position_of(group.group_id))
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
@@ -308,6 +312,7 @@ class Shard:
                 # All that was ever said of it is deleted: compaction may have left nothing, so it is nothing.
                 self._remove(group_id)
         self.state = ShardState.ACTIVE
+        self.metadata_bytes = sum([group.metadata_bytes for group in self.groups.values()])
         for group in list(self.groups.values()):
             self.process(group, Loaded(group.group_id), moment)
 

@@ -41,9 +41,10 @@ def metadata(
         replies = [topic.reply for topic in topics]
     else:
         may_create = message.allow_auto_topic_creation and settings.auto_create
-        most = len(topics) + settings.max_new_topics_per_request
+        most = min(len(topics) + settings.max_new_topics_per_request, settings.max_topics * 9 // 10)
         replies = [
-            # A client that is told of an unknown topic asks again, and so has the others made.
+            # A client that is told of an unknown topic asks again, and so has the others made. The last tenth is for
+            # those who create topics on purpose.
             _describe(topics, wanted, moment, may_create=may_create and len(topics) < most)
             for wanted in dict.fromkeys(message.topics)
         ]

@@ -2,6 +2,7 @@
 
 from coordinator.core import Core
 from coordinator.deletions import CHORE
+from coordinator.fetch_requests import fetch_ready
 from coordinator.moment import Moment
 from coordinator.topic_metadata import CLUSTER_OPERATIONS, operations
 from coordinator.topic_rules import Refusal
@@ -68,7 +69,7 @@ def delete_topics(core: Core, ref: RequestRef, message: DeleteTopics, moment: Mo
         names.add(name)
         for key in nudged:
             for ready in core.purgatory.check_and_complete(key):
-                core.outbox.hold(core.topics.position, ready.ref, core.topics.fetch_now(ready.message))
+                fetch_ready(core, ready)
     core.deletions.wait(ref, replies, names, moment.monotonic_ms + max(message.timeout_ms, 0))
     run_chore(core, CHORE, moment)
 

@@ -7,14 +7,8 @@ lasts, the write-ahead position it must wait for comes with it (the write rule).
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 
 from coordinator.append_time import with_append_time
-from coordinator.fetching import (
-    DelayedFetch,
-    FetchReady,
-    Room,
-    epoch_error,
-    nudge_key,
-    read,
-)
+from coordinator.config_keys import INT_MAX
+from coordinator.fetching import DelayedFetch, FetchReady, Room, epoch_error, nudge_key, read
 from coordinator.finding import EFFORT_US, Effort, end_of_epoch, find_offset
 from coordinator.moment import Moment
 from coordinator.placement import Placement
@@ -303,29 +297,29 @@ class EmbeddedTopics:
 
     # -------------------------------------------------------------------------------------------------------- fetch
 
-    def fetch(self, ref: RequestRef, message: Fetch, moment: Moment) -> FetchReply | DelayedFetch:
+    def fetch(self, ref: RequestRef, message: Fetch, moment: Moment, room: int = INT_MAX) -> FetchReply | DelayedFetch:
         """The answer if there is enough, something is wrong, or nobody wants to wait; else what waits for it."""
         if message.session_epoch > 0 or message.max_wait_ms <= 0:
-            return self.fetch_now(message)
+            return self.fetch_now(message, room)
         watched = []
         for topic in message.topics:
             name = self._name_of(topic)
             for part in topic.partitions:
                 log = self._readable(name, part.partition, part.current_leader_epoch)
                 if isinstance(log, ErrorCode):
-                    return self.fetch_now(message)
+                    return self.fetch_now(message, room)
                 watched.append((nudge_key(name or "", part.partition), log, part.fetch_offset))
         deadline_ms = moment.monotonic_ms + min(message.max_wait_ms, self._settings.fetch_max_wait_ms)
         enough = min(message.min_bytes, message.max_bytes, self._settings.fetch_max_bytes)
         delayed = DelayedFetch(ref, message, deadline_ms, watched, enough)
-        return self.fetch_now(message) if not watched or delayed.is_satisfied() else delayed
+        return self.fetch_now(message, room) if not watched or delayed.is_satisfied() else delayed
 
-    def fetch_now(self, message: Fetch) -> FetchReply:
-        """What is there. Every fetch is a full one: no sessions are kept yet (KIP-227), and the answer says so."""
+    def fetch_now(self, message: Fetch, room: int = INT_MAX) -> FetchReply:
+        """What is there, in `room` bytes or one batch. Every fetch is a full one, said so: no sessions (KIP-227)."""
         if message.session_epoch > 0:
             return FetchReply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        room = Room(min(message.max_bytes, self._settings.fetch_max_bytes))
-        return FetchReply(responses=tuple([self._fetch_topic(topic, room) for topic in message.topics]))
+        left = Room(min(message.max_bytes, self._settings.fetch_max_bytes, room))
+        return FetchReply(responses=tuple([self._fetch_topic(topic, left) for topic in message.topics]))
 
     def _fetch_topic(self, topic: FetchTopic, room: Room) -> FetchTopicReply:
         name = self._name_of(topic)

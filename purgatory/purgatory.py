@@ -97,6 +97,13 @@ class DelayedOperationPurgatory(Generic[E]):
                 events += self._end(op, was_deadline=False)
         return events
 
+    def listening_to(self, key: Hashable) -> list[Hashable]:
+        """The own keys of the operations that have this key, or are nudged by it: to be completed a few at a time."""
+        listening = self._listening.get(key)
+        if listening is None:
+            return [key] if key in self._watched else []
+        return list(listening)
+
     def cancel(self, key: Hashable) -> DelayedOperation[E] | None:
         """Stops watching the operation of this key, without completing it, and returns it."""
         if (op := self._watched.get(key)) is not None:

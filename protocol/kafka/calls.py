@@ -6,7 +6,7 @@ from typing import Final
 
 from protocol.apis import Api
 from protocol.kafka.quirks import ADAPT, OLDEST_PRODUCE
-from protocol.kafka.reading import Reader, reader
+from protocol.kafka.reading import MAX_ENTRIES, Reader, reader
 from protocol.kafka.writing import Writer, pieces_writer, writer
 from protocol.messages import Message
 from protocol.messages.data import FetchReply, Produce
@@ -44,11 +44,11 @@ class Call:
         "_write",
     )
 
-    def __init__(self, api: Api, version: int) -> None:
+    def __init__(self, api: Api, version: int, most_entries: int = MAX_ENTRIES) -> None:
         reply, request = api.reply.group.message, api.message
         self.api = api
         self.version = version
-        self.read: Reader = reader(api.request, version)
+        self.read: Reader = reader(api.request, version, most_entries)
         self.is_flexible = api.is_flexible(version)
         self.adapt = None if request is OffsetFetch and version > _LAST_WITHOUT_ERROR else ADAPT.get(request)
         self.answers_itself = request in ANSWERED_BY_SESSIONS or (request is Produce and version < OLDEST_PRODUCE)

@@ -1,8 +1,8 @@
 """Schemas into readers: for each version a function without a branch on the version.
 
 The source is straight lines: neighbouring fields of fixed width are one `struct` call, with the length of what follows
-in it. A reader is given a whole frame and never reads beyond it. What it makes is bounded too: `MAX_ENTRIES` elements
-in all arrays together, tagged fields among them, however little room each takes on the wire.
+in it. A reader is given a whole frame and never reads beyond it. What it makes is bounded too: `MAX_ENTRIES` elements,
+or as many as it is made for, in all arrays together, tagged fields among them, however little room each takes.
 """
 
 from collections.abc import Callable
@@ -48,8 +48,9 @@ def _read_many(data: bytes, position: int, count: int, code: str) -> tuple[Any, 
 class _ReaderSource(Source):
     """`_run` is the fixed-width fields not yet read: names and codes."""
 
-    def __init__(self, version: int, is_flexible: bool, decode: str) -> None:
+    def __init__(self, version: int, is_flexible: bool, decode: str, most: int) -> None:
         super().__init__()
+        self.most = most
         self.version = version
         self.is_flexible = is_flexible
         self.decode = decode
@@ -78,7 +79,7 @@ class _ReaderSource(Source):
         self.line("if pos > len(data):")
         self.line("    refuse('the frame ends before its fields do')")
         self.line(f"return {value}")
-        self.lines.insert(0, f"{'    ' * self.depth}left = {MAX_ENTRIES}")
+        self.lines.insert(0, f"{'    ' * self.depth}left = {self.most}")
 
     def fixed(self, kind: Fixed) -> str:
         name = self.new()
@@ -126,7 +127,7 @@ class _ReaderSource(Source):
         self.depth += 1
         self.line(f"left -= {count}")
         self.line("if left < 0:")
-        self.line(f"    refuse('{row_name}: more than {MAX_ENTRIES} entries in one request')")
+        self.line(f"    refuse('{row_name}: more than {self.most} entries in one request')")
         if isinstance(kind.item, Fixed) and len(kind.item.code) == 1:
             self.line(f"{name} = read_many(data, pos, {count}, '{kind.item.code}')")
             self.line(f"pos += {Struct('>' + kind.item.code).size} * {count}")
@@ -191,14 +192,14 @@ class _ReaderSource(Source):
                 self.line("    tags, pos = read_tags(data, pos)")
                 self.line("    left -= len(tags)")
                 self.line("    if left < 0:")
-                self.line(f"        refuse('more than {MAX_ENTRIES} entries in one request')")
+                self.line(f"        refuse('more than {self.most} entries in one request')")
                 self.line("else:")
                 self.line("    pos += 1")
         return self._construct(group, values)
 
     def _from_tag(self, row: Row, tags: str, usual: Any) -> str:
         one = Group(_Tagged, (row._replace(name="value", tag=None),), {})
-        source = _ReaderSource(self.version, True, self.decode)
+        source = _ReaderSource(self.version, True, self.decode, self.most)
         value = source.row(one.rows[0])
         source.flush()
         read = _finish_reader(source, value, f"tag {row.name}")
@@ -260,18 +261,18 @@ def _finish_whole_reader(source: _ReaderSource, value: str, about: str, mend: Re
 
 
 @cache
-def _compile_reader(schema: Schema, version: int, decode: str) -> Reader:
-    source = _ReaderSource(version, version >= schema.flexible, decode)
+def _compile_reader(schema: Schema, version: int, decode: str, most: int) -> Reader:
+    source = _ReaderSource(version, version >= schema.flexible, decode, most)
     source.depth = 2
     value = source.group(schema.group, with_tags=True)
 
     # Java puts U+FFFD where a string is not UTF-8, and so clients get away with bytes for text.
     def mend(data: bytes, position: int) -> Any:
-        return _compile_reader(schema, version, ".decode(errors='replace')")(data, position)
+        return _compile_reader(schema, version, ".decode(errors='replace')", most)(data, position)
 
     return _finish_whole_reader(source, value, f"{schema.name} v{version}", mend)
 
 
-def reader(schema: Schema, version: int) -> Reader:
+def reader(schema: Schema, version: int, most_entries: int = MAX_ENTRIES) -> Reader:
     """For bodies of this version; bytes beyond its fields are let pass, as by Kafka. Compiled when first asked for."""
-    return _compile_reader(schema, version, ".decode()")
+    return _compile_reader(schema, version, ".decode()", most_entries)

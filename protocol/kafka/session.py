@@ -16,6 +16,7 @@ from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.calls import ANSWERED_BY_SESSIONS, API_VERSIONS, Call, reply_head
 from protocol.kafka.quirks import OLDEST_PRODUCE, REFUSE
+from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.varint import read_tags
 from protocol.messages import Message
 from protocol.messages.data import Produce
@@ -59,11 +60,13 @@ _NO_AUTHENTICATION: Final = "SASL is not enabled on this listener"
 
 
 class KafkaDialect:
-    """`served` are the requests that the core answers; the others of the table are neither spoken nor offered."""
+    """`served` are the requests that the core answers; the others of the table are neither spoken nor offered. One with
+    more than `most_entries` in its arrays is not even read."""
 
-    __slots__ = ("_calls", "_served", "api_versions", "max_frame_bytes", "name")
+    __slots__ = ("_calls", "_most_entries", "_served", "api_versions", "max_frame_bytes", "name")
 
-    def __init__(self, max_frame_bytes: int, served: set[type[Message]]) -> None:
+    def __init__(self, max_frame_bytes: int, served: set[type[Message]], most_entries: int = MAX_ENTRIES) -> None:
+        self._most_entries = min(most_entries, MAX_ENTRIES)
         self.name = "kafka"
         self.max_frame_bytes = max_frame_bytes
         offered = served | set(ANSWERED_BY_SESSIONS)
@@ -88,7 +91,7 @@ class KafkaDialect:
             api = self._served.get(key)
             if api is None or not api.request.oldest <= version <= api.request.newest:
                 return None
-            known = self._calls[kind] = Call(api, version)
+            known = self._calls[kind] = Call(api, version, self._most_entries)
         return known
 
 
@@ -340,7 +343,7 @@ class KafkaSession:
 
     @property
     def buffered_bytes(self) -> int:
-        return self._waiting_bytes
+        return self._waiting_bytes + self._unfinished_bytes
 
     @property
     def is_behind(self) -> bool:

@@ -22,7 +22,7 @@ async def _serving(folder: Path, max_unsent_bytes: int) -> tuple[Server, int]:
     limits = StoreLimits(wal_segment_bytes=1 << 20, checkpoint_bytes=1 << 20, max_batch_bytes=1 << 18)
     store = LogStore(disk, str(folder), limits)
     store.open()
-    server = Server(disk, max_unsent_bytes)
+    server = Server(disk, max_unsent_bytes, 8 * max_unsent_bytes)
     _host, port = await server.listen("native", "127.0.0.1", 0)
     node = Node(
         Config(max_requests_per_connection=10**6), store, RandomIds(), {"native": ("127.0.0.1", port)}, read_clock()

@@ -3,7 +3,7 @@
 import msgpack
 
 from coordinator.effects import Effect, Pause, Resume, Send
-from coordinator.events import Event, Lost, Received
+from coordinator.events import Event, Lost, Received, Woke
 from tests.node.desk import Desk
 
 
@@ -45,7 +45,7 @@ def test_a_flood_is_served_in_parts_and_not_read_from_until_it_is_served() -> No
     assert len(desk.node.core.outbox.ready) < 3_000
     seen: set[type] = set()
     while (deadline_ms := desk.node.next_deadline_ms) is not None and deadline_ms <= desk.now_ms:
-        seen |= _kinds(desk.step(Received(2, b"")))
+        seen |= _kinds(desk.step(Woke()))
     assert Resume in seen
     assert desk.heard_of == {1: 6_000}
 
@@ -58,6 +58,22 @@ def test_between_the_parts_of_a_flood_others_are_served() -> None:
     desk.step(Received(2, _requests(1, "Heartbeat", group_id="g", generation_id=1, member_id="m")))
     assert desk.heard_of[2] == 1
     assert desk.heard_of[1] < 1_000
+
+
+def test_who_asked_for_much_waits_for_the_next_round_and_others_do_not() -> None:
+    desk = _Counting()
+    desk.make_topic()
+    desk.connect(1)
+    desk.connect(2)
+    much = _requests(1, "DescribeGroups", groups=[f"g{n}" for n in range(6_000)])
+    desk.step(Received(1, much))
+    desk.wake_until_idle()
+    assert desk.heard_of[1] == 1
+    assert Pause in _kinds(desk.step(Received(1, _requests(1, "DescribeGroups", 7, groups=["g"] * 6_000))))
+    desk.step(Received(2, _requests(1, "DescribeGroups", groups=["g"])))
+    assert desk.heard_of == {1: 1, 2: 1}, "the others are served first"
+    assert Resume in _kinds(desk.step(Woke()))
+    assert desk.heard_of[1] == 2
 
 
 def test_requests_whose_answers_are_large_are_served_few_at_a_time() -> None:

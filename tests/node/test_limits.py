@@ -2,17 +2,28 @@
 
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from coordinator.config import ConfigError, load_config
-from coordinator.events import Lost
+from coordinator.events import Asked, Lost, Received
 from coordinator.journal import Journal
 from coordinator.records import Note
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.data import Fetch, FetchPartition, FetchReply, FetchTopic
+from protocol.messages.data import (
+    Fetch,
+    FetchPartition,
+    FetchReply,
+    FetchTopic,
+    Produce,
+    ProducePartition,
+    ProduceTopic,
+)
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, ListNotes
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
+from protocol.messages.topics import Metadata, MetadataTopic
+from protocol.record_batch import encode_batch
 from tests.node.desk import Desk
 
 _LONG_POLL = Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),), max_wait_ms=30_000)
@@ -39,16 +50,120 @@ def test_beyond_the_operations_that_may_wait_fetches_wait_no_more_and_newcomers_
     assert refused.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_a_fetch_whose_connection_is_gone_reads_nothing() -> None:
+def test_a_fetch_ends_with_its_connection() -> None:
     desk = Desk()
     desk.make_topic()
     desk.connect(1)
-    desk.ask(1, _LONG_POLL)
+    before = len(desk.node.core.purgatory)
+    desk.ask(1, _LONG_POLL, _LONG_POLL)
+    assert len(desk.node.core.purgatory) == before + 2
     desk.step(Lost(1))
-    waiting = len(desk.node.core.purgatory)
-    desk.wait(30_000)
-    assert len(desk.node.core.purgatory) == waiting - 1
+    assert len(desk.node.core.purgatory) == before
+    assert desk.node.core.fetches.watched == 0
     assert not desk.node.core.outbox
+
+
+def test_a_fetch_ends_with_a_connection_that_is_closed_for_nonsense() -> None:
+    desk = Desk()
+    desk.make_topic()
+    desk.connect(1)
+    before = len(desk.node.core.purgatory)
+    desk.ask(1, _LONG_POLL)
+    desk.step(Received(1, b"\xc1"))
+    assert 1 in desk.closed
+    assert len(desk.node.core.purgatory) == before
+
+
+def test_beyond_the_partitions_that_may_be_waited_for_a_fetch_is_answered_as_if_its_time_were_over() -> None:
+    desk = Desk(max_watched_partitions=1_000)
+    desk.make_topic(partitions=600)
+    desk.connect(1)
+    many = Fetch((FetchTopic("orders", tuple(FetchPartition(n, 0) for n in range(600))),), max_wait_ms=30_000)
+    assert desk.ask(1, many) == []
+    (at_once,) = desk.ask(1, many)
+    assert isinstance(at_once, FetchReply)
+    desk.wait(30_000)
+    assert len(desk.heard(1)) == 1
+    assert desk.node.core.fetches.watched == 0
+    assert desk.ask(1, many) == [], "there is room again"
+
+
+def test_a_partition_named_many_times_is_waited_for_and_answered_once() -> None:
+    desk = Desk()
+    desk.make_topic()
+    desk.connect(1)
+    again = Fetch((FetchTopic("orders", (FetchPartition(0, 0),) * 10_000),), max_wait_ms=30_000)
+    assert desk.ask(1, again) == []
+    assert desk.node.core.fetches.watched == 1
+    desk.wait(30_000)
+    (answer,) = desk.heard(1)
+    assert isinstance(answer, FetchReply)
+    assert [len(topic.partitions) for topic in answer.responses] == [1]
+
+
+def test_many_who_wait_for_one_partition_are_answered_a_slice_a_step() -> None:
+    desk = Desk()
+    desk.make_topic()
+    desk.connect(1)
+    desk.ask(1, *[_LONG_POLL] * 1_000)
+    desk.wake_until_idle()
+    records = encode_batch([(None, b"v")], timestamp_ms=1)
+    desk.step(Asked(5, Produce((ProduceTopic("orders", (ProducePartition(0, records),)),))))
+    assert 0 < len(desk.heard(1)) < 1_000
+    desk.wake_until_idle()
+    assert desk.node.core.fetches.watched == 0
+
+
+def test_the_less_is_read_the_fuller_it_is_with_what_nobody_takes() -> None:
+    desk = Desk(max_total_unsent_bytes=1 << 20)
+    desk.make_topic()
+    desk.connect(1)
+    records = encode_batch([(None, bytes(10_000))], timestamp_ms=1)
+    for call in range(40):
+        desk.ask_inside(Produce((ProduceTopic("orders", (ProducePartition(0, records),)),)), call)
+    given = []
+    for _ in range(80):
+        desk.step(Asked(1_000, _LONG_POLL))
+        answer = desk.replied[1_000]
+        assert isinstance(answer, FetchReply)
+        given.append(len(answer.responses[0].partitions[0].records) // len(records))
+    assert given[0] > 10
+    assert given == sorted(given, reverse=True)
+    assert given[-1] == 1, "every reader gets on"
+
+
+def test_who_holds_most_of_what_is_no_request_yet_is_closed() -> None:
+    desk = Desk(max_unfinished_bytes=1 << 20, native_max_frame_bytes=1 << 20)
+    for number in range(1, 4):
+        desk.connect(number)
+    begun = msgpack.packb([0, 1, "Produce", [{"x": bytes(900_000)}]])
+    desk.step(Received(1, begun[:300_000]))
+    desk.step(Received(2, begun[:500_000]))
+    assert desk.closed == {}
+    desk.step(Received(3, begun[:400_000]))
+    assert list(desk.closed) == [2]
+    assert "unfinished" in desk.closed[2]
+
+
+def test_a_join_that_adds_to_what_all_groups_hold_beyond_the_limit_is_refused() -> None:
+    desk = Desk(max_metadata_bytes=1 << 20)
+    errors = [getattr(_join(desk, f"g{n}", bytes(300_000)), "error_code", ErrorCode.NONE) for n in range(5)]
+    assert errors[:3] == [ErrorCode.NONE] * 3
+    assert errors[3:] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    held = sum(shard.metadata_bytes for shard in desk.node.core.shards)
+    assert held == 900_000
+    desk.wait(7_000)
+    assert sum(shard.metadata_bytes for shard in desk.node.core.shards) == 0, "their sessions are over"
+    assert getattr(_join(desk, "g9", bytes(300_000)), "error_code", ErrorCode.NONE) is ErrorCode.NONE
+
+
+def test_metadata_makes_topics_up_to_nine_tenths_of_the_most_and_the_rest_is_for_those_made_on_purpose() -> None:
+    desk = Desk()
+    for first in range(0, 10_500, 500):
+        desk.ask_inside(Metadata(tuple(MetadataTopic(name=f"t{n}") for n in range(first, first + 500)), True))
+    assert desk.node.core.topics.topic_count == 9_000
+    desk.make_topic("on-purpose")
+    assert desk.node.core.topics.topic_count == 9_001
 
 
 def test_small_metadata_adds_up_to_the_limit_of_the_group() -> None:

@@ -1,8 +1,12 @@
 """What the node does beyond any one group: limits, slices, holding, stopping, chores."""
 
+from coordinator.building import make_core
 from coordinator.chores import Chore, ChoreDue
+from coordinator.config import Config
 from coordinator.events import Lost, Received, Stopping
 from coordinator.group_requests import HEARTBEAT_OK
+from coordinator.moment import Moment
+from coordinator.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
@@ -26,7 +30,9 @@ from protocol.messages.offsets import (
     OffsetFetch,
     OffsetFetchGroup,
 )
+from tests.groups.checks import CountingIds
 from tests.node.desk import Desk
+from tests.simulation.disk import SimDisk
 
 RANGE = (JoinProtocol("range", b""),)
 
@@ -255,3 +261,11 @@ def test_a_damaged_shard_is_not_served_and_all_others_are() -> None:
     for group in fetched.groups:  # type: ignore[union-attr]
         on_hurt = again.node.core.shard_of(group.group_id).index == hurt
         assert group.error_code is (ErrorCode.NOT_COORDINATOR if on_hurt else ErrorCode.NONE)
+
+
+def test_the_parts_of_a_node_are_there_before_any_group_is_loaded() -> None:
+    desk = Desk(SimDisk(1))
+    desk.make_topic()
+    core = make_core(Config(), desk.store, CountingIds(), {"native": ("desk", 9)}, Moment(0, 0))
+    assert core.topics.topic_count == 1
+    assert {shard.state for shard in core.shards} == {ShardState.LOADING}

@@ -1,0 +1,86 @@
+"""The parts of a node, put together and read from disk; only its groups are loaded later, shard by shard."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from coordinator.config import Config
+from coordinator.core import Core
+from coordinator.group_configs import GroupConfigs
+from coordinator.groups.classic.state import Group
+from coordinator.groups.outcome import IdSource
+from coordinator.journal import Journal, decode_note
+from coordinator.moment import Moment
+from coordinator.outbox import Outbox
+from coordinator.placement import Placement
+from coordinator.producing import ProducerIdSource
+from coordinator.retention import Retention
+from coordinator.shard import Shard, ShardTools
+from coordinator.topics import EmbeddedTopics, TopicIdSource
+from coordinator.topics import settings_from as topic_settings_from
+from partition_log.cleaning import Compact, Retain
+from partition_log.store import LogStore
+from protocol.record_batch import decode_batch
+from purgatory.purgatory import DelayedOperationPurgatory
+
+_NOTES_LOG = "__muster_notes-0"
+_OFFSETS_LOG = "__consumer_offsets"
+
+
+class Ids(IdSource, TopicIdSource, ProducerIdSource, Protocol):
+    """All sources of unguessable ids."""
+
+
+def make_core(
+    config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
+) -> Core:
+    """See `Node`. Raises what the topics and the journal raise where the disk holds what cannot have been written."""
+    purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
+    journal = Journal(config.journal_notes_per_group, config.max_groups)
+    outbox = Outbox(store.flushed)
+    notes_log = store.log(_NOTES_LOG, Retain())
+    directory: dict[str, tuple[Shard, Group]] = {}
+    group_configs = GroupConfigs(store, config)
+    group_configs.load()
+    tools = ShardTools(
+        store=store,
+        purgatory=purgatory,
+        journal=journal,
+        notes_log=notes_log,
+        outbox=outbox,
+        ids=ids,
+        settings=group_configs.settings,
+        overrides=group_configs.overrides,
+        max_batch_bytes=config.offsets_topic_max_message_bytes,
+        directory=directory,
+    )
+    shards = [
+        Shard(
+            index,
+            store.log(f"{_OFFSETS_LOG}-{index}", Compact(segment_bytes=config.offsets_topic_segment_bytes)),
+            tools,
+        )
+        for index in range(config.offsets_topic_num_partitions)
+    ]
+    placement = Placement(config.node_id, len(shards), dict(addresses))
+    core = Core(
+        config=config,
+        placement=placement,
+        store=store,
+        topics=EmbeddedTopics(store, topic_settings_from(config), ids, placement),
+        purgatory=purgatory,
+        journal=journal,
+        outbox=outbox,
+        shards=shards,
+        cluster_id=store.identity.cluster_id,
+        started=started,
+        directory=directory,
+        producer_ids=ids,
+        group_configs=group_configs,
+        retention=Retention(config.log_retention_check_interval_ms),
+    )
+    core.topics.load()
+    for _header, data in notes_log.batches_from(notes_log.start_offset):
+        for entry in decode_batch(bytes(data)):
+            if entry.value is not None:
+                journal.add(decode_note(entry.value), live=False)
+    return core
