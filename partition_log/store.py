@@ -219,16 +219,19 @@ class LogStore:
         self._wants_checkpoint |= len(bases) < count
         return len(bases) == count
 
-    def append(self, log: PartitionLog, batch: bytes, *, must_fit: bool = True) -> Appended | AppendError:
+    def append(
+        self, log: PartitionLog, batch: bytes, *, must_fit: bool = True, makes_room: bool = False
+    ) -> Appended | AppendError:
         """One sound batch (`check_batch`) at the log's end, stamped there. Never raises; after an `AppendError`
         nothing has changed. With `must_fit` false only a write-ahead segment bounds the batch, not `max_batch_bytes`.
+        What `makes_room` is taken while `disk_full` too, as far as room was prepared: that a log is to be removed.
         """
         length, last_offset_delta, max_timestamp_ms = _PEEK(batch)
         size = len(batch)
         assert length + 12 == size, "one whole batch at a time"
         if size > self._max_batch_bytes and (must_fit or size > self._wal.largest_frame - LOG_NAME_BYTES):
             return AppendError.RECORD_TOO_LARGE
-        if self.disk_full:
+        if self.disk_full and not makes_room:
             return AppendError.DISK_FULL
         base_offset = log.next_offset
         stamped = _OFFSET(base_offset) + batch[8:12] + _LEADER_EPOCH + batch[16:]

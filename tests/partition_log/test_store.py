@@ -427,3 +427,22 @@ def test_a_full_disk_crashes_and_starts_again_and_again_without_losing_anything(
     assert not is_full(store)
     assert everything(store) == kept
     assert store.close()
+
+
+def test_what_makes_room_is_appended_on_a_full_disk_as_far_as_room_was_prepared() -> None:
+    disk = SimDisk()
+    store = mount(disk)
+    append(store, "flights-0", "x" * 400)
+    flush(store, disk)
+    store.disk_full = True
+    topics = store.log("topics-0")
+    assert store.append(topics, batch("is gone")) is AppendError.DISK_FULL
+    assert isinstance(store.append(topics, batch("is gone"), makes_room=True), Appended)
+    assert isinstance(store.remove("flights-0"), int)
+    flush(store, disk)
+    while isinstance(answer := store.append(topics, batch("x" * 400), makes_room=True), Appended):
+        flush(store, disk)
+    assert answer is AppendError.DISK_FULL
+    disk.crash()
+    store = mount(disk)
+    assert store.names() == ["topics-0"]
