@@ -145,8 +145,8 @@ class Config(Struct, frozen=True, kw_only=True):
     ] = 86_400_000
     max_producers_per_partition: Annotated[
         int,
-        whole("Idempotent producers a partition remembers; beyond them those silent for the longest time go.", 1),
-    ] = 2_000
+        whole("Idempotent producers a partition remembers; one more takes the place of one long silent.", 1),
+    ] = 5_000
     fetch_max_bytes: Annotated[
         int, whole("Bytes of records in the answer to one fetch, whatever it asks for.", 1_024)
     ] = 55 * MIB

@@ -9,6 +9,8 @@ from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
+from coordinator.moment import Moment
+from coordinator.topic_configs import TopicConfigs
 from partition_log.log import PartitionLog
 from partition_log.producers import Objection, judge
 from protocol.errors import ErrorCode
@@ -16,12 +18,12 @@ from protocol.record_batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
     BatchHeader,
-    Compression,
     CorruptBatch,
     UnsupportedMagic,
     check_batch,
     record_bytes,
 )
+from protocol.record_compression import Compression
 from protocol.record_walk import MOST_HEADERS, TooManyHeaders, oldest_timestamp, walk_records
 
 _LZ4_FLAGS = HEADER_BYTES + 4  # of the frame, behind its magic number
@@ -69,6 +71,14 @@ class Times(NamedTuple):
 
 
 ANY_TIME = Times(-(2**63), 2**63 - 1)
+
+
+def allowed_times(configs: TopicConfigs, moment: Moment) -> Times:
+    """What producers may say of the time of their records, if it is theirs to say."""
+    if configs.has_append_time:
+        return ANY_TIME
+    highest_ms = min(moment.wall_ms + configs.time_after_ms, ANY_TIME.highest_ms)
+    return Times(moment.wall_ms - configs.time_before_ms, highest_ms)
 
 
 class Allowance:

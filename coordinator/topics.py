@@ -12,7 +12,7 @@ from coordinator.fetching import DelayedFetch, FetchReady, Room, epoch_error, nu
 from coordinator.finding import EFFORT_US, Effort, end_of_epoch, find_offset
 from coordinator.moment import Moment
 from coordinator.placement import Placement
-from coordinator.producing import ANY_TIME, PARTITION_US, Allowance, Bad, Limits, Times, check_records, check_sequences
+from coordinator.producing import PARTITION_US, Allowance, Bad, Limits, allowed_times, check_records, check_sequences
 from coordinator.topic_admin import altered, create, deletable, grow
 from coordinator.topic_configs import TopicConfigs
 from coordinator.topic_list import APPEND_ERRORS, Topic, TopicIdSource, TopicList
@@ -263,7 +263,7 @@ class EmbeddedTopics:
         limits = Limits(
             known[1].max_message_bytes, self._settings.max_decompressed_bytes, self._settings.max_records_per_batch
         )
-        checked = yield from check_records(part.records, limits, allowance, _times(known[1], moment))
+        checked = yield from check_records(part.records, limits, allowance, allowed_times(known[1], moment))
         if isinstance(checked, Bad):
             return ProducePartitionReply(part.index, checked.error, error_message=checked.message)
         topic, log = self._topics.get(name), self._log(name, part.index)
@@ -380,14 +380,6 @@ class EmbeddedTopics:
         if isinstance(log, ErrorCode):
             return EpochEndOffset(part.partition, log)
         return end_of_epoch(log, part.partition, part.leader_epoch)
-
-
-def _times(configs: TopicConfigs, moment: Moment) -> Times:
-    """What producers may say of the time of their records, if it is theirs to say."""
-    if configs.has_append_time:
-        return ANY_TIME
-    highest_ms = min(moment.wall_ms + configs.time_after_ms, ANY_TIME.highest_ms)
-    return Times(moment.wall_ms - configs.time_before_ms, highest_ms)
 
 
 def _refuse_acks(_name: str, part: ProducePartition, _allowance: Allowance, _moment: Moment) -> Putting:

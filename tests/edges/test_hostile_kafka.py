@@ -20,7 +20,7 @@ from protocol.messages.data import Produce, ProducePartition, ProduceReply, Prod
 from protocol.messages.groups import DescribeGroups, Heartbeat, JoinGroup, JoinProtocol
 from protocol.messages.node import ApiVersions, ApiVersionsReply
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
-from protocol.record_batch import Compression
+from protocol.record_compression import Compression
 from tests.edges.kafka.wire import SESSION_MS, Wire, WireMember
 from tests.edges.musterd import Daemon, running
 from tests.protocol.kafka.bending import bend

@@ -17,7 +17,6 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPytho
 
 from protocol.record_batch import (
     HEADER_BYTES,
-    Compression,
     CorruptBatch,
     Record,
     UnsupportedMagic,
@@ -29,6 +28,7 @@ from protocol.record_batch import (
     read_header,
     stamp,
 )
+from protocol.record_compression import Compression
 
 NOW = 1_700_000_000_000
 GOLDEN = bytes.fromhex(

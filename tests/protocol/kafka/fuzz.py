@@ -30,7 +30,6 @@ from protocol.native.client import NativeClient
 from protocol.native.methods import METHODS
 from protocol.record_batch import (
     HEADER_BYTES,
-    Compression,
     CorruptBatch,
     batches,
     check_batch,
@@ -38,6 +37,7 @@ from protocol.record_batch import (
     encode_batch,
     extent,
 )
+from protocol.record_compression import Compression
 from protocol.record_writing import varint
 from tests.node.fuzzed import node
 from tests.protocol.kafka.bending import Run, Unforeseen, bend, expect
