@@ -11,8 +11,9 @@ from coordinator.config_keys import LISTENERS, ConfigError, Key
 from coordinator.config_unhonoured import NOT_YET, why_not_honoured
 
 PREFIX: Final = "MUSTER_"
-NOT_OURS: Final = ("MUSTER_PORT", "MUSTER_SERVICE_")
-"""What Kubernetes puts into the environment of every pod beside a service called `muster`; none is meant for us."""
+NOT_OURS: Final = ("MUSTER_PORT", "MUSTER_SERVICE_", "MUSTER_BOOTSTRAP")
+"""What Kubernetes puts into the environment of every pod beside a service called `muster`, and what the command reads:
+none is meant for us."""
 
 
 class Given(Struct, frozen=True):

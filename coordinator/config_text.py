@@ -74,7 +74,10 @@ def _setting(key: Key) -> str:
 def _example(key: Key) -> str:
     if key.type is int:
         return str(key.highest)
-    return '"muster"' if key.type is str else '"muster.example.net:9390"'
+    if key.type is str:
+        return '"muster"'
+    port = KEYS[key.name.removeprefix("advertised.")].default.port  # that of the listener it stands for
+    return f'"muster.example.net:{port}"'
 
 
 if __name__ == "__main__":

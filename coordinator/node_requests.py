@@ -17,7 +17,7 @@ from protocol.messages.node import (
 from protocol.messages.offsets import ListOffsets
 from protocol.session import RequestRef
 
-_GROUP_KEY = 0
+_GROUP_KEY, _TRANSACTION_KEY = 0, 1
 _BROKERS, _CONTROLLERS = 1, 2
 
 
@@ -26,6 +26,12 @@ def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, mome
     dialect = core.dialect(ref.connection)
     found = []
     for key in message.coordinator_keys:
+        if message.key_type == _TRANSACTION_KEY:
+            # Of all refusals the one that ends every client: what librdkafka may take for passing it asks for ever.
+            text = "transactions are not served here: produce without a transactional id"
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            found.append(FoundCoordinator(key, error_code=error, error_message=text))
+            continue
         if message.key_type != _GROUP_KEY:
             text = f"coordinators of key type {message.key_type} are not served"
             found.append(FoundCoordinator(key, error_code=ErrorCode.INVALID_REQUEST, error_message=text))

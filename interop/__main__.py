@@ -30,10 +30,15 @@ _CAPABILITY_S = 150.0
 def main() -> int:
     options = _options()
     capabilities = tuple(options.only or CAPABILITIES)
+    try:
+        folders = builds.folders(frozenset(options.clients))
+    except catalogue.BadClient as bad:
+        print(f"interop: {bad}", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory(prefix="muster-interop-") as scratch:
         work = options.keep or Path(scratch)
         with serving(options.bootstrap, work) as server:
-            rows = [_row(folder, server, capabilities, work) for folder in builds.folders(frozenset(options.clients))]
+            rows = [_row(folder, server, capabilities, work) for folder in folders]
     table = printed(rows)
     print(f"\n{table}")
     if options.write:

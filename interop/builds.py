@@ -20,7 +20,8 @@ def folders(chosen: frozenset[str]) -> list[Path]:
     found = sorted(path.parent for path in CLIENTS.glob("*/client.toml"))
     unknown = chosen - {folder.name for folder in found}
     if unknown:
-        raise catalogue.BadClient(f"no such client: {', '.join(sorted(unknown))}")
+        known = ", ".join(folder.name for folder in found)
+        raise catalogue.BadClient(f"no such client: {', '.join(sorted(unknown))}; there are {known}")
     return [folder for folder in found if not chosen or folder.name in chosen]
 
 

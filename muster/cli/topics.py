@@ -1,4 +1,4 @@
-"""`muster topics list` and `muster topics create NAME`."""
+"""`muster topics list`, `muster topics create NAME` and `muster topics delete NAME`."""
 
 from typing import Annotated
 
@@ -9,7 +9,14 @@ from muster.cli.asking import AsJson, Bootstrap, list_topics, reaching
 from muster.cli.showing import show_json, show_table
 from muster.errors import Refused
 from protocol.errors import ErrorCode
-from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopics,
+    CreateTopicsReply,
+    DeletableTopic,
+    DeleteTopics,
+    DeleteTopicsReply,
+)
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -48,3 +55,22 @@ def create(
         show_json({"name": made.name, "partitions": made.num_partitions, "topic_id": made.topic_id.hex()})
     else:
         print(f"Made topic {made.name} with {made.num_partitions} partitions.")
+
+
+@app.command()
+def delete(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    bootstrap: Bootstrap = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a topic, its records, and what any group has committed for it. There is no way back."""
+    if not yes:
+        typer.confirm(f"Delete topic {name}, its records, and all offsets committed for it?", abort=True)
+    with reaching(ctx, bootstrap) as cluster:
+        gone = expect(DeleteTopicsReply, cluster.ask(DeleteTopics((DeletableTopic(name),)))).responses[0]
+    if gone.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise Refused(gone.error_code, f"there is no topic {name!r}")
+    if gone.error_code:
+        raise Refused(gone.error_code, f"topic {name!r} was not deleted: {gone.error_message or gone.error_code.name}")
+    print(f"Deleted topic {name}.")

@@ -47,6 +47,9 @@ from protocol.messages.topics import (
     CreatedTopic,
     CreateTopics,
     CreateTopicsReply,
+    DeletedTopic,
+    DeleteTopics,
+    DeleteTopicsReply,
     Metadata,
     MetadataBroker,
     MetadataPartitionReply,
@@ -182,6 +185,16 @@ class FakeNode:
 
     def CreateTopics(self, message: CreateTopics) -> Message:  # noqa: N802
         return CreateTopicsReply(tuple(self._create(topic.name, topic.num_partitions) for topic in message.topics))
+
+    def DeleteTopics(self, message: DeleteTopics) -> Message:  # noqa: N802
+        names = [topic.name or "" for topic in message.topics]
+        known = [name in self.topics and self.topics.pop(name) is not None for name in names]
+        return DeleteTopicsReply(
+            tuple(
+                DeletedTopic(name, error_code=ErrorCode.NONE if was_there else UNKNOWN)
+                for name, was_there in zip(names, known, strict=True)
+            )
+        )
 
     def _create(self, name: str, partitions: int) -> CreatedTopic:
         if name in self.topics:

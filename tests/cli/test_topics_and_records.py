@@ -16,6 +16,17 @@ def test_a_topic_is_made_and_listed(shell: Shell) -> None:
     assert shell.json("topics", "list") == [{"name": "flights", "partitions": 8, "topic_id": "07" * 16}]
 
 
+def test_a_topic_is_deleted_by_who_says_yes(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("flights", 8)
+    shell.run("topics", "delete", "flights", typed="n\n", code=1)
+    assert "flights" in node.topics
+    shell.run("topics", "delete", "flights", typed="y\n")
+    assert "flights" not in node.topics
+    assert shell.complaint("topics", "delete", "flights", "--yes") == "muster: there is no topic 'flights'\n"
+    node.make_topic("flights", 8)
+    assert shell.lines("topics", "delete", "flights", "-y") == ["Deleted topic flights."]
+
+
 def test_a_topic_is_made_for_scripts(shell: Shell) -> None:
     assert shell.json("topics", "create", "t") == {"name": "t", "partitions": 1, "topic_id": "07" * 16}
 

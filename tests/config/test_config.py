@@ -164,6 +164,7 @@ def test_an_unknown_key_names_the_nearest() -> None:
 
 def test_what_kubernetes_adds_for_a_service_called_muster_is_not_for_us() -> None:
     environment = {"MUSTER_SERVICE_HOST": "10.0.0.1", "MUSTER_PORT": "tcp://10.0.0.1:9390", "MUSTER_PORT_9390_TCP": "x"}
+    environment["MUSTER_BOOTSTRAP"] = "the command's"
     assert load(environment=environment) == Config()
 
 

@@ -66,9 +66,12 @@ def test_the_coordinator_of_every_group_is_this_node_at_the_address_of_the_askin
 
 
 def test_coordinators_of_other_things_than_groups_are_refused(desk: Desk) -> None:
-    (found,) = ask(desk, FindCoordinator(("t",), key_type=1)).coordinators
+    (transactions,) = ask(desk, FindCoordinator(("t",), key_type=1)).coordinators
+    assert transactions.error_code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert "transactions are not served" in (transactions.error_message or "")
+    (found,) = ask(desk, FindCoordinator(("t",), key_type=2)).coordinators
     assert found.error_code is ErrorCode.INVALID_REQUEST
-    assert (found.node_id, found.port) == (-1, -1)
+    assert (found.node_id, found.port) == (transactions.node_id, transactions.port) == (-1, -1)
 
 
 def test_metadata_names_the_node_as_leader_of_what_exists_and_refuses_what_does_not(desk: Desk) -> None:

@@ -204,7 +204,7 @@ async function configs (admin) {
     await admin.alterConfigs({ resources: [{ ...resource, configEntries: [{ name: 'retention.ms', value: '123456789' }] }] })
   } catch (error) {
     check(error.name === 'KafkaJSServerDoesNotSupportApiKey', String(error))
-    return 'described; it knows only the old AlterConfigs, which this server says it does not serve'
+    return 'described; it knows only the old AlterConfigs, which this server refuses'
   }
   await until(async () => await read() === '123456789', 'retention.ms altered')
   return 'described, altered with the old AlterConfigs'
