@@ -32,6 +32,7 @@ from protocol.messages.node import (
 )
 from protocol.messages.offsets import OffsetCommitReply
 from protocol.session import Request
+from protocol.strangers import guess
 
 __all__ = ["KafkaDialect", "KafkaSession"]
 
@@ -207,7 +208,8 @@ class KafkaSession:
     def _length_of(self, data: bytes | bytearray, position: int = 0) -> int:
         size: int = _LENGTH(data, position)[0]
         if not 0 <= size <= self._dialect.max_frame_bytes:
-            raise ProtocolViolation(f"a frame of {size} bytes; {self._dialect.max_frame_bytes} are allowed")
+            who = guess(bytes(data[position : position + 4]))
+            raise ProtocolViolation(f"a frame of {size} bytes; {self._dialect.max_frame_bytes} are allowed{who}")
         return size
 
     # --------------------------------------------------------------------------------------------------------- requests
