@@ -14,7 +14,8 @@ from coordinator.gates import write_gate
 from coordinator.moment import Moment
 from coordinator.room import WaitingProduce
 from protocol.errors import ErrorCode
-from protocol.messages.data import Produce, ProducePartitionReply, ProduceReply, ProduceTopicReply
+from protocol.messages.data import Produce
+from protocol.refusals import REFUSE
 from protocol.session import RequestRef
 
 CHORE = "produce"
@@ -26,7 +27,7 @@ def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> No
     size = size_of(message)
     others = core.waiting_produces
     if write_gate(core) or others.bytes + size > core.config.max_unflushed_bytes:
-        core.outbox.send(ref, _refused(message, ErrorCode.REQUEST_TIMED_OUT))
+        core.outbox.send(ref, REFUSE[Produce](message, ErrorCode.REQUEST_TIMED_OUT, None))
         return
     work = core.topics.producing(message)
     next(work)
@@ -82,16 +83,3 @@ def _have_turn(core: Core, produce: WaitingProduce, moment: Moment) -> bool:
 def size_of(message: Produce) -> int:
     """Bytes of records."""
     return sum([len(part.records) for topic in message.topic_data for part in topic.partition_data])
-
-
-def _refused(message: Produce, error: ErrorCode) -> ProduceReply:
-    return ProduceReply(
-        tuple(
-            ProduceTopicReply(
-                topic.name,
-                tuple(ProducePartitionReply(part.index, error) for part in topic.partition_data),
-                topic.topic_id,
-            )
-            for topic in message.topic_data
-        )
-    )

@@ -15,7 +15,7 @@ from typing import Final
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.calls import ANSWERED_BY_SESSIONS, API_VERSIONS, Call, reply_head
-from protocol.kafka.quirks import OLDEST_PRODUCE, REFUSE
+from protocol.kafka.quirks import OLDEST_PRODUCE
 from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.varint import read_tags
 from protocol.messages import Message
@@ -31,6 +31,7 @@ from protocol.messages.node import (
     SaslHandshakeReply,
 )
 from protocol.messages.offsets import OffsetCommitReply
+from protocol.refusals import REFUSE
 from protocol.session import Request
 from protocol.strangers import guess
 

@@ -65,7 +65,7 @@ def test_members_are_gone_when_their_story_is_over(tmp_path: Path) -> None:
 
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="no answer within 0 s"):
-        _program(tmp_path, "import time; time.sleep(60)").answer([], tmp_path / "log", 0.3)
+        _program(tmp_path, "import signal; signal.pause()").answer([], tmp_path / "log", 0.3)
 
 
 def test_a_program_that_fails_is_not_believed(tmp_path: Path) -> None:

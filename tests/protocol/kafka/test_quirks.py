@@ -8,7 +8,7 @@ from coordinator.routes import ROUTES
 from protocol.apis import APIS, BY_MESSAGE, Api
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
-from protocol.kafka.quirks import ADAPT, REFUSE
+from protocol.kafka.quirks import ADAPT
 from protocol.kafka.reading import reader
 from protocol.kafka.session import KafkaDialect
 from protocol.kafka.writing import writer
@@ -48,6 +48,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommitReply,
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, DeletableTopic, DeleteTopics, Metadata, MetadataTopic
+from protocol.refusals import REFUSE
 from tests.protocol.kafka.samples import CASES, Filled, sample
 
 FRAME_BYTES = 1 << 20
