@@ -3,24 +3,24 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
+from partition_log.aids import is_aid_file, remove_aids
 from partition_log.cleaning import Policy
 from partition_log.disk import Disk
 from partition_log.errors import LogDamaged, OffsetOutOfRange
 from partition_log.open_files import OpenFiles
 from partition_log.producers import Producers, is_snapshot_file, mark_of, newest_snapshot, remove_snapshots
+from partition_log.reading import batches_of
 from partition_log.segment import ADVICE, INDEX_INTERVAL_BYTES, Segment, SegmentWrite, file_name
 from protocol.record_batch import (
     HEADER_BYTES,
     BatchHeader,
     CorruptBatch,
-    check_batch,
     extent,
     read_header,
     record_bytes,
 )
 from protocol.record_walk import first_at
 
-REPLAY_CHUNK_BYTES = 1024 * 1024
 _OPENED_US, _BYTES_AN_US = 100, 512
 
 
@@ -172,46 +172,7 @@ class PartitionLog:
         if not self.start_offset <= offset <= self.next_offset:
             raise OffsetOutOfRange(self.name, offset, self.start_offset, self.next_offset)
         for segment in self._segments_from(offset):
-            position = segment.find(offset)
-            while position < segment.size:
-                chunk = self._chunk(segment, position)
-                at = 0
-                while at + HEADER_BYTES <= len(chunk):
-                    size = self._size_of(segment, chunk, position, at)
-                    if at + size > len(chunk):
-                        break
-                    try:
-                        header = check_batch(chunk[at : at + size])
-                    except CorruptBatch as error:
-                        raise self._damaged(segment, position + at, chunk, at, error.reason) from None
-                    yield header, chunk[at : at + size]
-                    at += size
-                position += at
-
-    def _chunk(self, segment: Segment, position: int) -> memoryview:
-        """A megabyte, or the whole of one larger batch."""
-        chunk = segment.read_at(position, REPLAY_CHUNK_BYTES)
-        if len(chunk) < HEADER_BYTES:
-            raise LogDamaged(segment.path, position, None, f"{len(chunk)} bytes are no whole header", ADVICE)
-        view = memoryview(chunk)
-        size = self._size_of(segment, view, position, 0)
-        if size <= len(chunk):
-            return view
-        if position + size > segment.size:
-            raise self._damaged(segment, position, view, 0, f"a batch of {size} bytes ends beyond the segment")
-        return memoryview(segment.read_at(position, size))
-
-    @staticmethod
-    def _size_of(segment: Segment, chunk: memoryview, position: int, at: int) -> int:
-        try:
-            return extent(chunk, at)[2]
-        except CorruptBatch as error:
-            raise PartitionLog._damaged(segment, position + at, chunk, at, error.reason) from None
-
-    @staticmethod
-    def _damaged(segment: Segment, position: int, chunk: memoryview, at: int, what: str) -> LogDamaged:
-        offset = int.from_bytes(chunk[at : at + 8], "big", signed=True)
-        return LogDamaged(segment.path, position, offset, what, ADVICE)
+            yield from batches_of(segment, segment.find(offset))
 
     def _segments_from(self, offset: int) -> Iterator[Segment]:
         first = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
@@ -287,6 +248,7 @@ class PartitionLog:
         """Remove from the folder what lies beyond the end, or before the start."""
         kept_at = None if self.producers is None else self.producers.kept_at
         self.has_new_files |= remove_snapshots(self._disk, self._folder, but=kept_at)
+        self.has_new_files |= remove_aids(self._disk, self._folder, beyond=self.next_offset)
         first = self.segments[0].base_offset if self.segments else self.next_offset
         for base_offset in segment_bases(self._disk.list(self._folder)):
             if base_offset >= self.next_offset or base_offset < first:
@@ -359,7 +321,7 @@ def remove_segment(disk: Disk, folder: str, base_offset: int) -> None:
 def remove_log(disk: Disk, folder: str) -> None:
     """All files of a log, and its folder if nothing else stands in it."""
     names = disk.list(folder)
-    ours = [name for name in names if _is_segment_file(name) or is_snapshot_file(name)]
+    ours = [name for name in names if _is_segment_file(name) or is_snapshot_file(name) or is_aid_file(name)]
     for name in ours:
         disk.remove(f"{folder}/{name}")
     if len(ours) == len(names):
