@@ -13,17 +13,19 @@ MOST = 256
 
 
 class OpenFiles:
-    """A file belongs to `owner`, whoever reads it: what stands under the same path later is another's."""
+    """A file belongs to `owner`, whoever reads it: what stands under the same path later is another's. Files of owners
+    that are pinned are not counted among the `most`."""
 
-    __slots__ = ("_handles", "_most", "disk")
+    __slots__ = ("_handles", "_most", "_pinned", "disk")
 
     def __init__(self, disk: Disk, most: int = MOST) -> None:
         self.disk = disk
         self._most = most
         self._handles: dict[object, int] = {}  # the one not used for the longest time comes first
+        self._pinned: dict[object, int] = {}
 
     def __len__(self) -> int:
-        return len(self._handles)
+        return len(self._handles) + len(self._pinned)
 
     def size(self, owner: object, path: str) -> int:
         """Bytes of the file."""
@@ -33,17 +35,29 @@ class OpenFiles:
         """As `Disk.read_at`."""
         return self.disk.read_at(self._handle(owner, path), position, size)
 
+    def pin(self, owner: object, path: str) -> None:
+        """Keep the file open until `close`: it may lose its name meanwhile, and is read all the same."""
+        if owner not in self._pinned:
+            self._pinned[owner] = self._handle(owner, path)
+            del self._handles[owner]
+
     def close(self, owner: object) -> None:
         """Nothing happens if it is not open."""
-        handle = self._handles.pop(owner, None)
+        handle = self._pinned.pop(owner, None)
+        if handle is None:
+            handle = self._handles.pop(owner, None)
         if handle is not None:
             self.disk.close(handle)
 
     def close_all(self) -> None:
         while self._handles:
             self._close_oldest()
+        while self._pinned:
+            self.disk.close(self._pinned.popitem()[1])
 
     def _handle(self, owner: object, path: str) -> int:
+        if (handle := self._pinned.get(owner)) is not None:
+            return handle
         handle = self._handles.pop(owner, None)
         if handle is None:
             handle = self._open(path)

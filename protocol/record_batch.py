@@ -33,6 +33,8 @@ _COMPRESSION = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 _CONTROL = 0x20
+DELETE_HORIZON = 0x40
+"""The base timestamp is when the batch's tombstones may go (KIP-534); its records' times still count from it."""
 
 Bytes = bytes | bytearray | memoryview
 
@@ -96,6 +98,11 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
     def is_transactional(self) -> bool:
         return bool(self.attributes & TRANSACTIONAL)
 
+    @property
+    def delete_horizon_ms(self) -> int:
+        """When the tombstones among the records may go; -1 as long as compaction has not seen them."""
+        return self.base_timestamp_ms if self.attributes & DELETE_HORIZON else -1
+
 
 # ------------------------------------------------------------------------------------------------------------ writing
 
@@ -140,6 +147,22 @@ def seal_batch(
     body = _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, *producer, count) + payload
     # The length counts the leader epoch, the magic and the crc too: nine bytes.
     return _HEAD.pack(base_offset, len(body) + 9, leader_epoch, MAGIC, crc32c(body)) + body
+
+
+def pack_batch(
+    payload: bytes,
+    *,
+    base_offset: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    record_count: int,
+) -> bytes:
+    """The batch of that header, of no producer; nothing is derived but its length and checksum."""
+    times = base_timestamp_ms, max_timestamp_ms
+    body = _BODY.pack(attributes, last_offset_delta, *times, -1, -1, -1, record_count) + payload
+    return _HEAD.pack(base_offset, len(body) + 9, 0, MAGIC, crc32c(body)) + body
 
 
 def stamp(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:

@@ -46,6 +46,25 @@ def decompress(compression: int, payload: bytes, max_bytes: int) -> bytes:
         raise CannotDecompress(f"decompressing its records: {error}") from None
 
 
+def compress(compression: int, payload: bytes) -> bytes:
+    """As every client can read it: Java's reads only LZ4 blocks that stand for themselves."""
+    match compression:
+        case Compression.NONE:
+            return payload
+        case Compression.GZIP:
+            return bytes(cramjam.gzip.compress(payload))
+        case Compression.SNAPPY:
+            return bytes(cramjam.snappy.compress_raw(payload))
+        case Compression.LZ4:
+            compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+            compressor.compress(payload)
+            return bytes(compressor.finish())
+        case Compression.ZSTD:
+            return bytes(cramjam.zstd.compress(payload))
+        case _:
+            raise CannotDecompress(f"compression {compression} has no meaning")
+
+
 class _TooLarge(Exception):
     def __init__(self, max_bytes: int) -> None:
         super().__init__(f"they are more than {max_bytes} bytes")

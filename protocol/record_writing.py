@@ -20,6 +20,11 @@ def varint(number: int) -> bytes:
     return _VARINTS[number] if number < 2048 else _zigzag(number)
 
 
+def signed_varint(number: int) -> bytes:
+    """A delta of either sign."""
+    return _VARINTS[number] if 0 <= number < 2048 else _zigzag(number)
+
+
 def _field(data: bytes | None) -> bytes:
     return _NULL if data is None else varint(len(data)) + data
 

@@ -1,0 +1,92 @@
+"""A batch's records as compaction sees them: a key, whether there is a value, and the bytes, to be kept or not."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from protocol.record_batch import DELETE_HORIZON, LOG_APPEND_TIME, BatchHeader, CorruptBatch, pack_batch
+from protocol.record_compression import compress
+from protocol.record_writing import signed_varint, varint
+
+
+class Keyed(NamedTuple):
+    """One record. `rest` is all of it behind its offset delta: key, value, headers."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    has_value: bool
+    rest: bytes
+
+
+def keyed_records(payload: bytes, header: BatchHeader) -> list[Keyed]:
+    """The records in what `record_bytes` gave, in their order; headers are passed over by the record's length. Raises
+    `CorruptBatch` where there is no record."""
+    base_offset, base_ms = header.base_offset, header.base_timestamp_ms
+    fixed_ms = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else None
+    found: list[Keyed] = []
+    at, size = 0, len(payload)
+    try:
+        for _ in range(header.record_count):
+            length, at = _varint(payload, at)
+            end = at + length
+            if not at < end <= size:
+                raise CorruptBatch(0, "a record reaches beyond its batch")
+            delta_ms, at = _varint(payload, at + 1)
+            delta, rest_at = _varint(payload, at)
+            key_bytes, at = _varint(payload, rest_at)
+            key = None
+            if key_bytes >= 0:
+                key = payload[at : at + key_bytes]
+                at += key_bytes
+            has_value = not payload[at] & 1  # only a negative length is odd
+            if at >= end:
+                raise CorruptBatch(0, "a key reaches beyond its record")
+            timestamp_ms = base_ms + delta_ms if fixed_ms is None else fixed_ms
+            found.append(Keyed(base_offset + delta, timestamp_ms, key, has_value, payload[rest_at:end]))
+            at = end
+    except IndexError:
+        raise CorruptBatch(0, "a record reaches beyond its batch") from None
+    if at != size:
+        raise CorruptBatch(0, f"{size - at} bytes follow the last record")
+    return found
+
+
+def join_records(
+    records: Sequence[Keyed], *, compression: int, append_time: bool, delete_horizon_ms: int = -1
+) -> bytes:
+    """A batch of records that are left of others: at their own offsets, of nobody's transaction or sequence. With a
+    delete horizon (KIP-534) the batch says from when on its tombstones may go. At least one record, ascending."""
+    first, last = records[0], records[-1]
+    has_horizon = delete_horizon_ms >= 0
+    base_ms = delete_horizon_ms if has_horizon else first.timestamp_ms
+    pieces = []
+    for record in records:
+        body = b"\0" + signed_varint(record.timestamp_ms - base_ms) + varint(record.offset - first.offset) + record.rest
+        pieces += (varint(len(body)), body)
+    payload = b"".join(pieces)
+    attributes = compression | (LOG_APPEND_TIME if append_time else 0) | (DELETE_HORIZON if has_horizon else 0)
+    return pack_batch(
+        compress(compression, payload),
+        base_offset=first.offset,
+        attributes=attributes,
+        last_offset_delta=last.offset - first.offset,
+        base_timestamp_ms=base_ms,
+        max_timestamp_ms=max([record.timestamp_ms for record in records]),
+        record_count=len(records),
+    )
+
+
+def _varint(buffer: bytes, at: int) -> tuple[int, int]:
+    byte = buffer[at]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    number, shift = byte & 0x7F, 7
+    while True:
+        at += 1
+        byte = buffer[at]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at + 1
+        shift += 7
+        if shift > 63:
+            raise CorruptBatch(0, "a number of more than ten bytes")
