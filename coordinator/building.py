@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from coordinator.config import Config
 from coordinator.core import Core
+from coordinator.expiry_chore import Expiry
 from coordinator.group_configs import GroupConfigs
 from coordinator.groups.classic.state import Group
 from coordinator.groups.outcome import IdSource
@@ -77,6 +78,11 @@ def make_core(
         producer_ids=ids,
         group_configs=group_configs,
         retention=Retention(config.log_retention_check_interval_ms),
+        expiry=Expiry(
+            config.offsets_retention_minutes * 60_000,
+            config.offsets_retention_check_interval_ms,
+            config.offsets_topic_max_message_bytes,
+        ),
     )
     core.topics.load()
     for _header, data in notes_log.batches_from(notes_log.start_offset):

@@ -48,12 +48,10 @@ UNHONOURED: Final = {
     "unclean.leader.election.enable": _NO_REPLICATION,
 }
 
-_NOTHING_CLEANED: Final = "nothing is compacted or expired yet; the last records of keys, offsets and groups are kept"
+_NOTHING_CLEANED: Final = "nothing is compacted yet; the last records of keys, offsets and groups are kept"
 
 NOT_YET: Final = {
     "cleaning.slice.bytes": _NOTHING_CLEANED,
-    "offsets.retention.check.interval.ms": _NOTHING_CLEANED,
-    "offsets.retention.minutes": _NOTHING_CLEANED,
 }
 """Keys of `Config` that are checked and kept, and whose work is not done yet: another value than the default warns."""
 

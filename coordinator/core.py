@@ -5,6 +5,7 @@ from typing import Any
 
 from coordinator.config import Config
 from coordinator.deletions import Deletions
+from coordinator.expiry_chore import Expiry
 from coordinator.fetching import WaitingFetches
 from coordinator.group_configs import GroupConfigs
 from coordinator.groups.classic.events import Client
@@ -58,6 +59,7 @@ class Core:
     producer_ids: ProducerIdSource
     group_configs: GroupConfigs
     retention: Retention
+    expiry: Expiry
     deletions: Deletions = field(default_factory=Deletions)
     waiting_produces: WaitingProduces = field(default_factory=WaitingProduces)
     connections: dict[int, Connection] = field(default_factory=dict)

@@ -78,7 +78,8 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     """Why something happened to a group; stands in the notes log and in the group's journal.
 
     `kind` is `rebalance` (exactly one where each rebalance begins), `completed` (a generation came out of it),
-    `dropped` (members left out at the end of a phase) or `admin`. `number` grows by one a note within its group.
+    `dropped` (members left out at the end of a phase), `expired` (offsets, or the group, were kept for as long as they
+    may be) or `admin`. `number` grows by one a note within its group.
     """
 
     group_id: str

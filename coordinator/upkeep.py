@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from coordinator import deletions, produce_requests, retention
+from coordinator import deletions, expiry_chore, produce_requests, retention
 from coordinator.chores import Chore
 from coordinator.core import Core
 from coordinator.moment import Moment
@@ -16,6 +16,11 @@ def _retain(core: Core, moment: Moment) -> int | None:
     return core.retention.run(core.topics, core.store, moment)
 
 
+def _expire(core: Core, moment: Moment) -> int | None:
+    mine = [shard for shard in core.shards if core.placement.is_mine(shard.index)]
+    return core.expiry.run(mine, core.store, moment)
+
+
 def _produce(core: Core, moment: Moment) -> None:
     produce_requests.produce_when_due(core, moment)
 
@@ -23,6 +28,7 @@ def _produce(core: Core, moment: Moment) -> None:
 CHORES: Mapping[str, Callable[[Core, Moment], int | None]] = {
     deletions.CHORE: _delete,
     retention.CHORE: _retain,
+    expiry_chore.CHORE: _expire,
     produce_requests.CHORE: _produce,
 }
 """What one slice is; milliseconds to the next, None when there is nothing more to do."""
@@ -36,7 +42,8 @@ def run_chore(core: Core, name: str, moment: Moment) -> None:
 
 
 def begin(core: Core, moment: Moment) -> None:
-    """At the start: what a crash came between goes on. Records are looked at after the first interval."""
+    """At the start: what a crash came between goes on. Records and offsets are looked at after the first interval."""
     run_chore(core, deletions.CHORE, moment)
     first_ms = moment.monotonic_ms + core.config.log_retention_check_interval_ms
     core.purgatory.try_complete_else_watch(Chore(retention.CHORE, first_ms))
+    core.purgatory.try_complete_else_watch(Chore(expiry_chore.CHORE, core.expiry.wait(moment)))

@@ -84,6 +84,7 @@ def describe_node(core: Core) -> DescribeNodeReply:
         addresses={kind: f"{host}:{port}" for kind, (host, port) in core.placement.addresses.items()},
         group_states=dict(states),
         rebalances_by_cause=dict(core.journal.rebalances),
-        counters=dict(core.counters),
+        counters=core.counters
+        | {"offsets_expired": core.expiry.offsets_expired, "groups_expired": core.expiry.groups_expired},
         gauges=gauges,
     )

@@ -169,9 +169,9 @@ def test_what_kubernetes_adds_for_a_service_called_muster_is_not_for_us() -> Non
 
 
 def test_a_key_whose_work_is_not_built_yet_warns_unless_it_says_what_the_default_says() -> None:
-    assert load("--set", "offsets.retention.minutes=10080").warnings == ()
-    (warning,) = load("--set", "offsets.retention.minutes=60").warnings
-    assert warning.startswith("offsets.retention.minutes (--set) has no effect yet: ")
+    assert load("--set", f"cleaning.slice.bytes={Config().cleaning_slice_bytes}").warnings == ()
+    (warning,) = load("--set", "cleaning.slice.bytes=65536").warnings
+    assert warning.startswith("cleaning.slice.bytes (--set) has no effect yet: ")
     assert all(key in KEYS for key in NOT_YET)
 
 

@@ -39,9 +39,10 @@ def test_beyond_the_operations_that_may_wait_fetches_wait_no_more_and_newcomers_
     desk = Desk(max_watched_operations=1_000, max_requests_per_connection=2_000)
     desk.make_topic()
     desk.connect(1)
+    chores = len(desk.node.core.purgatory)
     desk.ask(1, *[_LONG_POLL] * 1_000)
     desk.wake_until_idle()
-    assert len(desk.heard(1)) == 2, "two chores have their place"
+    assert len(desk.heard(1)) == chores, "chores have their place"
     assert len(desk.node.core.purgatory) == 1_000
     (at_once,) = desk.ask(1, _LONG_POLL)
     assert isinstance(at_once, FetchReply)

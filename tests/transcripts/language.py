@@ -3,12 +3,12 @@
     a: join [id=X] [v=3] [protocols=range,rr] [metadata=M] ...   with the id the client knows, unless given
     a: sync [a=A b=B]         as leader, these assignments; a client's name stands for its member id
     a: heartbeat | a: leave [MEMBER | #INSTANCE | MEMBER#INSTANCE ...]
-    a: commit t-0=10 ... | a: fetch t-0 ... | a: fetch all | a: delete-offsets t-0 ...
+    a: commit t-0=10 [retention=1s] ... | a: fetch t-0 ... | a: fetch all | a: delete-offsets t-0 ...
     a: describe [GROUP ...] | a: list [states=S,..] [types=T,..] | a: delete-groups [GROUP ...] | a: notes
     a: set KEY=VALUE ...      from now on, in everything the client sends; says nothing
     a: hangs up | a: reconnects
     given stable a b#1 ...    (or completing, preparing) gets there without a word, then says where it is
-    wait 3s | stall 3s | state [GROUP] | shard GROUP | hold disk | release disk | fail next append [too large]
+    wait 3s | stall 3s | clock 7d (or -1d: the wall clock jumps) | state [GROUP] | shard GROUP | hold disk | release disk | fail next append [too large]
     txn 7 t-0=10 [group=G] [member=a]    offsets of producer 7's transaction, of member a or of nobody; from inside
     txn 7 commits | txn 7 aborts [group=G]    its marker in the group's shard
     crash | restart | stop | unload | shards loading|failed|active | config KEY=VALUE | log KIND ...
@@ -188,6 +188,9 @@ class Script:
 
     def _do_stall(self, words: list[str]) -> None:
         self.rig.stall(milliseconds(words[0]))
+
+    def _do_clock(self, words: list[str]) -> None:
+        self.rig.wall_ms += milliseconds(words[0])
 
     def _do_hold(self, words: list[str]) -> None:
         self.rig.holds_disk = True

@@ -35,6 +35,10 @@ def _group_v0() -> Pair:
     return _GROUP_KEY, head + _member_v0()
 
 
+def _empty_group_v1() -> Pair:
+    return _GROUP_KEY, pack(">h", 1) + _text("consumer") + pack(">ihhi", 3, -1, -1, 0)
+
+
 def _group_v4_with_tags() -> Pair:
     tags = b"\x01\x63\x02zz"
     head = pack(">h", 4) + _compact(b"consumer") + pack(">i", 3) + _compact(b"range") + _compact(b"m-1") + pack(">q", 5)
@@ -61,6 +65,7 @@ def _offset_v4_with_tags() -> Pair:
 _KINDS: dict[str, Callable[[], Pair]] = {
     "unknown-kind": lambda: (pack(">h", 77) + b"whatever", b"anything"),
     "group-v0": _group_v0,
+    "empty-group-v1": _empty_group_v1,
     "group-v4-with-tags": _group_v4_with_tags,
     "group-gone": lambda: encode(GroupTombstone("g")),
     "offset-v4-with-tags": _offset_v4_with_tags,

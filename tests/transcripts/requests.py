@@ -163,6 +163,7 @@ def _commit(script: Names, client: Client, options: Options, given: Options, res
         generation_id=int(options.get("generation", -1)) if simple else _generation_of(client, options),
         member_id="" if simple else _member_of(script, client, options),
         group_instance_id=options.get("instance"),
+        retention_time_ms=milliseconds(options["retention"]) if "retention" in options else -1,
         absent_group_error=ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION,
     )
 

@@ -70,6 +70,8 @@ class Rig:
     ) -> None:
         self.config = config
         self.now_ms = 0
+        self.wall_ms = WALL_MS
+        """What the wall clock showed, or would have, when `now_ms` was 0."""
         self.holds_disk = False
         self.fails: AppendError | None = None
         self._told, self._answered = told, answered
@@ -97,7 +99,7 @@ class Rig:
 
     @property
     def moment(self) -> Moment:
-        return Moment(self.now_ms, WALL_MS + self.now_ms)
+        return Moment(self.now_ms, self.wall_ms + self.now_ms)
 
     def open_link(self) -> Link:
         self._opened += 1

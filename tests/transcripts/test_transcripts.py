@@ -25,8 +25,6 @@ def _text(scenario: Scenario) -> str:
 NOT_HERE = {
     76: "there is no cluster below metadata version 2.3",
     111: "authorization is not built yet; several groups in one request have a scenario without a number",
-    **dict.fromkeys(range(115, 120), "expiry is not built yet"),
-    123: "expiry is not built yet",
     130: "shards have no election epochs: placement is a fixed table",
     134: "the offsets log is a folder of the node's own, never missing",
     135: "of Kafka's wire, shown in bytes: tests/protocol/kafka/test_session_answers.py",

@@ -219,6 +219,18 @@ class ReplacementStored(Event):
         return JoinGroupReply(error_code=error_code)
 
 
+class RetentionDue(Event):
+    """What the group has kept for as long as it may (group-protocol 4.4), or a part of it, as found just now. `places`
+    go now, `expired` counts all that go in this run by topic, and after the last part `is_over`. `leaves_nothing`:
+    the group has no offset then, nor has a transaction one for it."""
+
+    group_id: str
+    places: tuple[tuple[str, int], ...]
+    expired: tuple[tuple[str, int], ...]
+    is_over: bool
+    leaves_nothing: bool
+
+
 class Loaded(Event):
     """The group has just been loaded from the log (group-protocol 5.3)."""
 
@@ -255,6 +267,7 @@ GroupEvent = (
     | PendingIdOverdue
     | AssignmentStored
     | ReplacementStored
+    | RetentionDue
     | Loaded
     | Unloaded
     | AppendFailed

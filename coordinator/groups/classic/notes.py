@@ -23,6 +23,8 @@ class Cause(enum.StrEnum):
     COMPLETED = "rebalance completed"
     EMPTIED = "last member gone"
     DELETED = "group deleted"
+    OFFSETS_EXPIRED = "offsets expired"
+    GROUP_EXPIRED = "group expired"
 
 
 def note(group: Group, out: Outcome, kind: str, cause: Cause, initiator: str, detail: str) -> None:

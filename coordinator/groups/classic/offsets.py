@@ -1,9 +1,10 @@
-"""What a group says to commits and deletions of offsets (group-protocol 2.5, 2.7, 2.10, 4.1). Whether a topic exists
-and what is stored is not the group's business: it sees partitions that exist, and yields records."""
+"""What a group says to commits, deletions and the expiry of offsets (group-protocol 2.5, 2.7, 2.10, 4.1, 4.4).
+Whether a topic exists and what is stored is not the group's business: it sees partitions that exist, and yields
+records."""
 
-from coordinator.groups.classic.events import Deleted, DeleteOffsets, GroupDeleted
-from coordinator.groups.classic.notes import Cause, note
-from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.events import Deleted, DeleteOffsets, GroupDeleted, RetentionDue
+from coordinator.groups.classic.notes import Cause, counted, note
+from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.outcome import Outcome
 from coordinator.moment import Moment
 from coordinator.records import CommittedOffset, GroupTombstone, OffsetTombstone
@@ -22,6 +23,7 @@ from protocol.messages.offsets import (
 )
 
 _NO_RETENTION = -1
+_TOPICS_A_NOTE = 10
 _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
 _STORED = tuple(OffsetCommitPartitionReply(index) for index in range(1_024))
 """What nearly every partition is answered, made once."""
@@ -147,8 +149,39 @@ def _topics_of(metadata: bytes) -> tuple[str, ...]:
 def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
     """An Empty group goes, with its offsets. It is Dead once the tombstone is applied."""
     note(group, out, "admin", Cause.DELETED, "", f"with {len(event.offsets)} committed offsets")
+    out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.offsets)
+    _remove(group, out)
+    out.reply(event.ref, GroupDeleted())
+
+
+def _remove(group: Group, out: Outcome) -> None:
     for member_id in group.pending:
         out.cancel((group.group_id, member_id))
-    out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.offsets)
     out.records.append(GroupTombstone(group.group_id))
-    out.reply(event.ref, GroupDeleted())
+
+
+def expire(group: Group, event: RetentionDue, out: Outcome) -> None:
+    """Offsets of an Empty group go, and with the last of them the group. One that never committed goes too."""
+    expire_unsubscribed(group, event, out)
+    if event.leaves_nothing:
+        _remove(group, out)
+
+
+def expire_unsubscribed(group: Group, event: RetentionDue, out: Outcome) -> None:
+    """Offsets go, and the group stays: it has members."""
+    out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.places)
+    tell_expired(group, event, out)
+
+
+def tell_expired(group: Group, event: RetentionDue, out: Outcome) -> None:
+    """One note a group and run, however many parts it took. While members rebalance, nothing more goes."""
+    is_gone = event.leaves_nothing and group.state is GroupState.EMPTY
+    if not event.is_over or not (event.expired or is_gone):
+        return
+    some = [f"{counted(count, 'offset')} of {topic}" for topic, count in event.expired[:_TOPICS_A_NOTE]]
+    more = len(event.expired) - len(some)
+    detail = ", ".join(some) + (f", and of {counted(more, 'more topic')}" if more else "")
+    if is_gone:
+        note(group, out, "expired", Cause.GROUP_EXPIRED, "", f"with {detail}" if detail else "it had no offsets")
+    else:
+        note(group, out, "expired", Cause.OFFSETS_EXPIRED, "", detail)

@@ -28,6 +28,7 @@ from coordinator.groups.classic.events import (
     PendingIdOverdue,
     ReplacementStored,
     ReplaceStatic,
+    RetentionDue,
     SessionOverdue,
     Sync,
     SyncOverdue,
@@ -280,6 +281,13 @@ TABLE: tuple[Row, ...] = (
         completing=refuse(ErrorCode.UNKNOWN_SERVER_ERROR),
         stable=static.replacement_stored,
         dead=_refuse_dead,
+    ),
+    on(RetentionDue)(
+        empty=offsets.expire,
+        preparing=offsets.tell_expired,
+        completing=offsets.tell_expired,
+        stable=offsets.expire_unsubscribed,
+        dead=_ignore,
     ),
     on(Loaded)(empty=_ignore, preparing=_ignore, completing=_ignore, stable=loading.loaded, dead=_ignore),
     on(Unloaded)(
