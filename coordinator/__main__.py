@@ -20,6 +20,7 @@ from coordinator import __version__
 from coordinator.config import Config, ConfigError, load_config
 from coordinator.config_text import asked, help_text
 from coordinator.http import make_app, serve
+from coordinator.loading import Loadings
 from coordinator.node import Node
 from coordinator.server import RandomIds, Server, read_clock
 from partition_log.disk import OsDisk
@@ -30,6 +31,7 @@ log = structlog.get_logger()
 
 _SHARDS_KEY = "offsets.topic.num.partitions"
 _FILES_OF_LOGS = 4_096
+_TELL_EVERY_S = 2.0
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  (looked for, not bound)
 
 
@@ -148,10 +150,7 @@ async def _serve(config: Config) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await _either(server.until_loaded(), stopping.wait())
-    for shard in server.node.core.shards:
-        if shard.failure:
-            log.error("a shard is not served; its groups answer NOT_COORDINATOR", shard=shard.index, why=shard.failure)
+    await _either(_until_loaded(server), stopping.wait())
     if not stopping.is_set():
         gc.collect()
         gc.set_threshold(50_000, 20, 20)  # what a request makes is freed by counting; there are hardly any cycles
@@ -162,7 +161,48 @@ async def _serve(config: Config) -> None:
     if stop_http is not None:
         await stop_http()
     await server.stop()
+    if store.aids_problem:
+        log.warning("no snapshot of every shard: the next start reads more of the log", why=store.aids_problem)
     log.info("stopped")
+
+
+async def _until_loaded(server: Server) -> None:
+    """With lines for whoever watches a long start."""
+    loads = server.node.core.loads
+    progress = loads.progress()
+    log.info("loading", shards=len(server.node.core.shards), bytes=progress.bytes_total)
+    gc.disable()  # all that is made while loading stays: looking for what may go takes half as long again
+    telling = asyncio.ensure_future(_tell(loads))
+    await server.until_loaded()
+    telling.cancel()
+    gc.enable()
+    for note in loads.notes:
+        log.warning(note.text, shard=note.shard)
+    for shard in server.node.core.shards:
+        if shard.failure:
+            log.error("a shard is not served; its groups answer NOT_COORDINATOR", shard=shard.index, why=shard.failure)
+    progress = loads.progress()
+    log.info(
+        "loaded",
+        records=progress.records,
+        bytes=progress.bytes_done,
+        seconds=progress.elapsed_ms / 1000,
+        from_snapshots=progress.from_snapshots,
+    )
+
+
+async def _tell(loads: Loadings) -> None:
+    while True:
+        await asyncio.sleep(_TELL_EVERY_S)
+        progress = loads.progress()
+        log.info(
+            "loading",
+            records=progress.records,
+            bytes=progress.bytes_done,
+            of_bytes=progress.bytes_total,
+            bytes_per_second=progress.bytes_per_second,
+            seconds_left=None if progress.left_ms < 0 else round(progress.left_ms / 1000, 1),
+        )
 
 
 async def _either(*waits: Coroutine[Any, Any, Any]) -> None:

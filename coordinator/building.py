@@ -10,6 +10,7 @@ from coordinator.group_configs import GroupConfigs
 from coordinator.groups.classic.state import Group
 from coordinator.groups.outcome import IdSource
 from coordinator.journal import Journal, decode_note
+from coordinator.loading import Loadings
 from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.placement import Placement
@@ -77,6 +78,7 @@ def make_core(
         directory=directory,
         producer_ids=ids,
         group_configs=group_configs,
+        loads=Loadings(shards, started),
         retention=Retention(config.log_retention_check_interval_ms),
         expiry=Expiry(
             config.offsets_retention_minutes * 60_000,

@@ -11,6 +11,7 @@ from coordinator.group_configs import GroupConfigs
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.state import Group
 from coordinator.journal import Journal
+from coordinator.loading import Loadings
 from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.placement import Placement
@@ -59,6 +60,7 @@ class Core:
     producer_ids: ProducerIdSource
     group_configs: GroupConfigs
     retention: Retention
+    loads: Loadings
     expiry: Expiry
     deletions: Deletions = field(default_factory=Deletions)
     waiting_produces: WaitingProduces = field(default_factory=WaitingProduces)

@@ -146,7 +146,15 @@ def _readyz(questions: Questions) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         node = await questions.node()
         ready = node.shards_loaded == node.shards_total
-        body = {"ready": ready, "shards_loaded": node.shards_loaded, "shards_total": node.shards_total}
+        body: dict[str, Any] = {
+            "ready": ready,
+            "shards_loaded": node.shards_loaded,
+            "shards_total": node.shards_total,
+        }
+        if node.failed_shards:
+            body["failed_shards"] = node.failed_shards
+        if node.loading is not None and node.loading.is_loading:
+            body["loading"] = node.loading
         return _json(body, 200 if ready else 503)
 
     return handle

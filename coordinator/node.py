@@ -23,8 +23,10 @@ from coordinator.moment import Moment
 from coordinator.produce_requests import produce_waiting
 from coordinator.routes import INSIDE, ROUTES
 from coordinator.shard import ShardState
+from coordinator.state_snapshot import to_keep
 from coordinator.topics import FetchReady
 from coordinator.unfinished import holding_most
+from partition_log.aids import NewAid
 from partition_log.store import CheckpointJob, LogStore
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
@@ -60,7 +62,7 @@ class Node:
     ) -> None:
         self.core = make_core(config, store, ids, addresses, started)
         self._dialects = make_dialects(config)
-        self._loads: list[Iterator[None]] = [shard.load(started) for shard in self.core.shards]
+        self.loads = self.core.loads
         self._effects: list[Effect] = []
         self._touched: dict[int, Connection] = {}
         self._handlers: dict[type, Callable[[Any, Moment], None]] = {
@@ -96,7 +98,7 @@ class Node:
     @property
     def is_loaded(self) -> bool:
         """Whether every shard has been loaded, or has failed to."""
-        return not self._loads
+        return not self.loads
 
     def step(self, event: Event, moment: Moment) -> list[Effect]:
         """Let the event happen; what the world should do about it, in order."""
@@ -105,8 +107,8 @@ class Node:
         self._handlers[type(event)](event, moment)
         self._wants_step = False
         self._run_overdue(moment)
-        if self._loads:
-            self._load_on(moment)
+        if self.loads:
+            self._load_on(event, moment)
         if self._nudged:
             self._nudged.go_on(self.core, _WORK_A_STEP, _BYTES_A_STEP)
         if self._waiting and type(event) is Woke:  # once a round, whatever the others ask for in between
@@ -269,7 +271,7 @@ class Node:
             shard.process(group, Unloaded(group.group_id), moment)
         for shard in self.core.shards:
             shard.state = ShardState.UNLOADED
-        self._loads.clear()
+        self.loads.stop()
 
     # --- what follows from any event ---
 
@@ -309,10 +311,14 @@ class Node:
     def _watch_chore(self, moment: Moment) -> None:
         self.core.purgatory.try_complete_else_watch(Chore(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS))
 
-    def _load_on(self, moment: Moment) -> None:
-        if next(self._loads[-1], self) is self:
-            self._loads.pop()
-        self._wants_step = bool(self._loads)
+    def _load_on(self, event: Event, moment: Moment) -> None:
+        if type(event) is Woke:  # once a round, whatever is asked for in between
+            self.loads.go_on(moment)
+        self._wants_step |= bool(self.loads)
+
+    def snapshots(self) -> Iterator[NewAid]:
+        """What the next start should find beside the logs, once this one has stopped and its logs are whole."""
+        return to_keep(self.core.shards)
 
     def _send_out(self, moment: Moment) -> None:
         """Encode what is ready, a slice a step; replies may release further requests of their connection."""

@@ -11,7 +11,7 @@ import msgspec
 from coordinator.records import CommittedOffset
 
 
-class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False):
+class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What is kept of a commit."""
 
     offset: int
@@ -23,6 +23,10 @@ class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False):
 
 Place = tuple[str, int]
 """Topic and partition."""
+PendingPlace = tuple[str, str, int, list[tuple[int, OffsetAndMetadata | None]]]
+"""Group, topic, partition, and by producer, the newest last, what is pending."""
+PendingProducer = tuple[int, list[tuple[str, str, int]]]
+"""A producer, and where it has something pending."""
 
 
 class PendingOffsets:
@@ -76,6 +80,28 @@ class PendingOffsets:
         """Nobody has anything pending for the partition any more."""
         for producer_id in list(self.of(group_id).get(place, ())):
             self.take(producer_id, group_id, place)
+
+    def dump(self) -> tuple[list[PendingPlace], list[PendingProducer]]:
+        """All there is, in its orders, which `restore` gives back."""
+        places = [
+            (group_id, topic, partition, list(producers.items()))
+            for group_id, group in self._groups.items()
+            for (topic, partition), producers in group.items()
+        ]
+        producers = [
+            (producer_id, [(group_id, topic, partition) for group_id, (topic, partition) in own])
+            for producer_id, own in self._producers.items()
+        ]
+        return places, producers
+
+    def restore_place(self, dumped: PendingPlace) -> None:
+        group_id, topic, partition, producers = dumped
+        self._groups.setdefault(group_id, {})[topic, partition] = dict(producers)
+
+    def restore_producer(self, dumped: PendingProducer) -> None:
+        producer_id, own = dumped
+        places = self._producers.setdefault(producer_id, {})
+        places.update(dict.fromkeys([(group_id, (topic, partition)) for group_id, topic, partition in own]))
 
     def _clear(self, producer_id: int, group_id: str, place: Place) -> None:
         own, group = self._producers[producer_id], self._groups[group_id]
@@ -131,6 +157,11 @@ class OffsetTable:
             partitions = topics[self._names.setdefault(topic, topic)] = {}
         return partitions
 
+    def partitions_to_load(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
+        """Where commits of the group to the topic are put, when nothing is pending; whoever puts them there counts
+        them, and puts one there at least."""
+        return self._partitions(group_id, topic)
+
     def set_pending(self, producer_id: int, records: Sequence[CommittedOffset]) -> None:
         """The same if the producer's transaction is committed."""
         for record in records:
@@ -175,6 +206,11 @@ class OffsetTable:
             del topics[topic]
         if not topics:
             del self._groups[group_id]
+
+    def restore(self, group_id: str, topic: str, partitions: dict[int, OffsetAndMetadata]) -> None:
+        """Commits of a group to a topic, from a snapshot that names none twice."""
+        self._partitions(group_id, topic).update(partitions)
+        self.count += len(partitions)
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
         """What is committed, if anything is."""

@@ -253,7 +253,7 @@ class Server:
         await self._until_idle()  # a checkpoint may have begun meanwhile
         self._flushing.finish()
         self._working.finish()
-        self.node.core.store.close()
+        self.node.core.store.close(self.node.snapshots())
 
     async def _until_idle(self) -> None:
         while self._under_way:

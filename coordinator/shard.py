@@ -1,21 +1,20 @@
-"""One offsets-log partition with its groups: decide, append, apply, settle, hold (the write rule); and load by
-replay."""
+"""One offsets-log partition with its groups: decide, append, apply, settle, hold (the write rule)."""
 
 import enum
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coordinator.groups.classic import loading
-from coordinator.groups.classic.events import AppendFailed, GroupEvent, Loaded
+from coordinator.groups.classic.events import AppendFailed, GroupEvent
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import decide, handle
 from coordinator.groups.outcome import Answer, IdSource, Outcome
 from coordinator.journal import Journal, encode_note
 from coordinator.moment import Moment
-from coordinator.offsets import OffsetTable
+from coordinator.offsets import OffsetAndMetadata, OffsetTable
 from coordinator.outbox import Outbox
-from coordinator.record_bytes import LogCorrupt, decode, decode_marker, encode, encode_marker, encode_offsets
+from coordinator.record_bytes import encode, encode_marker, encode_offsets
 from coordinator.records import (
     CommittedOffset,
     GroupMetadata,
@@ -24,18 +23,17 @@ from coordinator.records import (
     ShardRecord,
     TransactionEnded,
 )
-from partition_log.errors import LogDamaged
 from partition_log.log import PartitionLog
 from partition_log.store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
-from protocol.record_batch import TRANSACTIONAL, BatchHeader, CorruptBatch, decode_batch, encode_batch, seal_batch
+from protocol.record_batch import TRANSACTIONAL, encode_batch, seal_batch
 from purgatory.purgatory import DelayedOperationPurgatory
 
 _SETTLE_ROUNDS = 64
-_BATCHES_A_SLICE = 2_000
-_NO_PRODUCER = -1
+NO_PRODUCER = -1
+"""Of a batch that is no transaction's."""
 
 _APPEND_ERRORS = {
     # group-protocol 0.5: a full disk is a storage error and reads as NOT_COORDINATOR, a batch too large as unknown.
@@ -84,10 +82,14 @@ class Shard:
         self.index = index
         self.log = log
         self.state = ShardState.LOADING
+        self.is_replaying = True
+        """Records of the log are applied, or of its snapshot: what a group had before does not count."""
         self.failure = ""
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetTable()
         self.loaded_records = 0
+        self.snapshot_end = -1
+        """Up to where a snapshot spoke for the log when the shard was loaded; -1: there was none of use."""
         self.metadata_bytes = 0
         """Of what all members offer."""
         self._tools = tools
@@ -160,7 +162,7 @@ class Shard:
         payload = encode_offsets(records, self._tools.max_batch_bytes)
         if payload is None:
             return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
-        producer_id = _NO_PRODUCER
+        producer_id = NO_PRODUCER
         if type(message) is TxnOffsetCommit:
             producer_id = message.producer_id
             producer = producer_id, message.producer_epoch, 0
@@ -196,7 +198,7 @@ class Shard:
         )
         position = self._write(batch)
         if not isinstance(position, ErrorCode):
-            for group_id in self._apply_marker(marker):
+            for group_id in self.apply_marker(marker):
                 self._tools.outbox.wrote(group_id, position)
         return position
 
@@ -233,8 +235,8 @@ class Shard:
         for note in notes:
             self._tools.journal.add(note)
 
-    def apply(self, record: ShardRecord, group: Group | None = None, producer_id: int = _NO_PRODUCER) -> None:
-        """With `_apply_offsets` and `_apply_marker` the only mutator of hard state, live and at load alike. `group` is
+    def apply(self, record: ShardRecord, group: Group | None = None, producer_id: int = NO_PRODUCER) -> None:
+        """With `_apply_offsets` and `apply_marker` the only mutator of hard state, live and at load alike. `group` is
         the one the record's event happened to; `producer_id` that of the batch, if it is a transaction's."""
         if type(record) is CommittedOffset:
             self._apply_offsets((record,), producer_id, group)
@@ -243,21 +245,22 @@ class Shard:
         elif isinstance(record, GroupMetadata):
             known = self.groups.get(record.group_id)
             group = known or self.adopt(group or self.new_group(record.group_id))
-            loading.apply(group, record, live=self.state is ShardState.ACTIVE)
+            loading.apply(group, record, live=not self.is_replaying)
         elif isinstance(record, GroupTombstone):
-            self._remove(record.group_id)
+            self.remove(record.group_id)
 
     def _apply_offsets(self, records: Sequence[CommittedOffset], producer_id: int, group: Group | None) -> None:
         """Commits of one group."""
         group_id = records[0].group_id
         if group_id not in self.groups:
             self.adopt(group or self.new_group(group_id))
-        if producer_id == _NO_PRODUCER:
+        if producer_id == NO_PRODUCER:
             self.offsets.set(records)
         else:
             self.offsets.set_pending(producer_id, records)
 
-    def _apply_marker(self, marker: TransactionEnded) -> list[str]:
+    def apply_marker(self, marker: TransactionEnded) -> list[str]:
+        """What the producer has pending counts or is dropped: the groups whose it was."""
         return self.offsets.end_transaction(marker.producer_id, is_committed=marker.is_committed)
 
     def new_group(self, group_id: str) -> Group:
@@ -270,7 +273,8 @@ class Shard:
         self._tools.directory[group.group_id] = (self, group)
         return group
 
-    def _remove(self, group_id: str) -> None:
+    def remove(self, group_id: str) -> None:
+        """The group is gone, but for what it has committed."""
         group = self.groups.pop(group_id, None)
         if group is not None:
             group.state = GroupState.DEAD
@@ -288,50 +292,21 @@ class Shard:
         self.apply(record)
         return self.groups[group_id]
 
-    def position_of(self, group_id: str) -> int:
-        """The write-ahead position of the group's last record: nobody may see the group's state before it is
-        durable."""
-        return self._tools.outbox.position_of(group_id)
+    def partitions_of(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
+        """For loading: where commits of the group to the topic are put, without a record of each. Something must be
+        put there, and be counted; the group is the shard's from now on."""
+        group = self.groups.get(group_id) or self.adopt(self.new_group(group_id))
+        return self.offsets.partitions_to_load(group.group_id, topic)
 
-    # --- loading ---
-
-    def load(self, moment: Moment) -> Iterator[None]:
-        """Replay the log, a slice for each `next`. Serves when it ends; a log that does not parse leaves the shard
-        FAILED."""
-        try:
-            for number, (header, data) in enumerate(self.log.batches_from(self.log.start_offset)):
-                self._replay(header, bytes(data))
-                if number % _BATCHES_A_SLICE == _BATCHES_A_SLICE - 1:
-                    yield
-        except (LogCorrupt, LogDamaged, CorruptBatch) as error:
-            self.state, self.failure = ShardState.FAILED, str(error)
-            self._forget_all()
-            return
-        for group_id in [group_id for group_id, group in self.groups.items() if group.stored is None]:
-            if not self.offsets.holds(group_id):
-                # All that was ever said of it is deleted: compaction may have left nothing, so it is nothing.
-                self._remove(group_id)
-        self.state = ShardState.ACTIVE
-        self.metadata_bytes = sum([group.metadata_bytes for group in self.groups.values()])
-        for group in list(self.groups.values()):
-            self.process(group, Loaded(group.group_id), moment)
-
-    def _forget_all(self) -> None:
-        # Half of a log is no state to show anybody.
+    def forget_all(self) -> None:
+        """Half of a log is no state to show anybody."""
         for group_id in self.groups:
             del self._tools.directory[group_id]
         self.groups.clear()
         self.offsets = OffsetTable()
+        self.loaded_records = 0
 
-    def _replay(self, header: BatchHeader, batch: bytes) -> None:
-        producer_id = header.producer_id if header.is_transactional else _NO_PRODUCER
-        for entry in decode_batch(batch):
-            self.loaded_records += 1
-            if header.is_control:
-                marker = decode_marker(header, entry.key, entry.value)
-                if marker is not None:
-                    self._apply_marker(marker)
-                continue
-            record = decode(entry.key, entry.value)
-            if record is not None:
-                self.apply(record, producer_id=producer_id)
+    def position_of(self, group_id: str) -> int:
+        """The write-ahead position of the group's last record: nobody may see the group's state before it is
+        durable."""
+        return self._tools.outbox.position_of(group_id)

@@ -8,7 +8,7 @@ from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedGroup
-from protocol.messages.node import DescribeNodeReply
+from protocol.messages.node import DescribeNodeReply, FailedShard
 
 
 def describe_group(group_id: str, group: Group | None, absent_is_error: bool) -> DescribedGroup:
@@ -58,6 +58,7 @@ def describe_node(core: Core) -> DescribeNodeReply:
             states[group.state.title] += 1
             members += len(group.members)
             pending += len(group.pending)
+    load = core.loads.progress()
     gauges = {
         "groups": core.count_groups(),
         "members": members,
@@ -72,7 +73,12 @@ def describe_node(core: Core) -> DescribeNodeReply:
         "wal_position_bytes": core.store.position,
         "disk_full": int(core.store.disk_full),
         "failed_shards": sum(shard.state is ShardState.FAILED for shard in core.shards),
-        "loaded_records": sum(shard.loaded_records for shard in core.shards),
+        "loaded_records": load.records,
+        "load_bytes": load.bytes_done,
+        "load_bytes_wanted": load.bytes_total,
+        "load_ms": load.elapsed_ms,
+        "load_left_ms": load.left_ms,
+        "load_snapshots": load.from_snapshots,
     }
     return DescribeNodeReply(
         node_id=core.placement.node_id,
@@ -87,4 +93,6 @@ def describe_node(core: Core) -> DescribeNodeReply:
         counters=core.counters
         | {"offsets_expired": core.expiry.offsets_expired, "groups_expired": core.expiry.groups_expired},
         gauges=gauges,
+        loading=load,
+        failed_shards=tuple(FailedShard(shard.index, shard.failure) for shard in core.shards if shard.failure),
     )

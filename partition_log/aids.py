@@ -38,6 +38,24 @@ class Aid(NamedTuple):
     pieces: Iterator[bytes]
 
 
+class NewAid(NamedTuple):
+    """One to be written: see `write_aid`."""
+
+    folder: str
+    end: int
+    pieces: Iterable[bytes]
+
+
+def write_aids(disk: Disk, aids: Iterable[NewAid]) -> str:
+    """All of them, or those before the first that failed: the sentence of the failure, empty if there was none."""
+    try:
+        for aid in aids:
+            write_aid(disk, *aid)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
 def write_aid(disk: Disk, folder: str, end: int, pieces: Iterable[bytes]) -> int:
     """One aid in the place of all others: whole or not at all, durable on return. Its size in bytes. `OSError`: there
     is none, or it is the one before. The log must be durable in its files up to `end`. No piece may be empty.

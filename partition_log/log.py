@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
-from partition_log.aids import is_aid_file, remove_aids
+from partition_log.aids import Aid, is_aid_file, read_newest_aid, remove_aids
 from partition_log.cleaning import Policy
 from partition_log.disk import Disk
 from partition_log.errors import LogDamaged, OffsetOutOfRange
@@ -180,6 +180,20 @@ class PartitionLog:
         while index < len(self.segments):
             yield self.segments[index]
             index += 1
+
+    def newest_aid(self) -> Aid | None:
+        """What spares a replay most, if a clean stop left it. Its end may be none of this log's. Raises `OSError`."""
+        return read_newest_aid(self._disk, self._folder)
+
+    def bytes_from(self, offset: int) -> int:
+        """About how many bytes there are to be read from there on; no file is looked at."""
+        total = 0
+        for segment in reversed(self.segments):
+            if segment.next_offset <= offset:
+                break
+            span = segment.next_offset - segment.base_offset
+            total += segment.size * (segment.next_offset - max(offset, segment.base_offset)) // span
+        return total
 
     # ----------------------------------------------------------------------------------------------------- retention
 

@@ -9,10 +9,12 @@ what was removed. A job that fails for lack of room says so by `disk_full`; one 
 process must end: what the page cache holds is unknown then.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 
 import msgspec
 
+from partition_log.aids import NewAid, write_aids
 from partition_log.cleaning import Policy, Retain
 from partition_log.disk import Disk, is_disk_full
 from partition_log.errors import AppendError
@@ -103,6 +105,7 @@ class LogStore:
         self._needed: list[str] = []  # write-ahead segments of before the start, until a checkpoint succeeds
         self._checkpointed = 0  # the position that the last checkpoint took
         self.disk_full = False
+        self.aids_problem = ""
         self._wal_append = self._wal.append
         self._reserve = limits.wal_segment_bytes // 4
         self._max_batch_bytes = min(limits.max_batch_bytes, self._wal.largest_frame - LOG_NAME_BYTES)
@@ -142,13 +145,15 @@ class LogStore:
         if job.outcome.problem is not None:
             raise job.outcome.problem
 
-    def close(self) -> bool:
+    def close(self, aids: Iterable[NewAid] = ()) -> bool:
         """A clean stop: what was appended is durable, and the logs are whole files. No job may be under way. False if a
-        full disk left them as a crash would: nothing is lost, the next start recovers.
+        full disk left them as a crash would: nothing is lost, the next start recovers. Beside whole logs is left what
+        a replay may begin with; if that fails, `aids_problem` says how, and nothing else does.
         """
         assert self._flush is None and self._checkpoint is None, "jobs come first"
         try:
             self._settle()
+            self.aids_problem = "" if self.disk_full else write_aids(self._disk, aids)
         finally:
             self._release()
         return not self.disk_full

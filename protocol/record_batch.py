@@ -247,6 +247,25 @@ def decode_records(payload: bytes, header: BatchHeader, position: int = 0) -> li
         raise CorruptBatch(position, f"its records are no records: {error}") from None
 
 
+def record_slices(payload: bytes, header: BatchHeader, most: int) -> Iterator[tuple[bytes, BatchHeader]]:
+    """What `record_bytes` gave, in parts of `most` records and a last one: each for `decode_records`, for whoever must
+    not be kept for as long as a whole batch takes. Raises `CorruptBatch`."""
+    left, start = header.record_count, 0
+    try:
+        while left > most:
+            at = start
+            for _ in range(most):
+                length, at = _read_varint(payload, at)
+                if length < 0:
+                    _corrupt(0, "a record of less than nothing")
+                at += length
+            yield payload[start:at], msgspec.structs.replace(header, record_count=most)
+            left, start = left - most, at
+    except IndexError:
+        _corrupt(0, "a record reaches beyond its batch")
+    yield (payload[start:], msgspec.structs.replace(header, record_count=left)) if start else (payload, header)
+
+
 def record_bytes(
     header: BatchHeader, data: Bytes, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> bytes:

@@ -46,6 +46,28 @@ class DescribeNode(Message):
     pass
 
 
+class LoadProgress(Message):
+    """How far the shards have come on their way from disk to serving; once they serve, or have failed, how it was.
+    Bytes are those of logs and snapshots that have to be read. `left_ms` is -1 while nobody can tell.
+    """
+
+    is_loading: bool
+    records: int
+    bytes_done: int
+    bytes_total: int
+    bytes_per_second: int
+    elapsed_ms: int
+    left_ms: int
+    from_snapshots: int
+
+
+class FailedShard(Message):
+    """A shard that is not served, and what is wrong with its log."""
+
+    shard: int
+    reason: str
+
+
 class DescribeNodeReply(Message):
     """`counters` only grow while the process lives; `gauges` are as of now. Names are those of `/metrics`."""
 
@@ -60,6 +82,8 @@ class DescribeNodeReply(Message):
     rebalances_by_cause: dict[str, int]
     counters: dict[str, int]
     gauges: dict[str, int]
+    loading: LoadProgress | None = None
+    failed_shards: tuple[FailedShard, ...] = ()
 
 
 class Refused(Message):

@@ -148,4 +148,10 @@ def test_logs_are_json_where_nobody_watches(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path / "data").start()
     assert daemon.stop() == 0
     lines = (tmp_path / "data.log").read_text().splitlines()
-    assert [json.loads(line)["event"] for line in lines] == ["data folder recovered", "stopping", "stopped"]
+    assert [json.loads(line)["event"] for line in lines] == [
+        "data folder recovered",
+        "loading",
+        "loaded",
+        "stopping",
+        "stopped",
+    ]

@@ -14,6 +14,7 @@ from coordinator.groups.classic.events import Client, GroupEvent, Leave, Sync, j
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import answer
 from coordinator.journal import Journal
+from coordinator.loading import load
 from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.records import TransactionEnded
@@ -36,11 +37,15 @@ RANGE = (JoinProtocol("range", b"r"),)
 class MemoryLog:
     """As much of a `PartitionLog` as a shard reads."""
 
-    start_offset = 0
+    start_offset = size_bytes = 0
+    name = "__consumer_offsets-0"
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
         self.next_offset = 0
+
+    def newest_aid(self) -> None:
+        return None
 
     def batches_from(self, offset: int) -> Iterator[tuple[Any, bytes]]:
         for batch in self.batches:
@@ -99,7 +104,7 @@ class Bench:
         )
         shard = Shard(0, cast(Any, self.log), tools)
         with self._watching():
-            for _ in shard.load(self.moment):
+            for _ in load(shard, self.moment):
                 pass
         assert shard.state is ShardState.ACTIVE, shard.failure
         return shard

@@ -2,6 +2,7 @@
 
 from coordinator.groups.classic.state import Group, GroupSettings
 from coordinator.journal import Journal
+from coordinator.loading import load
 from coordinator.moment import Moment
 from coordinator.node import Node
 from coordinator.outbox import Outbox
@@ -28,7 +29,7 @@ def compare_with_replay(node: Node) -> None:
             directory={},
         )
         replayed = Shard(live.index, live.log, tools)
-        for _ in replayed.load(Moment(0, 0)):
+        for _ in load(replayed, Moment(0, 0)):
             pass
         assert replayed.state is ShardState.ACTIVE, replayed.failure
         assert _hard(replayed.groups) == _hard(live.groups), f"shard {live.index}: replay differs from the live groups"

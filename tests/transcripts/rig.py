@@ -16,6 +16,7 @@ from coordinator.groups.classic import loading, table
 from coordinator.groups.classic.delayed import GroupOperation
 from coordinator.groups.classic.events import GroupEvent, Unloaded
 from coordinator.groups.classic.state import Group, GroupState
+from coordinator.loading import load
 from coordinator.moment import Moment
 from coordinator.node import Node
 from coordinator.outbox import Outbox
@@ -368,7 +369,7 @@ class Rig:
             )
             with patch.object(self, "_quiet", True), patch.object(self, "_rebalances", 0):
                 loaded = Shard(live.index, live.log, tools)
-                for _ in loaded.load(self.moment):
+                for _ in load(loaded, self.moment):
                     pass
             if live.state is ShardState.ACTIVE:
                 assert loaded.state is ShardState.ACTIVE, loaded.failure
