@@ -5,22 +5,22 @@ import asyncio
 import contextlib
 import ctypes
 import os
-import threading
 import time
 import traceback
 import uuid
-from collections.abc import Callable
-from queue import SimpleQueue
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, cast
 
 import structlog
 
+from coordinator.beside import Worker, kernel_sync
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
 from coordinator.unsent import OWES_NOTHING, Unsent
 from partition_log.disk import Disk
+from partition_log.jobs import FlushJob
 from protocol.messages import Message
 
 log = structlog.get_logger()
@@ -43,6 +43,16 @@ def _end_at_once(event: Event) -> NoReturn:
     what = type(event).__name__
     log.critical("a step failed; stopping", happened=what, traceback=traceback.format_exc())
     os._exit(_STATE_UNKNOWN)
+
+
+@contextlib.contextmanager
+def _or_end() -> Iterator[None]:
+    """After a failed sync nobody knows what the page cache holds: stop, and let recovery replay the disk."""
+    try:
+        yield
+    except BaseException as error:
+        log.critical("the disk failed; stopping", error=repr(error), exc_info=not isinstance(error, OSError))
+        os._exit(_DISK_FAILED)
 
 
 class RandomIds:
@@ -140,25 +150,6 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self._server.lost(self.number)
 
 
-class Worker(threading.Thread):
-    """Runs jobs beside the loop, one at a time, in order. An executor makes a future for each, and nobody asks it."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name=name, daemon=True)
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self.submit = self._jobs.put
-        self.start()
-
-    def run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-
-    def finish(self) -> None:
-        """Returns when all jobs are done."""
-        self._jobs.put(None)
-        self.join()
-
-
 class Server:
     """Carries the node: `node` is set once the sockets are bound, since clients are told the bound ports."""
 
@@ -176,6 +167,7 @@ class Server:
         self._timer_ms: int | None = None
         self._moment = read_clock()
         self._flushing = Worker("flush")
+        self._kernel_sync = kernel_sync(self._loop)
         self._working = Worker("checkpoint")
         self._loaded = asyncio.Event()
         self._idle = asyncio.Event()
@@ -252,6 +244,8 @@ class Server:
         self._timer_ms = _NEVER_MS
         await self._until_idle()  # a checkpoint may have begun meanwhile
         self._flushing.finish()
+        if self._kernel_sync is not None:
+            self._kernel_sync.close()
         self._working.finish()
         self.node.core.store.close(self.node.snapshots())
 
@@ -355,20 +349,30 @@ class Server:
             self._loop.call_later(_LAST_BYTES_S, client.transport.abort)
 
     def _pause(self, effect: Pause) -> None:
-        client = self._clients.get(effect.connection)
-        if client is not None:
+        if (client := self._clients.get(effect.connection)) is not None:
             client.paused_by_node = True
             client.hear_or_not()
 
     def _resume(self, effect: Resume) -> None:
-        client = self._clients.get(effect.connection)
-        if client is not None:
+        if (client := self._clients.get(effect.connection)) is not None:
             client.paused_by_node = self._is_stopping
             client.hear_or_not()
 
     def _flush(self, effect: Flush) -> None:
         job = effect.job
-        self._run(self._flushing, lambda: job.run(self.disk), lambda: Flushed(job.up_to))
+        if self._kernel_sync is None or not job.is_brief:
+            self._run(self._flushing, lambda: job.run(self.disk), lambda: Flushed(job.up_to))
+            return
+        self._under_way += 1
+        with _or_end():
+            self._kernel_sync.begin(job.write(self.disk), lambda error: self._synced(job, error))
+
+    def _synced(self, job: FlushJob, error: OSError | None) -> None:
+        with _or_end():
+            if error is not None:
+                raise error
+            job.spill(self.disk)
+        self._done(Flushed(job.up_to))
 
     def _ask(self, effect: Ask) -> None:
         call_id, job = effect.call_id, effect.job
@@ -377,24 +381,19 @@ class Server:
     def _run(self, worker: Worker, work: Callable[[], None], event: Callable[[], Event]) -> None:
         self._under_way += 1
 
-        def done() -> None:
-            self._under_way -= 1
-            self.happen(event())
-            if not self._under_way:
-                self._idle.set()
-
         def attempt() -> None:
-            try:
+            with _or_end():
                 work()
-            except BaseException as error:
-                # After a failed sync nobody knows what the page cache holds: stop, and let recovery replay the disk.
-                log.critical("the disk failed; stopping", error=repr(error), exc_info=not isinstance(error, OSError))
-                os._exit(_DISK_FAILED)
-            self._loop.call_soon_threadsafe(done)
+            self._loop.call_soon_threadsafe(lambda: self._done(event()))
 
         worker.submit(attempt)
 
+    def _done(self, event: Event) -> None:
+        self._under_way -= 1
+        self.happen(event)
+        if not self._under_way:
+            self._idle.set()
+
     def _replied(self, effect: Replied) -> None:
-        future = self._calls.get(effect.call_id)
-        if future is not None and not future.done():
+        if (future := self._calls.get(effect.call_id)) is not None and not future.done():
             future.set_result(effect.reply)

@@ -15,6 +15,9 @@ from partition_log.recovery import Checkpoint, LogEnd, checkpoint_bytes, write_c
 from partition_log.segment import Segment, SegmentWrite
 from partition_log.wal import Making, WalSegment, Write
 
+_BRIEF_BYTES = 1024 * 1024
+"""Copied to the page cache in a few hundred microseconds."""
+
 
 class Outcome:
     """`written`: how many of the spills are in their files. `problem`: the disk was full; the rest was left undone."""
@@ -84,6 +87,22 @@ class FlushJob(msgspec.Struct, frozen=True):
         for write in self.writes:
             disk.write_at(write.handle, write.position, write.data)
             disk.sync(write.handle)  # each, in order: a later block must not be there without an earlier one
+        self.spill(disk)
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether it is one `write`, a sync of the handle that this gives, and then `spill`, and all of it so little
+        that the loop may write it to the page cache by itself."""
+        size = sum([len(write.data) for write in self.writes]) + sum([len(write.data) for write in self.spills])
+        return len(self.writes) == 1 and size <= _BRIEF_BYTES
+
+    def write(self, disk: Disk) -> int:
+        (write,) = self.writes
+        disk.write_at(write.handle, write.position, write.data)
+        return write.handle
+
+    def spill(self, disk: Disk) -> None:
+        """When what was written ahead is durable."""
         write_spills(disk, self.spills, self.outcome)
 
 
