@@ -8,7 +8,7 @@ from struct import error as StructError  # noqa: N812 - it is an exception's nam
 import msgspec
 
 from partition_log.cleaning import Retain
-from partition_log.disk import is_disk_full
+from partition_log.disk import Disk, is_disk_full
 from partition_log.errors import LogDamaged
 from partition_log.jobs import write_spill
 from partition_log.log import PartitionLog, remove_log
@@ -23,11 +23,13 @@ from partition_log.recovery import (
     read_file,
     write_file,
 )
+from partition_log.swapping import finish_swaps
 from protocol.record_batch import CorruptBatch, extent
 
 FORMAT = 1
 LOG_NAME = re.compile(r"[A-Za-z0-9._-]+-[0-9]+")
 _SPILL_BYTES = 1024 * 1024
+_RESTORE = "Restore the file from a backup"
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -51,6 +53,22 @@ class Recovered(msgspec.Struct, frozen=True):
     needed: list[str]
     next_base: int
     report: RecoveryReport
+
+
+def read_identity(disk: Disk, folder: str) -> Identity:
+    """What `node.toml` says. Raises `LogDamaged`."""
+    path = f"{folder}/node.toml"
+    if "node.toml" not in disk.list(folder):
+        raise LogDamaged(path, 0, None, "the file is missing", _RESTORE)
+    try:
+        settings = tomllib.loads(read_file(disk, path).decode())
+        identity = msgspec.convert(settings, Identity)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise LogDamaged(path, 0, None, str(error), _RESTORE) from error
+    if identity.format != FORMAT:
+        what = f"format {identity.format}, only {FORMAT} is understood"
+        raise LogDamaged(path, 0, None, what, "Start the version that wrote this folder")
+    return identity
 
 
 class NodeFolder:
@@ -93,7 +111,11 @@ class NodeFolder:
     def _identify(self) -> bool:
         """Whether this is the first start. `node.toml` is written whole or not at all."""
         path = f"{self.path}/node.toml"
-        if "node.toml" not in self._disk.list(self.path):
+        names = self._disk.list(self.path)
+        if "node.toml" not in names:
+            # It is written before anything else is made.
+            if found := [name for name in names if name == "wal" or LOG_NAME.fullmatch(name)]:
+                raise LogDamaged(path, 0, None, f"the file is missing, but there is {found[0]}", _RESTORE)
             text = (
                 f"format = {FORMAT}\n"
                 f"cluster_id = {msgspec.json.encode(self.identity.cluster_id).decode()}\n"
@@ -105,14 +127,7 @@ class NodeFolder:
             write_file(self._disk, self.path, path, text.encode())
             self._disk.sync_folder(posixpath.dirname(self.path) or ".")
             return True
-        try:
-            settings = tomllib.loads(read_file(self._disk, path).decode())
-            self.identity = msgspec.convert(settings, Identity)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-            raise LogDamaged(path, 0, None, str(error), "Restore the file from a backup") from error
-        if self.identity.format != FORMAT:
-            what = f"format {self.identity.format}, only {FORMAT} is understood"
-            raise LogDamaged(path, 0, None, what, "Start the version that wrote this folder")
+        self.identity = read_identity(self._disk, self.path)
         return False
 
     def _must_be_new(self) -> None:
@@ -133,7 +148,9 @@ class NodeFolder:
         for noted in checkpoint.logs:
             if noted.name not in removed:
                 log = self._logs[noted.name] = self._new_log(noted.name)
+                finish_swaps(self._disk, log.folder)
                 log.load(noted.start, noted.end)
+                log.cleaned_offset, log.horizon_ms = noted.cleaned, noted.horizon_ms
                 if noted.producers:
                     log.load_producers()
         self._remove_strays()

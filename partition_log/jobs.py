@@ -13,6 +13,7 @@ from partition_log.log import PartitionLog, remove_log, remove_segment
 from partition_log.producers import Producers, Snapshot, remove_snapshots, write_snapshot
 from partition_log.recovery import Checkpoint, LogEnd, checkpoint_bytes, write_checkpoint
 from partition_log.segment import Segment, SegmentWrite
+from partition_log.swapping import Swap
 from partition_log.wal import Making, WalSegment, Write
 
 _BRIEF_BYTES = 1024 * 1024
@@ -122,11 +123,12 @@ class CheckpointJob(msgspec.Struct, frozen=True):
     indexes: tuple[tuple[str, int, bytes], ...]
     surplus: tuple[str, ...]
     making: Making | None
+    swap: Swap | None = None
     outcome: Outcome = msgspec.field(default_factory=Outcome)
 
     def run(self, disk: Disk) -> None:
         """Raises `OSError` for all but a full disk: the process must end."""
-        for step in (self._remove, self._make_segment, self._write_checkpoint):
+        for step in (self._remove, self._make_segment, self._write_checkpoint, self._put_cleaned):
             try:
                 step(disk)
             except OSError as error:
@@ -166,6 +168,10 @@ class CheckpointJob(msgspec.Struct, frozen=True):
         for path, position, data in self.indexes:
             with opened(disk, path) as handle:
                 disk.write_at(handle, position, data)
+
+    def _put_cleaned(self, disk: Disk) -> None:
+        if self.swap is not None:
+            self.swap.run(disk)
 
     def _make_segment(self, disk: Disk) -> None:
         if self.making is not None:
@@ -229,6 +235,7 @@ class Taken(msgspec.Struct, frozen=True):
     segments: list[Segment]
     entries: list[int]
     fresh_logs: list[PartitionLog]
+    ends: list[tuple[PartitionLog, int]]
 
     def end(self, *, done: bool) -> None:
         """It is true now, or the disk was full and all of it is still to do."""
@@ -239,6 +246,8 @@ class Taken(msgspec.Struct, frozen=True):
                 segment.unsynced = True
         for log in self.fresh_logs:
             log.has_new_files |= not done
+        for log, end in self.ends if done else ():
+            log.checkpointed_offset = end
         for kept in self.kept if done else ():
             kept.producers.kept_at = None if kept.snapshot is None else kept.snapshot.end
 
@@ -257,10 +266,10 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
     fresh_logs = [log for log in logs.values() if log.has_new_files]
     for log in fresh_logs:
         log.has_new_files = False
+    known = [log for log in logs.values() if log.next_offset]
     ends = tuple(
-        LogEnd(log.name, log.start_offset, log.next_offset, bool(log.producers))
-        for log in logs.values()
-        if log.next_offset
+        LogEnd(log.name, log.start_offset, log.next_offset, bool(log.producers), log.cleaned_offset, log.horizon_ms)
+        for log in known
     )
     return Taken(
         content=checkpoint_bytes(Checkpoint(position, block, ends)),
@@ -274,6 +283,7 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
         segments=segments,
         entries=[segment.entries for segment in segments],
         fresh_logs=fresh_logs,
+        ends=[(log, log.next_offset) for log in known],
     )
 
 
@@ -285,3 +295,29 @@ def _is_due(log: PartitionLog) -> bool:
 
 def _kept(log: PartitionLog, producers: Producers) -> KeptProducers:
     return KeptProducers(producers, log.folder, producers.snapshot(log.next_offset) if producers else None)
+
+
+def checkpoint_job(
+    folder: str,
+    taken: Taken | None,
+    removals: tuple[Removal, ...],
+    drops: tuple[Drop, ...],
+    surplus: tuple[str, ...],
+    making: Making | None,
+    swap: Swap | None,
+) -> CheckpointJob:
+    """With the checkpoint that was taken, if one was."""
+    return CheckpointJob(
+        folder=folder,
+        removals=removals,
+        drops=drops,
+        checkpoint=taken.content if taken else None,
+        spills=tuple(write for _segment, write in taken.spills) if taken else (),
+        syncs=taken.syncs if taken else (),
+        new_folders=taken.new_folders if taken else (),
+        kept=taken.kept if taken else (),
+        indexes=taken.indexes if taken else (),
+        surplus=surplus,
+        making=making,
+        swap=swap,
+    )

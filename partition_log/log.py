@@ -1,16 +1,19 @@
 """One partition's log: batches in segments, from `start_offset` to `next_offset`."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from operator import is_
 
 from partition_log.aids import Aid, is_aid_file, read_newest_aid, remove_aids
 from partition_log.cleaning import Policy
 from partition_log.disk import Disk
 from partition_log.errors import LogDamaged, OffsetOutOfRange
+from partition_log.file_names import file_name, is_cleaning_file, is_segment_file, segment_bases
 from partition_log.open_files import OpenFiles
 from partition_log.producers import Producers, is_snapshot_file, mark_of, newest_snapshot, remove_snapshots
 from partition_log.reading import batches_of
-from partition_log.segment import ADVICE, INDEX_INTERVAL_BYTES, Segment, SegmentWrite, file_name
+from partition_log.segment import ADVICE, INDEX_INTERVAL_BYTES, Segment, SegmentWrite
+from partition_log.swapping import Swap
 from protocol.record_batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -22,22 +25,28 @@ from protocol.record_batch import (
 from protocol.record_walk import first_at
 
 _OPENED_US, _BYTES_AN_US = 100, 512
+_OURS = (is_segment_file, is_cleaning_file, is_snapshot_file, is_aid_file)
 
 
 class PartitionLog:
     """`flushed_offset` is the first offset that is *not* durable by the node's write-ahead log: the high watermark.
+    `checkpointed_offset` is the end that the last checkpoint has noted. Compaction has looked at everything before
+    `cleaned_offset`; of the tombstones it has left there the first may go at `horizon_ms`, -1 if there are none.
     `producers` is None until an idempotent one writes; at most `most_producers` are known at a time.
 
     Nothing touches the disk until the first bytes are written out: an empty log is no folder.
     """
 
     __slots__ = (
-        "_disk",
-        "_files",
         "_folder",
         "_most_producers",
+        "checkpointed_offset",
+        "cleaned_offset",
+        "disk",
+        "files",
         "flushed_offset",
         "has_new_files",
+        "horizon_ms",
         "is_removed",
         "name",
         "next_offset",
@@ -50,8 +59,8 @@ class PartitionLog:
     )
 
     def __init__(self, files: OpenFiles, folder: str, name: str, policy: Policy, most_producers: int = 2_000) -> None:
-        self._disk = files.disk
-        self._files = files
+        self.disk = files.disk
+        self.files = files
         self._folder = folder
         self._most_producers = most_producers
         self.name = name
@@ -59,6 +68,9 @@ class PartitionLog:
         self.start_offset = 0
         self.next_offset = 0
         self.flushed_offset = 0
+        self.checkpointed_offset = 0
+        self.cleaned_offset = 0
+        self.horizon_ms = -1
         self.segments: list[Segment] = []
         self.unflushed = False  # has batches that no flush has taken yet
         self.has_new_files = False  # names that no checkpoint has synced yet
@@ -90,7 +102,7 @@ class PartitionLog:
             or next_offset - segments[-1].base_offset > 0x7FFFFFFF
             or self._is_of_another_time(segments[-1], max_timestamp_ms)
         ):
-            segments.append(Segment(self._files, self._folder, base_offset))
+            segments.append(Segment(self.files, self._folder, base_offset))
         segments[-1].append(batch, base_offset, next_offset, max_timestamp_ms)
         self.next_offset = next_offset
         if batch[43] < 0x80:  # its producer's id is not negative
@@ -183,7 +195,7 @@ class PartitionLog:
 
     def newest_aid(self) -> Aid | None:
         """What spares a replay most, if a clean stop left it. Its end may be none of this log's. Raises `OSError`."""
-        return read_newest_aid(self._disk, self._folder)
+        return read_newest_aid(self.disk, self._folder)
 
     def bytes_from(self, offset: int) -> int:
         """About how many bytes there are to be read from there on; no file is looked at."""
@@ -216,7 +228,7 @@ class PartitionLog:
         for a checkpoint to remove, once it has noted the new start. Only the store calls this."""
         dropped: list[int] = []
         for segment in self.segments[:count]:
-            if segment.unsynced or segment.spilling or segment.pending_bytes:
+            if segment.is_busy:
                 break
             segment.close()
             dropped.append(segment.base_offset)
@@ -225,11 +237,43 @@ class PartitionLog:
             self.start_offset = self.segments[0].base_offset if self.segments else self.next_offset
         return dropped
 
+    # ---------------------------------------------------------------------------------------------------- compaction
+
+    def cleanable(self) -> int:
+        """How many of the oldest segments are closed and lie wholly below the checkpoint: also after a crash another
+        follows, so that nothing looks for the log's end in them.
+        """
+        count = bisect_left(self.segments, self.checkpointed_offset, key=lambda segment: segment.base_offset) - 1
+        while count > 0 and self.segments[count - 1].is_busy:
+            count -= 1
+        return max(count, 0)
+
+    def can_swap(self, swap: Swap) -> bool:
+        """Whether what would be replaced is there still."""
+        first = bisect_left(self.segments, swap.name.base_offset, key=lambda segment: segment.base_offset)
+        present = self.segments[first : first + len(swap.replaced)]
+        return not self.is_removed and len(present) == len(swap.replaced) and all(map(is_, present, swap.replaced))
+
+    def pin(self, swap: Swap) -> None:
+        """What is replaced can be read until it is, whatever becomes of its names."""
+        for segment in swap.replaced:
+            segment.pin()
+
+    def swapped(self, swap: Swap) -> None:
+        """The files are those of the cleaned segment now."""
+        if self.is_removed:
+            return
+        first = bisect_left(self.segments, swap.name.base_offset, key=lambda segment: segment.base_offset)
+        self.segments[first : first + len(swap.replaced)] = [swap.cleaned]
+        swap.cleaned.indexed(swap.cleaned.entries)
+        for segment in swap.replaced:
+            segment.close()
+
     # ------------------------------------------------------------------------------------- opening, cutting, closing
 
     def load(self, start: int, end: int) -> None:
         """Take over the files up to `end`, and change nothing yet. Raises `LogDamaged` if they do not reach it."""
-        bases = [base for base in segment_bases(self._disk.list(self._folder)) if base < end]
+        bases = [base for base in segment_bases(self.disk.list(self._folder)) if base < end]
         # What lies before the start was dropped, and a crash came before its files were removed.
         bases = bases[max(bisect_right(bases, start) - 1, 0) :] if start < end else []
         if start < end and not (bases and bases[0] <= start):
@@ -237,7 +281,7 @@ class PartitionLog:
             raise LogDamaged(path, 0, start, "the file is missing", ADVICE)
         self.start_offset, self.next_offset, self.flushed_offset = start, end, end
         for base_offset, next_base in zip(bases, [*bases, end][1:], strict=True):
-            segment = Segment(self._files, self._folder, base_offset)
+            segment = Segment(self.files, self._folder, base_offset)
             self.segments.append(segment)
             size = segment.file_size()
             if next_base != end:
@@ -250,7 +294,7 @@ class PartitionLog:
     def load_producers(self) -> None:
         """After `load`, of a log that had some: from the newest snapshot and the headers that follow it."""
         self.producers = Producers(self._most_producers)
-        snapshot = newest_snapshot(self._disk, self._folder, self.next_offset)
+        snapshot = newest_snapshot(self.disk, self._folder, self.next_offset)
         if snapshot is not None:
             self.producers.restore(snapshot)
         known = self.start_offset if snapshot is None else max(snapshot.end, self.start_offset)
@@ -261,21 +305,21 @@ class PartitionLog:
     def cut(self) -> None:
         """Remove from the folder what lies beyond the end, or before the start."""
         kept_at = None if self.producers is None else self.producers.kept_at
-        self.has_new_files |= remove_snapshots(self._disk, self._folder, but=kept_at)
-        self.has_new_files |= remove_aids(self._disk, self._folder, beyond=self.next_offset)
+        self.has_new_files |= remove_snapshots(self.disk, self._folder, but=kept_at)
+        self.has_new_files |= remove_aids(self.disk, self._folder, beyond=self.next_offset)
         first = self.segments[0].base_offset if self.segments else self.next_offset
-        for base_offset in segment_bases(self._disk.list(self._folder)):
+        for base_offset in segment_bases(self.disk.list(self._folder)):
             if base_offset >= self.next_offset or base_offset < first:
-                remove_segment(self._disk, self._folder, base_offset)
+                remove_segment(self.disk, self._folder, base_offset)
                 self.has_new_files = True  # gone for certain before a checkpoint may name a higher end
         if self.segments:
             last = self.segments[-1]
             if last.file_size() > last.size:
-                handle = self._disk.open(last.path)
+                handle = self.disk.open(last.path)
                 try:
-                    self._disk.truncate(handle, last.size)
+                    self.disk.truncate(handle, last.size)
                 finally:
-                    self._disk.close(handle)
+                    self.disk.close(handle)
                 last.unsynced = True
             last.close()
 
@@ -315,16 +359,6 @@ def _is_old(segment: Segment, wall_ms: int, retention_ms: int) -> bool:
     return retention_ms >= 0 and 0 <= segment.newest_ms() < wall_ms - retention_ms
 
 
-def segment_bases(names: list[str]) -> list[int]:
-    """Base offsets of the segments among a folder's files, ascending."""
-    return sorted(int(name[:20]) for name in names if _is_segment_file(name) and name.endswith(".log"))
-
-
-def _is_segment_file(name: str) -> bool:
-    stem, _, kind = name.partition(".")
-    return len(stem) == 20 and stem.isdecimal() and kind in ("log", "index", "timeindex")
-
-
 def remove_segment(disk: Disk, folder: str, base_offset: int) -> None:
     present = disk.list(folder)
     for kind in ("index", "timeindex", "log"):
@@ -335,7 +369,7 @@ def remove_segment(disk: Disk, folder: str, base_offset: int) -> None:
 def remove_log(disk: Disk, folder: str) -> None:
     """All files of a log, and its folder if nothing else stands in it."""
     names = disk.list(folder)
-    ours = [name for name in names if _is_segment_file(name) or is_snapshot_file(name) or is_aid_file(name)]
+    ours = [name for name in names if any(is_ours(name) for is_ours in _OURS)]
     for name in ours:
         disk.remove(f"{folder}/{name}")
     if len(ours) == len(names):

@@ -33,13 +33,15 @@ ADVICE = "Stop, keep a copy of the data folder, and restore it from a backup"
 
 class LogEnd(msgspec.Struct, frozen=True):
     """How much of a log was on disk: offsets, since cleaning moves positions. `producers`: whether it had idempotent
-    ones, which were kept beside it.
+    ones, which were kept beside it. `cleaned` and `horizon_ms` are what compaction knew: without them it begins anew.
     """
 
     name: str
     start: int
     end: int
     producers: bool = False
+    cleaned: int = 0
+    horizon_ms: int = -1
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

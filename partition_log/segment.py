@@ -27,14 +27,13 @@ from struct import Struct
 import msgspec
 
 from partition_log.errors import LogDamaged
+from partition_log.file_names import file_name
+from partition_log.index_files import INDEX_ENTRY, TIME_ENTRY, last_entry, read_entries
 from partition_log.open_files import OpenFiles
 from protocol.record_batch import HEADER_BYTES, CorruptBatch, extent
 
 INDEX_INTERVAL_BYTES = 4096
 READ_AHEAD_BYTES = 8192
-
-_INDEX_ENTRY = Struct(">iI")
-_TIME_ENTRY = Struct(">qi")
 
 
 class SegmentWrite(msgspec.Struct, frozen=True, gc=False):
@@ -43,10 +42,6 @@ class SegmentWrite(msgspec.Struct, frozen=True, gc=False):
     path: str
     position: int
     data: bytes
-
-
-def file_name(base_offset: int, kind: str) -> str:
-    return f"{base_offset:020d}.{kind}"
 
 
 class Segment:
@@ -132,6 +127,17 @@ class Segment:
         """Of the file as it is found."""
         return self._files.size(self, self.path)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether not all of it is known to be on disk."""
+        return self.unsynced or self.spilling > 0 or self.pending_bytes > 0
+
+    def pin(self) -> None:
+        """It can be read until it is closed, whatever becomes of its names."""
+        self._load_if_needed()
+        if self.written:
+            self._files.pin(self, self.path)
+
     def close(self) -> None:
         """Nobody is likely to read it soon."""
         self._files.close(self)
@@ -209,7 +215,9 @@ class Segment:
 
     def _newest_by_last_entry(self) -> int | None:
         """The last entries of the index files know of all before them; None if they do not fit."""
-        last, times = self._last_entry("index", _INDEX_ENTRY), self._last_entry("timeindex", _TIME_ENTRY)
+        disk = self._files.disk
+        last = last_entry(disk, self._index_path("index"), INDEX_ENTRY)
+        times = last_entry(disk, self._index_path("timeindex"), TIME_ENTRY)
         if last is None or times is None:
             return None
         (count, relative, position), (same_count, newest, same) = last, times
@@ -217,17 +225,6 @@ class Segment:
         if not fits or self._last_offset(position) != self.base_offset + relative:
             return None
         return max(newest, *[timestamp for _at, _base, _next, _size, timestamp in self.walk(position)])
-
-    def _last_entry(self, kind: str, entry: Struct) -> tuple[int, int, int] | None:
-        """How many there are, and the last."""
-        disk = self._files.disk
-        handle = disk.open(self._index_path(kind))
-        try:
-            count = disk.size(handle) // entry.size
-            data = disk.read_at(handle, (count - 1) * entry.size, entry.size) if count else b""
-        finally:
-            disk.close(handle)
-        return (count, *entry.unpack(data)) if len(data) == entry.size else None
 
     @property
     def first_ms(self) -> int:
@@ -330,9 +327,9 @@ class Segment:
     def _load_entries(self, end: int) -> None:
         """The files are a cache that a crash may have left with holes: what does not fit ends it."""
         self._drop_entries()
-        times = self._entries("timeindex", _TIME_ENTRY)
+        times = self._entries("timeindex", TIME_ENTRY)
         last_offset, last_position = -1, 0
-        for (relative, position), (timestamp, same) in zip(self._entries("index", _INDEX_ENTRY), times, strict=False):
+        for (relative, position), (timestamp, same) in zip(self._entries("index", INDEX_ENTRY), times, strict=False):
             offset = self.base_offset + relative
             if same != relative or not (last_offset < offset < end and last_position < position < self.size):
                 break
@@ -346,14 +343,7 @@ class Segment:
     def _entries(self, kind: str, entry: Struct) -> list[tuple[int, int]]:
         if self.size <= INDEX_INTERVAL_BYTES:
             return []  # it has none; of thousands of small logs, that saves a start most of its work
-        disk = self._files.disk
-        handle = disk.open(self._index_path(kind))
-        try:
-            data = disk.read_at(handle, 0, disk.size(handle))
-        finally:
-            disk.close(handle)
-        whole = len(data) - len(data) % entry.size
-        return list(entry.iter_unpack(data[:whole]))
+        return read_entries(self._files.disk, self._index_path(kind), entry)
 
     def index_writes(self) -> list[tuple[str, int, bytes]]:
         """Path, position and bytes of what the index files lack; `indexed` when they have been written."""
@@ -361,11 +351,11 @@ class Segment:
         if not fresh:
             return []
         base = self.base_offset
-        entries = b"".join(_INDEX_ENTRY.pack(self._offsets[i] - base, self._positions[i]) for i in fresh)
-        times = b"".join(_TIME_ENTRY.pack(self._timestamps[i], self._offsets[i] - base) for i in fresh)
+        entries = b"".join(INDEX_ENTRY.pack(self._offsets[i] - base, self._positions[i]) for i in fresh)
+        times = b"".join(TIME_ENTRY.pack(self._timestamps[i], self._offsets[i] - base) for i in fresh)
         return [
-            (self._index_path("index"), fresh.start * _INDEX_ENTRY.size, entries),
-            (self._index_path("timeindex"), fresh.start * _TIME_ENTRY.size, times),
+            (self._index_path("index"), fresh.start * INDEX_ENTRY.size, entries),
+            (self._index_path("timeindex"), fresh.start * TIME_ENTRY.size, times),
         ]
 
     def indexed(self, entries: int) -> None:
@@ -374,8 +364,6 @@ class Segment:
     @property
     def entries(self) -> int:
         return len(self._offsets)
-
-    # ------------------------------------------------------------------------------------------------------ helpers
 
     def _index_path(self, kind: str) -> str:
         return f"{self.path.removesuffix('log')}{kind}"

@@ -19,11 +19,12 @@ from partition_log.cleaning import Policy, Retain
 from partition_log.disk import Disk, is_disk_full
 from partition_log.errors import AppendError
 from partition_log.folder import LOG_NAME, Identity, NodeFolder
-from partition_log.jobs import CheckpointJob, Drop, FlushJob, Removal, Spill, Taken, end_spills, take
+from partition_log.jobs import CheckpointJob, Drop, FlushJob, Removal, Spill, Taken, checkpoint_job, end_spills, take
 from partition_log.log import PartitionLog
 from partition_log.open_files import MOST as MOST_OPEN_FILES
 from partition_log.open_files import OpenFiles
 from partition_log.recovery import RecoveryReport
+from partition_log.swapping import Swap
 from partition_log.wal import WriteAheadLog
 
 __all__ = [
@@ -95,6 +96,7 @@ class LogStore:
         self._unflushed: list[PartitionLog] = []
         self._removals: list[Removal] = []
         self._drops: list[Drop] = []
+        self._swap: tuple[PartitionLog, Swap] | None = None
         self._wants_checkpoint = False
         self._flush: FlushJob | None = None
         self._flush_marks: list[tuple[PartitionLog, int]] = []
@@ -217,12 +219,28 @@ class LogStore:
         after a crash before it they are back. False if some must wait for a checkpoint first, which is then due or
         under way: ask again.
         """
-        if self._checkpoint is not None:
+        if self._checkpoint is not None or (self._swap is not None and self._swap[1].is_begun):
             return False
         bases = log.drop(count)
         self._drops += [Drop(log, base) for base in bases]
         self._wants_checkpoint |= len(bases) < count
         return len(bases) == count
+
+    def swap(self, log: PartitionLog, swap: Swap) -> None:
+        """Put a cleaned segment in the place of others, with the next checkpoint job: then it `is_done`. It never will
+        be if what it replaces goes first. One at a time.
+        """
+        assert self._swap is None, "another is under way"
+        self._swap = log, swap
+
+    @property
+    def is_swapping(self) -> bool:
+        """Whether the last swap is neither done nor given up."""
+        return self._swap is not None
+
+    def want_checkpoint(self) -> None:
+        """One is due, however little was written since the last."""
+        self._wants_checkpoint = True
 
     def append(
         self, log: PartitionLog, batch: bytes, *, must_fit: bool = True, makes_room: bool = False
@@ -321,7 +339,9 @@ class LogStore:
             return None
         due = wal.position - self._checkpointed >= self._limits.checkpoint_bytes
         due |= self._wants_checkpoint or bool(self._drops)
-        if not force and not self._removals and (self.disk_full or not (due or wal.wants_segment)):
+        swap = self._swap_now()
+        has_work = due or wal.wants_segment or swap is not None
+        if not force and not self._removals and (self.disk_full or not has_work):
             return None
         removals = tuple(removal for removal in self._removals if removal.position <= wal.flushed)
         for removal in removals:
@@ -330,23 +350,24 @@ class LogStore:
         taken = self._take() if (due or force) and not self._removals and wal.is_started else None
         making = wal.making() if force or not self.disk_full else None
         surplus = wal.surplus()
-        if taken is None and making is None and not removals and not surplus:
+        if taken is None and making is None and swap is None and not removals and not surplus:
             return None
         self._taken = taken
-        self._checkpoint = CheckpointJob(
-            folder=self._folder.path,
-            removals=removals,
-            drops=tuple(self._drops) if taken else (),
-            checkpoint=taken.content if taken else None,
-            spills=tuple(write for _segment, write in taken.spills) if taken else (),
-            syncs=taken.syncs if taken else (),
-            new_folders=taken.new_folders if taken else (),
-            kept=taken.kept if taken else (),
-            indexes=taken.indexes if taken else (),
-            surplus=surplus,
-            making=making,
-        )
+        drops = tuple(self._drops) if taken else ()
+        self._checkpoint = checkpoint_job(self._folder.path, taken, removals, drops, surplus, making, swap)
         return self._checkpoint
+
+    def _swap_now(self) -> Swap | None:
+        """What it replaces may have gone since; what is begun is done."""
+        if self._swap is None:
+            return None
+        log, swap = self._swap
+        if log.is_removed or not (swap.is_begun or log.can_swap(swap)):
+            self._swap = None
+            return None
+        swap.is_begun = True
+        log.pin(swap)
+        return swap
 
     def _take(self) -> Taken:
         self._wants_checkpoint = False
@@ -360,6 +381,10 @@ class LogStore:
         self._removals = [removal for removal in self._removals if removal not in job.removals]
         if outcome.made is not None:
             self._wal.made(outcome.made)
+        if self._swap is not None and self._swap[1].is_done:
+            log, swap = self._swap
+            log.swapped(swap)
+            self._swap = None
         if taken is not None:
             end_spills(taken.spills, outcome.written)
             taken.end(done=outcome.checkpointed)

@@ -59,7 +59,7 @@ def join_records(
     first, last = records[0], records[-1]
     has_horizon = delete_horizon_ms >= 0
     base_ms = delete_horizon_ms if has_horizon else first.timestamp_ms
-    pieces = []
+    pieces: list[bytes] = []
     for record in records:
         body = b"\0" + signed_varint(record.timestamp_ms - base_ms) + varint(record.offset - first.offset) + record.rest
         pieces += (varint(len(body)), body)

@@ -6,7 +6,8 @@ import pytest
 
 from partition_log.cleaning import Retain
 from partition_log.errors import OffsetOutOfRange
-from partition_log.log import PartitionLog, segment_bases
+from partition_log.file_names import segment_bases
+from partition_log.log import PartitionLog
 from partition_log.store import LogStore, StoreLimits
 from protocol.record_batch import decode_batch
 from tests.partition_log.stories import LIMITS, SMALL, append, batch, contents, everything, flush, mount, work

@@ -1,0 +1,194 @@
+"""What compaction does next, and when: one log at a time, the dirtiest first, in slices."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from partition_log.cleaning import Compact
+from partition_log.compaction import Compaction
+from partition_log.disk import is_disk_full
+from partition_log.errors import LogDamaged
+from partition_log.log import PartitionLog
+from partition_log.store import LogStore
+from partition_log.swapping import Swap
+
+_LOGS_A_SLICE = 64
+_NEXT_SLICE_MS = 1
+
+
+class Cleaned(msgspec.Struct):
+    """What compaction has done since the start. `uncleanable`: logs that it leaves alone since they are damaged, with
+    the sentence that says where.
+    """
+
+    passes: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    uncleanable: dict[str, str] = {}
+
+
+class Dirt(msgspec.Struct, frozen=True):
+    """How dirty a log is: its cleanable segments, those of them that were cleaned before, and the bytes of both; and
+    whether it must be cleaned whatever its ratio. `is_held`: it would be due below a newer checkpoint.
+    """
+
+    cleanable: int
+    clean: int
+    clean_bytes: int
+    dirty_bytes: int
+    must: bool
+    is_held: bool
+
+    @property
+    def ratio(self) -> float:
+        """Of new bytes among all that could be cleaned; 0 if there are none."""
+        return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
+
+
+class Cleaner:
+    """`slice_bytes` are read in a slice, and at most as many written; `map_bytes` is what the keys of one pass take, by
+    and large, but those of one segment are always taken."""
+
+    def __init__(self, store: LogStore, *, slice_bytes: int, map_bytes: int, backoff_ms: int) -> None:
+        self._store = store
+        self._slice_bytes = slice_bytes
+        self._map_bytes = map_bytes
+        self._backoff_ms = backoff_ms
+        self._to_look_at: list[PartitionLog] = []
+        self._best: tuple[float, PartitionLog, Dirt] | None = None
+        self._is_held = False
+        self._log: PartitionLog | None = None
+        self._pass: Compaction | None = None
+        self._slices: Iterator[Swap | None] = iter(())
+        self.done = Cleaned()
+
+    def run(self, logs: Sequence[PartitionLog], wall_ms: int) -> int:
+        """One slice. `logs` are those that may be cleaned now, asked for when a round begins. In how many milliseconds
+        the next is due."""
+        if self._store.is_swapping or self._store.disk_full:
+            return _NEXT_SLICE_MS if self._store.is_swapping and not self._store.disk_full else self._backoff_ms
+        if self._pass is not None:
+            return self._go_on()
+        if not self._to_look_at:
+            self._to_look_at = [log for log in reversed(logs) if isinstance(log.policy, Compact)]
+            self._best, self._is_held = None, False
+        return self._look(wall_ms)
+
+    @property
+    def cleaning(self) -> str | None:
+        """The log that is being cleaned."""
+        return None if self._log is None else self._log.name
+
+    # ------------------------------------------------------------------------------------------------------- choosing
+
+    def _look(self, wall_ms: int) -> int:
+        """At some logs; after the last of them the dirtiest is begun."""
+        for _ in range(min(_LOGS_A_SLICE, len(self._to_look_at))):
+            log = self._to_look_at.pop()
+            if log.is_removed or log.name in self.done.uncleanable:
+                continue
+            dirt = dirt_of(log, wall_ms)
+            self._is_held |= dirt.is_held
+            rank = 2.0 if dirt.must else dirt.ratio
+            if dirt.cleanable and is_due(log, dirt) and (self._best is None or rank > self._best[0]):
+                self._best = rank, log, dirt
+        if self._to_look_at:
+            return _NEXT_SLICE_MS
+        if self._best is not None:
+            _rank, log, dirt = self._best
+            self._begin(log, dirt, wall_ms)
+            return _NEXT_SLICE_MS
+        if self._is_held:
+            self._store.want_checkpoint()
+        return self._backoff_ms
+
+    def _begin(self, log: PartitionLog, dirt: Dirt, wall_ms: int) -> None:
+        if log.is_removed:
+            return
+        self._log = log
+        self._pass = Compaction(
+            log, dirt.cleanable, dirt.clean, wall_ms, slice_bytes=self._slice_bytes, map_bytes=self._map_bytes
+        )
+        self._slices = self._pass.slices()
+
+    # -------------------------------------------------------------------------------------------------------- cleaning
+
+    def _go_on(self) -> int:
+        assert self._pass is not None and self._log is not None
+        if self._pass.is_stale:
+            self._end()
+            return _NEXT_SLICE_MS
+        try:
+            swap = next(self._slices)
+        except StopIteration:
+            self._passed(self._log, self._pass)
+            return _NEXT_SLICE_MS
+        except LogDamaged as damage:
+            self.done.uncleanable[self._log.name] = str(damage)
+            self._end()
+            return _NEXT_SLICE_MS
+        except OSError as error:
+            self._end()
+            if not is_disk_full(error):
+                raise
+            return self._backoff_ms  # whoever appends finds out as well; there may be room later
+        if swap is not None:
+            self._store.swap(self._log, swap)
+        return _NEXT_SLICE_MS
+
+    def _passed(self, log: PartitionLog, done: Compaction) -> None:
+        passed = done.passed
+        log.cleaned_offset, log.horizon_ms = passed.end, passed.horizon_ms
+        total = self.done
+        total.passes += 1
+        total.records_read += passed.records_read
+        total.records_kept += passed.records_kept
+        total.bytes_read += passed.bytes_read
+        total.bytes_written += passed.bytes_written
+        self._end()
+
+    def _end(self) -> None:
+        self._log = self._pass = None
+        self._slices = iter(())
+
+
+def dirt_of(log: PartitionLog, wall_ms: int) -> Dirt:
+    """Raises nothing: what cannot be read is found by the pass."""
+    policy, segments = log.policy, log.segments
+    assert isinstance(policy, Compact)
+    cleanable = log.cleanable()
+    held_bytes = sum([segment.size for segment in segments[cleanable:-1]])
+    if policy.min_lag_ms > 0:
+        cleanable = _old_enough(log, cleanable, wall_ms - policy.min_lag_ms)
+    clean = 0
+    while clean < cleanable and segments[clean].next_offset <= log.cleaned_offset:
+        clean += 1
+    dirty_bytes = sum([segment.size for segment in segments[clean:cleanable]])
+    must = 0 <= log.horizon_ms <= wall_ms and clean > 0
+    if clean < cleanable and policy.max_lag_ms < wall_ms:
+        first_ms = segments[clean].first_ms if segments[clean].size else -1
+        must = must or 0 <= first_ms < wall_ms - policy.max_lag_ms
+    clean_bytes = sum([segment.size for segment in segments[:clean]])
+    would_be_dirty = dirty_bytes + held_bytes
+    is_held = held_bytes > 0 and would_be_dirty >= policy.min_dirty_ratio * (clean_bytes + would_be_dirty)
+    return Dirt(cleanable, clean, clean_bytes, dirty_bytes, must, is_held)
+
+
+def is_due(log: PartitionLog, dirt: Dirt) -> bool:
+    """Whether it is worth a pass."""
+    assert isinstance(log.policy, Compact)
+    return dirt.must or (dirt.dirty_bytes > 0 and dirt.ratio >= log.policy.min_dirty_ratio)
+
+
+def _old_enough(log: PartitionLog, most: int, wall_ms: int) -> int:
+    """How many of the oldest segments hold nothing newer than that."""
+    for number, segment in enumerate(log.segments[:most]):
+        try:
+            newest_ms = segment.newest_ms()
+        except LogDamaged:
+            return number
+        if newest_ms > wall_ms:
+            return number
+    return most

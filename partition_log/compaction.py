@@ -1,0 +1,210 @@
+"""One pass of compaction over one log: the last record of every key stays.
+
+Two readings, all of closed segments that lie wholly below the checkpoint:
+
+1. of the new part: the last offset of every key (as keys, not as hashes of keys), and how its transactions ended. The
+   pass goes no further than the first transaction that is not decided yet.
+2. of everything up to there: what is not the last of its key goes, the rest is written into fewer, fuller segments,
+   and each of them takes the place of those it was made from (`swapping.py`).
+
+What is decided is plain from then on: a committed transaction's records lose their producer, an aborted one's go, and
+both lose their markers. So do sequences: a checkpoint keeps what is known of producers beside the log. Tombstones stay
+until their batch's delete horizon (KIP-534), which the first pass that sees them sets. A record without a key goes, as
+in Kafka.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from partition_log.cleaning import Compact
+from partition_log.errors import LogDamaged
+from partition_log.joining import Joiner, Kind
+from partition_log.log import PartitionLog
+from partition_log.reading import batches_of
+from partition_log.segment import ADVICE, Segment
+from partition_log.swapping import Swap
+from partition_log.transaction_ends import TransactionEnds
+from protocol.record_batch import LOG_APPEND_TIME, BatchHeader, CorruptBatch, record_bytes
+from protocol.record_keys import Keyed, keyed_records
+
+_KEY_BYTES = 160
+"""What a key takes in memory beside its own bytes, by and large."""
+_READ_BYTES = 64 * 1024
+_MOST_JOINED = 64
+"""Segments that become one: all of them are open while they are replaced."""
+_OFFSETS_A_SEGMENT = 0x7FFFFFFF
+_BATCH_COST, _RECORD_COST = 128, 64
+"""Bytes of a slice that a batch and a record are worth, beside their own."""
+_WHOLE_BYTES = 8 * 1024
+"""A batch so large is kept as it is if all of its records stay."""
+
+
+class Passed(NamedTuple):
+    """What a pass has come to: all of the log before `end` has been looked at. `horizon_ms` is when the first of the
+    tombstones left may go, -1 if there are none.
+    """
+
+    end: int
+    horizon_ms: int
+    records_read: int
+    records_kept: int
+    bytes_read: int
+    bytes_written: int
+
+
+class Compaction:
+    """`slices` does the work."""
+
+    def __init__(
+        self, log: PartitionLog, cleanable: int, clean: int, wall_ms: int, *, slice_bytes: int, map_bytes: int
+    ) -> None:
+        """Of the log's first `cleanable` segments, the first `clean` of which an earlier pass has left as they are."""
+        policy = log.policy
+        assert isinstance(policy, Compact), f"{log.name} is not compacted"
+        self._log = log
+        self._policy = policy
+        self._segments = log.segments[:cleanable]
+        self._clean = clean
+        self._wall_ms = wall_ms
+        self._slice_bytes = slice_bytes
+        self._map_bytes = map_bytes
+        self._last: dict[bytes, int] = {}
+        self._ends = TransactionEnds()
+        self._current = self._segments[0]
+        self._spent = 0
+        self._horizons: list[int] = []
+        self._read = self._kept = self._bytes_read = self._bytes_written = 0
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the log has lost what would be read next: there is nothing left to do for this pass."""
+        return self._log.is_removed or not any(segment is self._current for segment in self._log.segments)
+
+    @property
+    def passed(self) -> Passed:
+        """After the last slice."""
+        end = self._segments[-1].next_offset if self._segments else self._log.start_offset
+        horizon_ms = min(self._horizons, default=-1)
+        return Passed(end, horizon_ms, self._read, self._kept, self._bytes_read, self._bytes_written)
+
+    def slices(self) -> Iterator[Swap | None]:
+        """A slice for each `next`. A swap that is yielded must be done before the next one. Raises `LogDamaged`, and
+        `OSError` for what the disk says, a full one among it: all that is left over is a `.cleaned` nobody wants.
+        """
+        yield from self._find_keys()
+        index = 0
+        while index < len(self._segments):
+            group: list[Segment] = []
+            joiner = Joiner(self._log, self._segments[index].base_offset)
+            kept_before, read_before = self._kept, self._read
+            while not group or self._fits(joiner.size, group, self._segments[index]):
+                self._current = self._segments[index]
+                group.append(self._current)
+                yield from self._sift(self._current, joiner)
+                index += 1
+                if index == len(self._segments):
+                    break
+            joiner.finish(group[-1].next_offset)
+            self._bytes_written += joiner.size
+            all_kept = self._kept - kept_before == self._read - read_before
+            if len(group) == 1 and all_kept and joiner.size == group[0].size and not joiner.has_new_horizon:
+                joiner.discard()
+            else:
+                yield Swap(self._log.folder, joiner.segment, group, group[-1].next_offset)
+            yield None
+
+    def _fits(self, size: int, group: list[Segment], segment: Segment) -> bool:
+        """Whether one more segment may be joined to those of the group."""
+        return (
+            len(group) < _MOST_JOINED
+            and size + segment.size <= self._policy.segment_bytes
+            and segment.next_offset - group[0].base_offset <= _OFFSETS_A_SEGMENT
+        )
+
+    def _is_over(self, batch_bytes: int, records: int) -> bool:
+        """Whether that much more is enough for a slice."""
+        self._bytes_read += batch_bytes
+        self._spent += batch_bytes + _BATCH_COST + records * _RECORD_COST
+        if self._spent < self._slice_bytes:
+            return False
+        self._spent = 0
+        return True
+
+    # ---------------------------------------------------------------------------------------------- the first reading
+
+    def _find_keys(self) -> Iterator[None]:
+        """What is found beyond the end of the pass does no harm: it is newer, it is decided, and it stays."""
+        size, last = 0, self._last
+        for number, segment in enumerate(self._segments[self._clean :], self._clean):
+            if size > self._map_bytes:
+                del self._segments[number:]
+                break
+            self._current = segment
+            for header, batch in batches_of(segment, 0, _READ_BYTES):
+                if header.is_control or header.is_transactional:
+                    decided = self._ends.note(header, self._records(segment, header, batch))
+                else:
+                    decided = self._records(segment, header, batch)
+                for record in decided:
+                    if record.key is not None:
+                        if record.key not in last:
+                            size += _KEY_BYTES + len(record.key)
+                            last[record.key] = record.offset
+                        elif record.offset > last[record.key]:
+                            last[record.key] = record.offset
+                if self._is_over(len(batch), header.record_count):
+                    yield
+        limit = self._ends.first_undecided
+        while limit is not None and self._segments and self._segments[-1].next_offset > limit:
+            self._segments.pop()
+
+    @staticmethod
+    def _records(segment: Segment, header: BatchHeader, batch: memoryview) -> list[Keyed]:
+        try:
+            return keyed_records(record_bytes(header, batch), header)
+        except CorruptBatch as error:
+            where = f"the batch at offset {header.base_offset} does not parse: {error.reason}"
+            raise LogDamaged(segment.path, 0, header.base_offset, where, ADVICE) from None
+
+    # --------------------------------------------------------------------------------------------- the second reading
+
+    def _sift(self, segment: Segment, joiner: Joiner) -> Iterator[None]:
+        for header, batch in batches_of(segment, 0, _READ_BYTES):
+            self._read += header.record_count
+            if not self._is_dropped(header):
+                self._keep(segment, header, batch, joiner)
+            if self._is_over(len(batch), header.record_count):
+                yield
+
+    def _is_dropped(self, header: BatchHeader) -> bool:
+        """Markers and what they have aborted."""
+        return header.is_control or (header.is_transactional and not self._ends.is_committed(header))
+
+    def _keep(self, segment: Segment, header: BatchHeader, batch: memoryview, joiner: Joiner) -> None:
+        horizon_ms, last = header.delete_horizon_ms, self._last
+        records = self._records(segment, header, batch)
+        may_drop = 0 <= horizon_ms <= self._wall_ms
+        kept = [
+            record
+            for record in records
+            if record.key is not None
+            and last.get(record.key, record.offset) <= record.offset
+            and (record.has_value or not may_drop)
+        ]
+        self._kept += len(kept)
+        if not kept:
+            return
+        has_tombstones = any(not record.has_value for record in kept)
+        if not has_tombstones:
+            horizon_ms = -1
+        elif horizon_ms < 0:
+            horizon_ms = self._wall_ms + self._policy.delete_retention_ms
+            joiner.has_new_horizon = True
+        if has_tombstones:
+            self._horizons.append(horizon_ms)
+        is_same = len(kept) == header.record_count and horizon_ms == header.delete_horizon_ms
+        if is_same and header.producer_id < 0 and len(batch) >= _WHOLE_BYTES:
+            joiner.add_batch(header, bytes(batch))
+            return
+        append_ms = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else -1
+        joiner.add(Kind(header.compression, append_ms, horizon_ms), kept)

@@ -1,0 +1,30 @@
+"""The two index files of a segment as they are found: caches, in which a crash may have left holes."""
+
+from struct import Struct
+
+from partition_log.disk import Disk
+
+INDEX_ENTRY = Struct(">iI")
+TIME_ENTRY = Struct(">qi")
+
+
+def read_entries(disk: Disk, path: str, entry: Struct) -> list[tuple[int, int]]:
+    """All that are whole."""
+    handle = disk.open(path)
+    try:
+        data = disk.read_at(handle, 0, disk.size(handle))
+    finally:
+        disk.close(handle)
+    whole = len(data) - len(data) % entry.size
+    return list(entry.iter_unpack(data[:whole]))
+
+
+def last_entry(disk: Disk, path: str, entry: Struct) -> tuple[int, int, int] | None:
+    """How many there are, and the last."""
+    handle = disk.open(path)
+    try:
+        count = disk.size(handle) // entry.size
+        data = disk.read_at(handle, (count - 1) * entry.size, entry.size) if count else b""
+    finally:
+        disk.close(handle)
+    return (count, *entry.unpack(data)) if len(data) == entry.size else None

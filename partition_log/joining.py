@@ -1,0 +1,94 @@
+"""What compaction keeps, written into a new segment: records of many small batches in few large ones."""
+
+from typing import NamedTuple
+
+from partition_log.file_names import cleaned_name
+from partition_log.jobs import opened
+from partition_log.log import PartitionLog
+from partition_log.segment import Segment
+from protocol.record_batch import BatchHeader, extent
+from protocol.record_keys import Keyed, join_records
+
+_BATCH_BYTES = 16 * 1024
+"""Of a batch of joined records, by and large, before its compression."""
+_RECORD_BYTES = 8
+_OFFSETS_A_BATCH = 1 << 30
+_WRITE_BYTES = 64 * 1024
+
+
+class Kind(NamedTuple):
+    """What records must share to stand in one batch; `append_ms` is -1 where each has its own time."""
+
+    compression: int
+    append_ms: int
+    horizon_ms: int
+
+
+class Joiner:
+    """Writes `BASE.cleaned` in the log's folder. `segment` is what it will be: under its own name, once it has it."""
+
+    def __init__(self, log: PartitionLog, base_offset: int) -> None:
+        self._disk = log.disk
+        self._path = f"{log.folder}/{cleaned_name(base_offset)}"
+        with opened(self._disk, self._path) as handle:
+            self._disk.truncate(handle, 0)  # one may be left over from a pass that came to nothing
+        self._kind: Kind | None = None
+        self._records: list[Keyed] = []
+        self._bytes = 0
+        self.segment = Segment(log.files, log.folder, base_offset)
+        self.has_new_horizon = False
+
+    @property
+    def size(self) -> int:
+        """Bytes so far, of what is not yet joined by and large."""
+        return self.segment.size + self._bytes
+
+    def add(self, kind: Kind, records: list[Keyed]) -> None:
+        """Records that stay, at least one, behind all of before."""
+        is_far = bool(self._records) and records[-1].offset - self._records[0].offset > _OFFSETS_A_BATCH
+        if kind != self._kind or self._bytes >= _BATCH_BYTES or is_far:
+            self._join()
+            self._kind = kind
+        self._records += records
+        self._bytes += sum([len(record.rest) for record in records]) + _RECORD_BYTES * len(records)
+
+    def add_batch(self, header: BatchHeader, batch: bytes) -> None:
+        """A batch that stays as it is."""
+        self._join()
+        self._append(batch, header.base_offset, header.next_offset, header.max_timestamp_ms)
+
+    def finish(self, end: int) -> None:
+        """Everything is in the file. The segment stands for all offsets below `end`, whatever is left of them."""
+        self._join()
+        self._write()
+        self.segment.next_offset = end
+        self.segment.unsynced = False
+
+    def discard(self) -> None:
+        """After all nothing has changed."""
+        self._disk.remove(self._path)
+
+    def _join(self) -> None:
+        if not self._records or self._kind is None:
+            return
+        batch = join_records(
+            self._records,
+            compression=self._kind.compression,
+            append_time=self._kind.append_ms >= 0,
+            delete_horizon_ms=self._kind.horizon_ms,
+        )
+        base_offset, next_offset, _size, timestamp_ms = extent(batch)
+        self._records, self._bytes = [], 0
+        self._append(batch, base_offset, next_offset, timestamp_ms)
+
+    def _append(self, batch: bytes, base_offset: int, next_offset: int, timestamp_ms: int) -> None:
+        self.segment.append(batch, base_offset, next_offset, timestamp_ms)
+        if self.segment.pending_bytes >= _WRITE_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        if self.segment.pending_bytes:
+            write = self.segment.spill()
+            with opened(self._disk, self._path) as handle:
+                self._disk.write_at(handle, write.position, write.data)
+            self.segment.spilled(write)

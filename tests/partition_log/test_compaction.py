@@ -1,0 +1,260 @@
+"""Compaction on the simulated disk: what stays, what goes, and that a reader cannot tell when it happened."""
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from partition_log.cleaner import Cleaner
+from partition_log.cleaning import Compact
+from partition_log.log import PartitionLog
+from partition_log.store import Appended, LogStore, StoreLimits
+from protocol.record_batch import Record, decode_batch, encode_batch, read_header
+from tests.partition_log.stories import contents, flush, mount, work
+from tests.simulation.disk import SimDisk
+
+NAME = "__consumer_offsets-7"
+LIMITS = StoreLimits(wal_segment_bytes=65_536, checkpoint_bytes=10**6, max_batch_bytes=3_000, spill_bytes=600)
+POLICY = Compact(segment_bytes=1000, delete_retention_ms=5_000)
+
+Written = tuple[str, str | None]
+
+
+def put(store: LogStore, records: Sequence[Written], wall_ms: int = 1_000, name: str = NAME) -> None:
+    batch = encode_batch([(k.encode(), None if v is None else v.encode()) for k, v in records], timestamp_ms=wall_ms)
+    assert isinstance(store.append(store.log(name), batch), Appended)
+
+
+def cleaner_of(store: LogStore, slice_bytes: int = 300, map_bytes: int = 10**6) -> Cleaner:
+    return Cleaner(store, slice_bytes=slice_bytes, map_bytes=map_bytes, backoff_ms=15_000)
+
+
+def clean(store: LogStore, disk: SimDisk, wall_ms: int = 10_000, cleaner: Cleaner | None = None) -> Cleaner:
+    """Until there is nothing to do, with the jobs that it needs."""
+    cleaner = cleaner or cleaner_of(store)
+    logs = [store.log(name) for name in store.names()]
+    while cleaner.run(logs, wall_ms) == 1:
+        work(store, disk)
+    return cleaner
+
+
+def checkpoint(store: LogStore, disk: SimDisk) -> None:
+    flush(store, disk)
+    assert work(store, disk, force=True)
+
+
+def records_of(log: PartitionLog) -> list[Record]:
+    return [record for _header, data in log.batches_from(log.start_offset) for record in decode_batch(data)]
+
+
+def last_values(records: Sequence[Record]) -> dict[bytes | None, bytes | None]:
+    return {record.key: record.value for record in records}
+
+
+def open_log(disk: SimDisk, policy: Compact = POLICY) -> LogStore:
+    store = mount(disk, LIMITS)
+    store.log(NAME, policy)
+    return store
+
+
+def test_the_last_value_of_every_key_stays_in_its_place() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(100):
+        put(store, [(f"k{number % 7}", f"value {number}" * 3)])
+    checkpoint(store, disk)
+    log = store.log(NAME)
+    before = records_of(log)
+    clean(store, disk)
+    after = records_of(log)
+    assert last_values(after) == last_values(before)
+    assert len(after) < len(before) / 2
+    assert set(after) <= set(before), "offset, time, key and value are as they were"
+    assert [record.offset for record in after] == sorted(record.offset for record in after)
+    assert log.next_offset == 100
+    contents(log)
+
+
+def test_records_of_small_batches_stand_in_few_large_ones_afterwards() -> None:
+    disk = SimDisk()
+    store = open_log(disk, Compact(segment_bytes=8_000))
+    for number in range(200):
+        put(store, [(f"k{number}", "value")])
+    for _ in range(120):
+        put(store, [("last", "x" * 60)])
+    checkpoint(store, disk)
+    log = store.log(NAME)
+    size = log.size_bytes
+    clean(store, disk)
+    assert len(log.segments[0].read_at(0, 10**6)) < size / 3
+    assert read_header(log.read(0, 1)).record_count > 100
+
+
+def test_nothing_above_the_checkpoint_is_touched() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(60):
+        put(store, [("k", f"value {number}" * 3)])
+    flush(store, disk)
+    before = contents(store.log(NAME))
+    cleaner = cleaner_of(store)
+    while cleaner.run([store.log(NAME)], 10_000) == 1:
+        pass
+    assert contents(store.log(NAME)) == before
+    assert store.begin_checkpoint() is not None, "but a checkpoint is due now"
+
+
+def test_a_tombstone_stays_for_its_time_and_then_goes_without_new_records() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    put(store, [("a", "1"), ("b", "1")])
+    put(store, [("a", None)])
+    for number in range(30):
+        put(store, [("filler", f"{number}" * 60)])
+    checkpoint(store, disk)
+    log = store.log(NAME)
+    clean(store, disk, 10_000)
+    kept = {record.key: record for record in records_of(log)}
+    assert kept[b"a"].value is None
+    assert kept[b"a"].timestamp_ms == 1_000, "its time is its own, whatever the batch says of its tombstones"
+    assert log.horizon_ms == 15_000
+    clean(store, disk, 14_999)
+    assert b"a" in last_values(records_of(log))
+    clean(store, disk, 15_000)
+    assert b"a" not in last_values(records_of(log))
+    assert last_values(records_of(log))[b"b"] == b"1"
+    assert log.horizon_ms == -1
+
+
+def test_a_clean_log_is_left_alone() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(40):
+        put(store, [(f"k{number % 3}", "value" * 10)])
+    checkpoint(store, disk)
+    cleaner = clean(store, disk)
+    assert cleaner.done.passes == 1
+    clean(store, disk, cleaner=cleaner)
+    assert cleaner.done.passes == 1
+
+
+def test_what_was_cleaned_is_known_after_a_restart() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(40):
+        put(store, [(f"k{number % 3}", None if number == 1 else "value" * 10)])
+    checkpoint(store, disk)
+    clean(store, disk)
+    done = store.log(NAME).cleaned_offset, store.log(NAME).horizon_ms
+    before = contents(store.log(NAME))
+    store.close()
+    store = open_log(disk)
+    assert (store.log(NAME).cleaned_offset, store.log(NAME).horizon_ms) == done
+    assert contents(store.log(NAME)) == before
+
+
+def test_a_pass_takes_as_many_segments_as_its_map_holds_and_the_next_takes_more() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(100):
+        put(store, [(f"k{number % 50}", "value" * 10)])
+    checkpoint(store, disk)
+    before = last_values(records_of(store.log(NAME)))
+    cleaner = clean(store, disk, cleaner=cleaner_of(store, map_bytes=1_000))
+    assert cleaner.done.passes > 1
+    assert last_values(records_of(store.log(NAME))) == before
+
+
+def test_a_record_without_a_key_goes() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    assert isinstance(store.append(store.log(NAME), encode_batch([(None, b"lost")], timestamp_ms=1)), Appended)
+    for _ in range(30):
+        put(store, [("k", "value" * 10)])
+    checkpoint(store, disk)
+    clean(store, disk)
+    assert all(record.key == b"k" for record in records_of(store.log(NAME)))
+
+
+def test_a_damaged_log_is_left_alone_and_named() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(40):
+        put(store, [(f"k{number % 3}", "value" * 10)])
+        put(store, [(f"k{number % 3}", "value" * 10)], name="other-0")
+    store.log("other-0", POLICY)
+    checkpoint(store, disk)
+    path = f"data/{NAME}/{0:020d}.log"
+    disk.damage(path, 100, b"?")
+    cleaner = clean(store, disk)
+    assert f"{path} is damaged at position 0 (offset 0): crc" in cleaner.done.uncleanable[NAME]
+    assert list(cleaner.done.uncleanable) == [NAME]
+
+
+def test_what_is_being_replaced_can_be_read_until_it_is() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(100):
+        put(store, [(f"k{number % 7}", f"value {number}" * 3)])
+    checkpoint(store, disk)
+    log = store.log(NAME)
+    before = contents(log)
+    cleaner = cleaner_of(store)
+    while not store.is_swapping:
+        cleaner.run([log], 10_000)
+    job = store.begin_checkpoint()
+    assert job is not None
+    job.run(disk)
+    assert contents(log) == before
+    store.finish_checkpoint(job)
+    assert contents(log) != before
+
+
+def test_a_removed_log_is_cleaned_no_further() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(100):
+        put(store, [(f"k{number % 7}", f"value {number}" * 3)])
+    checkpoint(store, disk)
+    cleaner = cleaner_of(store)
+    log = store.log(NAME)
+    while not store.is_swapping:
+        cleaner.run([log], 10_000)
+    assert isinstance(store.remove(NAME), int)
+    flush(store, disk)
+    clean(store, disk, cleaner=cleaner)
+    assert disk.list(f"data/{NAME}") == []
+    assert cleaner.done.passes == 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    writes=st.lists(
+        st.lists(st.tuples(st.sampled_from("abcdef"), st.none() | st.text("xyz", max_size=90)), min_size=1, max_size=5),
+        min_size=1,
+        max_size=60,
+    ),
+    cleanings=st.dictionaries(st.integers(0, 59), st.integers(0, 30_000)),
+    slice_bytes=st.integers(1, 2_000),
+    restarts=st.sets(st.integers(0, 59)),
+)
+def test_any_cleaning_at_any_moment_keeps_the_last_values(
+    writes: list[list[Written]], cleanings: dict[int, int], slice_bytes: int, restarts: set[int]
+) -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    expected: dict[bytes | None, bytes | None] = {}
+    for number, records in enumerate(writes):
+        put(store, records)
+        expected |= {k.encode(): None if v is None else v.encode() for k, v in records}
+        flush(store, disk)
+        work(store, disk)
+        if number in cleanings:
+            work(store, disk, force=True)
+            clean(store, disk, cleanings[number], cleaner_of(store, slice_bytes))
+        if number in restarts:
+            store.close()
+            store = open_log(disk)
+    found = last_values(records_of(store.log(NAME)))
+    assert {k: v for k, v in found.items() if v is not None} == {k: v for k, v in expected.items() if v is not None}
+    contents(store.log(NAME))
