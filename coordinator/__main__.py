@@ -37,7 +37,11 @@ _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  (looked for, not bound)
 
 def main() -> None:
     """The command. Exits 0 after SIGTERM or SIGINT, 2 for a wrong configuration, 1 if the data folder cannot be
-    served."""
+    served. `musterd log` is another one: it serves nothing."""
+    if sys.argv[1:2] == ["log"]:
+        from coordinator import log_command
+
+        sys.exit(log_command.main(sys.argv[2:]))
     question = asked(sys.argv[1:])
     if question is not None:
         print(help_text() if question == "help" else f"musterd {__version__}")

@@ -12,6 +12,7 @@ USAGE: Final = """\
 usage: musterd [--data-dir DIR] [--native HOST:PORT|off] [--kafka HOST:PORT|off] [--http HOST:PORT|off]
                [--advertised KIND=HOST:PORT]... [--open-to-network] [--config FILE] [--set KEY=VALUE]...
                [--help] [--version]
+       musterd log verify|dump DATA_FOLDER ...     reads a data folder, changes nothing (--help says more)
 
 Coordinates groups of stream readers: membership, partition ownership, durable offsets.
 

@@ -16,8 +16,8 @@ class Disk(Protocol):
     the folder they stand in. A write of many bytes may survive in part. A rename does or does not happen.
     """
 
-    def open(self, path: str) -> int:
-        """For reading and writing; an empty file is made if there is none."""
+    def open(self, path: str, *, make: bool = True) -> int:
+        """For reading and writing. If there is no file, an empty one is made, or `FileNotFoundError` raised."""
 
     def close(self, handle: int) -> None: ...
 
@@ -62,8 +62,8 @@ def is_disk_full(error: OSError) -> bool:
 class OsDisk:
     """The disk of this machine."""
 
-    def open(self, path: str) -> int:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def open(self, path: str, *, make: bool = True) -> int:
+        return os.open(path, os.O_RDWR | (os.O_CREAT if make else 0) | os.O_CLOEXEC, 0o644)
 
     def close(self, handle: int) -> None:
         os.close(handle)
@@ -129,3 +129,51 @@ class OsDisk:
             os.close(handle)
             raise FolderInUse(errno.EWOULDBLOCK, "another process has this data folder open", path) from error
         return handle
+
+
+class ReadOnlyDisk(OsDisk):
+    """The disk of this machine, for who only looks: whatever would change something raises `OSError`. For reading a
+    folder the right to read it is enough.
+    """
+
+    def open(self, path: str, *, make: bool = True) -> int:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def write_at(self, handle: int, position: int, data: bytes) -> None:
+        raise self._refusal()
+
+    def truncate(self, handle: int, size: int) -> None:
+        raise self._refusal()
+
+    def make_folder(self, path: str) -> None:
+        raise self._refusal(path)
+
+    def rename(self, old: str, new: str) -> None:
+        raise self._refusal(old)
+
+    def remove(self, path: str) -> None:
+        raise self._refusal(path)
+
+    def remove_folder(self, path: str) -> None:
+        raise self._refusal(path)
+
+    def lock(self, path: str) -> int:
+        raise self._refusal(path)
+
+    def is_locked(self, path: str) -> bool:
+        """Whether somebody has it. It is taken for a moment, beside any other reader, and given back."""
+        try:
+            handle = self.open(path)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    @staticmethod
+    def _refusal(path: str | None = None) -> OSError:
+        return OSError(errno.EROFS, os.strerror(errno.EROFS), path)

@@ -27,11 +27,11 @@ class StingyDisk(SimDisk):
         self.most = most
         self.meanwhile: Callable[[], None] | None = None
 
-    def open(self, path: str) -> int:
+    def open(self, path: str, *, make: bool = True) -> int:
         self._interrupt()
         if len(self._handles) >= self.most:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
-        file = self._handles.pop(super().open(path))
+        file = self._handles.pop(super().open(path, make=make))
         handle = next(number for number in range(3, 10_000) if number not in self._handles)
         self._handles[handle] = file
         return handle

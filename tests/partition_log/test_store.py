@@ -184,10 +184,10 @@ def test_a_full_disk_during_a_flush_keeps_the_bytes_in_memory_and_the_promise() 
     assert job.spills
     real = disk.open
 
-    def fill(path: str) -> int:
+    def fill(path: str, *, make: bool = True) -> int:
         if path == job.spills[0].path:
             raise OSError(errno.ENOSPC, "full")
-        return real(path)
+        return real(path, make=make)
 
     disk.open = fill  # type: ignore[method-assign]
     job.run(disk)

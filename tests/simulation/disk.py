@@ -157,10 +157,12 @@ class SimDisk:
 
     # ------------------------------------------------------------------------------------------------------ as a Disk
 
-    def open(self, path: str) -> int:
+    def open(self, path: str, *, make: bool = True) -> int:
         self._operation("open", path)
         folder, name = self._at(path)
         entry = folder.names.get(name)
+        if entry is None and not make:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if entry is None:
             entry = folder.names[name] = File()
             folder.changed()

@@ -1,0 +1,151 @@
+"""EDGE: `musterd log verify|dump`, which reads a data folder and changes nothing in it. It may be in use meanwhile."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from coordinator.log_dump import Entry, entries_of, frame_entry, text_of
+from coordinator.topic_records import TOPICS_LOG
+from partition_log.disk import ReadOnlyDisk
+from partition_log.errors import LogDamaged
+from partition_log.findings import Weight
+from partition_log.inspection import Inspector
+
+_SOUND, _DAMAGED, _MISUSED = 0, 1, 2
+_IN_USE = "in use by another process: what it writes meanwhile may not be seen, or only in part"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0 if what was looked at is sound, 1 if it is damaged or cannot be read, 2 for wrong arguments."""
+    given = _parser().parse_args(arguments)
+    disk = ReadOnlyDisk()
+    folder = given.folder.rstrip("/") or "/"
+    names = disk.list(folder) if os.path.isdir(folder) else []
+    if not {"node.toml", "wal"}.intersection(names):
+        print(f"musterd log: {folder} is no data folder: there is neither node.toml nor wal in it", file=sys.stderr)
+        return _MISUSED
+    in_use = disk.is_locked(f"{folder}/LOCK")
+    if in_use:
+        print(f"note: {folder} is {_IN_USE}", file=sys.stderr)
+    try:
+        inspector = Inspector(disk, folder, _holes(Inspector(disk, folder)), in_use=in_use)
+        code = _verify(inspector, given) if given.command == "verify" else _dump(inspector, given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who reads has seen enough
+        return _SOUND
+    except LogDamaged as error:
+        print(f"musterd log: {error}", file=sys.stderr)
+        return _DAMAGED
+    except OSError as error:
+        print(f"musterd log: cannot read {error.filename or folder}: {error.strerror}", file=sys.stderr)
+        return _DAMAGED
+    return code
+
+
+def _holes(inspector: Inspector) -> Callable[[str], bool]:
+    """Of which logs records may have been cleaned away: the service's own, and topics that are compacted, now or once.
+    Whatever cannot be read may have any."""
+    compacted: set[str] = set()
+    try:
+        for batch in inspector.batches(TOPICS_LOG):
+            compacted.update(
+                str(entry["topic"])
+                for entry in entries_of(TOPICS_LOG, batch)
+                if "compact" in entry.get("configs", {}).get("cleanup.policy", "")
+            )
+    except (LogDamaged, OSError):
+        return lambda _log: True
+    return lambda log: log.startswith("__") or log.rpartition("-")[0] in compacted
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("musterd log", description="Read a data folder, in use or not; change nothing.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="verify|dump")
+    verify = commands.add_parser("verify", help="look at everything; exit code 1 if something is damaged")
+    dump = commands.add_parser("dump", help="print the records of logs")
+    for command in (verify, dump):
+        command.add_argument("folder", metavar="DATA_FOLDER")
+        command.add_argument("--json", action="store_true", help="a JSON object a line")
+    dump.add_argument("logs", metavar="LOG", nargs="*", help="as __consumer_offsets-12, orders-0, or wal (all logs)")
+    dump.add_argument("--values", action="store_true", help="keys and values too, as text (the first 4,096 bytes)")
+    dump.add_argument("--from", dest="first", metavar="OFFSET", type=int, default=0, help="begin there (0)")
+    dump.add_argument("--limit", metavar="N", type=int, default=None, help="so many records of each log (all)")
+    return parser
+
+
+# ------------------------------------------------------------------------------------------------------------ verify
+
+
+def _verify(inspector: Inspector, given: argparse.Namespace) -> int:
+    counts = dict.fromkeys(Weight, 0)
+    for finding in inspector.verify():
+        counts[finding.weight] += 1
+        if given.json:
+            _print_json({"weight": finding.weight.value, **_without_weight(finding)})
+        else:
+            print(f"{finding.weight.value}: {finding.sentence}")
+    totals = inspector.totals
+    read = {name: getattr(totals, name) for name in totals.__slots__}
+    if given.json:
+        _print_json({"summary": read | {weight.value: count for weight, count in counts.items()}})
+    else:
+        print(
+            f"{totals.logs:,} logs, {totals.segments:,} segments, {totals.batches:,} batches, "
+            f"{totals.records:,} records, {totals.bytes:,} bytes; "
+            f"{totals.frames:,} frames written ahead, {totals.frame_bytes:,} bytes"
+        )
+        print(
+            f"{counts[Weight.DAMAGE]} damaged, {counts[Weight.WARNING]} warnings, {counts[Weight.NOTE]} notes: "
+            + ("DAMAGED. Keep a copy of the folder, and restore it" if counts[Weight.DAMAGE] else "sound")
+        )
+    return _DAMAGED if counts[Weight.DAMAGE] else _SOUND
+
+
+def _without_weight(finding: Any) -> Entry:
+    return {name: getattr(finding, name) for name in ("file", "position", "offset", "what")}
+
+
+# -------------------------------------------------------------------------------------------------------------- dump
+
+
+def _dump(inspector: Inspector, given: argparse.Namespace) -> int:
+    known = inspector.names()
+    wanted = given.logs or known
+    if unknown := [name for name in wanted if name != "wal" and name not in known]:
+        print(f"musterd log: there is no log {unknown[0]} with records here", file=sys.stderr)
+        return _MISUSED
+    is_damaged = False
+    for name in wanted:
+        if len(wanted) > 1 and not given.json:
+            print(f"--- {name}")
+        left = given.limit
+        for entry in _entries(inspector, name, given):
+            if left is not None and left <= 0:
+                break
+            left = None if left is None else left - 1
+            is_damaged = is_damaged or entry["type"] == "damaged"
+            if given.json:
+                _print_json({"log": name, **entry})
+            else:
+                print(text_of(entry))
+    return _DAMAGED if is_damaged else _SOUND
+
+
+def _entries(inspector: Inspector, name: str, given: argparse.Namespace) -> Iterator[Entry]:
+    if name == "wal":
+        yield from map(frame_entry, inspector.frames())
+        return
+    for batch in inspector.batches(name):
+        if batch.header is not None and batch.next_offset <= given.first:
+            continue
+        for entry in entries_of(name, batch, with_values=given.values):
+            if entry["offset"] >= given.first or entry["type"] == "damaged":
+                yield entry
+
+
+def _print_json(entry: Entry) -> None:
+    print(json.dumps(entry, ensure_ascii=False))
