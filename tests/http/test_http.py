@@ -21,7 +21,7 @@ from protocol.messages.groups import (
     ListNotes,
     ListNotesReply,
 )
-from protocol.messages.node import DescribeNode, Refused
+from protocol.messages.node import DescribeNode, FailedShard, LoadProgress, Refused
 from tests.http.conftest import Browser
 from tests.http.scripted import NODE, ScriptedCoordinator
 
@@ -48,6 +48,29 @@ async def test_it_tells_how_far_it_is_while_it_loads(browser: Browser, coordinat
     coordinator.node = msgspec.structs.replace(NODE, shards_loaded=13)
 
     assert await browser.get("/readyz", 503) == {"ready": False, "shards_loaded": 13, "shards_total": 50}
+
+
+async def test_it_tells_records_bytes_and_time_left_and_which_shard_failed_and_why(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    progress = LoadProgress(
+        is_loading=True,
+        records=1_000,
+        bytes_done=30,
+        bytes_total=90,
+        bytes_per_second=10,
+        elapsed_ms=3_000,
+        left_ms=6_000,
+        from_snapshots=2,
+    )
+    coordinator.node = msgspec.structs.replace(
+        NODE, shards_loaded=13, loading=progress, failed_shards=(FailedShard(7, "its file is damaged"),)
+    )
+
+    answer = await browser.get("/readyz", 503)
+
+    assert answer["loading"] == msgspec.structs.asdict(progress)
+    assert answer["failed_shards"] == [{"shard": 7, "reason": "its file is damaged"}]
 
 
 async def test_a_coordinator_that_does_not_answer_in_time_is_a_504(

@@ -1,0 +1,317 @@
+"""A snapshot and the log behind it give what the whole log gives, and what lived; and nothing that happens to a
+snapshot makes any difference but time."""
+
+import errno
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator import state_snapshot
+from coordinator.groups.classic.state import GroupSettings
+from coordinator.journal import Journal
+from coordinator.loading import Loading
+from coordinator.moment import Moment
+from coordinator.outbox import Outbox
+from coordinator.record_bytes import encode
+from coordinator.records import CommittedOffset, GroupMetadata, GroupTombstone, MemberRecord, TransactionEnded
+from coordinator.shard import Shard, ShardState, ShardTools
+from coordinator.state_snapshot import pieces_of, to_keep
+from partition_log.aids import write_aid
+from partition_log.store import LogStore, StoreLimits
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.record_batch import TRANSACTIONAL, encode_batch
+from purgatory.purgatory import DelayedOperationPurgatory
+from tests.groups.checks import CountingIds
+from tests.partition_log.stories import flush
+from tests.simulation.disk import Crash, SimDisk
+
+LOG = "__consumer_offsets-0"
+NOW = Moment(0, 1_700_000_000_000)
+LIMITS = StoreLimits(wal_segment_bytes=1 << 16, checkpoint_bytes=1 << 15, max_batch_bytes=1 << 13, spill_bytes=600)
+
+
+class Life:
+    """One shard on a store, from an open to a close or a crash."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self.disk = disk
+        self.store = LogStore(disk, "data", LIMITS)
+        self.store.open()
+        log = self.store.log(LOG)
+        tools = ShardTools(
+            store=self.store,
+            purgatory=DelayedOperationPurgatory(0),
+            journal=Journal(10),
+            notes_log=self.store.log("__notes-0"),
+            outbox=Outbox(2**62),
+            ids=CountingIds(),
+            settings=GroupSettings(),
+            max_batch_bytes=1 << 13,
+            directory={},
+        )
+        self.shard = Shard(0, log, tools)
+        self.loading = Loading(self.shard)
+        while self.loading.go_on(NOW):
+            pass
+        assert self.shard.state is ShardState.ACTIVE, self.shard.failure
+
+    def do(self, deed: tuple[Any, ...]) -> None:
+        shard = self.shard
+        match deed:
+            case "commit", group_id, topic, partitions, offset, text:
+                group = shard.groups.get(group_id) or shard.new_group(group_id)
+                parts = tuple(OffsetCommitPartition(part, offset, committed_metadata=text) for part in partitions)
+                shard.store(group, OffsetCommit(group_id, (OffsetCommitTopic(topic, parts),)), NOW)
+            case "pending", group_id, topic, partition, offset, producer:
+                record = CommittedOffset(group_id, topic, partition, offset, -1, "", NOW.wall_ms)
+                self._append([record], producer_id=producer, producer_epoch=0, transactional=True)
+                shard.apply(record, producer_id=producer)
+            case "ended", producer, is_committed:
+                shard.end_transaction(TransactionEnded(producer, 0, is_committed), NOW)
+            case "forgotten", group_id, topic, partition:
+                shard.forget_offsets(group_id, topic, [partition], NOW)
+            case "group", group_id, generation, members:
+                lines = tuple(MemberRecord(f"m{n}", None, "c", "/h", 5_000, 6_000, b"s", b"a") for n in range(members))
+                self._both(GroupMetadata(group_id, "consumer", generation, "range", "m0", NOW.wall_ms, lines))
+            case "gone", group_id:
+                self._both(GroupTombstone(group_id))
+            case "unknown", number:
+                batch = encode_batch([(b"\x00\x0f" + bytes([number]), b"\x00\x00")], timestamp_ms=1)
+                self.store.append(shard.log, batch)
+        flush(self.store, self.disk)
+
+    def _both(self, record: Any) -> None:
+        # As at load: members here come from records alone.
+        self._append([record])
+        self.shard.is_replaying = True
+        self.shard.apply(record)
+        self.shard.is_replaying = False
+
+    def _append(self, records: list[Any], **fields: Any) -> None:
+        batch = encode_batch([encode(record) for record in records], timestamp_ms=NOW.wall_ms, **fields)
+        self.store.append(self.shard.log, batch)
+
+    def stop(self) -> None:
+        assert self.store.close(to_keep([self.shard])) and not self.store.aids_problem
+
+    def aid(self) -> str | None:
+        names = [name for name in self.disk.list(f"data/{LOG}") if name.endswith(".groups")]
+        return f"data/{LOG}/{names[0]}" if names else None
+
+
+def state(shard: Shard) -> Any:
+    """All of the hard state, in its orders where they mean anything."""
+    on_record = {
+        group_id: (group.stored, group.state, group.generation_id, list(group.members))
+        for group_id, group in shard.groups.items()
+        if group.stored is not None or shard.offsets.holds(group_id)
+    }
+    offsets = {group_id: shard.offsets.topics(group_id) for group_id in shard.offsets.groups()}
+    return on_record, offsets, shard.offsets.count, shard.offsets.pending.dump()
+
+
+def without_aid(life: Life) -> Any:
+    """What the whole log says."""
+    aid = life.aid()
+    if aid is not None:
+        life.disk.remove(aid)
+        life.disk.sync_folder(f"data/{LOG}")
+    life.disk.crash()
+    again = Life(life.disk)
+    assert not again.loading.used_snapshot
+    return state(again.shard)
+
+
+GROUPS, TOPICS = st.sampled_from(("a", "b", "génial")), st.sampled_from(("flights", "orders"))
+PARTITIONS, PRODUCERS = st.integers(0, 3), st.integers(1, 3)
+OFFSETS = st.integers(0, 2**40)
+DEEDS = st.one_of(
+    st.tuples(
+        st.just("commit"),
+        GROUPS,
+        TOPICS,
+        st.lists(st.integers(0, 200), min_size=1, max_size=100, unique=True),
+        OFFSETS,
+        st.sampled_from(("", "", "where I was")),
+    ),
+    st.tuples(st.just("pending"), GROUPS, TOPICS, PARTITIONS, OFFSETS, PRODUCERS),
+    st.tuples(st.just("commit"), GROUPS, TOPICS, PARTITIONS.map(lambda one: [one]), OFFSETS, st.just("")),
+    st.tuples(st.just("ended"), PRODUCERS, st.booleans()),
+    st.tuples(st.just("forgotten"), GROUPS, TOPICS, PARTITIONS),
+    st.tuples(st.just("group"), GROUPS, st.integers(0, 9), st.integers(0, 3)),
+    st.tuples(st.just("gone"), GROUPS),
+    st.tuples(st.just("unknown"), st.integers(0, 9)),
+)
+HISTORIES = st.lists(DEEDS, min_size=1, max_size=25)
+
+
+@given(HISTORIES, st.lists(DEEDS, max_size=25), st.integers(1, 7), st.booleans())
+@settings(deadline=None, max_examples=200)
+def test_snapshot_and_tail_give_what_the_whole_log_gives_and_what_lived(
+    before: list[Any], after: list[Any], piece: int, stops_again: bool
+) -> None:
+    sizes = state_snapshot._OFFSETS_A_PIECE, state_snapshot._GROUPS_A_PIECE_BYTES, state_snapshot._PENDING_A_PIECE
+    state_snapshot._OFFSETS_A_PIECE = state_snapshot._GROUPS_A_PIECE_BYTES = state_snapshot._PENDING_A_PIECE = piece
+    try:
+        life = Life(SimDisk(1))
+        for deed in before:
+            life.do(deed)
+        was_written = life.shard.log.next_offset > 0
+        at_stop = state(life.shard)
+        life.stop()
+        life = Life(life.disk)
+        assert life.loading.used_snapshot is was_written and life.loading.note is None
+        assert state(life.shard) == at_stop
+        for deed in after:
+            life.do(deed)
+        lived = state(life.shard)
+        if stops_again:
+            life.stop()
+        else:
+            life.disk.crash()
+        life = Life(life.disk)
+        assert life.loading.used_snapshot is (was_written or (stops_again and life.shard.log.next_offset > 0))
+        assert state(life.shard) == lived
+        assert without_aid(life) == lived
+    finally:
+        state_snapshot._OFFSETS_A_PIECE, state_snapshot._GROUPS_A_PIECE_BYTES, state_snapshot._PENDING_A_PIECE = sizes
+
+
+FULL_LIFE = (
+    ("commit", "a", "flights", list(range(40)), 7, ""),
+    ("group", "a", 3, 2),
+    ("commit", "b", "orders", [1], 9, "where I was"),
+    ("pending", "b", "orders", 1, 12, 1),
+    ("pending", "a", "orders", 2, 13, 2),
+    ("pending", "b", "orders", 1, 14, 2),
+    ("forgotten", "a", "flights", 3),
+    ("group", "dead", 1, 0),
+    ("gone", "dead"),
+    ("ended", 1, True),
+)
+
+
+def full_life(disk: SimDisk | None = None) -> Life:
+    life = Life(disk or SimDisk(1))
+    for deed in FULL_LIFE:
+        life.do(deed)
+    return life
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=200)
+def test_a_damaged_snapshot_is_ignored_with_a_note_and_the_whole_log_is_read(data: st.DataObject) -> None:
+    life = full_life()
+    lived = state(life.shard)
+    life.stop()
+    path = life.aid()
+    assert path is not None
+    file = life.disk.file(path)
+    at = data.draw(st.integers(0, len(file.data) - 1))
+    if data.draw(st.booleans()):
+        life.disk.damage(path, at, bytes([file.data[at] ^ 1 << data.draw(st.integers(0, 7))]))
+    else:
+        file.change(at)
+    again = Life(life.disk)
+    assert again.loading.note is not None and "snapshot ignored, the whole log is read" in again.loading.note.text
+    assert not again.loading.used_snapshot
+    assert state(again.shard) == lived
+
+
+@pytest.mark.parametrize("spoilt", range(7))
+def test_a_sound_file_that_is_no_snapshot_of_this_format_is_ignored_too(spoilt: int) -> None:
+    life = full_life()
+    lived = state(life.shard)
+    pieces, end = list(pieces_of(life.shard)), life.shard.log.next_offset
+    life.stop()
+    head = state_snapshot._encode(state_snapshot.Head(state_snapshot.FORMAT + 1, end))
+    wrong = (
+        [head, *pieces[1:]],
+        pieces[1:],
+        pieces[:-1],
+        [*pieces, pieces[-1]],
+        [pieces[0], pieces[0], *pieces[1:]],
+        [*pieces[:-2], b"\xc1 no message", pieces[-1]],
+        [*pieces[:1], *pieces[2:]] if b"offsets" in pieces[1] else [*pieces[:2], *pieces[3:]],
+    )[spoilt]
+    write_aid(life.disk, f"data/{LOG}", end, wrong)
+    again = Life(life.disk)
+    assert again.loading.note is not None
+    assert state(again.shard) == lived
+
+
+def test_one_beyond_the_logs_end_is_never_believed() -> None:
+    life = full_life()
+    lived, end = state(life.shard), life.shard.log.next_offset
+    life.stop()
+    write_aid(life.disk, f"data/{LOG}", end + 5, list(pieces_of(full_life().shard)))
+    again = Life(life.disk)
+    assert not again.loading.used_snapshot and state(again.shard) == lived
+    assert again.aid() is None, "it must not wait until the log has grown"
+
+
+def test_a_crash_at_any_operation_of_a_clean_stop_changes_nothing_but_how_long_the_start_takes() -> None:
+    life = full_life()
+    begin = life.disk.operations
+    lived = state(life.shard)
+    life.stop()
+    operations = life.disk.operations - begin
+    assert operations >= 15
+    seen = set()
+    for seed in range(3):
+        for operation in range(1, operations + 1):
+            life = full_life(SimDisk(seed * 1_000 + operation))
+            life.disk.crash_before = life.disk.operations + operation
+            with pytest.raises(Crash):
+                life.stop()
+            life.disk.crash()
+            again = Life(life.disk)
+            assert state(again.shard) == lived
+            assert again.loading.note is None, "half a snapshot has no name"
+            seen.add(again.loading.used_snapshot)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_disk_that_takes_no_snapshot_does_not_fail_the_stop(code: int) -> None:
+    life = full_life()
+    lived = state(life.shard)
+    rename = life.disk.rename
+
+    def fails(old: str, new: str) -> None:
+        if new.endswith(".groups"):
+            raise OSError(code, "not now", new)
+        rename(old, new)
+
+    life.disk.rename = fails  # type: ignore[method-assign]
+    assert life.store.close(to_keep([life.shard]))
+    assert "not now" in life.store.aids_problem
+    again = Life(life.disk)
+    assert not again.loading.used_snapshot and again.loading.note is None
+    assert state(again.shard) == lived
+
+
+def test_a_shard_that_has_not_changed_keeps_the_snapshot_it_was_loaded_from() -> None:
+    life = full_life()
+    life.stop()
+    again = Life(life.disk)
+    assert list(to_keep([again.shard])) == []
+    again.do(("commit", "new", "flights", [0], 8, ""))
+    assert [aid.end for aid in to_keep([again.shard])] == [again.shard.log.next_offset]
+
+
+def test_a_shard_that_failed_or_is_still_loading_leaves_none() -> None:
+    life = full_life()
+    unloaded = Shard(0, life.shard.log, life.shard._tools)
+    assert list(to_keep([unloaded])) == []
+    life.shard.failure = "its log is damaged"
+    assert list(to_keep([life.shard])) == []
+
+
+def test_transactional_batches_here_are_what_they_are_in_a_log() -> None:
+    life = full_life()
+    headers = [header for header, _data in life.shard.log.batches_from(0)]
+    assert sum(bool(header.attributes & TRANSACTIONAL) for header in headers) == 4
+    assert sum(header.is_control for header in headers) == 1
