@@ -70,20 +70,26 @@ class Expiry:
         return delay_ms
 
     def _run(self, shards: Sequence[Shard], store: LogStore, moment: Moment) -> int:
-        if store.position - store.flushed > _BUSY_BYTES:
-            return _BLOCKED_MS
         if self._visits is None:
             self._visits = _all_groups(shards)
         work = SLICE_WORK
         while work > 0 and not store.disk_full:
+            if self._must_wait(store):
+                return _BLOCKED_MS
             self._visit = self._visit or next(self._visits, None)
             if self._visit is None:
                 break
             work -= self._look(self._visit, work, moment)
-        if self._visit is not None and not store.disk_full:
+        if work <= 0 and not store.disk_full:
             return _NEXT_SLICE_MS
+        if self._visit is not None:
+            self._tell_what_went(self._visit, moment)
         self._visits = self._visit = None
         return self._check_interval_ms
+
+    def _must_wait(self, store: LogStore) -> bool:
+        """Whether the disk is behind, or the next segment of the write-ahead log being made."""
+        return store.position - store.flushed > _BUSY_BYTES or store.should_wait(self._batch_bytes)
 
     def _look(self, visit: _Visit, most: int, moment: Moment) -> int:
         """Go on with the group. How much work it was."""
@@ -134,15 +140,17 @@ class Expiry:
         event = RetentionDue(group.group_id, tuple(places), tuple(expired.items()), is_over, leaves_nothing)
         shard.process(group, event, moment)
         if places and shard.log.next_offset == before:
-            self._tell_what_went(visit, group, moment)
+            self._tell_what_went(visit, moment)
             return False
         visit.expired = expired
         self.offsets_expired += len(places)
         self.groups_expired += group.group_id not in shard.groups
         return True
 
-    def _tell_what_went(self, visit: _Visit, group: Group, moment: Moment) -> None:
-        if visit.expired:
+    def _tell_what_went(self, visit: _Visit, moment: Moment) -> None:
+        """The rest is for the next pass."""
+        group = visit.shard.groups.get(visit.group_id)
+        if visit.expired and group is not None:
             expired = tuple(visit.expired.items())
             visit.shard.process(group, RetentionDue(group.group_id, (), expired, True, False), moment)
 

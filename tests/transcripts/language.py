@@ -8,7 +8,8 @@
     a: set KEY=VALUE ...      from now on, in everything the client sends; says nothing
     a: hangs up | a: reconnects
     given stable a b#1 ...    (or completing, preparing) gets there without a word, then says where it is
-    wait 3s | stall 3s | clock 7d (or -1d: the wall clock jumps) | state [GROUP] | shard GROUP | hold disk | release disk | fail next append [too large]
+    wait 3s | stall 3s | clock 7d (the wall clock jumps; -1d: back) | state [GROUP] | shard GROUP
+    hold disk | release disk | fail next append [too large]
     txn 7 t-0=10 [group=G] [member=a]    offsets of producer 7's transaction, of member a or of nobody; from inside
     txn 7 commits | txn 7 aborts [group=G]    its marker in the group's shard
     crash | restart | stop | unload | shards loading|failed|active | config KEY=VALUE | log KIND ...
