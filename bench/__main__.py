@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import idle, kafka, rebalances, requests, restart, timers
+from bench import idle, kafka, loading, rebalances, requests, restart, timers
 from bench.report import Options, Sheet, machine, show, write_json
 
 SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
@@ -19,6 +19,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "idle": idle.measure,
     "timers": timers.measure,
     "restart": restart.measure,
+    "loading": loading.measure,
     "kafka": kafka.measure,
 }
 

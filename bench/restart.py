@@ -34,10 +34,13 @@ def measure(options: Options) -> list[Sheet]:
             began = time.perf_counter()
             _commit(daemon, offsets // PARTITIONS)
             committed_s = time.perf_counter() - began
-            for how in ("SIGTERM", "SIGKILL"):
+            for how in ("SIGTERM", "SIGTERM, snapshots removed", "SIGKILL, snapshots removed"):
                 starts = []
                 for _ in range(options.rounds):
-                    daemon.stop() if how == "SIGTERM" else daemon.kill()
+                    daemon.stop() if "SIGTERM" in how else daemon.kill()
+                    if "removed" in how:
+                        for path in (folder / "data").glob("__consumer_offsets-*/*.groups"):
+                            path.unlink()
                     daemon, started = _start(folder / "data")
                     starts.append(started)
                 _verify(daemon, offsets // PARTITIONS)

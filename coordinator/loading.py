@@ -5,7 +5,7 @@ Nothing here reads a clock: a slice is bounded by what it reads, and how long al
 that come with the slices.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from coordinator.state_snapshot import SnapshotUnknown, restore
 from partition_log.aids import Aid, AidDamaged
 from partition_log.errors import LogDamaged
 from protocol.messages.node import LoadProgress
-from protocol.record_batch import BatchHeader, CorruptBatch, decode_records, record_bytes, record_slices
+from protocol.record_batch import HEADER_BYTES, BatchHeader, CorruptBatch, decode_records, record_bytes, record_slices
 
 _WORK_A_SLICE = 2_500
 """What a millisecond or three are enough for, where a common commit is 1."""
@@ -119,9 +119,13 @@ class Loading:
         for header, data in log.batches_from(start):
             size = len(data)
             self.bytes_done += size
-            payload = record_bytes(header, data)
+            payload = record_bytes(header, data) if header.compression else bytes(data[HEADER_BYTES:])
             is_plain = header.producer_id < 0 and not header.is_control
-            for part, part_header in record_slices(payload, header, _RECORDS_A_PART):
+            if header.record_count <= _RECORDS_A_PART:
+                parts: Iterable[tuple[bytes, BatchHeader]] = ((payload, header),)
+            else:
+                parts = record_slices(payload, header, _RECORDS_A_PART)
+            for part, part_header in parts:
                 try:
                     work = self._apply_part(common, part, part_header, is_plain=is_plain)
                 except LogCorrupt as error:
