@@ -12,11 +12,14 @@ from protocol.messages import Message
 from protocol.messages.data import Fetch, Produce
 from protocol.messages.groups import DescribeGroups, JoinGroup, ListGroups, SyncGroup
 from protocol.messages.node import DescribeNode, Refused
-from protocol.messages.offsets import OffsetFetch
+from protocol.messages.offsets import DescribeExpiry, OffsetFetch
 from protocol.messages.topics import DeleteTopics, Metadata
 
 _ENTRIES_A_TOPIC = _ENTRIES_A_FETCH = 50
 """What a topic with its partitions, and reading, are worth; roughly."""
+
+_OFFSETS_AN_ENTRY = 8
+"""That are only looked at."""
 
 _SHARD_REFUSALS = {
     ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -92,6 +95,11 @@ def _listed_offsets(core: Core, message: OffsetFetch) -> int:
     return sum([core.shard_of(group_id).offsets.count_of(group_id) for group_id in wanted])
 
 
+def _looked_at(core: Core, message: DescribeExpiry) -> int:
+    kept = core.find(message.group_id)[0].offsets.count_of(message.group_id)
+    return min(max(message.limit, 0), kept) + kept // _OFFSETS_AN_ENTRY
+
+
 def _produced(core: Core, message: Produce) -> int:
     return sum([len(part.records) for topic in message.topic_data for part in topic.partition_data]) // 64
 
@@ -110,6 +118,7 @@ _LISTED: dict[type[Message], Callable[[Core, Any], int]] = {
     DeleteTopics: _deleted_partitions,
     DescribeGroups: _listed_groups,
     OffsetFetch: _listed_offsets,
+    DescribeExpiry: _looked_at,
 }
 
 

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from coordinator.http_questions import NO_SUCH_GROUP, Problem, Questions
-from coordinator.http_shapes import Json, Shapes
-from coordinator.lags import PartitionLag, assigned_partitions
+from coordinator.http_shapes import Json, Shapes, expiring
+from coordinator.lags import Key, PartitionLag, assigned_partitions
 from protocol.messages.groups import DescribedGroup, DescribedMember
 
 Names = Mapping[str, str]
@@ -111,6 +111,12 @@ class Pages:
         last = notes[-1].number if notes else after
         return {"group_id": group_id, "notes": [msgspec.to_builtins(note) for note in notes], "next_after": last}
 
+    async def expiring(self, origin: str, names: Names, query: Names) -> Json:
+        """When committed offsets go, or why they stay; `page_token` names the last partition of the page before."""
+        after = _place(query["page_token"]) if "page_token" in query else None
+        reply = await self._ask.expiring(names["group"], _page_size(query), after)
+        return expiring(names["group"], reply)
+
     async def _shapes(self, origin: str, names: Names) -> Shapes:
         cluster_id = await self._ask.cluster_id()
         if names["cluster"] != cluster_id:
@@ -145,6 +151,7 @@ ROUTES: Final[tuple[tuple[str, Page], ...]] = (
     (_GROUPS + "/{group}/lags/{topic}/partitions/{partition}", Pages.lag),
     (_GROUPS + "/{group}/lag-summary", Pages.lag_summary),
     ("/v1/groups/{group}/notes", Pages.notes),
+    ("/v1/groups/{group}/expiring", Pages.expiring),
 )
 
 
@@ -165,6 +172,13 @@ def _some(items: Sequence[T], query: Names) -> tuple[Sequence[T], str | None]:
     end = start + size
     rest = len(items) > end
     return items[start:end], urlencode({"page_size": size, "page_token": end}) if rest else None
+
+
+def _place(token: str) -> Key:
+    topic, dash, partition = token.rpartition("-")
+    if not topic or not dash:
+        raise Problem(BAD_PARAMETER, f"page_token must be TOPIC-PARTITION, not {token[:40]!r}")
+    return topic, _whole_number(partition, "the partition of page_token", least=0, most=2**31 - 1)
 
 
 def _partition(names: Names) -> int:

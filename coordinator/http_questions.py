@@ -19,6 +19,8 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import DescribeNode, DescribeNodeReply, Refused
 from protocol.messages.offsets import (
+    DescribeExpiry,
+    DescribeExpiryReply,
     ListOffsets,
     ListOffsetsPartition,
     ListOffsetsReply,
@@ -128,6 +130,15 @@ class Questions:
     async def notes(self, group_id: str, after: int, limit: int) -> ListNotesReply:
         """The journal of a group that is there, or has been."""
         reply = await self._answer(ListNotes(group_id, after, limit), ListNotesReply)
+        _refuse(reply.error_code)
+        return reply
+
+    async def expiring(self, group_id: str, limit: int, after: Key | None) -> DescribeExpiryReply:
+        """When its committed offsets go, from the one after `after` on. Raises Problem if there is no such group."""
+        topic, partition = after or ("", -1)
+        reply = await self._answer(DescribeExpiry(group_id, limit, topic, partition), DescribeExpiryReply)
+        if reply.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+            raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
         _refuse(reply.error_code)
         return reply
 

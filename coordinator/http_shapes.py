@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from coordinator.lags import PartitionLag, worst
 from protocol.messages.groups import DescribedGroup, DescribedMember
+from protocol.messages.offsets import DescribeExpiryReply
 from protocol.messages.topics import MetadataBroker
 
 Json = dict[str, Any]
@@ -21,6 +22,35 @@ _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 def state_name(group_state: str) -> str:
     """`PreparingRebalance` as Confluent writes it: PREPARING_REBALANCE."""
     return _WORD_START.sub("_", group_state).upper() or "UNKNOWN"
+
+
+def expiring(group_id: str, reply: DescribeExpiryReply) -> Json:
+    """Under `/v1`: times in milliseconds, null for what has none."""
+    last = reply.offsets[-1] if reply.has_more and reply.offsets else None
+    return {
+        "group_id": group_id,
+        "group_state": reply.group_state,
+        "retention_ms": reply.retention_ms,
+        "next_run_ms": reply.next_run_ms,
+        "group_expires_ms": _or_null(reply.group_expires_ms),
+        "group_kept_because": reply.group_kept_because or None,
+        "offsets": [
+            {
+                "topic": one.topic,
+                "partition": one.partition_index,
+                "committed_offset": _or_null(one.committed_offset),
+                "committed_ms": _or_null(one.commit_timestamp_ms),
+                "expires_ms": _or_null(one.expires_ms),
+                "kept_because": one.kept_because or None,
+            }
+            for one in reply.offsets
+        ],
+        "next_page_token": None if last is None else f"{last.topic}-{last.partition_index}",
+    }
+
+
+def _or_null(number: int) -> int | None:
+    return number if number >= 0 else None
 
 
 class Shapes:

@@ -6,6 +6,7 @@ from typing import Any
 from coordinator import (
     commit_requests,
     config_requests,
+    expiry_requests,
     fetch_requests,
     group_requests,
     node_requests,
@@ -31,6 +32,7 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
 from protocol.messages.offsets import (
+    DescribeExpiry,
     EndTransaction,
     ListOffsets,
     OffsetCommit,
@@ -61,6 +63,7 @@ ROUTES: dict[type[Message], Handler] = {
     OffsetCommit: commit_requests.offset_commit,
     OffsetFetch: offset_requests.offset_fetch,
     OffsetDelete: offset_requests.offset_delete,
+    DescribeExpiry: expiry_requests.describe_expiry,
     FindCoordinator: node_requests.find_coordinator,
     DescribeNode: node_requests.describe,
     DescribeCluster: node_requests.describe_cluster,

@@ -26,7 +26,14 @@ from protocol.messages.groups import (
     ListNotes,
     ListNotesReply,
 )
-from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchReply
+from protocol.messages.offsets import (
+    DescribeExpiry,
+    DescribeExpiryReply,
+    ExpiringOffset,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+)
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9390"
@@ -105,6 +112,24 @@ def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, i
         for part in topic.partitions
         if not part.error_code and part.committed_offset >= 0
     }
+
+
+def describe_expiry(cluster: Cluster, group_id: str) -> tuple[DescribeExpiryReply, list[ExpiringOffset]]:
+    """What is said of the group, and of all its partitions. Raises Complaint, or Refused."""
+    node, offsets = coordinator(cluster, group_id), list[ExpiringOffset]()
+    try:
+        first = reply = expect(DescribeExpiryReply, cluster.ask(DescribeExpiry(group_id), node=node))
+        offsets += reply.offsets
+        while reply.has_more:
+            last = offsets[-1]
+            more = DescribeExpiry(group_id, after_topic=last.topic, after_partition=last.partition_index)
+            reply = expect(DescribeExpiryReply, cluster.ask(more, node=node))
+            offsets += reply.offsets
+    except Refused as refused:
+        if refused.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+            raise Complaint(f"there is no group {group_id!r}: see `muster groups list`") from None
+        raise
+    return first, offsets
 
 
 def partitions_of(cluster: Cluster, names: Collection[str]) -> frozenset[TopicPartition]:

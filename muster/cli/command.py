@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from muster.cli import explain, groups, records, topics
+from muster.cli import explain, groups, offsets, records, topics
 from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint
 from muster.errors import MusterError
 
@@ -49,6 +49,7 @@ app = typer.Typer(
     help="Look at consumer groups, ask why they rebalanced, and use topics by hand.",
 )
 app.add_typer(groups.app, name="groups", help="Consumer groups: who is in them and how far they are.")
+app.add_typer(offsets.app, name="offsets", help="Committed offsets: when they go.")
 app.add_typer(topics.app, name="topics", help="Embedded topics.")
 app.command("explain")(explain.explain)
 app.command("produce")(records.produce)

@@ -15,6 +15,7 @@ _OPENINGS = {
     "completed": "Done",
     "dropped": "Left out",
     "replaced": "No rebalance needed",
+    "expired": "Forgotten",
     "admin": "Asked for",
 }
 _UUID = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")

@@ -124,6 +124,42 @@ class OffsetDeleteReply(Message):
     throttle_time_ms: int = 0
 
 
+class DescribeExpiry(Message):
+    """What a group has committed will go when, or why it stays; `limit` partitions, at most 2,000, after the one named
+    here, by topic and partition."""
+
+    group_id: Text
+    limit: Int32 = 1_000
+    after_topic: Text = ""
+    after_partition: Int32 = -1
+
+
+class ExpiringOffset(Message):
+    """`expires_ms` is the wall time from which on the next run takes it, -1 for one that stays; `kept_because` says
+    why then. `committed_offset` is -1 where only a transaction has an offset."""
+
+    topic: str
+    partition_index: int
+    committed_offset: int = -1
+    commit_timestamp_ms: int = -1
+    expires_ms: int = -1
+    kept_because: str = ""
+
+
+class DescribeExpiryReply(Message):
+    """All times are wall times. Of the group itself the first page tells; later ones leave its two fields as they are
+    here. `has_more`: ask again, after the last of these."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    group_state: str = ""
+    group_expires_ms: int = -1
+    group_kept_because: str = ""
+    next_run_ms: int = -1
+    retention_ms: int = -1
+    offsets: tuple[ExpiringOffset, ...] = ()
+    has_more: bool = False
+
+
 class ListOffsetsPartition(Message):
     """`timestamp` -2 earliest, -1 latest, -3 the record with the largest timestamp, else the first at or after it."""
 

@@ -141,6 +141,7 @@ METHODS: Final = {
         _method(data.InitProducerId, data.InitProducerIdReply),
         # explanation
         _method(groups.ListNotes, groups.ListNotesReply),
+        _method(offsets.DescribeExpiry, offsets.DescribeExpiryReply),
     )
 }
 

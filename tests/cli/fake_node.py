@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from muster.errors import CannotConnect
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
@@ -33,6 +35,9 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.offsets import (
+    DescribeExpiry,
+    DescribeExpiryReply,
+    ExpiringOffset,
     ListOffsets,
     ListOffsetsPartitionReply,
     ListOffsetsReply,
@@ -98,6 +103,14 @@ class FakeNode:
         self.begins: dict[tuple[str, int], int] = {}
         self.committed: dict[tuple[str, int], int] = {}
         self.topics: dict[str, list[list[bytes]]] = {}
+        self.expiry = DescribeExpiryReply(
+            group_state="Empty",
+            group_expires_ms=1_700_604_800_000,
+            next_run_ms=1_700_000_600_000,
+            retention_ms=604_800_000,
+        )
+        self.expiring: list[ExpiringOffset] = []
+        self.expiring_a_page = 2
         self.bootstraps: list[Any] = []
 
     def make_topic(self, name: str, partitions: int) -> None:
@@ -152,6 +165,14 @@ class FakeNode:
 
     def ListNotes(self, message: ListNotes) -> Message:  # noqa: N802
         return ListNotesReply(notes=self.notes.get(message.group_id, ())[-message.limit :])
+
+    def DescribeExpiry(self, message: DescribeExpiry) -> Message:  # noqa: N802
+        if message.group_id not in self.groups:
+            return DescribeExpiryReply(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        after = (message.after_topic, message.after_partition)
+        rest = [one for one in self.expiring if (one.topic, one.partition_index) > after]
+        size = min(message.limit, self.expiring_a_page)
+        return msgspec.structs.replace(self.expiry, offsets=tuple(rest[:size]), has_more=len(rest) > size)
 
     def OffsetFetch(self, message: OffsetFetch) -> Message:  # noqa: N802
         topics = tuple(

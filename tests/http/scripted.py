@@ -22,6 +22,9 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import (
+    DescribeExpiry,
+    DescribeExpiryReply,
+    ExpiringOffset,
     ListOffsets,
     ListOffsetsPartitionReply,
     ListOffsetsReply,
@@ -88,6 +91,13 @@ NOTES = (
 )
 
 
+EXPIRING = (
+    ExpiringOffset("a-b", 0, 5, 1_700_000_000_000, 1_700_604_800_000),
+    ExpiringOffset("t", 0, 7, 1_700_000_000_000, kept_because="a member subscribes to the topic"),
+    ExpiringOffset("t", 1, kept_because="a transaction has an offset pending for the partition"),
+)
+
+
 class ScriptedCoordinator:
     """`groups`, `committed`, `ends` and `notes` are what it knows; `answers` overrides the reply to a message type."""
 
@@ -97,6 +107,7 @@ class ScriptedCoordinator:
         self.committed = {"orders": {("t", 0): 5, ("t", 1): 10, ("t", 3): 1}}
         self.ends = {("t", 0): 30, ("t", 1): 10, ("t", 2): 8, ("t", 3): 4}
         self.notes = {"orders": NOTES}
+        self.expiring = EXPIRING
         self.answers: dict[type[Message], Any] = {}
         self.asked: list[Message] = []
 
@@ -124,6 +135,20 @@ class ScriptedCoordinator:
     def _list_notes(self, message: ListNotes) -> Message:
         kept = [note for note in self.notes.get(message.group_id, ()) if note.number > message.after]
         return ListNotesReply(notes=tuple(kept[: message.limit]))
+
+    def _expiry(self, message: DescribeExpiry) -> Message:
+        if message.group_id not in self.groups:
+            return DescribeExpiryReply(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        after = (message.after_topic, message.after_partition)
+        rest = [one for one in self.expiring if (one.topic, one.partition_index) > after]
+        return DescribeExpiryReply(
+            group_state="Stable",
+            group_kept_because="" if message.after_topic else "the group has members",
+            next_run_ms=1_700_000_600_000,
+            retention_ms=604_800_000,
+            offsets=tuple(rest[: message.limit]),
+            has_more=len(rest) > message.limit,
+        )
 
     def _offsets(self, message: OffsetFetch) -> Message:
         return OffsetFetchReply(
@@ -175,6 +200,7 @@ _SCRIPT: dict[type[Message], Callable[[ScriptedCoordinator, Any], Message]] = {
     DescribeGroups: ScriptedCoordinator._describe,
     ListGroups: ScriptedCoordinator._list,
     ListNotes: ScriptedCoordinator._list_notes,
+    DescribeExpiry: ScriptedCoordinator._expiry,
     OffsetFetch: ScriptedCoordinator._offsets,
     ListOffsets: ScriptedCoordinator._ends,
     Metadata: ScriptedCoordinator._metadata,

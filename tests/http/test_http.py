@@ -22,6 +22,7 @@ from protocol.messages.groups import (
     ListNotesReply,
 )
 from protocol.messages.node import DescribeNode, FailedShard, LoadProgress, Refused
+from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply
 from tests.http.conftest import Browser
 from tests.http.scripted import NODE, ScriptedCoordinator
 
@@ -170,8 +171,9 @@ async def test_a_refusal_becomes_the_status_that_fits(
     coordinator.answers[ListGroups] = ListGroupsReply(error_code=error)
     coordinator.answers[DescribeGroups] = DescribeGroupsReply((DescribedGroup("orders", error),))
     coordinator.answers[ListNotes] = ListNotesReply(error_code=error)
+    coordinator.answers[DescribeExpiry] = DescribeExpiryReply(error_code=error)
 
-    for path in (GROUPS, f"{GROUPS}/orders", "/v1/groups/orders/notes"):
+    for path in (GROUPS, f"{GROUPS}/orders", "/v1/groups/orders/notes", "/v1/groups/orders/expiring"):
         assert str((await browser.get(path, status))["error_code"]).startswith(str(status))
 
 
@@ -295,3 +297,61 @@ async def test_a_taken_port_is_an_error_and_leaves_nothing_open() -> None:
         await serve(make_app(ScriptedCoordinator().ask), host, port)
 
     await close()
+
+
+async def test_what_of_a_group_goes_and_when(browser: Browser) -> None:
+    shown = await browser.get("/v1/groups/orders/expiring")
+
+    assert {name: shown[name] for name in shown if name != "offsets"} == {
+        "group_id": "orders",
+        "group_state": "Stable",
+        "retention_ms": 604_800_000,
+        "next_run_ms": 1_700_000_600_000,
+        "group_expires_ms": None,
+        "group_kept_because": "the group has members",
+        "next_page_token": None,
+    }
+    assert shown["offsets"][0] == {
+        "topic": "a-b",
+        "partition": 0,
+        "committed_offset": 5,
+        "committed_ms": 1_700_000_000_000,
+        "expires_ms": 1_700_604_800_000,
+        "kept_because": None,
+    }
+    assert shown["offsets"][2] == {
+        "topic": "t",
+        "partition": 1,
+        "committed_offset": None,
+        "committed_ms": None,
+        "expires_ms": None,
+        "kept_because": "a transaction has an offset pending for the partition",
+    }
+
+
+async def test_what_goes_is_told_in_pages(browser: Browser) -> None:
+    path, found, pages = "/v1/groups/orders/expiring?page_size=1", [], 0
+    token: str | None = ""
+    while token is not None:
+        page = await browser.get(path + (f"&page_token={token}" if token else ""))
+        found += [(one["topic"], one["partition"]) for one in page["offsets"]]
+        token = page["next_page_token"]
+        pages += 1
+
+    assert found == [("a-b", 0), ("t", 0), ("t", 1)]
+    assert pages == 3
+
+
+@pytest.mark.parametrize("token", ["t", "-1", "t-", "t-x", "t-99999999999999999999"])
+async def test_a_page_token_that_names_no_partition_is_refused(browser: Browser, token: str) -> None:
+    refused = await browser.get(f"/v1/groups/orders/expiring?page_token={token}", 400)
+
+    assert refused["error_code"] == 40002
+    assert "page_token" in refused["message"]
+
+
+async def test_of_a_group_that_is_not_there_nothing_goes(browser: Browser) -> None:
+    assert await browser.get("/v1/groups/nobody/expiring", 404) == {
+        "error_code": 40403,
+        "message": "there is no consumer group 'nobody'",
+    }
