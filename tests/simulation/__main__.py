@@ -1,59 +1,65 @@
-"""Many seeds, or one: `python -m tests.simulation --seeds 10000 --first 0`, `python -m tests.simulation --seed
-4711`."""
+"""Many seeds, or one, or events until there are enough of them:
+
+python -m tests.simulation --seeds 10000 --first 0
+python -m tests.simulation --seed 4711 [--only 0,3,9] [--shrink]
+python -m tests.simulation --slow --events 50000000
+"""
 
 import argparse
 import sys
-import time
-from multiprocessing import Pool
 
-from tests.simulation.checkers import Broken
-from tests.simulation.faults import Seen
-from tests.simulation.world import run_one
-
-
-def attempt(seed: int) -> tuple[int, Seen | None, str]:
-    """What one seed saw, or what broke."""
-    try:
-        seen, _trace, _world = run_one(seed)
-    except Broken as broken:
-        return seed, None, str(broken)
-    return seed, seen, ""
+from tests.simulation.marks import missing
+from tests.simulation.plan import BRISK, SLOW, draw
+from tests.simulation.shrink import shrink
+from tests.simulation.sweep import sweep
+from tests.simulation.world import World
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Simulated worlds, each checked after every step.")
     parser.add_argument("--seeds", type=int, default=300, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--seed", type=int, help="this one alone, with its trace")
+    parser.add_argument("--events", type=int, help="as many seeds as it takes for so many steps of the node")
+    parser.add_argument("--slow", action="store_true", help="hours instead of a minute, heartbeats of 3 s to 10 min")
+    parser.add_argument("--stop", action="store_true", help="end with the first seed that breaks")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, help="this one alone, with its trace")
+    parser.add_argument("--only", help="of its decisions these alone, by number: 0,3,9")
+    parser.add_argument("--shrink", action="store_true", help="the shortest story that breaks as this seed does")
+    parser.add_argument("--story", action="store_true", help="what the seed decides, in words")
     options = parser.parse_args()
     if options.seed is not None:
-        seen, trace, _world = run_one(options.seed)
-        print(trace, dict(sorted(seen.counts.items())))
-        return 0
-    return sweep(range(options.first, options.first + options.seeds), options.workers)
-
-
-def sweep(seeds: range, workers: int) -> int:
-    """Run them all; print what they saw; 1 if one broke or a fault never happened."""
-    total, broken, began = Seen(), [], time.monotonic()
-    with Pool(workers) as pool:
-        for seed, seen, what in pool.imap_unordered(attempt, seeds, chunksize=8):
-            if seen is None:
-                broken.append(seed)
-                print(f"BROKEN {what}\n  replay: python -m tests.simulation --seed {seed}", file=sys.stderr)
-            else:
-                total.counts.update(seen.counts)
-    for what, count in sorted(total.counts.items()):
-        print(f"{count:>10,}  {what}")
-    took = time.monotonic() - began
-    print(
-        f"{len(seeds):,} seeds in {took:.0f} s ({took / max(len(seeds), 1) * workers:.2f} s each): {len(broken)} broken"
+        return one(options)
+    total = sweep(
+        options.first,
+        SLOW if options.slow else BRISK,
+        seeds=None if options.events else options.seeds,
+        events=options.events,
+        workers=options.workers,
+        stops=options.stop,
     )
-    missing = total.missing()
-    if missing:
-        print(f"never happened: {', '.join(missing)}", file=sys.stderr)
-    return 1 if broken or missing else 0
+    print(total.summary())
+    for mark in (never := missing(total.counts)):
+        print(f"never happened: {mark}", file=sys.stderr)
+    return 1 if total.broken or never else 0
+
+
+def one(options: argparse.Namespace) -> int:
+    """A seed, whole or in part."""
+    plan = draw(options.seed, SLOW if options.slow else BRISK)
+    if options.only is not None:
+        plan = plan.only(int(number) for number in options.only.split(",") if number)
+    if options.story:
+        print(plan.story())
+        return 0
+    if options.shrink:
+        shrunk = shrink(plan)
+        print("it holds" if shrunk is None else shrunk.story())
+        return 0 if shrunk is None else 1
+    world = World(options.seed, plan)
+    seen = world.run()
+    print(world.trace(), dict(sorted(seen.counts.items())))
+    return 0
 
 
 if __name__ == "__main__":

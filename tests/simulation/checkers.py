@@ -1,7 +1,5 @@
 """What must hold after every step, whatever went wrong. A checker sees what clients see, and looks into the node
 only to compare.
-
-A `Broken` names the world's seed through `World.run`; replay it alone with `python -m tests.simulation --seed N`.
 """
 
 from collections import defaultdict
@@ -14,13 +12,16 @@ from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages.groups import SyncGroup
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
+from tests.groups.checks import check_group
+from tests.simulation.errors import Broken
 from tests.simulation.members import SimMember
 
+__all__ = ["Broken", "Checkers"]
+
+KEPT_GENERATIONS = 50
+_UNSETTLED = (GroupState.PREPARING, GroupState.COMPLETING)
+
 Offsets = dict[tuple[str, TopicPartition], int]
-
-
-class Broken(AssertionError):
-    """Something that must always hold did not."""
 
 
 def _who(member_id: str) -> str:
@@ -38,6 +39,7 @@ class Checkers:
         self._acknowledged: Offsets = {}
         self._known: dict[int, int] = {}
         self._known_offsets: dict[int, Offsets] = {}
+        self._looks: dict[str, tuple[Any, ...]] = {}
 
     # --- what members ask and hear ---
 
@@ -48,11 +50,17 @@ class Checkers:
                 if message.assignments:
                     plan = {_who(line.member_id): line.assignment for line in message.assignments}
                     self._plans[message.group_id, message.generation_id].append(plan)
+                    self._forget_generation(message.group_id, message.generation_id - KEPT_GENERATIONS)
                 self._known[id(message)] = self._generation.get(message.group_id, -1)
             case OffsetCommit() | OffsetFetch():
                 generation = self._generation.get(message.group_id, -1) if isinstance(message, OffsetCommit) else -1
                 self._known[id(message)] = generation
                 self._known_offsets[id(message)] = dict(self._acknowledged)
+
+    def _forget_generation(self, group_id: str, generation_id: int) -> None:
+        """A long world has many."""
+        self._plans.pop((group_id, generation_id), None)
+        self._handed_out.pop((group_id, generation_id), None)
 
     def heard(self, member: SimMember, message: Any, reply: Any) -> None:
         known = self._known.pop(id(message), -1)
@@ -118,17 +126,34 @@ class Checkers:
     # --- what the node is like ---
 
     def after_step(self, node: Node) -> None:
-        """Every group is consistent, and none that is unsettled is without an operation that will end its phase."""
-        core = node.core
-        for _shard, group in core.directory.values():
-            group.check()
-            if group.state in (GroupState.PREPARING, GroupState.COMPLETING) and (
-                group.phase is None or group.phase not in core.purgatory
-            ):
-                raise Broken(f"{group.group_id} is {group.state.title} and nothing will ever end that")
-            self._sessions_watched(node, group)
+        """Every group is consistent, and none that is unsettled is without an operation that will end its phase. Only
+        those that look otherwise than after the step before are looked at closely."""
+        looks, purgatory = self._looks, node.core.purgatory
+        for group_id, (_shard, group) in node.core.directory.items():
+            state = group.state
+            if state in _UNSETTLED and (group.phase is None or group.phase not in purgatory):
+                raise Broken(f"{group_id} is {state.title} and nothing will ever end that")
+            look = (
+                id(group),
+                state,
+                group.generation_id,
+                group.awaiting_join,
+                group.awaiting_sync,
+                len(group.members),
+                len(group.pending),
+                group.metadata_bytes,
+            )
+            if looks.get(group_id) != look:
+                looks[group_id] = look
+                self._look_closely(node, group)
 
-    def _sessions_watched(self, node: Node, group: Group) -> None:
+    def look_at_all(self, node: Node) -> None:
+        """From time to time, since what looks the same may be another."""
+        for _shard, group in node.core.directory.values():
+            self._look_closely(node, group)
+
+    def _look_closely(self, node: Node, group: Group) -> None:
+        check_group(group, node.core.purgatory)
         for member in group.members.values():
             if member.session is None and member.join_ref is None and member.sync_ref is None:
                 raise Broken(f"{group.group_id}: nobody watches the session of {member.member_id}")

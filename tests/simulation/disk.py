@@ -5,14 +5,17 @@ folder. At a crash, each write that was not synced is lost, kept, or kept in par
 names in a folder, only the first few are kept.
 """
 
+import copy
 import errno
 import os
+from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
 
 from partition_log.errors import FolderInUse
 
 SECTOR = 512
+PAGE = 4096
 
 
 class Crash(Exception):
@@ -46,6 +49,13 @@ class File:
         for change in self.pending:
             self.apply(self.durable, change)
         self.pending.clear()
+
+    def lose_cache(self) -> None:
+        """A sync failed: what was not durable stays readable, and is never written any more."""
+        self.pending.clear()
+
+    def release(self) -> None:
+        self.locked = False
 
     def crash(self, random: Random, counts: dict[str, int]) -> None:
         for change in self.pending:
@@ -86,6 +96,10 @@ class Folder:
         self.durable = dict(self.names)
         self.pending.clear()
 
+    def release(self) -> None:
+        for entry in self.names.values():
+            entry.release()
+
     def crash(self, random: Random, counts: dict[str, int]) -> None:
         kept = random.randrange(len(self.pending) + 1)
         if kept:
@@ -99,7 +113,8 @@ class Folder:
 
 class SimDisk:
     """`operations` counts what was asked for; `crash_before` raises `Crash` instead of that one (1 is the first).
-    `counts` says what crashes have done: writes lost, kept, torn, and changes of names forgotten.
+    `counts` says what crashes have done: writes lost, kept, torn, and changes of names forgotten; `short_writes` how
+    many writes a full disk (`is_full`) has taken in part.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -111,7 +126,11 @@ class SimDisk:
         self.operations = 0
         self.journal: list[str] | None = None  # set to a list to have every operation noted
         self.crash_before: int | None = None
+        self.fail_at: int | None = None  # this operation raises EIO
+        self.is_full = False
+        self.forgets_on_failed_sync = False  # as Linux does: its pages count as clean then
         self.counts = {"lost": 0, "kept": 0, "torn": 0, "names": 0}
+        self.short_writes = 0
 
     # ------------------------------------------------------------------------------------------------- for the tests
 
@@ -121,6 +140,21 @@ class SimDisk:
         self._failures.clear()
         self.crash_before = None
         self._root.crash(self._random, self.counts)
+
+    def kill(self) -> None:
+        """The process ended and not the machine: handles and locks are gone, what was written is still there."""
+        self._handles.clear()
+        self._failures.clear()
+        self.crash_before = None
+        self._root.release()
+
+    def clone(self) -> "SimDisk":
+        """A copy, byte for byte, that takes its own way from here on. Not for a disk in use."""
+        return copy.deepcopy(self)
+
+    def files(self) -> list[str]:
+        """The paths of all files, sorted by folder."""
+        return list(_paths(self._root, ""))
 
     def fail_next(self, code: int, operation: str | None = None, times: int = 1) -> None:
         """The next operation, or the next of that name, raises `OSError(code)` and does nothing."""
@@ -150,10 +184,16 @@ class SimDisk:
             self.journal.append(f"{name} {what}")
         if self.crash_before is not None and self.operations >= self.crash_before:
             raise Crash(f"before operation {self.operations}: {name} {what}")
+        if self.operations == self.fail_at:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(what))
         for index, (code, wanted) in enumerate(self._failures):
             if wanted is None or wanted == name:
                 del self._failures[index]
                 raise OSError(code, os.strerror(code), str(what))
+
+    def _must_have_room(self, what: str | int) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(what))
 
     # ------------------------------------------------------------------------------------------------------ as a Disk
 
@@ -164,6 +204,7 @@ class SimDisk:
         if entry is None and not make:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if entry is None:
+            self._must_have_room(path)
             entry = folder.names[name] = File()
             folder.changed()
         if isinstance(entry, Folder):
@@ -184,21 +225,34 @@ class SimDisk:
 
     def write_at(self, handle: int, position: int, data: bytes) -> None:
         self._operation("write_at", handle)
-        self._handles[handle].change((position, bytes(data)))
+        file = self._handles[handle]
+        if self.is_full and position + len(data) > (room := -(-len(file.data) // PAGE) * PAGE):
+            if position < room:
+                self.short_writes += 1
+                file.change((position, bytes(data[: room - position])))
+            self._must_have_room(handle)
+        file.change((position, bytes(data)))
 
     def truncate(self, handle: int, size: int) -> None:
         self._operation("truncate", handle)
         self._handles[handle].change(size)
 
     def sync(self, handle: int) -> None:
-        self._operation("sync", handle)
-        self._handles[handle].sync()
+        file = self._handles[handle]
+        try:
+            self._operation("sync", handle)
+        except OSError:
+            if self.forgets_on_failed_sync:
+                file.lose_cache()
+            raise
+        file.sync()
 
     def make_folder(self, path: str) -> None:
         self._operation("make_folder", path)
         at = self._root
         for name in _parts(path):
             if name not in at.names:
+                self._must_have_room(path)
                 at.names[name] = Folder()
                 at.changed()
             below = at.names[name]
@@ -262,6 +316,14 @@ class SimDisk:
     def _at(self, path: str) -> tuple[Folder, str]:
         folder, _, name = path.rpartition("/")
         return self._folder(folder), name
+
+
+def _paths(folder: Folder, at: str) -> Iterator[str]:
+    for name, entry in sorted(folder.names.items()):
+        if isinstance(entry, Folder):
+            yield from _paths(entry, f"{at}{name}/")
+        else:
+            yield f"{at}{name}"
 
 
 def _parts(path: str) -> list[str]:

@@ -30,6 +30,8 @@ from tests.simulation.faults import Seen
 GROUP, TOPIC, PARTITIONS = "ledger", "alpha", 4
 PRODUCERS = (1, 2, 3)
 FIRST_CALL = 1_000
+_MAY_REFUSE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+"""While the node stops, and while its disk is full."""
 
 
 class Ledger:
@@ -97,13 +99,23 @@ class Ledger:
 
         def heard(reply: Any) -> None:
             if reply.error_code:
-                raise Broken(f"a marker was refused: {reply.error_code.name}")
+                if reply.error_code not in _MAY_REFUSE:
+                    raise Broken(f"a marker was refused: {reply.error_code.name}")
+                self._seen.add("refused markers")
+                self._reopen(producer_id, decided)
+                return
             self._seen.add("committed transactions" if is_committed else "aborted transactions", bool(decided))
             for index, offsets in decided.items() if is_committed else ():
                 if offsets:
                     self._checkers.acknowledge(GROUP, TopicPartition(TOPIC, index), max(offsets))
 
         return EndTransaction(producer_id, 0, is_committed, node.core.shard_of(GROUP).index), heard
+
+    def _reopen(self, producer_id: int, undecided: dict[int, dict[int, bool]]) -> None:
+        """The marker has changed nothing: what it was to decide is pending still."""
+        partitions = self._open.setdefault(producer_id, {})
+        for index, offsets in undecided.items():
+            partitions[index] = {**offsets, **partitions.get(index, {})}
 
     def _fetch(self, node: Node) -> tuple[Message, Callable[[Any], None]]:
         """Whoever reads stable offsets is kept away from partitions of open transactions."""

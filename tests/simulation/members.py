@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from muster.events import (
     Assigned,
@@ -29,16 +29,12 @@ from muster.events import (
 from muster.member import MemberSettings
 from muster.membership import Membership
 from muster.topic_partition import TopicPartition
-from protocol.messages.offsets import (
-    OffsetCommit,
-    OffsetCommitPartition,
-    OffsetCommitReply,
-    OffsetCommitTopic,
-)
+from protocol.messages import Message
+from protocol.messages.groups import JoinGroupReply, SyncGroup
 from protocol.native.client import Answer
 from tests.simulation.faults import Seen
 from tests.simulation.network import Clock, Link
-from tests.simulation.wires import Dialect
+from tests.simulation.wires import Dialect, draw_dialect
 
 ERRAND_MS = 5_000
 
@@ -51,62 +47,64 @@ class Exchange(Protocol):
     def heard(self, member: "SimMember", message: Any, reply: Any) -> None: ...
 
 
-class Ghost:
-    """What is left of a killed member: one late commit under its old name, long after others have taken over."""
+class Traits(NamedTuple):
+    """What a member is like. Its application acts every `act_ms` or so, and commits so often when it does."""
 
-    def __init__(self, dead: "SimMember", exchange: Exchange, seen: Seen) -> None:
-        self.link: Link | None = None
-        self._exchange, self._seen, self._dead = exchange, seen, dead
-        self.dialect = dead.dialect
-        self._client = self.dialect.connect(f"ghost of {dead.name}")
-        topics = tuple(
-            OffsetCommitTopic(partition.topic, (OffsetCommitPartition(partition.partition, position),))
-            for partition, position in dead.held.items()
-            if position is not None
-        )
-        self.message = OffsetCommit(
-            dead.settings.group_id,
-            topics,
-            generation_id=dead.membership.generation_id,
-            member_id=dead.membership.member_id,
-        )
+    settings: MemberSettings
+    topics: tuple[str, ...]
+    dialect: Dialect
+    act_ms: int
+    commits: float = 0.4
 
-    def haunt(self) -> None:
-        """Send it."""
-        if self.link is not None and self.message.topics and self.message.generation_id >= 0:
-            self._exchange.asked(self._dead, self.message)
-            self.link.to_daemon.send(self._client.encode_request(self.message)[1])
 
-    def received(self, data: bytes) -> None:
-        """The answer, which the checkers judge."""
-        for item in self._client.receive_data(data):
-            if isinstance(item, Answer):
-                self._exchange.heard(self._dead, self.message, item.reply)
-                self._seen.add("late commits of the dead")
-                assert isinstance(item.reply, OffsetCommitReply)
-                refused = any(part.error_code for topic in item.reply.topics for part in topic.partitions)
-                self._seen.add("refused commits", refused)
+def draw_traits(seed: int, name: str, group_id: str, *, is_slow: bool) -> Traits:
+    """The same for a seed and a name, whoever else is there. Slow ones send heartbeats every 3 s to 10 min."""
+    random = Random(f"{seed} {name}")
+    instance = f"instance-{name}" if random.random() < 0.4 else None
+    heartbeat_ms, session_ms, poll_ms, act_ms = 1_500, 6_000, 8_000, 450
+    if is_slow:
+        heartbeat_ms = int(3_000 * 200 ** random.random())
+        session_ms = max(int(heartbeat_ms * random.uniform(2.5, 3)), 6_000)
+        poll_ms = max(int(heartbeat_ms * random.uniform(2, 3)), 8_000)
+        act_ms = int(heartbeat_ms * random.uniform(0.25, 0.75))
+    settings = MemberSettings(
+        group_id=group_id,
+        group_instance_id=instance,
+        assignors=random.choice((("range",), ("range", "roundrobin"), ("roundrobin", "range"))),
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=heartbeat_ms,
+        max_poll_interval_ms=poll_ms,
+        request_timeout_ms=4_000,
+    )
+    topics: tuple[str, ...] = random.choice((("alpha",), ("alpha", "beta"), ("beta",)))
+    return Traits(settings, topics, draw_dialect(random, is_static=instance is not None), act_ms)
 
 
 class SimMember:
-    """Runs until it is closed or killed. `open_link` connects it to the daemon, or gives None while that is down."""
+    """Runs until it is closed or killed. `open_link` connects it to the daemon, or gives None while that is down.
+
+    Misdeeds: `dies_as_leader`; `syncs_after_ms`, before which it sends no SyncGroup; `tamper`, which makes another of
+    its next assignment.
+    """
 
     def __init__(
         self,
         name: str,
-        settings: MemberSettings,
-        topics: tuple[str, ...],
+        traits: Traits,
         clock: Clock,
         random: Random,
         open_link: Callable[["SimMember", Callable[[bytes], None], Callable[[], None]], Link | None],
         exchange: Exchange,
         seen: Seen,
-        dialect: Dialect,
     ) -> None:
-        self.name, self.settings, self.topics, self.dialect = name, settings, topics, dialect
-        self.membership = Membership(settings, topics, random.random)
+        self.name, self.traits, self.settings, self.dialect = name, traits, traits.settings, traits.dialect
+        self.membership = Membership(traits.settings, traits.topics, random.random)
         self.running = True
         self.stalled_until_ms = -1
+        self.dies_as_leader = False
+        self.syncs_after_ms = -1
+        self.tamper: Callable[[SyncGroup], SyncGroup] | None = None
+        self.last_request: Message | None = None
         self.held: dict[TopicPartition, int | None] = {}
         self.link: Link | None = None
         self._clock, self._random, self._seen = clock, random, seen
@@ -125,17 +123,18 @@ class SimMember:
         self._later()
 
     def _later(self) -> None:
-        self._clock.after(self._random.randrange(50, 900), self._act)
+        self._clock.after(int(self.traits.act_ms * (0.1 + 1.9 * self._random.random())), self._act)
 
     def _act(self) -> None:
         """What the application does now and then: read, poll, commit."""
         if not self.running:
             return
         if self._clock.now_ms >= self.stalled_until_ms:
+            read = int(self._random.random() * 40)
             for partition, position in self.held.items():
                 if position is not None:
-                    self.held[partition] = position + self._random.randrange(0, 40)
-            if self._random.random() < 0.4:
+                    self.held[partition] = position + read
+            if self._random.random() < self.traits.commits:
                 self._commit()
             self._step(Polled())
         self._later()
@@ -251,9 +250,17 @@ class SimMember:
         if self.link is None:
             self._clock.after(self._random.choice((1, 20)), lambda: self._step(CallFailed(call.call)))
             return
-        number, data = self._client.encode_request(call.message)
-        self._asked[number] = (call.call, call.message, self._clock.now_ms)
-        self._exchange.asked(self, call.message)
+        message = call.message
+        if type(message) is SyncGroup:
+            if self._clock.now_ms < self.syncs_after_ms:
+                self._seen.add("syncs that were never sent")
+                return
+            if self.tamper is not None and message.assignments:
+                message, self.tamper = self.tamper(message), None
+        number, data = self._client.encode_request(message)
+        self._asked[number] = (call.call, message, self._clock.now_ms)
+        self.last_request = message
+        self._exchange.asked(self, message)
         self.link.to_daemon.send(data)
 
     def _received(self, data: bytes) -> None:
@@ -289,6 +296,10 @@ class SimMember:
             if isinstance(item, Answer):
                 call, message, _asked_ms = self._asked.pop(item.number)
                 self._exchange.heard(self, message, item.reply)
+                if self.dies_as_leader and type(item.reply) is JoinGroupReply and item.reply.members:
+                    self._seen.add("leaders that died before their sync")
+                    self.kill()
+                    return
                 self._step(Replied(call, item.reply))
             else:
                 self._step(Pushed(item.message))

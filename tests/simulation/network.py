@@ -1,5 +1,5 @@
-"""A network that delays, splits and cuts. Bytes travel; order holds within a direction, as TCP has it, and nothing
-else does."""
+"""A network that delays, splits, holds back and cuts. Bytes travel; order holds within a direction, as TCP has it, and
+nothing else does."""
 
 from collections.abc import Callable
 from random import Random
@@ -15,45 +15,71 @@ class Clock(Protocol):
         """Let the action happen in so many milliseconds."""
 
 
+_DELAYS_MS = (0, 0, 1, 1, 2, 5, 20, 0)
+
+
 class Pipe:
     """One direction of a connection."""
 
     __slots__ = ("_clock", "_deliver", "_last_ms", "_random", "open")
 
-    def __init__(self, clock: Clock, random: Random, deliver: Callable[[bytes], None]) -> None:
+    def __init__(self, clock: Clock, random: Random | None, deliver: Callable[[bytes], None]) -> None:
+        """Without a random source, bytes arrive whole and at once."""
         self._clock, self._random, self._deliver = clock, random, deliver
         self._last_ms = 0
         self.open = True
 
     def send(self, data: bytes) -> None:
         """Whole or in pieces, now or later; but in order."""
-        pieces = self._split(data)
-        for piece in pieces:
-            delay_ms = self._random.choice((0, 0, 1, 1, 2, 5, 20))
-            at_ms = max(self._clock.now_ms + delay_ms, self._last_ms)
-            self._last_ms = at_ms
-            self._clock.after(at_ms - self._clock.now_ms, lambda piece=piece: self._arrive(piece))  # type: ignore[misc]
+        random = self._random
+        if random is None:
+            self._post(data, 0)
+            return
+        draw = random.random()
+        if draw >= 0.85 and len(data) > 1:
+            at = 1 + int(random.random() * (len(data) - 1))
+            self._post(data[:at], 0)
+            data = data[at:]
+        self._post(data, _DELAYS_MS[int(draw * 64) % 8])
 
-    def _split(self, data: bytes) -> list[bytes]:
-        if len(data) < 2 or self._random.random() < 0.7:
-            return [data]
-        at = self._random.randrange(1, len(data))
-        return [data[:at], data[at:]]
+    def _post(self, piece: bytes, delay_ms: int) -> None:
+        now_ms = self._clock.now_ms
+        at_ms = max(now_ms + delay_ms, self._last_ms)
+        self._last_ms = at_ms
+        self._clock.after(at_ms - now_ms, lambda: self._arrive(piece))
 
     def _arrive(self, piece: bytes) -> None:
         if self.open:
             self._deliver(piece)
 
+    def hold(self, delay_ms: int) -> None:
+        """What is sent from now on does not arrive before that: it is lost and sent again below us."""
+        self._last_ms = max(self._last_ms, self._clock.now_ms + delay_ms)
+
+    @property
+    def arrives_in_ms(self) -> int:
+        """When everything sent so far has arrived."""
+        return max(self._last_ms - self._clock.now_ms, 0)
+
     def end_after_last(self, action: Callable[[], None]) -> None:
         """Let the action happen once everything sent has arrived."""
-        delay_ms = max(self._last_ms - self._clock.now_ms, 0) + self._random.choice((0, 1, 10))
-        self._clock.after(delay_ms, action)
+        self._clock.after(self.arrives_in_ms + 1, action)
 
 
 class Link:
-    """A connection between a member and the daemon: two pipes, and what each end does when it is gone."""
+    """A connection between a member and the daemon: two pipes, and what each end does when it is gone. `on_reply`, once
+    set, is what becomes of the next answer instead of its being sent."""
 
-    __slots__ = ("_lost_by_client", "_lost_by_daemon", "number", "open", "to_client", "to_daemon")
+    __slots__ = (
+        "_is_dead",
+        "_lost_by_client",
+        "_lost_by_daemon",
+        "number",
+        "on_reply",
+        "open",
+        "to_client",
+        "to_daemon",
+    )
 
     def __init__(
         self,
@@ -66,24 +92,50 @@ class Link:
         self.number = number
         self.to_daemon, self.to_client = to_daemon, to_client
         self._lost_by_daemon, self._lost_by_client = lost_by_daemon, lost_by_client
+        self._is_dead = False
+        self.on_reply: Callable[[bytes], None] | None = None
         self.open = True
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether nothing gets through, or not soon."""
+        return self._is_dead or max(self.to_daemon.arrives_in_ms, self.to_client.arrives_in_ms) > 1_000
+
+    def reply(self, data: bytes) -> None:
+        """The daemon sends."""
+        if self.on_reply is not None:
+            on_reply, self.on_reply = self.on_reply, None
+            on_reply(data)
+        else:
+            self.to_client.send(data)
 
     def cut(self, clock: Clock, random: Random) -> None:
         """What is on its way is lost; each end notices in its own time."""
         if not self.open:
             return
         self.open = self.to_daemon.open = self.to_client.open = False
-        clock.after(random.choice((0, 1, 50)), self._lost_by_daemon)
+        if not self._is_dead:
+            clock.after(random.choice((0, 1, 50)), self._lost_by_daemon)
         clock.after(random.choice((0, 1, 50)), self._lost_by_client)
+
+    def cut_off(self, clock: Clock, notices_ms: int) -> None:
+        """Half open: nothing arrives any more, in either direction, and nobody is told. The daemon's system finds out
+        in the end."""
+        if self.open and not self._is_dead:
+            self._is_dead = True
+            self.to_daemon.open = self.to_client.open = False
+            clock.after(notices_ms, self._lost_by_daemon)
 
     def close_by_daemon(self, clock: Clock) -> None:
         """The daemon closed it: what it sent still arrives."""
         if self.open:
             self.open = self.to_daemon.open = False
-            self.to_client.end_after_last(self._lost_by_client)
+            if not self._is_dead:
+                self.to_client.end_after_last(self._lost_by_client)
 
     def close_by_client(self) -> None:
         """The client closed it: what it sent still arrives."""
         if self.open:
             self.open = self.to_client.open = False
-            self.to_daemon.end_after_last(self._lost_by_daemon)
+            if not self._is_dead:
+                self.to_daemon.end_after_last(self._lost_by_daemon)

@@ -11,9 +11,10 @@ from purgatory.purgatory import DelayedOperationPurgatory
 from tests.groups.checks import pending
 
 
-def compare_with_replay(node: Node) -> None:
-    """Load each shard of the node a second time, from its log as it stands, and compare records and offsets."""
-    core = node.core
+def compare_with_replay(node: Node) -> int:
+    """Load each shard of the node a second time, from its log as it stands, and compare records and offsets. How many
+    records that was."""
+    core, records = node.core, 0
     for live in core.shards:
         if live.state is not ShardState.ACTIVE:
             continue
@@ -38,6 +39,8 @@ def compare_with_replay(node: Node) -> None:
         for group_id in [*live.groups, *replayed.groups]:
             assert pending(replayed, group_id) == pending(live, group_id), f"{group_id}: pending offsets differ"
         assert replayed.offsets.count == live.offsets.count
+        records += replayed.loaded_records
+    return records
 
 
 def _hard(groups: dict[str, Group]) -> dict[str, object]:

@@ -1,0 +1,59 @@
+"""Bounded memory, by counts: what a node keeps is what its groups, members, offsets and connections account for."""
+
+from collections.abc import Mapping
+
+from coordinator.groups.classic.state import Group
+from coordinator.node import Node
+from tests.simulation.errors import Broken
+from tests.simulation.network import Link
+
+_CHORES = 16
+
+
+def compare_sizes(node: Node, links: Mapping[int, Link]) -> None:
+    """No connection, operation, held reply or note is kept that nothing accounts for."""
+    core = node.core
+    known = set(core.connections) - set(links)
+    if known:
+        raise Broken(f"connections {sorted(known)} are kept, and nobody has them")
+    groups = [group for _shard, group in core.directory.values()]
+    _at_most("watched operations", len(core.purgatory), sum(map(_waits, groups)) + core.fetches.watched + _CHORES)
+    _at_most("groups in the directory", len(groups), sum(len(shard.groups) for shard in core.shards))
+    requests = sum(connection.session.unanswered for connection in core.connections.values())
+    _at_most("held replies", len(core.outbox.held), requests + _gone(node))
+    notes: dict[str, int] = {}
+    for note in core.journal.notes():
+        notes[note.group_id] = notes.get(note.group_id, 0) + 1
+    for group_id, count in notes.items():
+        _at_most(f"notes of {group_id}", count, core.config.journal_notes_per_group)
+
+
+def compare_at_rest(node: Node) -> None:
+    """Nothing has happened for long: nothing waits for the disk, and nothing is on its way out."""
+    core, store = node.core, node.core.store
+    if store.position > store.flushed:
+        raise Broken(f"{store.position - store.flushed} bytes are written and will never be flushed")
+    for what, there in (
+        ("replies are held", core.outbox.held),
+        ("replies are ready", core.outbox.ready),
+        ("pushes are ready", core.outbox.pushes),
+        ("produces wait", core.waiting_produces.waiting),
+    ):
+        if there:
+            raise Broken(f"{what} while the node is at rest")
+    if store.disk_full:
+        raise Broken("the disk has had room for long, and nothing is written")
+
+
+def _waits(group: Group) -> int:
+    return len(group.members) + len(group.pending) + 1
+
+
+def _gone(node: Node) -> int:
+    """Those whose connection is gone are dropped when they are released; those asked from inside have none."""
+    return sum(ref.connection not in node.core.connections for _position, ref, _reply in node.core.outbox.held)
+
+
+def _at_most(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise Broken(f"{count} {what}, {most} are accounted for")
