@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from coordinator.config import Config
 from coordinator.core import Core
 from coordinator.expiry_chore import Expiry
-from coordinator.group_configs import GroupConfigs
+from coordinator.group_configs import CONFIGS_LOG, GroupConfigs
 from coordinator.groups.classic.state import Group
 from coordinator.groups.outcome import IdSource
 from coordinator.journal import Journal, decode_note
@@ -17,8 +19,10 @@ from coordinator.placement import Placement
 from coordinator.producing import ProducerIdSource
 from coordinator.retention import Retention
 from coordinator.shard import Shard, ShardTools
+from coordinator.topic_records import TOPICS_LOG
 from coordinator.topics import EmbeddedTopics, TopicIdSource
 from coordinator.topics import settings_from as topic_settings_from
+from partition_log.cleaner import Cleaner
 from partition_log.cleaning import Compact, Retain
 from partition_log.store import LogStore
 from protocol.record_batch import decode_batch
@@ -55,10 +59,16 @@ def make_core(
         max_batch_bytes=config.offsets_topic_max_message_bytes,
         directory=directory,
     )
+    own_policy = Compact(
+        delete_retention_ms=config.log_cleaner_delete_retention_ms,
+        min_dirty_ratio=config.log_cleaner_min_cleanable_ratio,
+        max_lag_ms=config.log_cleaner_max_compaction_lag_ms,
+    )
+    offsets_policy = replace(own_policy, segment_bytes=config.offsets_topic_segment_bytes)
     shards = [
         Shard(
             index,
-            store.log(f"{_OFFSETS_LOG}-{index}", Compact(segment_bytes=config.offsets_topic_segment_bytes)),
+            store.log(f"{_OFFSETS_LOG}-{index}", offsets_policy),
             tools,
         )
         for index in range(config.offsets_topic_num_partitions)
@@ -80,6 +90,13 @@ def make_core(
         group_configs=group_configs,
         loads=Loadings(shards, started),
         retention=Retention(config.log_retention_check_interval_ms),
+        cleaner=Cleaner(
+            store,
+            slice_bytes=config.cleaning_slice_bytes,
+            map_bytes=config.log_cleaner_dedupe_buffer_size,
+            backoff_ms=config.log_cleaner_backoff_ms,
+        ),
+        own_logs=(store.log(TOPICS_LOG, own_policy), store.log(CONFIGS_LOG, own_policy)),
         expiry=Expiry(
             config.offsets_retention_minutes * 60_000,
             config.offsets_retention_check_interval_ms,

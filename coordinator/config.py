@@ -152,6 +152,29 @@ class Config(Struct, frozen=True, kw_only=True):
     ] = 55 * MIB
     fetch_max_wait_ms: Annotated[int, whole("The longest a fetch may wait for records, whatever it asks for.")] = 60_000
 
+    # Compaction.
+    log_cleaner_min_cleanable_ratio: Annotated[
+        float, about("The part of a compacted log that must be new before it is cleaned.", section="Compaction")
+    ] = 0.5
+    log_cleaner_delete_retention_ms: Annotated[
+        int, whole("How long cleaning keeps a tombstone that it has seen.", 0, LONG_MAX)
+    ] = 86_400_000
+    log_cleaner_min_compaction_lag_ms: Annotated[
+        int, whole("How long a record of a compacted topic is left alone at least.", 0, LONG_MAX)
+    ] = 0
+    log_cleaner_max_compaction_lag_ms: Annotated[
+        int, whole("How long a record of a compacted log may wait to be cleaned, whatever is new.", 1, LONG_MAX)
+    ] = LONG_MAX
+    log_cleaner_backoff_ms: Annotated[int, whole("How long cleaning waits where there was nothing to clean.", 1)] = (
+        15_000
+    )
+    log_cleaner_dedupe_buffer_size: Annotated[
+        int, whole("Bytes that the keys of one pass may take; those of one segment are always taken.", MIB, LONG_MAX)
+    ] = 128 * MIB
+    cleaning_slice_bytes: Annotated[
+        int, whole("Bytes that one slice of cleaning reads before other work goes on.", 4 * KIB)
+    ] = 64 * KIB
+
     # Connections.
     max_connections: Annotated[int, whole("Connections open at once.", lowest=1, section="Connections")] = 10_000
     max_requests_per_connection: Annotated[
@@ -217,10 +240,6 @@ class Config(Struct, frozen=True, kw_only=True):
     wal_checkpoint_bytes: Annotated[
         int, whole("Bytes of write-ahead log after which a checkpoint syncs the partition logs.", MIB, LONG_MAX)
     ] = 64 * MIB
-    cleaning_slice_bytes: Annotated[
-        int, whole("Bytes one slice of cleaning reads and writes before other work goes on.", 4 * KIB)
-    ] = MIB
-
     warnings: tuple[str, ...] = ()
     """Sentences for the log: keys of Kafka's that were given and are not honoured. Not a key itself."""
 

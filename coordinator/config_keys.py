@@ -57,6 +57,8 @@ class Key(Struct, frozen=True):
         """What a value may be, to stand before "is allowed"."""
         if self.type is int:
             return f"a whole number from {self.lowest} to {self.highest}"
+        if self.type is float:
+            return "a number from 0 to 1"
         if self.type is bool:
             return "true or false"
         if self.type is str:
@@ -79,6 +81,8 @@ class Key(Struct, frozen=True):
             if not self.lowest <= value <= self.highest:
                 raise ValueError(raw)
             return value
+        if self.type is float:
+            return _ratio(raw)
         if self.type is bool:
             return _truth(raw)
         if not isinstance(raw, str) or not raw.strip():
@@ -99,6 +103,14 @@ def _whole_number(raw: object) -> int:
     if isinstance(raw, int) and not isinstance(raw, bool):
         return raw
     raise ValueError(raw)
+
+
+def _ratio(raw: object) -> float:
+    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
+        raw = str(raw)
+    if not isinstance(raw, str) or not re.fullmatch(r"(0|1)(\.[0-9]{0,9})?", raw.strip()) or float(raw) > 1:
+        raise ValueError(raw)
+    return float(raw)
 
 
 def _truth(raw: object) -> bool:

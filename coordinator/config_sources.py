@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.config_keys import LISTENERS, ConfigError, Key
-from coordinator.config_unhonoured import NOT_YET, why_not_honoured
+from coordinator.config_unhonoured import why_not_honoured
 
 PREFIX: Final = "MUSTER_"
 NOT_OURS: Final = ("MUSTER_PORT", "MUSTER_SERVICE_", "MUSTER_BOOTSTRAP")
@@ -111,13 +111,9 @@ def resolve(given: Iterable[Given], keys: Mapping[str, Key]) -> dict[str, tuple[
 
 
 def warnings_for(given: Iterable[Given], keys: Mapping[str, Key]) -> tuple[str, ...]:
-    """One sentence for each key that was given and does nothing: Kafka's that are not honoured, and ours that are not
-    built yet. However often it was given.
-    """
+    """One sentence for each key of Kafka's that was given and is not honoured, however often it was given."""
     once: dict[str, str] = {}
     for one in given:
-        if one.key in NOT_YET and keys[one.key].parse(one.raw) != keys[one.key].default:
-            once.setdefault(one.key, f"{one.key} ({one.origin}) has no effect yet: {NOT_YET[one.key]}")
         reason = None if one.key in keys else why_not_honoured(one.key)
         if reason is not None:
             once.setdefault(

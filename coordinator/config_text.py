@@ -66,7 +66,7 @@ def sample_config() -> str:
 def _setting(key: Key) -> str:
     parent, _, child = key.name.partition(".")
     name = json.dumps(key.name) if child and parent in KEYS else key.name
-    if isinstance(key.default, int):
+    if isinstance(key.default, (int, float)):
         return f"{name} = {key.show(key.default)}"
     shown = key.show(key.default)
     return f"# {name} = {_example(key)}" if shown == "(not set)" else f"{name} = {json.dumps(shown)}"

@@ -10,7 +10,7 @@ _NO_SERVER_DRIVEN: Final = "server-driven and share groups are not part of this 
 _NO_TRANSACTIONS: Final = "there are no transactions"
 _NO_SECURITY: Final = "there is neither TLS nor authentication yet"
 _ONE_THREAD: Final = "one node is one loop; it has no thread pools"
-_NO_CLEANER_KNOBS: Final = "cleaning runs in slices and needs no tuning"
+_NO_CLEANER_KNOBS: Final = "cleaning runs in slices of the one loop: cleaning.slice.bytes"
 _ONE_LOG: Final = "the write-ahead log is synced before any reply that promises durability"
 
 UNHONOURED: Final = {
@@ -26,6 +26,11 @@ UNHONOURED: Final = {
     "group.coordinator.rebalance.protocols": _NO_SERVER_DRIVEN,
     "group.coordinator.threads": _ONE_THREAD,
     "listeners": "use native, kafka and http",
+    "log.cleaner.enable": "compacted logs are always cleaned",
+    "log.cleaner.io.buffer.load.factor": _NO_CLEANER_KNOBS,
+    "log.cleaner.io.buffer.size": _NO_CLEANER_KNOBS,
+    "log.cleaner.io.max.bytes.per.second": _NO_CLEANER_KNOBS,
+    "log.cleaner.threads": _NO_CLEANER_KNOBS,
     "log.dir": "use data.dir",
     "log.dirs": "use data.dir",
     "log.roll.hours": "segments roll by size and after seven days; a topic's segment.ms says otherwise",
@@ -48,20 +53,12 @@ UNHONOURED: Final = {
     "unclean.leader.election.enable": _NO_REPLICATION,
 }
 
-_NOTHING_CLEANED: Final = "nothing is compacted yet; the last records of keys, offsets and groups are kept"
-
-NOT_YET: Final = {
-    "cleaning.slice.bytes": _NOTHING_CLEANED,
-}
-"""Keys of `Config` that are checked and kept, and whose work is not done yet: another value than the default warns."""
-
 FAMILIES: Final = {
     "authorizer.": _NO_SECURITY,
     "controller.": "there is no controller",
     "group.consumer.": _NO_SERVER_DRIVEN,
     "group.share.": _NO_SERVER_DRIVEN,
     "group.streams.": _NO_SERVER_DRIVEN,
-    "log.cleaner.": _NO_CLEANER_KNOBS,
     "log.flush.": _ONE_LOG,
     "replica.": _NO_REPLICATION,
     "sasl.": _NO_SECURITY,

@@ -20,6 +20,8 @@ from coordinator.retention import Retention
 from coordinator.room import WaitingProduces
 from coordinator.shard import Shard
 from coordinator.topics import EmbeddedTopics
+from partition_log.cleaner import Cleaner
+from partition_log.log import PartitionLog
 from partition_log.store import LogStore
 from protocol.session import Session
 from purgatory.purgatory import DelayedOperationPurgatory
@@ -60,6 +62,9 @@ class Core:
     producer_ids: ProducerIdSource
     group_configs: GroupConfigs
     retention: Retention
+    cleaner: Cleaner
+    own_logs: tuple[PartitionLog, ...]
+    """Lists of the node's that are compacted: of topics, of groups' settings."""
     loads: Loadings
     expiry: Expiry
     deletions: Deletions = field(default_factory=Deletions)

@@ -83,7 +83,8 @@ SETTINGS: Mapping[str, Setting] = {
         type=ConfigType.LONG,
         about="How long compaction keeps a record without a value at least.",
         check=_within(0, LONG_MAX),
-        node_value=_always("86400000"),
+        node_value=lambda settings: str(settings.delete_retention_ms),
+        broker_key="log.cleaner.delete.retention.ms",
     ),
     "flush.messages": Setting(
         type=ConfigType.LONG,
@@ -101,7 +102,8 @@ SETTINGS: Mapping[str, Setting] = {
         type=ConfigType.LONG,
         about="How long a record may wait for compaction at most.",
         check=_within(1, LONG_MAX),
-        node_value=_always(str(LONG_MAX)),
+        node_value=lambda settings: str(settings.max_lag_ms),
+        broker_key="log.cleaner.max.compaction.lag.ms",
     ),
     "max.message.bytes": Setting(
         type=ConfigType.INT,
@@ -132,13 +134,15 @@ SETTINGS: Mapping[str, Setting] = {
         type=ConfigType.DOUBLE,
         about="The part of a log that must be new before compaction looks at it.",
         check=_is_ratio,
-        node_value=_always("0.5"),
+        node_value=lambda settings: str(settings.min_dirty_ratio),
+        broker_key="log.cleaner.min.cleanable.ratio",
     ),
     "min.compaction.lag.ms": Setting(
         type=ConfigType.LONG,
         about="How long compaction leaves a record alone at least.",
         check=_within(0, LONG_MAX),
-        node_value=_always("0"),
+        node_value=lambda settings: str(settings.min_lag_ms),
+        broker_key="log.cleaner.min.compaction.lag.ms",
     ),
     "min.insync.replicas": Setting(
         type=ConfigType.INT,
@@ -245,6 +249,10 @@ class TopicConfigs(msgspec.Struct, frozen=True, gc=False):
     retention_ms: int
     retention_bytes: int
     is_compacted: bool
+    delete_retention_ms: int
+    min_dirty_ratio: float
+    min_lag_ms: int
+    max_lag_ms: int
     has_append_time: bool
     time_before_ms: int
     time_after_ms: int
@@ -253,7 +261,14 @@ class TopicConfigs(msgspec.Struct, frozen=True, gc=False):
     def policy(self) -> Policy:
         """How its partition logs forget."""
         if self.is_compacted:
-            return Compact(segment_bytes=self.segment_bytes, segment_ms=self.segment_ms)
+            return Compact(
+                delete_retention_ms=self.delete_retention_ms,
+                segment_bytes=self.segment_bytes,
+                segment_ms=min(self.segment_ms, self.max_lag_ms),  # the last segment is not cleaned: it must end too
+                min_dirty_ratio=self.min_dirty_ratio,
+                min_lag_ms=self.min_lag_ms,
+                max_lag_ms=self.max_lag_ms,
+            )
         return Retain(self.retention_ms, self.retention_bytes, self.segment_bytes, self.segment_ms)
 
 
@@ -273,6 +288,10 @@ def configs_of(given: Mapping[str, str], settings: TopicSettings) -> TopicConfig
         retention_ms=int(value("retention.ms")) if is_deleted else -1,
         retention_bytes=int(value("retention.bytes")) if is_deleted else -1,
         is_compacted="compact" in policies,
+        delete_retention_ms=int(value("delete.retention.ms")),
+        min_dirty_ratio=float(value("min.cleanable.dirty.ratio")),
+        min_lag_ms=int(value("min.compaction.lag.ms")),
+        max_lag_ms=int(value("max.compaction.lag.ms")),
         has_append_time=value("message.timestamp.type") == "LogAppendTime",
         time_before_ms=int(value("message.timestamp.before.max.ms")),
         time_after_ms=int(value("message.timestamp.after.max.ms")),

@@ -41,6 +41,10 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: int = 1024 * MIB
     retention_ms: int = 7 * 24 * 60 * 60 * 1000
     retention_bytes: int = -1
+    delete_retention_ms: int = 24 * 60 * 60 * 1000
+    min_dirty_ratio: float = 0.5
+    min_lag_ms: int = 0
+    max_lag_ms: int = 2**63 - 1
     fetch_max_bytes: int = 55 * MIB
     fetch_max_wait_ms: int = 60_000
 
@@ -55,6 +59,10 @@ def settings_from(config: Config) -> TopicSettings:
         segment_bytes=config.log_segment_bytes,
         retention_ms=-1 if config.retention_ms is None else config.retention_ms,
         retention_bytes=config.log_retention_bytes,
+        delete_retention_ms=config.log_cleaner_delete_retention_ms,
+        min_dirty_ratio=config.log_cleaner_min_cleanable_ratio,
+        min_lag_ms=config.log_cleaner_min_compaction_lag_ms,
+        max_lag_ms=config.log_cleaner_max_compaction_lag_ms,
         fetch_max_bytes=config.fetch_max_bytes,
         fetch_max_wait_ms=config.fetch_max_wait_ms,
     )

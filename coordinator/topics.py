@@ -4,7 +4,7 @@ Refusals are values in the replies, topic by topic or partition by partition. Wh
 lasts, the write-ahead position it must wait for comes with it (the write rule).
 """
 
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 
 from coordinator.append_time import with_append_time
 from coordinator.config_keys import INT_MAX
@@ -94,6 +94,9 @@ class EmbeddedTopics:
     def settings(self) -> TopicSettings:
         """What all topics share."""
         return self._settings
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._topics)
 
     @property
     def topic_count(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from coordinator import deletions, expiry_chore, produce_requests, retention
+from coordinator import compaction_chore, deletions, expiry_chore, produce_requests, retention
 from coordinator.chores import Chore
 from coordinator.core import Core
 from coordinator.moment import Moment
@@ -29,6 +29,7 @@ CHORES: Mapping[str, Callable[[Core, Moment], int | None]] = {
     deletions.CHORE: _delete,
     retention.CHORE: _retain,
     expiry_chore.CHORE: _expire,
+    compaction_chore.CHORE: compaction_chore.clean,
     produce_requests.CHORE: _produce,
 }
 """What one slice is; milliseconds to the next, None when there is nothing more to do."""
@@ -44,6 +45,9 @@ def run_chore(core: Core, name: str, moment: Moment) -> None:
 def begin(core: Core, moment: Moment) -> None:
     """At the start: what a crash came between goes on. Records and offsets are looked at after the first interval."""
     run_chore(core, deletions.CHORE, moment)
+    core.purgatory.try_complete_else_watch(
+        Chore(compaction_chore.CHORE, moment.monotonic_ms + core.config.log_cleaner_backoff_ms)
+    )
     first_ms = moment.monotonic_ms + core.config.log_retention_check_interval_ms
     core.purgatory.try_complete_else_watch(Chore(retention.CHORE, first_ms))
     core.purgatory.try_complete_else_watch(Chore(expiry_chore.CHORE, core.expiry.wait(moment)))

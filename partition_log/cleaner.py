@@ -1,6 +1,6 @@
 """What compaction does next, and when: one log at a time, the dirtiest first, in slices."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -64,15 +64,15 @@ class Cleaner:
         self._slices: Iterator[Swap | None] = iter(())
         self.done = Cleaned()
 
-    def run(self, logs: Sequence[PartitionLog], wall_ms: int) -> int:
-        """One slice. `logs` are those that may be cleaned now, asked for when a round begins. In how many milliseconds
+    def run(self, logs: Callable[[], Sequence[PartitionLog]], wall_ms: int) -> int:
+        """One slice. `logs` gives those that may be cleaned, when a round begins. In how many milliseconds
         the next is due."""
         if self._store.is_swapping or self._store.disk_full:
             return _NEXT_SLICE_MS if self._store.is_swapping and not self._store.disk_full else self._backoff_ms
         if self._pass is not None:
             return self._go_on()
         if not self._to_look_at:
-            self._to_look_at = [log for log in reversed(logs) if isinstance(log.policy, Compact)]
+            self._to_look_at = [log for log in reversed(logs()) if isinstance(log.policy, Compact)]
             self._best, self._is_held = None, False
         return self._look(wall_ms)
 

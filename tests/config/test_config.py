@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from coordinator.config import KEYS, Address, Config, ConfigError, load_config
-from coordinator.config_unhonoured import NOT_YET
 
 
 def load(
@@ -168,11 +167,12 @@ def test_what_kubernetes_adds_for_a_service_called_muster_is_not_for_us() -> Non
     assert load(environment=environment) == Config()
 
 
-def test_a_key_whose_work_is_not_built_yet_warns_unless_it_says_what_the_default_says() -> None:
-    assert load("--set", f"cleaning.slice.bytes={Config().cleaning_slice_bytes}").warnings == ()
-    (warning,) = load("--set", "cleaning.slice.bytes=65536").warnings
-    assert warning.startswith("cleaning.slice.bytes (--set) has no effect yet: ")
-    assert all(key in KEYS for key in NOT_YET)
+def test_a_ratio_is_a_number_from_0_to_1() -> None:
+    assert load("--set", "log.cleaner.min.cleanable.ratio=0.25").log_cleaner_min_cleanable_ratio == 0.25
+    assert load("--set", "log.cleaner.min.cleanable.ratio=1").log_cleaner_min_cleanable_ratio == 1.0
+    for wrong in ("1.5", "-0.1", "nan", "half", ""):
+        said = refusal("--set", f"log.cleaner.min.cleanable.ratio={wrong}")
+        assert said == f"log.cleaner.min.cleanable.ratio = {wrong} (--set): a number from 0 to 1 is allowed"
 
 
 def test_a_kafka_key_that_is_not_honoured_warns_once() -> None:

@@ -33,7 +33,7 @@ def clean(store: LogStore, disk: SimDisk, wall_ms: int = 10_000, cleaner: Cleane
     """Until there is nothing to do, with the jobs that it needs."""
     cleaner = cleaner or cleaner_of(store)
     logs = [store.log(name) for name in store.names()]
-    while cleaner.run(logs, wall_ms) == 1:
+    while cleaner.run(lambda: logs, wall_ms) == 1:
         work(store, disk)
     return cleaner
 
@@ -98,7 +98,7 @@ def test_nothing_above_the_checkpoint_is_touched() -> None:
     flush(store, disk)
     before = contents(store.log(NAME))
     cleaner = cleaner_of(store)
-    while cleaner.run([store.log(NAME)], 10_000) == 1:
+    while cleaner.run(lambda: [store.log(NAME)], 10_000) == 1:
         pass
     assert contents(store.log(NAME)) == before
     assert store.begin_checkpoint() is not None, "but a checkpoint is due now"
@@ -201,7 +201,7 @@ def test_what_is_being_replaced_can_be_read_until_it_is() -> None:
     before = contents(log)
     cleaner = cleaner_of(store)
     while not store.is_swapping:
-        cleaner.run([log], 10_000)
+        cleaner.run(lambda: [log], 10_000)
     job = store.begin_checkpoint()
     assert job is not None
     job.run(disk)
@@ -219,7 +219,7 @@ def test_a_removed_log_is_cleaned_no_further() -> None:
     cleaner = cleaner_of(store)
     log = store.log(NAME)
     while not store.is_swapping:
-        cleaner.run([log], 10_000)
+        cleaner.run(lambda: [log], 10_000)
     assert isinstance(store.remove(NAME), int)
     flush(store, disk)
     clean(store, disk, cleaner=cleaner)
