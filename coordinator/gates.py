@@ -91,8 +91,11 @@ def _listed_groups(core: Core, message: DescribeGroups) -> int:
 
 
 def _listed_offsets(core: Core, message: OffsetFetch) -> int:
-    wanted = [group.group_id for group in message.groups if group.topics is None]
-    return sum([core.shard_of(group_id).offsets.count_of(group_id) for group_id in wanted])
+    listed = 0
+    for group in message.groups:
+        if group.topics is None:
+            listed += core.shard_of(group.group_id).offsets.count_of(group.group_id)
+    return listed
 
 
 def _looked_at(core: Core, message: DescribeExpiry) -> int:

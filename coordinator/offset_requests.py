@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from coordinator.core import Core
-from coordinator.gates import gate, write_gate
+from coordinator.gates import gate, shard_gate, write_gate
 from coordinator.groups.classic.events import DeleteOffsets
 from coordinator.moment import Moment
 from coordinator.offsets import OffsetAndMetadata, Place
@@ -39,16 +39,17 @@ def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Mome
     replies, position = [], 0
     listed, most = 0, core.config.max_entries_per_request
     for wanted in message.groups:
-        refused = gate(core, wanted.group_id, may_be_empty=True)
+        shard = core.find(wanted.group_id)[0]
+        refused = shard_gate(core, shard)
         if not refused and listed >= most:
             # Only one that asks for everything of many large groups comes here; it asks again for the rest.
             refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED
         if refused:
             replies.append(OffsetFetchGroupReply(wanted.group_id, error_code=refused))
             continue
-        shard = core.find(wanted.group_id)[0]
         reply = _fetch(core, shard, wanted, require_stable=message.require_stable)
-        listed += sum([len(topic.partitions) for topic in reply.topics])
+        for topic in reply.topics:
+            listed += len(topic.partitions)
         replies.append(reply)
         position = max(position, shard.position_of(wanted.group_id))
     core.outbox.hold(position, ref, OffsetFetchReply(tuple(replies)))

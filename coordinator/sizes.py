@@ -59,8 +59,19 @@ def _more_partitions(message: CreatePartitions) -> int:
 
 
 def _offset_fetch(message: OffsetFetch) -> int:
-    named = sum(1 + len(topic.partition_indexes) for group in message.groups for topic in group.topics or ())
-    return named + _names(group.group_id for group in message.groups)
+    entries = 0
+    for group in message.groups:
+        entries += 1 + len(group.group_id) // _CHARACTERS_AN_ENTRY
+        for topic in group.topics or ():
+            entries += 1 + len(topic.partition_indexes)
+    return entries
+
+
+def _commit(message: OffsetCommit | TxnOffsetCommit) -> int:
+    entries = len(message.topics)
+    for topic in message.topics:
+        entries += len(topic.partitions)
+    return entries
 
 
 SIZES: dict[type[Message], Size] = {
@@ -71,8 +82,8 @@ SIZES: dict[type[Message], Size] = {
     DeleteGroups: Size("groups_names", lambda m: _names(m.groups_names)),
     ListGroups: Size("states_filter, types_filter", lambda m: len(m.states_filter) + len(m.types_filter)),
     FindCoordinator: Size("coordinator_keys", lambda m: _names(m.coordinator_keys)),
-    OffsetCommit: Size("topics", lambda m: sum([1 + len(topic.partitions) for topic in m.topics])),
-    TxnOffsetCommit: Size("topics", lambda m: sum([1 + len(topic.partitions) for topic in m.topics])),
+    OffsetCommit: Size("topics", _commit),
+    TxnOffsetCommit: Size("topics", _commit),
     OffsetFetch: Size("groups", _offset_fetch),
     OffsetDelete: Size("topics", lambda m: sum(1 + len(topic.partition_indexes) for topic in m.topics)),
     ListOffsets: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),

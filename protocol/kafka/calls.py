@@ -25,13 +25,15 @@ _reply_head_with_tags: Final = Struct(">iib").pack
 
 
 class Call:
-    """`plain` is the type of replies that go out as they are; None where a reply must be looked at first. `ready` is
-    the body of a heartbeat's good answer, `ready_size` its length on the wire."""
+    """`comes_again`: whether a client is likely to ask the very same again. `plain` is the type of replies that go out
+    as they are; None where a reply must be looked at first. `ready` is the body of a heartbeat's good answer,
+    `ready_size` its length on the wire."""
 
     __slots__ = (
         "adapt",
         "answers_itself",
         "api",
+        "comes_again",
         "is_flexible",
         "is_quiet",
         "plain",
@@ -59,6 +61,7 @@ class Call:
         self._pieces = pieces_writer(api.reply, version) if reply is FetchReply else None
         # A heartbeat's good answer says nothing: its bytes are made once.
         self.is_quiet = reply is HeartbeatReply
+        self.comes_again = self.is_quiet or request is OffsetFetch
         body = self._write(HeartbeatReply()) if self.is_quiet else b""
         self.ready = (b"\0" if self._has_tags else b"") + body
         self.ready_size = len(self.ready) + 4

@@ -45,8 +45,8 @@ _CRUMB_BYTES: Final = 4_096
 MAX_CLIENT_ID: Final = 255
 """Characters of a client's name: it is kept with each of the client's members, and in the log."""
 
-_MAX_BEAT_BYTES: Final = 1_024
-"""Of a heartbeat that is kept: anything may stand behind the fields of one, megabytes of it too."""
+_MAX_ASKED_BYTES: Final = 1_024
+"""Of a request that is kept: anything may stand behind its fields, megabytes of it too."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LENGTH: Final = Struct(">i").unpack_from
@@ -109,8 +109,9 @@ class _Said:
         self.tail = frame[8:]
 
 
-class _Beat:
-    """The last heartbeat of a connection: key and version, what stood behind the correlation id, and what it meant."""
+class _Asked:
+    """The last heartbeat or fetch of offsets of a connection: key and version, what stood behind the correlation id,
+    and what it meant. A member, or whoever watches a group, asks the same again and again."""
 
     __slots__ = ("call", "kind", "message", "rest")
 
@@ -125,7 +126,7 @@ class KafkaSession:
     """One connection. Idle, it keeps no buffer."""
 
     __slots__ = (
-        "_beat",
+        "_asked",
         "_call",
         "_chunks",
         "_client_id_bytes",
@@ -152,7 +153,7 @@ class KafkaSession:
         self._call: Call | None = None
         """Of the request that is out."""
         self._request: Message | None = None
-        self._beat: _Beat | None = None
+        self._asked: _Asked | None = None
         self._said: _Said | None = None
         self._own: list[bytes] = []
         """What the session says itself, before the next reply."""
@@ -223,10 +224,9 @@ class KafkaSession:
             if len(frame) < _NAME_AT:
                 raise ProtocolViolation(f"a frame of {len(frame) - 4} bytes has no header")
             kind, number, name_size = _HEAD(frame, _HEAD_AT)
-            beat = self._beat
-            if beat is not None and kind == beat.kind and frame[_REST_AT:] == beat.rest:
-                # A member says the same again and again: what it said is known already.
-                self._call, message = beat.call, beat.message
+            asked = self._asked
+            if asked is not None and kind == asked.kind and frame[_REST_AT:] == asked.rest:
+                self._call, message = asked.call, asked.message
             else:
                 call, position = self._read_header(frame, kind, number, name_size)
                 if call is None:
@@ -236,8 +236,8 @@ class KafkaSession:
                     self._own.append(call.frame(number, own))
                     continue
                 self._call = call
-                if call.is_quiet and len(frame) <= _MAX_BEAT_BYTES:
-                    self._beat = _Beat(kind, frame[_REST_AT:], call, message)
+                if call.comes_again and len(frame) <= _MAX_ASKED_BYTES:
+                    self._asked = _Asked(kind, frame[_REST_AT:], call, message)
             self._request = message
             return _request((number, message))
         return None
@@ -273,7 +273,7 @@ class KafkaSession:
         if len(name) < size:
             raise ProtocolViolation("the frame ends in its header")
         self._client_id_bytes = name
-        self._beat = None
+        self._asked = None
         self.client_id = name.decode(errors="replace")[:MAX_CLIENT_ID]
 
     def _say_unsupported(self, number: int) -> None:

@@ -21,6 +21,11 @@ from protocol.messages.offsets import (
     OffsetCommitPartitionReply,
     OffsetCommitReply,
     OffsetCommitTopicReply,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchGroupReply,
+    OffsetFetchReply,
+    OffsetFetchTopic,
 )
 from tests.protocol.kafka.samples import Case, Filled, sample
 from tests.protocol.kafka.sessions import (
@@ -319,12 +324,21 @@ def test_the_same_heartbeat_again_is_the_same_request() -> None:
         session.encode_reply(number, HeartbeatReply())
 
 
+def test_the_same_fetch_of_offsets_again_is_the_same_request() -> None:
+    session = opened()
+    wanted = [OffsetFetch((OffsetFetchGroup("g", (OffsetFetchTopic("t", (index,)),)),)) for index in (0, 0, 1, 0)]
+    for number, fetch in enumerate(wanted):
+        session.receive_data(encode_request(fetch, 5, number, "c"))
+        assert session.next_request() == (number, fetch)
+        session.encode_reply(number, OffsetFetchReply((OffsetFetchGroupReply("g"),)))
+
+
 def test_a_heartbeat_with_megabytes_behind_it_is_answered_and_not_kept() -> None:
     session = opened()
     session.receive_data(framed(encode_request(BEAT, 4, 1, "c")[4:] + bytes(1 << 20)))
     assert session.next_request() == (1, BEAT)
     session.encode_reply(1, HeartbeatReply())
-    assert session._beat is None
+    assert session._asked is None
 
 
 def test_a_session_that_has_answered_keeps_no_bytes() -> None:
@@ -333,7 +347,7 @@ def test_a_session_that_has_answered_keeps_no_bytes() -> None:
     session.next_request()
     session.encode_reply(1, FetchReply())
     kept: list[Any] = [getattr(session, name) for name in ("_frames", "_chunks", "_own")]
-    assert kept == [[], [], []] and session._request is None and session._beat is None
+    assert kept == [[], [], []] and session._request is None and session._asked is None
 
 
 def commits_answered(*codes: ErrorCode) -> OffsetCommitReply:
