@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply, ExpiringOffset
 from protocol.session import RequestRef
 
-_MOST_A_PAGE = 2_000
+MOST_A_PAGE = 2_000
 
 
 def describe_expiry(core: Core, ref: RequestRef, message: DescribeExpiry, moment: Moment) -> None:
@@ -23,7 +23,7 @@ def describe_expiry(core: Core, ref: RequestRef, message: DescribeExpiry, moment
         core.outbox.send(ref, DescribeExpiryReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND))
         return
     retention_ms = core.expiry.retention_ms
-    limit = min(max(message.limit, 0), _MOST_A_PAGE)
+    limit = min(max(message.limit, 0), MOST_A_PAGE)
     rule = rule_of(group)
     places = list(islice(_places_after(shard.offsets, message), limit + 1))
     group_ms: int | Kept = -1

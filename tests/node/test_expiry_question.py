@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.expiry import Kept
+from coordinator.expiry_requests import MOST_A_PAGE
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -131,6 +132,15 @@ def test_a_transaction_keeps_the_partition_and_the_group() -> None:
     assert told.group_kept_because == Kept.GROUP_PENDING.value
     desk.ask_inside(EndTransaction(7, 0, True, desk.node.core.shard_of("g").index), call=2)
     assert [one.committed_offset for one in described(desk, "g").offsets] == [100, 9, 9]
+
+
+def test_a_page_has_an_end_whatever_is_asked_for() -> None:
+    desk = town()
+    desk.make_topic("wide", MOST_A_PAGE + 10)
+    for start in range(0, MOST_A_PAGE + 10, 500):
+        commit(desk, "g", "wide", *range(start, min(start + 500, MOST_A_PAGE + 10)))
+    told = described(desk, "g", limit=2**31 - 1)
+    assert (len(told.offsets), told.has_more) == (MOST_A_PAGE, True)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100, 5_000])
