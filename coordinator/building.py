@@ -15,11 +15,13 @@ from coordinator.journal import Journal, decode_note
 from coordinator.loading import Loadings
 from coordinator.moment import Moment
 from coordinator.outbox import Outbox
+from coordinator.own_topic import offsets_topic
 from coordinator.placement import Placement
 from coordinator.producing import ProducerIdSource
 from coordinator.retention import Retention
 from coordinator.shard import Shard, ShardTools
 from coordinator.topic_records import TOPICS_LOG
+from coordinator.topic_rules import OFFSETS_TOPIC
 from coordinator.topics import EmbeddedTopics, TopicIdSource
 from coordinator.topics import settings_from as topic_settings_from
 from partition_log.cleaner import Cleaner
@@ -29,7 +31,6 @@ from protocol.record_batch import decode_batch
 from purgatory.purgatory import DelayedOperationPurgatory
 
 _NOTES_LOG = "__muster_notes-0"
-_OFFSETS_LOG = "__consumer_offsets"
 
 
 class Ids(IdSource, TopicIdSource, ProducerIdSource, Protocol):
@@ -68,7 +69,7 @@ def make_core(
     shards = [
         Shard(
             index,
-            store.log(f"{_OFFSETS_LOG}-{index}", offsets_policy),
+            store.log(f"{OFFSETS_TOPIC}-{index}", offsets_policy),
             tools,
         )
         for index in range(config.offsets_topic_num_partitions)
@@ -104,6 +105,8 @@ def make_core(
         ),
     )
     core.topics.load()
+    logs = [shard.log for shard in shards]
+    core.topics.show(offsets_topic(logs, core.topics.settings, placement, started.wall_ms))
     for _header, data in notes_log.batches_from(notes_log.start_offset):
         for entry in decode_batch(bytes(data)):
             if entry.value is not None:

@@ -184,8 +184,12 @@ class Questions:
 
 
 def partitions_of(topics: Iterable[MetadataTopicReply]) -> Mapping[str, int]:
-    """How many partitions each topic has."""
-    return {topic.name: len(topic.partitions) for topic in topics if topic.name is not None and not topic.error_code}
+    """How many partitions each topic has, but the service's own."""
+    return {
+        topic.name: len(topic.partitions)
+        for topic in topics
+        if topic.name is not None and not topic.error_code and not topic.is_internal
+    }
 
 
 def _refuse(error: ErrorCode) -> None:

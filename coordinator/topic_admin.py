@@ -91,6 +91,8 @@ def _find(topics: TopicList, wanted: DeletableTopic) -> Topic | Refusal:
     topic = None if name is None else topics.get(name)
     if topic is not None:
         return topic
+    if name is not None and (refused := topics.refuse_own(name)) is not None:
+        return refused
     if wanted.name is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
     return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")

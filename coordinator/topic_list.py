@@ -9,7 +9,15 @@ from coordinator.moment import Moment
 from coordinator.placement import Placement
 from coordinator.topic_configs import configs_of, kept, refuse_configs
 from coordinator.topic_records import TOPICS_LOG, TopicRecord, decode_topic, encode_gone, encode_topic
-from coordinator.topic_rules import Refusal, TopicSettings, collapsed, refuse_growth, refuse_name, refuse_shape
+from coordinator.topic_rules import (
+    Refusal,
+    TopicSettings,
+    collapsed,
+    is_own,
+    refuse_growth,
+    refuse_name,
+    refuse_shape,
+)
 from partition_log.cleaning import Compact
 from partition_log.errors import AppendError
 from partition_log.log import PartitionLog
@@ -50,6 +58,7 @@ class Topic:
         self.reply = MetadataTopicReply(
             name=record.name,
             topic_id=record.topic_id,
+            is_internal=is_own(record.name),
             partitions=tuple(
                 [_led_by(index, placement.leader_of(record.name, index)) for index in range(record.partitions)]
             ),
@@ -77,6 +86,8 @@ class TopicList:
         self.position = 0
         """Write-ahead position of the last change."""
         self.get = self._topics.get
+        self.own: Topic | None = None
+        """The one that is the service's own and may be read: `find` finds it, `get` does not."""
 
     def load(self) -> None:
         """Replays the log. Raises `TopicsCorrupt`, `LogDamaged`."""
@@ -128,12 +139,31 @@ class TopicList:
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._topics.values())
 
-    def name_of(self, topic_id: bytes) -> str | None:
-        return self._names.get(topic_id)
+    def find(self, name: str) -> Topic | None:
+        """For whoever reads."""
+        topic = self._topics.get(name)
+        return self.own if topic is None and self._is_own(name) else topic
 
-    def names(self) -> list[str]:
-        """In the order they were made."""
-        return list(self._topics)
+    def refuse_own(self, name: str) -> Refusal | None:
+        """It is read, and neither written to nor changed by clients."""
+        if not self._is_own(name):
+            return None
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the service's own: it may be read")
+
+    def _is_own(self, name: str) -> bool:
+        return self.own is not None and name == self.own.record.name
+
+    def all(self) -> list[Topic]:
+        """In the order they were made, and the service's own if there is anything in it."""
+        found = list(self._topics.values())
+        if self.own is not None and any(log.next_offset for log in self.own.logs.values()):
+            found.append(self.own)
+        return found
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        if self.own is not None and topic_id == self.own.record.topic_id:
+            return self.own.record.name
+        return self._names.get(topic_id)
 
     # ------------------------------------------------------------------------------------------------------- making
 
@@ -156,6 +186,8 @@ class TopicList:
         return Topic(record, self._settings, self._placement)
 
     def _refuse(self, wanted: CreatableTopic) -> Refusal | None:
+        if self._is_own(wanted.name):
+            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {wanted.name}, the service's own")
         return (
             refuse_name(wanted.name)
             or self._refuse_taken(wanted.name)
@@ -195,7 +227,8 @@ class TopicList:
         """More partitions, on record; what is in the others stays where it is."""
         topic = self._topics.get(wanted.name)
         if topic is None:
-            return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
+            absent = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
+            return self.refuse_own(wanted.name) or absent
         has = topic.record.partitions
         refused = refuse_growth(wanted, has, self._settings, self._placement.node_ids) or self._refuse_more(
             0, wanted.count - has

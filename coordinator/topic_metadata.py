@@ -38,7 +38,7 @@ def metadata(
     """What is asked for, in that order, once each; a topic that is not there is made if message and settings allow
     it. The reply waits for the list's `position`."""
     if message.topics is None:
-        replies = [topic.reply for topic in topics]
+        replies = [topic.reply for topic in topics.all()]
     else:
         may_create = message.allow_auto_topic_creation and settings.auto_create
         most = min(len(topics) + settings.max_new_topics_per_request, settings.max_topics * 9 // 10)
@@ -60,7 +60,7 @@ def _describe(topics: TopicList, wanted: MetadataTopic, moment: Moment, *, may_c
     name = topics.name_of(wanted.topic_id) if wanted.name is None else wanted.name
     if name is None:
         return MetadataTopicReply(None, wanted.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-    topic = topics.get(name)
+    topic = topics.find(name)
     if topic is not None:
         return topic.reply
     made = topics.make(CreatableTopic(name), moment) if may_create else refuse_name(name)
@@ -85,13 +85,13 @@ def describe_partitions(topics: TopicList, message: DescribeTopicPartitions) -> 
         return DescribeTopicPartitionsReply(
             tuple(DescribedTopic(name, error_code=ErrorCode.INVALID_REQUEST) for name in asked)
         )
-    names: Sequence[str] = sorted(set(asked) if asked else topics.names())
+    names: Sequence[str] = sorted(set(asked) if asked else [topic.record.name for topic in topics.all()])
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     room = max(min(message.response_partition_limit, MOST_PARTITIONS), 1)
     described: list[DescribedTopic] = []
     for name in names:
-        topic = topics.get(name)
+        topic = topics.find(name)
         if topic is None:
             described.append(_absent(name))
             continue
@@ -116,6 +116,7 @@ def _page(topic: Topic, partitions: Sequence[MetadataPartitionReply]) -> Describ
     return DescribedTopic(
         name=topic.record.name,
         topic_id=topic.record.topic_id,
+        is_internal=topic.reply.is_internal,
         partitions=tuple(
             [
                 DescribedPartition(

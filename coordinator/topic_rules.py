@@ -12,7 +12,8 @@ from protocol.messages.topics import CreatableTopic, GrowingTopic
 MIB = 1024 * 1024
 MAX_NAME_BYTES = 249
 """With a dash and a partition's number behind it, still a folder's name on every file system."""
-OWN_NAMES = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
+OFFSETS_TOPIC = "__consumer_offsets"
+OWN_NAMES = (OFFSETS_TOPIC, "__transaction_state", "__share_group_state", "__cluster_metadata")
 OWN_PREFIX = "__muster_"
 """How the service's own logs are called, and those that Kafka's own clients take for a broker's."""
 

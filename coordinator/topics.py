@@ -17,7 +17,7 @@ from coordinator.topic_admin import altered, create, deletable, grow
 from coordinator.topic_configs import TopicConfigs
 from coordinator.topic_list import APPEND_ERRORS, Topic, TopicIdSource, TopicList
 from coordinator.topic_metadata import describe_partitions, metadata
-from coordinator.topic_rules import Refusal, TopicSettings, settings_from
+from coordinator.topic_rules import OFFSETS_TOPIC, Refusal, TopicSettings, settings_from
 from partition_log.errors import AppendError
 from partition_log.log import PartitionLog
 from partition_log.store import LogStore
@@ -90,6 +90,10 @@ class EmbeddedTopics:
             self.remove_logs(name)  # a crash may have come before
         self._remove_strays()
 
+    def show(self, own: Topic) -> None:
+        """The service's own topic, for readers."""
+        self._topics.own = own
+
     @property
     def settings(self) -> TopicSettings:
         """What all topics share."""
@@ -109,7 +113,7 @@ class EmbeddedTopics:
 
     def partition_count(self, name: str) -> int | None:
         """How many partitions the topic has; None if there is no such topic."""
-        topic = self._topics.get(name)
+        topic = self._topics.find(name)
         return None if topic is None else topic.record.partitions
 
     def name_of(self, topic_id: bytes) -> str | None:
@@ -118,12 +122,12 @@ class EmbeddedTopics:
 
     def id_of(self, name: str) -> bytes | None:
         """The topic's id; None if there is no such topic."""
-        topic = self._topics.get(name)
+        topic = self._topics.find(name)
         return None if topic is None else topic.record.topic_id
 
     def _log(self, name: str, partition: int) -> PartitionLog | None:
         """The partition's log, opened when it is first asked for; None if there is no such partition."""
-        topic = self._topics.get(name)
+        topic = self._topics.find(name)
         if topic is None:
             return None
         log = topic.logs.get(partition)
@@ -157,7 +161,7 @@ class EmbeddedTopics:
 
     def configs(self, name: str) -> Mapping[str, str] | None:
         """The topic's own settings; None if there is no such topic."""
-        topic = self._topics.get(name)
+        topic = self._topics.find(name)
         return None if topic is None else topic.record.configs
 
     def alter(
@@ -166,7 +170,7 @@ class EmbeddedTopics:
         """The topic's own settings changed, all or none; durable when `position` is."""
         topic = self._topics.get(name)
         if topic is None:
-            return Refusal(_UNKNOWN, f"there is no topic {name}")
+            return self._topics.refuse_own(name) or Refusal(_UNKNOWN, f"there is no topic {name}")
         configs = altered(topic, changes, self._settings)
         if isinstance(configs, Refusal):
             return configs
@@ -262,7 +266,8 @@ class EmbeddedTopics:
         """Several batches are appended one by one: where the disk fills up between them, those before it stay."""
         known = self.log_and_configs(name, part.index)
         if known is None:
-            return ProducePartitionReply(part.index, _UNKNOWN)
+            refused = self._topics.refuse_own(name) or Refusal(_UNKNOWN, f"there is no {name}-{part.index}")
+            return ProducePartitionReply(part.index, refused.error, error_message=refused.message)
         limits = Limits(
             known[1].max_message_bytes, self._settings.max_decompressed_bytes, self._settings.max_records_per_batch
         )
@@ -350,7 +355,9 @@ class EmbeddedTopics:
         effort, known = Effort(EFFORT_US), Answers()
         reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
         told = (nudge_key(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
-        return reply, self._store.position if self._advancing and any(map(self._advancing.__contains__, told)) else 0
+        waits = self._advancing and any(map(self._advancing.__contains__, told))
+        waits = waits or any(topic.name == OFFSETS_TOPIC for topic in message.topics)
+        return reply, self._store.position if waits else 0
 
     def _find_topic(self, topic: ListOffsetsTopic, effort: Effort, known: Answers) -> ListOffsetsTopicReply:
         replies = []
