@@ -6,15 +6,15 @@ import contextlib
 import ctypes
 import os
 import time
-import traceback
 import uuid
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import structlog
 
 from coordinator.beside import Worker, kernel_sync
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send
+from coordinator.ending import end_at_once, or_end
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
@@ -31,28 +31,8 @@ _LAST_BYTES_S, _LOOK_AGAIN_S = 1.0, 0.01
 _LOOK_SOON_S = 0.25
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 32 * 1024 * 1024
-_DISK_FAILED, _STATE_UNKNOWN = 74, 70
-"""Exit codes: EX_IOERR and EX_SOFTWARE of sysexits.h."""
 _NEVER_MS = -(2**63)
 """As what the timer is set to: no deadline comes before it, so it is not set again."""
-
-
-def _end_at_once(event: Event) -> NoReturn:
-    """After half a step nobody knows what the state is, and the flush it wanted is lost: a loop that went on would hold
-    the ports and acknowledge nothing. What it takes to know again is a start, which is tested best of all."""
-    what = type(event).__name__
-    log.critical("a step failed; stopping", happened=what, traceback=traceback.format_exc())
-    os._exit(_STATE_UNKNOWN)
-
-
-@contextlib.contextmanager
-def _or_end() -> Iterator[None]:
-    """After a failed sync nobody knows what the page cache holds: stop, and let recovery replay the disk."""
-    try:
-        yield
-    except BaseException as error:
-        log.critical("the disk failed; stopping", error=repr(error), exc_info=not isinstance(error, OSError))
-        os._exit(_DISK_FAILED)
 
 
 class RandomIds:
@@ -247,7 +227,8 @@ class Server:
         if self._kernel_sync is not None:
             self._kernel_sync.close()
         self._working.finish()
-        self.node.core.store.close(self.node.snapshots())
+        with or_end("Stopping"):
+            self.node.core.store.close(self.node.snapshots())
 
     async def _until_idle(self) -> None:
         while self._under_way:
@@ -280,8 +261,8 @@ class Server:
             deadline_ms = node.next_deadline_ms
             if deadline_ms is not None and (self._timer_ms is None or deadline_ms < self._timer_ms):
                 self._arm(deadline_ms)
-        except BaseException:  # noqa: BLE001 - nothing is swallowed: the process ends
-            _end_at_once(event)
+        except BaseException as error:  # noqa: BLE001 - nothing is swallowed: the process ends
+            end_at_once(type(event).__name__, error)
 
     def _arm(self, deadline_ms: int) -> None:
         """Keep the one timer no later than the node's next deadline; waking too early is harmless."""
@@ -364,13 +345,13 @@ class Server:
             self._run(self._flushing, lambda: job.run(self.disk), lambda: Flushed(job.up_to))
             return
         self._under_way += 1
-        with _or_end():
+        with or_end("Flush"):
             self._kernel_sync.begin(job.write(self.disk), lambda error: self._synced(job, error))
 
     def _synced(self, job: FlushJob, error: OSError | None) -> None:
-        with _or_end():
+        with or_end("Flush"):
             if error is not None:
-                raise error
+                raise OSError(error.errno, f"{error.strerror}: a sync of the write-ahead log")
             job.spill(self.disk)
         self._done(Flushed(job.up_to))
 
@@ -382,7 +363,7 @@ class Server:
         self._under_way += 1
 
         def attempt() -> None:
-            with _or_end():
+            with or_end("Ask" if worker is self._working else "Flush"):
                 work()
             self._loop.call_soon_threadsafe(lambda: self._done(event()))
 

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from partition_log.cleaning import Compact
-from partition_log.errors import LogDamaged
+from partition_log.errors import ADVICE, LogDamaged
 from partition_log.joining import Joiner, Kind
 from partition_log.log import PartitionLog
 from partition_log.reading import batches_of
-from partition_log.segment import ADVICE, Segment
+from partition_log.segment import Segment
 from partition_log.swapping import Swap
 from partition_log.transaction_ends import TransactionEnds
 from protocol.record_batch import LOG_APPEND_TIME, BatchHeader, CorruptBatch, record_bytes

@@ -54,47 +54,72 @@ class Disk(Protocol):
         """A handle that nobody else can have until it is closed; raises `FolderInUse`."""
 
 
+def is_unreadable(error: OSError) -> bool:
+    """Whether it is this one file that cannot be read, and not the disk or the process that fails as a whole."""
+    return error.errno in (errno.EIO, errno.ENOENT)
+
+
 def is_disk_full(error: OSError) -> bool:
     """Whether room, and not the disk, is what lacks."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class OsDisk:
-    """The disk of this machine."""
+    """The disk of this machine. Its errors name the file, also where the system knows a number alone."""
+
+    def __init__(self) -> None:
+        self._paths: dict[int, str] = {}
 
     def open(self, path: str, *, make: bool = True) -> int:
-        return os.open(path, os.O_RDWR | (os.O_CREAT if make else 0) | os.O_CLOEXEC, 0o644)
+        return self._opened(path, os.open(path, os.O_RDWR | (os.O_CREAT if make else 0) | os.O_CLOEXEC, 0o644))
+
+    def _opened(self, path: str, handle: int) -> int:
+        self._paths[handle] = path
+        return handle
 
     def close(self, handle: int) -> None:
+        self._paths.pop(handle, None)
         os.close(handle)
 
     def size(self, handle: int) -> int:
         return os.fstat(handle).st_size
 
     def read_at(self, handle: int, position: int, size: int) -> bytes:
-        data = os.pread(handle, size, position)
-        if len(data) == size or not data:
-            return data
-        pieces = [data]
-        got = len(data)
-        while got < size and (data := os.pread(handle, size - got, position + got)):
-            pieces.append(data)
-            got += len(data)
+        try:
+            data = os.pread(handle, size, position)
+            if len(data) == size or not data:
+                return data
+            pieces = [data]
+            got = len(data)
+            while got < size and (data := os.pread(handle, size - got, position + got)):
+                pieces.append(data)
+                got += len(data)
+        except OSError as error:
+            error.filename = self._paths.get(handle)
+            raise
         return b"".join(pieces)
 
     def write_at(self, handle: int, position: int, data: bytes) -> None:
-        written = os.pwrite(handle, data, position)
-        while written < len(data):
-            written += os.pwrite(handle, memoryview(data)[written:], position + written)
+        try:
+            written = os.pwrite(handle, data, position)
+            while written < len(data):
+                written += os.pwrite(handle, memoryview(data)[written:], position + written)
+        except OSError as error:
+            error.filename = self._paths.get(handle)
+            raise
 
     def truncate(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)
 
     def sync(self, handle: int) -> None:
-        if sys.platform == "darwin":
-            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)  # fsync there stops at the drive's cache
-        else:
-            os.fdatasync(handle)
+        try:
+            if sys.platform == "darwin":
+                fcntl.fcntl(handle, fcntl.F_FULLFSYNC)  # fsync there stops at the drive's cache
+            else:
+                os.fdatasync(handle)
+        except OSError as error:
+            error.filename = self._paths.get(handle)
+            raise
 
     def make_folder(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -126,7 +151,7 @@ class OsDisk:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            os.close(handle)
+            self.close(handle)
             raise FolderInUse(errno.EWOULDBLOCK, "another process has this data folder open", path) from error
         return handle
 
@@ -137,7 +162,7 @@ class ReadOnlyDisk(OsDisk):
     """
 
     def open(self, path: str, *, make: bool = True) -> int:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return self._opened(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
     def write_at(self, handle: int, position: int, data: bytes) -> None:
         raise self._refusal()
@@ -171,7 +196,7 @@ class ReadOnlyDisk(OsDisk):
         except BlockingIOError:
             return True
         finally:
-            os.close(handle)
+            self.close(handle)
         return False
 
     @staticmethod

@@ -2,6 +2,9 @@
 
 import enum
 
+ADVICE = "Stop, keep a copy of the data folder, and restore this file from a backup"
+"""What to do about a damaged file of a log."""
+
 
 class LogDamaged(Exception):
     """What is on disk cannot be what was written: it is not guessed at. Nothing has been changed.

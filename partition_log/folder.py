@@ -44,14 +44,15 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """`next_base`: where a new write-ahead segment may begin; `free`: files that may become one now, `needed`: those
-    that may after the next checkpoint.
+    """`next_base`: where a new write-ahead segment may begin; `blocks_end`: where the last sound block ends; `free`:
+    files that may become a segment now, `needed`: those that may after the next checkpoint.
     """
 
     logs: dict[str, PartitionLog]
     free: list[str]
     needed: list[str]
     next_base: int
+    blocks_end: int
     report: RecoveryReport
 
 
@@ -102,11 +103,11 @@ class NodeFolder:
         checkpoint = read_checkpoint(self._disk, self.wal)
         reader = WalReader(self._disk, self.wal, checkpoint or Checkpoint(0, 0, ()))
         if checkpoint is None:
-            self._must_be_new()
+            self._must_be_new(reader)
             report = RecoveryReport(first_start=first_start, logs=0, frames=0, replayed_bytes=0, torn=None)
         else:
             report = self._recover(checkpoint, reader)
-        return Recovered(self._logs, reader.free, reader.needed, reader.end, report)
+        return Recovered(self._logs, reader.free, reader.needed, reader.end, reader.blocks_end, report)
 
     def _identify(self) -> bool:
         """Whether this is the first start. `node.toml` is written whole or not at all."""
@@ -130,12 +131,13 @@ class NodeFolder:
         self.identity = read_identity(self._disk, self.path)
         return False
 
-    def _must_be_new(self) -> None:
+    def _must_be_new(self, reader: WalReader) -> None:
         """Nothing is acknowledged before the first checkpoint: without one there is no log."""
+        path = f"{self.wal}/checkpoint"
         if found := self._log_folders():
-            raise LogDamaged(
-                f"{self.wal}/checkpoint", 0, None, f"the file is missing, but there are logs, as {found[0]}", ADVICE
-            )
+            raise LogDamaged(path, 0, None, f"the file is missing, but there are logs, as {found[0]}", ADVICE)
+        if (written := reader.first_written()) is not None:
+            raise LogDamaged(path, 0, None, f"the file is missing, but {written} was written", ADVICE)
 
     def _log_folders(self) -> list[str]:
         return [name for name in self._disk.list(self.path) if LOG_NAME.fullmatch(name)]

@@ -2,29 +2,39 @@
 
 from struct import Struct
 
-from partition_log.disk import Disk
+from partition_log.disk import Disk, is_unreadable
 
 INDEX_ENTRY = Struct(">iI")
 TIME_ENTRY = Struct(">qi")
 
 
 def read_entries(disk: Disk, path: str, entry: Struct) -> list[tuple[int, int]]:
-    """All that are whole."""
-    handle = disk.open(path)
+    """All that are whole. A file that is not there, or cannot be read, has none."""
     try:
-        data = disk.read_at(handle, 0, disk.size(handle))
-    finally:
-        disk.close(handle)
+        handle = disk.open(path, make=False)
+        try:
+            data = disk.read_at(handle, 0, disk.size(handle))
+        finally:
+            disk.close(handle)
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        return []
     whole = len(data) - len(data) % entry.size
     return list(entry.iter_unpack(data[:whole]))
 
 
 def last_entry(disk: Disk, path: str, entry: Struct) -> tuple[int, int, int] | None:
-    """How many there are, and the last."""
-    handle = disk.open(path)
+    """How many there are, and the last; None if there is none."""
     try:
-        count = disk.size(handle) // entry.size
-        data = disk.read_at(handle, (count - 1) * entry.size, entry.size) if count else b""
-    finally:
-        disk.close(handle)
+        handle = disk.open(path, make=False)
+        try:
+            count = disk.size(handle) // entry.size
+            data = disk.read_at(handle, (count - 1) * entry.size, entry.size) if count else b""
+        finally:
+            disk.close(handle)
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        return None
     return (count, *entry.unpack(data)) if len(data) == entry.size else None

@@ -7,12 +7,12 @@ from operator import is_
 from partition_log.aids import Aid, is_aid_file, read_newest_aid, remove_aids
 from partition_log.cleaning import Policy
 from partition_log.disk import Disk
-from partition_log.errors import LogDamaged, OffsetOutOfRange
+from partition_log.errors import ADVICE, LogDamaged, OffsetOutOfRange
 from partition_log.file_names import file_name, is_cleaning_file, is_segment_file, segment_bases
 from partition_log.open_files import OpenFiles
 from partition_log.producers import Producers, is_snapshot_file, mark_of, newest_snapshot, remove_snapshots
 from partition_log.reading import batches_of
-from partition_log.segment import ADVICE, INDEX_INTERVAL_BYTES, Segment, SegmentWrite
+from partition_log.segment import INDEX_INTERVAL_BYTES, Segment, SegmentWrite
 from partition_log.swapping import Swap
 from protocol.record_batch import (
     HEADER_BYTES,

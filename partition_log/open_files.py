@@ -6,7 +6,8 @@ and closes it again, one file at a time, so that nobody can close a file under i
 
 import errno
 
-from partition_log.disk import Disk
+from partition_log.disk import Disk, is_unreadable
+from partition_log.errors import ADVICE, LogDamaged
 
 MOST = 256
 """Beside them, a store has open: a job's file for each of two jobs, the write-ahead log's, and the lock."""
@@ -14,7 +15,10 @@ MOST = 256
 
 class OpenFiles:
     """A file belongs to `owner`, whoever reads it: what stands under the same path later is another's. Files of owners
-    that are pinned are not counted among the `most`."""
+    that are pinned are not counted among the `most`.
+
+    A file that is not there, or that the disk cannot read, is a damaged one: `LogDamaged`. It is never made here.
+    """
 
     __slots__ = ("_handles", "_most", "_pinned", "disk")
 
@@ -29,16 +33,20 @@ class OpenFiles:
 
     def size(self, owner: object, path: str) -> int:
         """Bytes of the file."""
-        return self.disk.size(self._handle(owner, path))
+        return self.disk.size(self._handle(owner, path, 0))
 
     def read_at(self, owner: object, path: str, position: int, size: int) -> bytes:
         """As `Disk.read_at`."""
-        return self.disk.read_at(self._handle(owner, path), position, size)
+        handle = self._handle(owner, path, position)
+        try:
+            return self.disk.read_at(handle, position, size)
+        except OSError as error:
+            raise _damaged(path, position, error) from None
 
     def pin(self, owner: object, path: str) -> None:
         """Keep the file open until `close`: it may lose its name meanwhile, and is read all the same."""
         if owner not in self._pinned:
-            self._pinned[owner] = self._handle(owner, path)
+            self._pinned[owner] = self._handle(owner, path, 0)
             del self._handles[owner]
 
     def close(self, owner: object) -> None:
@@ -55,27 +63,36 @@ class OpenFiles:
         while self._pinned:
             self.disk.close(self._pinned.popitem()[1])
 
-    def _handle(self, owner: object, path: str) -> int:
+    def _handle(self, owner: object, path: str, position: int) -> int:
         if (handle := self._pinned.get(owner)) is not None:
             return handle
         handle = self._handles.pop(owner, None)
         if handle is None:
-            handle = self._open(path)
+            handle = self._open(path, position)
         self._handles[owner] = handle
         return handle
 
-    def _open(self, path: str) -> int:
+    def _open(self, path: str, position: int) -> int:
         while len(self._handles) >= self._most:
             self._close_oldest()
         while True:
             try:
-                return self.disk.open(path)
+                return self.disk.open(path, make=False)
             except OSError as error:
                 # Others of this process took what was left: better to be slow than to fail.
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._handles:
-                    raise
+                    raise _damaged(path, position, error) from None
                 self._close_oldest()
 
     def _close_oldest(self) -> None:
         owner = next(iter(self._handles))
         self.disk.close(self._handles.pop(owner))
+
+
+def _damaged(path: str, position: int, error: OSError) -> LogDamaged | OSError:
+    """What to raise: damage if it is the file's fault, else what the disk said."""
+    if not is_unreadable(error):
+        return error
+    missing = isinstance(error, FileNotFoundError)
+    what = "the file is missing" if missing else f"it cannot be read ({error.strerror})"
+    return LogDamaged(path, position, None, what, ADVICE)

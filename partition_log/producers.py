@@ -21,6 +21,7 @@ import msgspec
 from crc32c import crc32c
 
 from partition_log.disk import Disk
+from partition_log.errors import LogDamaged
 from partition_log.recovery import read_file, write_file
 
 REMEMBERED = 5
@@ -240,11 +241,18 @@ def newest_snapshot(disk: Disk, folder: str, end: int) -> Snapshot | None:
     ends = [int(name[:20]) for name in disk.list(folder) if is_snapshot_file(name) and name.endswith(_KIND)]
     for told in sorted(ends, reverse=True):
         if told <= end:
-            crc, _, body = read_file(disk, f"{folder}/{snapshot_name(told)}").partition(b"\n")
-            snapshot = _decode(body) if crc == b"%08x" % crc32c(body) else None
+            snapshot = _read(disk, f"{folder}/{snapshot_name(told)}")
             if snapshot is not None and snapshot.end == told:
                 return snapshot
     return None
+
+
+def _read(disk: Disk, path: str) -> Snapshot | None:
+    try:
+        crc, _, body = read_file(disk, path).partition(b"\n")
+    except LogDamaged:
+        return None
+    return _decode(body) if crc == b"%08x" % crc32c(body) else None
 
 
 def _decode(body: bytes) -> Snapshot | None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from partition_log.errors import LogDamaged
-from partition_log.segment import ADVICE, Segment
+from partition_log.errors import ADVICE, LogDamaged
+from partition_log.segment import Segment
 from protocol.record_batch import HEADER_BYTES, BatchHeader, CorruptBatch, check_batch, extent
 
 CHUNK_BYTES = 1024 * 1024

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from crc32c import crc32c
 
-from partition_log.disk import Disk
+from partition_log.disk import Disk, is_unreadable
 from partition_log.errors import LogDamaged
 from partition_log.wal import (
     BLOCK_HEAD,
@@ -120,9 +120,14 @@ def read_checkpoint(disk: Disk, folder: str) -> Checkpoint | None:
 
 
 def read_file(disk: Disk, path: str) -> bytes:
-    handle = disk.open(path)
+    """All of it. Raises `LogDamaged` where the disk cannot read it."""
+    handle = disk.open(path, make=False)
     try:
         return disk.read_at(handle, 0, disk.size(handle))
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        raise LogDamaged(path, 0, None, f"it cannot be read ({error.strerror})", ADVICE) from error
     finally:
         disk.close(handle)
 
@@ -131,8 +136,9 @@ def read_file(disk: Disk, path: str) -> bytes:
 
 
 class WalReader:
-    """Reads the frames after a checkpoint. Once all were read, `torn` is where a torn tail was found, and `needed` and
-    `free` are the segments that another recovery from this checkpoint would and would not look at.
+    """Reads the frames after a checkpoint. Once all were read, `blocks_end` is where the sound blocks end, `torn` where
+    a torn tail was found, and `needed` and `free` are the segments that another recovery from this checkpoint would and
+    would not look at.
     """
 
     def __init__(self, disk: Disk, folder: str, checkpoint: Checkpoint) -> None:
@@ -141,6 +147,7 @@ class WalReader:
         self._checkpoint = checkpoint
         self._segments = [(base, wal_segment_size(disk, folder, base)) for base in wal_bases(disk, folder)]
         self._reached = 0
+        self.blocks_end = 0
         self.torn: str | None = None
 
     @property
@@ -200,6 +207,7 @@ class WalReader:
         """Of each sound block: its segment's path and base, its place there, and its frames."""
         start = self._checkpoint.block
         end: int | None = None  # of the last sound block, once one was read
+        follows: int | None = None  # where the next segment begins
         stopped = self._first(start)
         for base, size in self._segments:
             if base + size <= start:
@@ -207,12 +215,20 @@ class WalReader:
             path = segment_path(self._folder, base)
             data = read_file(self._disk, path)
             at = max(start - base, SECTOR)
+            if follows is not None and base != follows and block_at(data, at, base) is None:
+                missing = segment_path(self._folder, follows)
+                raise LogDamaged(missing, 0, None, f"the segment is missing, and there is a later one ({path})", ADVICE)
+            follows = base + size
             while (block := block_at(data, at, base)) is not None:
                 if end is not None and block.previous_end != end:
                     raise LogDamaged(*stopped, None, "a block is missing here, and another follows", ADVICE)
                 body = body_of(data, at, block)
                 if body is None:
                     break
+                if not body:  # it says where the blocks before it end, and is none of them
+                    end = block.previous_end
+                    at += SECTOR
+                    continue
                 yield path, base, at, body
                 at = _aligned(at + BLOCK_HEAD.size + len(body))
                 end = base + at
@@ -223,6 +239,18 @@ class WalReader:
                 self._reached = base
             if end is None:
                 end = base + at
+            self.blocks_end = end
+
+    def first_written(self) -> str | None:
+        """The path of the first segment that a frame was ever written to, as far as can be seen."""
+        for base, _size in self._segments:
+            path = segment_path(self._folder, base)
+            data, at = read_file(self._disk, path), SECTOR
+            while (block := block_at(data, at, base)) is not None:
+                if block.body_bytes:
+                    return path
+                at += SECTOR
+        return None
 
     def _first(self, start: int) -> tuple[str, int]:
         """Where reading begins. The segment is there even if it has no room behind the checkpoint."""
@@ -230,7 +258,8 @@ class WalReader:
             if base <= start <= base + size:
                 self._reached = base
                 return segment_path(self._folder, base), start - base
-        raise LogDamaged(segment_path(self._folder, start), 0, None, "the segment is missing", ADVICE)
+        what = "the segment is missing that holds this position of all that was written ahead; reading begins in it"
+        raise LogDamaged(self._folder, start, None, what, ADVICE)
 
     def _is_torn(self, data: bytes, at: int, base: int, path: str) -> bool:
         """Where the sound blocks end. A later block means that what is here was durable, once."""
@@ -248,10 +277,14 @@ class WalReader:
 def wal_segment_size(disk: Disk, folder: str, base: int) -> int:
     """Of the file, as its first sector has it. A segment gets its name when that is durable: all else is damage."""
     path = segment_path(folder, base)
-    handle = disk.open(path)
+    handle = disk.open(path, make=False)
     try:
         head = disk.read_at(handle, 0, SEGMENT_HEAD.size + UINT32.size)
         file_size = disk.size(handle)
+    except OSError as error:
+        if not is_unreadable(error):
+            raise
+        raise LogDamaged(path, 0, None, f"it cannot be read ({error.strerror})", ADVICE) from error
     finally:
         disk.close(handle)
     if len(head) == SEGMENT_HEAD.size + UINT32.size and UINT32.unpack(head[-4:])[0] == crc32c(head[:-4]):

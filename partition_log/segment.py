@@ -26,7 +26,7 @@ from struct import Struct
 
 import msgspec
 
-from partition_log.errors import LogDamaged
+from partition_log.errors import ADVICE, LogDamaged
 from partition_log.file_names import file_name
 from partition_log.index_files import INDEX_ENTRY, TIME_ENTRY, last_entry, read_entries
 from partition_log.open_files import OpenFiles
@@ -265,9 +265,22 @@ class Segment:
 
     def _load_if_needed(self) -> None:
         if not self._loaded:
-            end = self.next_offset
-            self.load(self.size, end)
+            size, end = self.size, self.next_offset
+            self.load(size, end)
+            if self.size < size:
+                raise self._damaged_after(self.size, size, end)
             self.next_offset = end  # the last batches may have been compacted away
+
+    def _damaged_after(self, position: int, size: int, end: int) -> LogDamaged:
+        """What is wrong with a closed segment whose batches do not reach its end. It must not look like a short one:
+        a reader would pass over what it held."""
+        self.size, self.written, self.next_offset, self._loaded = size, size, end, False
+        try:
+            for _batch in self.walk(position):
+                pass
+        except LogDamaged as damage:
+            return damage
+        return self._damaged(position, None, f"a batch ends beyond offset {end}, where the next file begins")
 
     def load(self, size: int, end: int) -> bool:
         """Take over the file, `size` bytes long, up to offset `end`; whatever is beyond is not looked at. False if
@@ -383,6 +396,3 @@ class Segment:
 
     def _damaged(self, position: int, offset: int | None, what: str) -> LogDamaged:
         return LogDamaged(self.path, position, offset, what, ADVICE)
-
-
-ADVICE = "Stop, keep a copy of the data folder, and restore this file from a backup"

@@ -123,17 +123,17 @@ class LogStore:
             recovered = self._folder.open()
             self.identity = self._folder.identity
             self._logs = recovered.logs
-            self._wal.spares = recovered.free
             self._needed = recovered.needed
+            self._wal.resume(recovered.next_base, recovered.blocks_end, recovered.free)
             try:
-                self._wal.start(self._wal.plan(recovered.next_base).run(self._disk))
+                making = self._wal.making()
+                assert making is not None
+                self._wal.made(making.run(self._disk))
                 self._checkpoint_now()
             except OSError as error:
                 if not is_disk_full(error) or not recovered.logs:
                     raise
                 self.disk_full = True
-                if not self._wal.is_started:
-                    self._wal.wait(recovered.next_base)
         except BaseException:
             self._release()
             raise

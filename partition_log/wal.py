@@ -13,7 +13,9 @@ full disk) and used again, old blocks and all: a block is believed only at the p
 comes twice.
 
 A block that does not hold is a torn tail, and cut, unless a later block's head shows that a flush began after it:
-flushes follow each other, so what is damaged then was durable once. `recovery.py` reads all of this.
+flushes follow each other, so what is damaged then was durable once. So was what a missing segment held, if there is one
+behind it: each begins where the one before it ends, but for the first of a start, which begins with an empty block that
+says what the next one follows. `recovery.py` reads all of this.
 """
 
 from struct import Struct
@@ -75,6 +77,7 @@ class WalSegment(msgspec.Struct, frozen=True, gc=False):
     path: str
     base: int
     size: int
+    used: int = 0  # bytes of blocks that it was made with
 
     @property
     def end(self) -> int:
@@ -82,12 +85,15 @@ class WalSegment(msgspec.Struct, frozen=True, gc=False):
 
 
 class Making(msgspec.Struct, frozen=True, gc=False):
-    """How to make a segment: from a file that has served, or of zeros. It gets its name when it is whole."""
+    """How to make a segment: from a file that has served, or of zeros. It gets its name when it is whole. `first` is a
+    block that it begins with.
+    """
 
     folder: str
     base: int
     size: int
     spare: str | None
+    first: bytes = b""
 
     def run(self, disk: Disk) -> WalSegment:
         path = segment_path(self.folder, self.base)
@@ -99,14 +105,14 @@ class Making(msgspec.Struct, frozen=True, gc=False):
         try:
             if disk.size(handle) != self.size:
                 self._fill(disk, handle)
-            disk.write_at(handle, 0, segment_head(self.base, self.size))
+            disk.write_at(handle, 0, segment_head(self.base, self.size) + self.first)
             disk.sync(handle)
             disk.rename(making, path)
             disk.sync_folder(self.folder)
         except OSError:
             disk.close(handle)
             raise
-        return WalSegment(handle, path, self.base, self.size)
+        return WalSegment(handle, path, self.base, self.size, len(self.first))
 
     def _fill(self, disk: Disk, handle: int) -> None:
         disk.truncate(handle, 0)
@@ -211,15 +217,18 @@ class WriteAheadLog:
 
     # ----------------------------------------------------------------------------------------------------- segments
 
-    def start(self, segment: WalSegment) -> None:
-        """Begin in a new segment. What other segments hold is not looked at any more: they are spares."""
-        self._active, self._limit = segment, segment.end
-        self._open_block(segment.base + SECTOR)
-        self.position = self.flushed = self._previous_end = self._block
+    def resume(self, base: int, previous_end: int, spares: list[str]) -> None:
+        """After what was found, whose last block ends at `previous_end`: segments begin at `base`. Nothing can be
+        appended until one was `made`."""
+        self.spares = spares
+        self.position = self.flushed = base
+        self._previous_end = previous_end
 
-    def wait(self, base: int) -> None:
-        """There is no room for a segment to begin in: nothing can be appended until one was `made`."""
-        self.position = self.flushed = self._previous_end = base
+    def start(self, segment: WalSegment) -> None:
+        """Begin in a new segment."""
+        self._active, self._limit = segment, segment.end
+        self._open_block(segment.base + SECTOR + segment.used)
+        self.position = self.flushed = self._block
 
     @property
     def is_started(self) -> bool:
@@ -234,10 +243,13 @@ class WriteAheadLog:
         """How to make the next segment, if it is missing. Takes a spare."""
         if self._next is not None:
             return None
-        return self.plan(self.position if self._active is None else self._active.end)
-
-    def plan(self, base: int) -> Making:
-        return Making(self._folder, base, self._segment_bytes, self.spares.pop() if self.spares else None)
+        spare = self.spares.pop() if self.spares else None
+        if self._active is not None:
+            return Making(self._folder, self._active.end, self._segment_bytes, spare)
+        # The first since the start. Its base need not follow those that were found, whose last may be the spare: an
+        # empty block says where they end, or the next recovery would have to take the gap for a segment that is gone.
+        first = block_bytes(b"", self.position + SECTOR, self._previous_end)
+        return Making(self._folder, self.position, self._segment_bytes, spare, first)
 
     def made(self, segment: WalSegment) -> None:
         """It is the next one, or the first that a full disk has room for."""

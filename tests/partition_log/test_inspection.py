@@ -7,8 +7,9 @@ from partition_log.errors import LogDamaged
 from partition_log.findings import Finding, Weight
 from partition_log.inspection import Inspector
 from partition_log.log_files import LogFiles
-from partition_log.recovery import read_checkpoint
+from partition_log.recovery import read_checkpoint, wal_bases
 from partition_log.store import Appended, LogStore
+from partition_log.wal import segment_path
 from partition_log.walking import walk_file
 from tests.partition_log.stories import append, batch, everything, flush, mount, work
 from tests.simulation.disk import SimDisk
@@ -150,7 +151,7 @@ def test_a_flipped_bit_in_checkpoint_identity_or_write_ahead_log_is_damage() -> 
     disk = served()
     checkpoint = read_checkpoint(disk, "data/wal")
     assert checkpoint is not None
-    (wal,) = [f"data/wal/{name}" for name in disk.list("data/wal") if name[:20] == f"{checkpoint.block - 512:020d}"]
+    wal = segment_path("data/wal", max(base for base in wal_bases(disk, "data/wal") if base <= checkpoint.block))
     flip(disk, wal, 3)
     assert damage(disk) == [(wal, 0, None)]
 
@@ -212,8 +213,8 @@ def test_a_torn_tail_is_a_note() -> None:
     disk = served()
     checkpoint = read_checkpoint(disk, "data/wal")
     assert checkpoint is not None
-    (wal,) = [f"data/wal/{name}" for name in disk.list("data/wal") if name[:20] == f"{checkpoint.block - 512:020d}"]
-    flip(disk, wal, 512 + 60)
+    base = max(base for base in wal_bases(disk, "data/wal") if base <= checkpoint.block)
+    flip(disk, segment_path("data/wal", base), checkpoint.block - base + 60)
     (finding,) = verify(disk)
     assert finding.weight is Weight.NOTE
     assert "torn tail" in finding.what

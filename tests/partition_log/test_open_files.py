@@ -66,6 +66,8 @@ def run(job: CheckpointJob, disk: StingyDisk, meanwhile: Callable[[], None]) -> 
 def test_only_the_files_used_last_are_kept_open() -> None:
     disk = SimDisk()
     disk.make_folder("x")
+    for name in ("a", "b", "c"):
+        disk.close(disk.open(f"x/{name}"))
     disk.journal = []
     files = OpenFiles(disk, 2)
     for owner in ("a", "b", "a", "c", "a", "b"):
@@ -83,6 +85,8 @@ def test_a_reader_makes_do_with_fewer_files_where_others_have_taken_them() -> No
     disk = StingyDisk(most=2)
     disk.make_folder("x")
     files = OpenFiles(disk, 5)
+    for name in ("a", "b", "c"):
+        disk.close(disk.open(f"x/{name}"))
     for owner in ("a", "b", "c"):
         assert files.size(owner, f"x/{owner}") == 0
     files.close_all()

@@ -387,10 +387,10 @@ def test_a_start_on_a_full_disk_serves_readers_and_heals_when_there_is_room(oper
     kept = left_by_a_crash(disk)
     real, calls = getattr(disk, operation), iter(range(1, 10_000))
 
-    def fill(*arguments: object) -> object:
+    def fill(*arguments: object, **named: object) -> object:
         if next(calls) >= which and not (operation == "open" and "making" not in str(arguments)):
             raise OSError(errno.ENOSPC, "full")
-        return real(*arguments)
+        return real(*arguments, **named)
 
     setattr(disk, operation, fill)
     if operation == "make_folder" and which <= 2:

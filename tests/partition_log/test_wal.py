@@ -217,7 +217,7 @@ def test_a_missing_segment_is_named() -> None:
     assert store.close()
     path, _ = active_path(disk)
     disk.remove(path)
-    with pytest.raises(LogDamaged, match="the segment is missing"):
+    with pytest.raises(LogDamaged, match="the segment is missing that holds this position"):
         mount(disk)
 
 

@@ -1,0 +1,403 @@
+"""Each thing a disk can do to a store has one answer; `docs/operations.md`, "When the disk fails", is the list."""
+
+import errno
+
+import pytest
+
+from partition_log.cleaning import Retain
+from partition_log.errors import AppendError, FolderInUse, LogDamaged
+from partition_log.log import PartitionLog
+from partition_log.recovery import read_checkpoint, wal_bases
+from partition_log.store import Appended, LogStore, StoreLimits
+from partition_log.wal import segment_path
+from tests.partition_log.faulty_disk import FaultyDisk
+from tests.partition_log.stories import SMALL, append, batch, everything, flush, mount, work
+from tests.simulation.disk import SimDisk
+
+WAL = "data/wal"
+FLIGHTS = "data/flights-0"
+
+
+def filled(*, clean: bool = True, texts: int = 30) -> FaultyDisk:
+    """Several segments of a log, and more of another; after a clean stop or a crash."""
+    disk = FaultyDisk()
+    store = mount(disk)
+    for number in range(texts):
+        append(store, "flights-0", f"{number:04d}" * 100)
+        append(store, "flights-1", f"{number:04d}")
+        flush(store, disk)
+        work(store, disk)
+    if clean:
+        assert store.close()
+    disk.crash()
+    return disk
+
+
+def segments(disk: SimDisk) -> list[str]:
+    return [f"{FLIGHTS}/{name}" for name in disk.list(FLIGHTS) if name.endswith(".log")]
+
+
+def flip(disk: SimDisk, path: str, position: int) -> None:
+    disk.damage(path, position, bytes([disk.file(path).data[position] ^ 1]))
+
+
+def stops(disk: SimDisk, file: str) -> LogDamaged:
+    """A start ends with a sentence that names the file, says what to do, and has changed nothing."""
+    before = everything_on(disk)
+    with pytest.raises(LogDamaged) as caught:
+        mount(disk)
+    error = caught.value
+    assert error.file == file
+    assert str(error).startswith(f"{file} is damaged at position {error.position}")
+    assert "Restore" in str(error) or "restore" in str(error)
+    assert everything_on(disk) == before
+    return error
+
+
+def everything_on(disk: SimDisk) -> dict[str, bytes]:
+    folders = [name for name in disk.list("data") if "." not in name and name != "LOCK"]
+    return {
+        f"{folder}/{name}": bytes(disk.file(f"data/{folder}/{name}").data)
+        for folder in folders
+        for name in disk.list(f"data/{folder}")
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------- full disk
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize(
+    ("operation", "word"),
+    [
+        ("write_at", "wal/making"),  # the next segment of the write-ahead log
+        ("open", "flights-0"),  # a log's first file
+        ("make_folder", "flights-0"),
+        ("write_at", "flights-0"),  # a spill
+        ("sync", "flights-0"),  # room that was promised, and is not there
+        ("open", "checkpoint.new"),
+        ("write_at", "checkpoint.new"),
+        ("write_at", ".index"),
+        ("sync_folder", "wal"),
+    ],
+)
+def test_a_full_disk_refuses_appends_wherever_it_is_met_and_heals(operation: str, word: str, code: int) -> None:
+    disk = FaultyDisk()
+    store = mount(disk)
+    append(store, "flights-1", "before")
+    flush(store, disk)
+    disk.spoil(operation, code, word)
+    asked = 0
+    for number in range(60):
+        if not isinstance(store.append(store.log("flights-0", Retain()), batch(f"{number:04d}" * 100)), Appended):
+            break
+        asked += 1
+        flush(store, disk)
+        work(store, disk)
+    else:
+        work(store, disk, force=True)
+    assert is_full(store)
+    assert store.append(store.log("flights-0"), batch("no")) is AppendError.DISK_FULL
+    assert isinstance(store.remove("flights-1"), int), "what makes room is taken"
+    flush(store, disk)
+    assert store.log("flights-0").next_offset == asked
+    kept = everything(store)
+    work(store, disk, force=True)
+    assert is_full(store), "it is tried again, and still full"
+    disk.mend()
+    for _ in range(3):
+        work(store, disk, force=store.disk_full)
+    assert not is_full(store)
+    append(store, "flights-0", "after")
+    flush(store, disk)
+    disk.crash()
+    after = everything(mount(disk))
+    assert after["flights-0"][: len(kept["flights-0"])] == kept["flights-0"]
+    assert len(after["flights-0"]) > len(kept["flights-0"])
+    assert "flights-1" not in after
+
+
+def is_full(store: LogStore) -> bool:
+    return store.disk_full
+
+
+def test_a_first_start_without_room_is_refused_and_the_next_one_is_a_first_start() -> None:
+    disk = FaultyDisk()
+    disk.spoil("write_at", errno.ENOSPC, "wal")
+    with pytest.raises(OSError, match="No space"):
+        mount(disk)
+    disk.mend()
+    append(mount(disk), "flights-0", "x")
+
+
+def test_what_makes_room_is_taken_after_a_start_on_a_full_disk_and_survives_a_crash_there() -> None:
+    disk = filled(clean=False)
+    disk.spoil("write_at", errno.ENOSPC, "checkpoint.new")
+    store = mount(disk)  # its segment is one that has served: it needs no room
+    assert store.disk_full
+    position = store.remove("flights-0")
+    assert isinstance(position, int)
+    assert position
+    flush(store, disk)
+    kept = everything(store)
+    disk.crash()
+    again = mount(disk)
+    assert everything(again) == kept
+    assert "flights-0" not in again.names()
+
+
+# ------------------------------------------------------------------------------------------------------ EIO on writing
+
+
+@pytest.mark.parametrize("operation", ["write_at", "sync"])
+def test_a_flush_that_fails_raises_and_nothing_of_it_counts_as_durable(operation: str) -> None:
+    disk = FaultyDisk()
+    store = mount(disk)
+    append(store, "flights-0", "first")
+    flush(store, disk)
+    durable = store.flushed
+    append(store, "flights-0", "second")
+    disk.spoil(operation, errno.EIO, "wal")
+    job = store.begin_flush()
+    assert job is not None
+    with pytest.raises(OSError, match="Input/output"):
+        job.run(disk)
+    assert store.flushed == durable
+    disk.mend()
+    disk.crash()
+    assert store.log("flights-0").flushed_offset == 1
+    assert mount(disk).log("flights-0").next_offset in (1, 2)
+
+
+@pytest.mark.parametrize("operation", ["write_at", "sync"])
+@pytest.mark.parametrize("word", ["flights-0", "making", "checkpoint.new"])
+def test_a_checkpoint_that_fails_otherwise_than_full_raises_and_is_not_believed(operation: str, word: str) -> None:
+    disk = FaultyDisk()
+    store = mount(disk, StoreLimits(4096, checkpoint_bytes=10**6, max_batch_bytes=3000, spill_bytes=10_000))
+    while isinstance(store.append(store.log("flights-0", SMALL), batch("text" * 100)), Appended):
+        flush(store, disk)  # until the next segment of the write-ahead log is wanted
+    kept = everything(store)
+    disk.spoil(operation, errno.EIO, word)
+    job = store.begin_checkpoint(force=True)
+    assert job is not None
+    with pytest.raises(OSError, match="Input/output"):
+        job.run(disk)
+    disk.mend()
+    disk.crash()
+    assert everything(mount(disk)) == kept
+
+
+# ------------------------------------------------------------------------------------------------------ EIO on reading
+
+
+def test_what_cannot_be_read_of_a_log_is_damage_there_and_nowhere_else() -> None:
+    disk = filled()
+    store = mount(disk)
+    bad = segments(disk)[1]
+    disk.spoil("read_at", errno.EIO, bad)
+    log = store.log("flights-0")
+    base = int(bad[-24:-4])
+    with pytest.raises(LogDamaged, match="cannot be read") as caught:
+        log.read(base, 1000)
+    assert caught.value.file == bad
+    assert log.read(0, 1000)
+    assert store.log("flights-1").read(0, 1000)
+    with pytest.raises(LogDamaged, match="cannot be read"):
+        list(log.batches_from(0))
+    disk.mend()
+    assert log.read(base, 1000)
+
+
+@pytest.mark.parametrize("word", ["wal/checkpoint", ".wal", "node.toml"])
+def test_what_cannot_be_read_at_the_start_stops_it(word: str) -> None:
+    disk = filled(clean=False)
+    disk.spoil("read_at", errno.EIO, word)
+    before = everything_on(disk)
+    with pytest.raises(LogDamaged, match="cannot be read") as caught:
+        mount(disk)
+    assert word in caught.value.file
+    assert everything_on(disk) == before
+
+
+def test_an_index_that_is_missing_or_cannot_be_read_costs_time_alone() -> None:
+    disk = FaultyDisk()
+    limits = StoreLimits(wal_segment_bytes=65536, checkpoint_bytes=10**6, max_batch_bytes=3000)
+    store = mount(disk, limits)
+    for number in range(100):
+        append_to(store, store.log("large-0", Retain(segment_bytes=30_000)), number)
+    flush(store, disk)
+    store.close()
+    indexes = [name for name in disk.list("data/large-0") if name.endswith("index")]
+    assert indexes
+    kept = everything(mount(disk, limits))
+    disk.crash()
+    disk.spoil("read_at", errno.EIO, "index")
+    assert everything(mount(disk, limits)) == kept
+    disk.mend()
+    disk.crash()
+    for name in disk.list("data/large-0"):
+        if name in indexes:
+            disk.remove(f"data/large-0/{name}")
+    store = mount(disk, limits)
+    assert everything(store) == kept
+
+
+def append_to(store: LogStore, log: PartitionLog, number: int) -> None:
+    assert isinstance(store.append(log, batch(f"{number:04d}" * 200)), Appended)
+
+
+# -------------------------------------------------------------------------------- torn tail, flipped bits, what is gone
+
+
+def active(disk: SimDisk) -> tuple[str, int]:
+    """The write-ahead segment that recovery begins in, and the place there."""
+    checkpoint = read_checkpoint(disk, WAL)
+    assert checkpoint is not None
+    base = max(base for base in wal_bases(disk, WAL) if base <= checkpoint.block)
+    return segment_path(WAL, base), checkpoint.block - base
+
+
+def ahead(count: int = 3) -> FaultyDisk:
+    """So many flushes after the checkpoint."""
+    disk = FaultyDisk()
+    store = mount(disk, StoreLimits(65536, checkpoint_bytes=10**6, max_batch_bytes=3000))
+    for number in range(count):
+        append(store, "flights-0", f"{number}")
+        flush(store, disk)
+    disk.crash()
+    return disk
+
+
+def test_a_torn_tail_is_cut_and_told() -> None:
+    disk = ahead()
+    path, at = active(disk)
+    flip(disk, path, at + 2 * 512 + 40)  # of the last of three blocks
+    store = LogStore(disk, "data", StoreLimits(65536, checkpoint_bytes=10**6, max_batch_bytes=3000))
+    report = store.open()
+    assert report.torn == f"{path} at position {at + 2 * 512}"
+    assert store.log("flights-0").next_offset == 2
+
+
+@pytest.mark.parametrize("block", [0, 1])
+@pytest.mark.parametrize("within", [0, 5, 20, 45])
+def test_a_flipped_bit_in_the_write_ahead_log_before_its_end_stops_the_start(block: int, within: int) -> None:
+    disk = ahead()
+    path, at = active(disk)
+    flip(disk, path, at + block * 512 + within)
+    assert stops(disk, path).position == at + block * 512
+
+
+def test_a_flipped_bit_in_checkpoint_or_identity_stops_the_start() -> None:
+    disk = filled()
+    flip(disk, f"{WAL}/checkpoint", 30)
+    stops(disk, f"{WAL}/checkpoint")
+    disk = filled()
+    disk.damage("data/node.toml", 0, b"\xff")
+    stops(disk, "data/node.toml")
+
+
+def test_a_flipped_bit_below_the_checkpoint_is_found_by_who_replays_the_log_with_position_and_offset() -> None:
+    disk = filled()
+    path = segments(disk)[0]
+    flip(disk, path, 70)
+    store = mount(disk)
+    with pytest.raises(LogDamaged, match="crc") as caught:
+        list(store.log("flights-0").batches_from(0))
+    assert (caught.value.file, caught.value.position, caught.value.offset) == (path, 0, 0)
+    assert list(store.log("flights-1").batches_from(0))
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_log_without_its_first_or_last_file_stops_the_start(which: int) -> None:
+    disk = filled()
+    path = segments(disk)[which]
+    disk.remove(path)
+    assert stops(disk, path if which == 0 else segments(disk)[-1]).offset is not None
+
+
+def test_a_logs_folder_that_is_gone_stops_the_start() -> None:
+    disk = filled()
+    first = segments(disk)[0]
+    for name in disk.list(FLIGHTS):
+        disk.remove(f"{FLIGHTS}/{name}")
+    disk.remove_folder(FLIGHTS)
+    assert stops(disk, first).offset == 0
+
+
+def test_a_write_ahead_log_that_is_gone_stops_the_start() -> None:
+    disk = filled()
+    for name in disk.list(WAL):
+        disk.remove(f"{WAL}/{name}")
+    disk.remove_folder(WAL)
+    with pytest.raises(LogDamaged, match=r"checkpoint .*the file is missing, but there are logs, as flights-0"):
+        mount(disk)
+
+
+def test_a_checkpoint_that_is_gone_stops_the_start_whether_there_are_logs_yet_or_frames_alone() -> None:
+    disk = filled()
+    disk.remove(f"{WAL}/checkpoint")
+    stops(disk, f"{WAL}/checkpoint")
+    disk = ahead()
+    disk.remove(f"{WAL}/checkpoint")
+    assert "was written" in str(stops(disk, f"{WAL}/checkpoint"))
+
+
+def test_an_identity_that_is_gone_stops_the_start() -> None:
+    disk = filled()
+    disk.remove("data/node.toml")
+    stops(disk, "data/node.toml")
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_write_ahead_segment_that_is_gone_stops_the_start_whichever_it_is(which: int) -> None:
+    disk = FaultyDisk()
+    store = mount(disk, StoreLimits(4096, checkpoint_bytes=10**6, max_batch_bytes=3000))
+    for number in range(20):
+        append(store, "flights-0", f"{number:04d}" * 100)
+        flush(store, disk)
+        work(store, disk)  # makes the next segment, no checkpoint
+    disk.crash()
+    written = [base for base in wal_bases(disk, WAL) if block_magic(disk, base)]
+    assert len(written) > 3
+    gone = segment_path(WAL, [written[0], written[2], written[-1]][which])
+    disk.remove(gone)
+    error = stops(disk, [WAL, segment_path(WAL, written[1]), gone][which])
+    assert "missing" in error.what
+
+
+def block_magic(disk: SimDisk, base: int) -> bool:
+    return bytes(disk.file(segment_path(WAL, base)).data[512:516]) == b"MuBl"
+
+
+def test_starts_that_crash_again_and_again_leave_no_more_files_each_time() -> None:
+    disk = filled(clean=False)
+    before = len(disk.list(WAL))
+    for _ in range(10):
+        disk.spoil("open", errno.EIO, "checkpoint.new")
+        with pytest.raises(OSError, match="Input/output"):
+            mount(disk)
+        disk.mend()
+        disk.crash()
+    assert len(disk.list(WAL)) <= before + 2
+    assert len(everything(mount(disk))["flights-0"]) > 0
+
+
+def test_a_second_one_on_the_same_folder_is_refused_and_disturbs_nobody() -> None:
+    disk = filled()
+    store = mount(disk)
+    with pytest.raises(FolderInUse):
+        mount(disk)
+    append(store, "flights-0", "still here")
+    assert store.close()
+
+
+def test_reading_never_makes_a_file() -> None:
+    disk = filled()
+    store = mount(disk)
+    log = store.log("flights-0", SMALL)
+    gone = segments(disk)[1]
+    disk.remove(gone)
+    with pytest.raises(LogDamaged, match="the file is missing") as caught:
+        log.read(int(gone[-24:-4]), 1000)
+    assert caught.value.file == gone
+    assert gone not in segments(disk)
