@@ -7,7 +7,6 @@
 """
 
 import argparse
-import json
 import secrets
 import sys
 import tempfile
@@ -15,16 +14,15 @@ import time
 from pathlib import Path
 
 from interop import builds, catalogue
-from interop.catalogue import CAPABILITIES
+from interop.catalogue import CAPABILITIES, ON_OURS
 from interop.judge import Judge
 from interop.processes import Failed, Program, missing
-from interop.scenarios import Stage, play
+from interop.scenarios import Stage, play, told
 from interop.server import Server, serving
 from interop.table import Result, Row, Verdict, failures, printed, spliced
 
 PAGE = Path(__file__).parents[1] / "docs" / "interop.md"
 COMPANION = "confluent-kafka"
-_CAPABILITY_S = 150.0
 
 
 def main() -> int:
@@ -66,7 +64,7 @@ def _row(folder: Path, server: Server, capabilities: tuple[str, ...], work: Path
         return Row(client, (), lacking)
     chosen = [capability for capability in capabilities if client.offers(capability)]
     if not server.is_ours:
-        chosen = [capability for capability in chosen if capability != "server_crash"]
+        chosen = [capability for capability in chosen if capability not in ON_OURS]
     try:
         program = builds.built(folder, client)
         companion = _companion()
@@ -101,16 +99,7 @@ def _cell(program: Program, companion: Program, server: Server, capability: str,
 def _own(stage: Stage, capability: str) -> str:
     """Runs a capability that is the program's own, and believes its last line."""
     arguments = [capability, "--bootstrap", stage.judge.bootstrap, "--topic", stage.topic, "--group", stage.group]
-    log = stage.logs / "stderr.log"
-    last = stage.program.answer(arguments, log, _CAPABILITY_S)
-    try:
-        said = json.loads(last)
-        ok, detail = bool(said["ok"]), str(said["detail"])
-    except (ValueError, KeyError, TypeError):
-        raise Failed(f"its last line is not what the README asks for: {last!r}") from None
-    if not ok:
-        raise Failed(detail)
-    return detail
+    return told(stage, arguments)
 
 
 if __name__ == "__main__":

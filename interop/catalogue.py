@@ -15,6 +15,8 @@ CAPABILITIES = (
     "idempotent",
     "mixed",
     "server_crash",
+    "offsets_topic",
+    "offsets_log",
 )
 """The columns of the table, in its order."""
 
@@ -27,8 +29,11 @@ DRIVEN = (
     "idempotent",
     "mixed",
     "server_crash",
+    "offsets_log",
 )
-"""Those that the harness can do with a program's `produce` and `member`."""
+"""Those that the harness can do with a program's `produce` and `member`, or with `offsets_log`."""
+ON_OURS = ("server_crash", "offsets_log")
+"""Those that do to a server what may only be done to one of our own."""
 
 
 class BadClient(Exception):

@@ -87,6 +87,17 @@ class Judge:
         finally:
             consumer.close()
 
+    def commit(self, group: str, topic: str, offsets: Sequence[int]) -> None:
+        """One after the other, for partition 0."""
+        consumer = self._consumer(group)
+        try:
+            for offset in offsets:
+                consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        except KafkaException as error:
+            raise Failed(f"the harness could not commit: {error}") from error
+        finally:
+            consumer.close()
+
     def _is_led(self, topic: str, partitions: int) -> bool:
         consumer = self._consumer("muster-interop-judge")
         try:

@@ -12,6 +12,8 @@ class Options(NamedTuple):
     bootstrap: str
     topic: str
     group: str
+    folder: str = ""
+    """Of `offsets_log` alone: a musterd's data."""
 
 
 class Unlike(Exception):
@@ -23,10 +25,10 @@ def answer(stories: Mapping[str, Callable[[Options], str]]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("capability", choices=stories)
     for name in Options._fields:
-        parser.add_argument(f"--{name}", required=True)
+        parser.add_argument(f"--{name}", required=name not in Options._field_defaults, default="")
     given = parser.parse_args()
     try:
-        ok, detail = True, stories[given.capability](Options(given.bootstrap, given.topic, given.group))
+        ok, detail = True, stories[given.capability](Options(given.bootstrap, given.topic, given.group, given.folder))
     except Exception as error:  # noqa: BLE001 - whatever it was, the harness is to hear of it
         traceback.print_exc()
         ok, detail = False, f"{type(error).__name__}: {error}"

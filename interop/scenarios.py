@@ -1,18 +1,21 @@
 """What the harness does with members of a client: one story a capability, the same for every client."""
 
 import itertools
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from interop.judge import Judge
 from interop.processes import Crowd, Failed, Member, Program, crowd
-from interop.server import Server
+from interop.server import Musterd, Server
 
 PARTITIONS = 6
 SESSION_MS = 6000  # the least a server allows by default
 STATIC_SESSION_MS = 20000  # a killed program must be back before this
 SETTLE_S = 40.0
+COMMITS, SMALL_SEGMENT = 1_500, 65_536  # enough for some segments that are closed, and so have indexes
+_CAPABILITY_S = 150.0
 EAGER, COOPERATIVE = "range", "cooperative-sticky"
 
 
@@ -235,6 +238,33 @@ def _server_crash(stage: Stage, actors: Actors) -> str:
     return f"two kill -9 of the server: both members read on, with {more} new assignments"
 
 
+def _offsets_log(stage: Stage, actors: Actors) -> str:
+    """A musterd of its own, whose segments are small, is stopped in good order; the program looks at what it left."""
+    server = Musterd(stage.logs / "server", f"offsets.topic.segment.bytes={SMALL_SEGMENT}")
+    try:
+        judge = Judge(server.bootstrap)
+        judge.create(stage.topic, PARTITIONS)
+        judge.commit(stage.group, stage.topic, range(1, COMMITS + 1))
+        server.stop()
+    finally:
+        server.end()
+    arguments = ["offsets_log", "--bootstrap", server.bootstrap, "--topic", stage.topic, "--group", stage.group]
+    return told(stage, [*arguments, "--folder", str(server.data)])
+
+
+def told(stage: Stage, arguments: Sequence[str]) -> str:
+    """Runs the program to its end, and believes its last line."""
+    last = stage.program.answer(arguments, stage.logs / "stderr.log", _CAPABILITY_S)
+    try:
+        said = json.loads(last)
+        ok, detail = bool(said["ok"]), str(said["detail"])
+    except (ValueError, KeyError, TypeError):
+        raise Failed(f"its last line is not what the README asks for: {last!r}") from None
+    if not ok:
+        raise Failed(detail)
+    return detail
+
+
 def _produce(stage: Stage, count: int, *extra: str) -> None:
     arguments = ["produce", "--bootstrap", stage.judge.bootstrap, "--topic", stage.topic]
     arguments += ["--count", str(count), "--partitions", str(PARTITIONS), *extra]
@@ -263,4 +293,5 @@ _STORIES: dict[str, Callable[[Stage, Actors], str]] = {
     "idempotent": _idempotent,
     "mixed": _mixed,
     "server_crash": _server_crash,
+    "offsets_log": _offsets_log,
 }

@@ -25,8 +25,9 @@ class Server:
 class Musterd(Server):
     """A fresh musterd with its data in a folder, at one address for as long as it lives."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *settings: str) -> None:
         self._folder = folder
+        self._settings = [word for setting in settings for word in ("--set", setting)]
         self._process = self._start("127.0.0.1:0")
         host, port = self._process.addresses["kafka"]
         super().__init__(f"{host}:{port}")
@@ -40,12 +41,30 @@ class Musterd(Server):
         self._process.kill()
         self._process = self._start(self.bootstrap)
 
+    @property
+    def data(self) -> Path:
+        return self._folder / "data"
+
+    def stop(self) -> None:
+        """SIGTERM; returns once it has ended, in good order."""
+        code = self._process.stop()
+        assert code == 0, f"musterd ended with {code}"
+
     def end(self) -> None:
         self._process.kill()
 
     def _start(self, address: str) -> ServerProcess:
         self._folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "coordinator", "--data-dir", str(self._folder / "data"), "--kafka", address]
+        command = [
+            sys.executable,
+            "-m",
+            "coordinator",
+            "--data-dir",
+            str(self.data),
+            "--kafka",
+            address,
+            *self._settings,
+        ]
         command += ["--native", "127.0.0.1:0", "--http", "off", "--set", "group.initial.rebalance.delay.ms=200"]
         return ServerProcess(["sh", "-c", 'exec "$@" 2>>"$0"', str(self._folder / "musterd.log"), *command])
 

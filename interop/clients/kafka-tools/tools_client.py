@@ -2,6 +2,7 @@
 
 import csv
 import datetime as dt
+import json
 import subprocess
 import sys
 import tempfile
@@ -9,12 +10,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from interop.program import Options, answer, check, until
 
 _JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", "lib/*")
 _TOOLS = "org.apache.kafka.tools"
+_CONSOLE = f"{_TOOLS}.consumer.ConsoleConsumer"
 _GROUPS = f"{_TOOLS}.consumer.group.ConsumerGroupCommand"
 
 
@@ -163,6 +165,64 @@ def admin_groups(options: Options) -> str:
     return f"ConsumerGroupCommand: list, describe in all forms, {forms} forms of reset-offsets, delete-offsets, delete"
 
 
+def offsets_topic(options: Options) -> str:
+    """`__consumer_offsets` on the console, decoded by Kafka's own formatter, with the commits of a group in it."""
+    create(options, 1)
+    produce(options, [str(number) for number in range(20)])
+    read = ("--topic", options.topic, "--group", options.group, "--from-beginning", "--max-messages", "20")
+    run(options, _CONSOLE, *read)
+    formatter = ("--formatter", f"{_TOOLS}.consumer.OffsetsMessageFormatter")
+    follow = ("--topic", "__consumer_offsets", *formatter, "--from-beginning", "--timeout-ms", "6000")
+    lines = run(options, _CONSOLE, *follow).out.splitlines()
+    own = [one for line in lines if line.startswith("{") for one in _objects(line)]
+    offsets = [
+        one["value"]["data"]["offset"]
+        for one in own
+        if (one["key"]["data"].get("group"), one["key"]["data"].get("topic")) == (options.group, options.topic)
+        and one["value"] is not None
+    ]
+    check(offsets and offsets[-1] == 20, f"{offsets} in {lines[-5:]}")
+    return f"ConsoleConsumer with OffsetsMessageFormatter: {len(offsets)} commits of the group, the last 20"
+
+
+def _objects(line: str) -> Iterator[Any]:
+    """The formatter ends no line."""
+    decoder, at = json.JSONDecoder(), 0
+    while at < len(line) and line[at] == "{":
+        found, at = decoder.raw_decode(line, at)
+        yield found
+
+
+def offsets_log(options: Options) -> str:
+    """What a musterd that was stopped in good order left: every segment and index of the offsets log."""
+    folder = next(path.parent for path in sorted(Path(options.folder).glob("__consumer_offsets-*/*.log")))
+    dump = f"{_TOOLS}.DumpLogSegments"
+    offsets: list[int] = []
+    segments = sorted(folder.glob("*.log"))
+    for segment in segments:
+        out = look(dump, "--offsets-decoder", "--files", str(segment))
+        check("isvalid: true" in out and "isvalid: false" not in out and "Found" not in out, out[-800:])
+        wanted = f'"group":"{options.group}","topic":"{options.topic}"'
+        told = [line for line in out.splitlines() if wanted in line and '"offset":' in line]
+        offsets += [int(line.partition('"offset":')[2].partition(",")[0]) for line in told]
+    check(offsets and offsets == sorted(offsets) and offsets[-1] == 1_500, f"{len(offsets)} commits, {offsets[-3:]}")
+    indexes = sorted(folder.glob("*.index"))  # a .timeindex is the server's own
+    check(indexes, "no index")
+    for index in indexes:
+        for how in ("--index-sanity-check", "--verify-index-only"):
+            out = look(dump, how, "--files", str(index))
+            check("passed sanity check" in out or how == "--verify-index-only", out[-800:])
+            check("Mismatches" not in out and "Found" not in out and "Exception" not in out, out[-800:])
+    return f"DumpLogSegments: {len(offsets)} commits in {len(segments)} segments decoded, {len(indexes)} indexes sound"
+
+
+def look(tool: str, *arguments: str) -> str:
+    """A command that asks no server."""
+    done = subprocess.run([*_JAVA, tool, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    check(not done.returncode, f"{tool.rpartition('.')[2]} {' '.join(arguments)}: {(done.stdout + done.stderr)[-800:]}")
+    return done.stdout + done.stderr
+
+
 def _resets(options: Options) -> int:
     """Every form of reset-offsets over both partitions, of which the first has been given all of 20 records or some."""
     ends = _column(groups(options, "--describe", "--group", options.group), "LOG-END-OFFSET")
@@ -250,6 +310,8 @@ STORIES = {
     "admin_topics": admin_topics,
     "admin_groups": admin_groups,
     "configs": configs,
+    "offsets_topic": offsets_topic,
+    "offsets_log": offsets_log,
 }
 
 if __name__ == "__main__":

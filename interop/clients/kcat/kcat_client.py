@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import IO, Any
 
 _REBALANCED = re.compile(r"^% Group .*? rebalanced.*?(incremental assign|incremental revoke|assigned|revoked)(.*)$")
@@ -22,7 +23,7 @@ def main() -> int:
     if options.verb == "member":
         return _Member(options).run()
     try:
-        _tell({"ok": True, "detail": _offsets_by_time(options)})
+        _tell({"ok": True, "detail": _STORIES[options.verb](options)})
     except (AssertionError, subprocess.CalledProcessError) as error:
         _tell({"ok": False, "detail": str(error)})
     return 0
@@ -30,7 +31,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("verb", choices=("produce", "member", "offsets_by_time"))
+    parser.add_argument("verb", choices=("produce", "member", *_STORIES))
     for name in ("bootstrap", "topic", "group", "assignor", "instance"):
         parser.add_argument(f"--{name}")
     for name in ("count", "partitions", "limit", "session-timeout-ms"):
@@ -135,6 +136,33 @@ def _offsets_by_time(options: argparse.Namespace) -> str:
         assert int(found[1]) in (expected, -1 if expected == 10 else expected), f"at {at}: {found[1]}, not {expected}"
         seen.append(found[1])
     return f"earliest, latest, of a time between two batches, of now: {', '.join(seen)}"
+
+
+def _offsets_topic(options: argparse.Namespace) -> str:
+    """A group commits; then all of `__consumer_offsets` is read, and the commit stands in it as Kafka writes it."""
+    command = ["kcat", "-P", "-b", options.bootstrap, "-t", options.topic, "-p", "0", "-X", "acks=all"]
+    subprocess.run(command, input="x\n" * 12, text=True, check=True, timeout=30)
+    command = ["kcat", "-b", options.bootstrap, "-G", options.group, "-X", "auto.offset.reset=earliest"]
+    subprocess.run([*command, "-c", "12", options.topic], capture_output=True, check=True, timeout=30)
+    own = ["-t", "__consumer_offsets"]
+    listed = subprocess.run(
+        ["kcat", "-L", "-b", options.bootstrap, *own], capture_output=True, text=True, check=True, timeout=30
+    ).stdout
+    assert "with 50 partitions" in listed, listed[:500]
+    read = ["kcat", "-C", "-b", options.bootstrap, *own, "-o", "beginning", "-e", "-q", "-Z", "-f", "%K %k%S %s"]
+    data = subprocess.run(read, capture_output=True, check=True, timeout=60).stdout
+    names = [len(name).to_bytes(2, "big") + name for name in (options.group.encode(), options.topic.encode())]
+    key = b"\x00\x01" + b"".join(names) + bytes(4)
+    values = [piece.split(b" ", 1)[1] for piece in data.split(b"%d %s" % (len(key), key))[1:]]
+    offsets = [int.from_bytes(value[2:10], "big") for value in values if value[:2] == b"\x00\x04"]
+    assert offsets and offsets[-1] == 12, f"{offsets} in {len(data)} bytes"
+    return f"{len(offsets)} commits of the group found among {len(data)} bytes of __consumer_offsets, the last 12"
+
+
+_STORIES: dict[str, Callable[[argparse.Namespace], str]] = {
+    "offsets_by_time": _offsets_by_time,
+    "offsets_topic": _offsets_topic,
+}
 
 
 def _tell(event: dict[str, Any]) -> None:
