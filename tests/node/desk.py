@@ -16,16 +16,16 @@ from tests.groups.checks import CountingIds
 from tests.simulation.disk import SimDisk
 
 WALL_MS = 1_700_000_000_000
+LIMITS = StoreLimits(wal_segment_bytes=1 << 18, checkpoint_bytes=1 << 17, max_batch_bytes=1 << 16)
 
 
 class Desk:
     """`step` carries out flushes and jobs at once unless `holds_disk`, or `holds_jobs`; what was sent and closed is
     kept."""
 
-    def __init__(self, disk: SimDisk | None = None, **settings: Any) -> None:
+    def __init__(self, disk: SimDisk | None = None, limits: StoreLimits = LIMITS, **settings: Any) -> None:
         settings = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings}
         self.disk = disk or SimDisk(1)
-        limits = StoreLimits(wal_segment_bytes=1 << 18, checkpoint_bytes=1 << 17, max_batch_bytes=1 << 16)
         self.store = LogStore(self.disk, "data", limits, cluster_id="desk")
         self.store.open()
         self.now_ms = 0
