@@ -150,6 +150,10 @@ class TopicList:
             return None
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the service's own: it may be read")
 
+    def absence(self, name: str) -> ErrorCode:
+        """What is told of one that may not be written to, or is not there."""
+        return ErrorCode.INVALID_TOPIC_EXCEPTION if self._is_own(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     def _is_own(self, name: str) -> bool:
         return self.own is not None and name == self.own.record.name
 

@@ -266,8 +266,7 @@ class EmbeddedTopics:
         """Several batches are appended one by one: where the disk fills up between them, those before it stay."""
         known = self.log_and_configs(name, part.index)
         if known is None:
-            refused = self._topics.refuse_own(name) or Refusal(_UNKNOWN, f"there is no {name}-{part.index}")
-            return ProducePartitionReply(part.index, refused.error, error_message=refused.message)
+            return ProducePartitionReply(part.index, self._topics.absence(name))
         limits = Limits(
             known[1].max_message_bytes, self._settings.max_decompressed_bytes, self._settings.max_records_per_batch
         )
@@ -355,8 +354,7 @@ class EmbeddedTopics:
         effort, known = Effort(EFFORT_US), Answers()
         reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
         told = (nudge_key(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
-        waits = self._advancing and any(map(self._advancing.__contains__, told))
-        waits = waits or any(topic.name == OFFSETS_TOPIC for topic in message.topics)
+        waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, told))
         return reply, self._store.position if waits else 0
 
     def _find_topic(self, topic: ListOffsetsTopic, effort: Effort, known: Answers) -> ListOffsetsTopicReply:
