@@ -20,6 +20,7 @@ from coordinator.gates import entries_of, size_gate
 from coordinator.group_requests import heartbeat
 from coordinator.groups.classic.events import Unloaded
 from coordinator.moment import Moment
+from coordinator.own_topic import advanced
 from coordinator.produce_requests import produce_waiting
 from coordinator.routes import INSIDE, ROUTES
 from coordinator.shard import ShardState
@@ -245,8 +246,11 @@ class Node:
 
     def _flushed(self, event: Flushed, moment: Moment) -> None:
         core = self.core
-        core.store.finish_flush(event.up_to)
+        flushed = core.store.finish_flush(event.up_to)
         core.outbox.release(core.store.flushed)
+        if core.fetches.watched:
+            for key in advanced(flushed):
+                self._nudged.add(core.purgatory.listening_to(key))
         for key in core.topics.advanced():
             self._nudged.add(core.purgatory.listening_to(key))
         self._checkpoint(force=False)

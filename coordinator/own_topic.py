@@ -5,8 +5,9 @@ Kafka makes this topic when the first group comes: here it is there for whoever 
 something stands in it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
+from coordinator.fetching import nudge_key
 from coordinator.placement import Placement
 from coordinator.topic_list import Topic
 from coordinator.topic_records import TopicRecord
@@ -15,6 +16,14 @@ from partition_log.log import PartitionLog
 
 _ID = b"muster.offsets.0"
 """Of a topic that is there from the start and stays: the same everywhere."""
+
+
+def advanced(flushed: Iterable[PartitionLog]) -> Iterator[Hashable]:
+    """Nudge keys of its partitions among the logs whose records have just become durable."""
+    for log in flushed:
+        name, _, partition = log.name.rpartition("-")
+        if name == OFFSETS_TOPIC:
+            yield nudge_key(name, int(partition))
 
 
 def offsets_topic(

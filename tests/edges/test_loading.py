@@ -57,13 +57,13 @@ def test_a_start_begins_with_the_snapshot_of_the_stop_before_and_reads_what_came
         daemon.start()
         assert committed(daemon) == {7}
         first = lines(daemon, "loaded")[-1]
-        assert (first["from_snapshots"], first["records"]) == (1, PARTITIONS + 0)
+        assert (first["from_snapshots"], first["records"]) == (1, PARTITIONS + 1)
         commit(daemon, 8)
         daemon.kill()
         daemon.start()
         assert committed(daemon) == {8}
         again = lines(daemon, "loaded")[-1]
-        assert (again["from_snapshots"], again["records"]) == (1, 2 * PARTITIONS)
+        assert (again["from_snapshots"], again["records"]) == (1, 2 * PARTITIONS + 1)
         with urllib.request.urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=5) as answer:
             text = answer.read().decode()
         assert "muster_load_snapshots 1.0" in text and "muster_load_left_ms 0.0" in text

@@ -150,6 +150,19 @@ def test_readers_see_what_is_on_disk_and_are_told_of_no_other_end() -> None:
     assert isinstance(reply, ListOffsetsReply) and reply.topics[0].partitions[0].offset == 2
 
 
+def test_who_waits_for_its_records_hears_of_the_next_commit() -> None:
+    desk = filled()
+    partition = committed(desk, 7)
+    desk.replied.clear()
+    wanted = FetchTopic(OWN, (FetchPartition(partition, 1, 1 << 20),))
+    assert desk.ask_inside(Fetch(max_wait_ms=5_000, topics=(wanted,)), call=7) is None
+    parts = (OffsetCommitPartition(0, 8),)
+    desk.ask_inside(OffsetCommit("a", (OffsetCommitTopic("orders", parts),)), call=8)
+    reply = desk.replied[7]
+    assert isinstance(reply, FetchReply)
+    assert [header.base_offset for header, _data in batches(reply.responses[0].partitions[0].records)] == [1]
+
+
 def test_its_settings_are_told() -> None:
     desk = filled()
     resource = DescribeConfigsResource(ResourceType.TOPIC, OWN)
