@@ -19,10 +19,12 @@ import structlog
 from coordinator import __version__
 from coordinator.config import Config, ConfigError, load_config
 from coordinator.config_text import asked, help_text
+from coordinator.group_configs import ConfigsCorrupt
 from coordinator.http import make_app, serve
 from coordinator.loading import Loadings
 from coordinator.node import Node
 from coordinator.server import RandomIds, Server, read_clock
+from coordinator.topic_records import TopicsCorrupt
 from partition_log.disk import OsDisk
 from partition_log.errors import LogDamaged
 from partition_log.store import LogStore, StoreLimits
@@ -30,7 +32,7 @@ from partition_log.store import LogStore, StoreLimits
 log = structlog.get_logger()
 
 _SHARDS_KEY = "offsets.topic.num.partitions"
-_FILES_OF_LOGS = 4_096
+_FILES_OF_LOGS, _LEAST_FILES_OF_LOGS = 4_096, 320
 _TELL_EVERY_S = 2.0
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  (looked for, not bound)
 
@@ -57,7 +59,7 @@ def main() -> None:
         _runner()(_serve(config))
     except ConfigError as error:
         sys.exit(_complain(str(error), 2))
-    except LogDamaged as error:
+    except (LogDamaged, TopicsCorrupt, ConfigsCorrupt) as error:
         sys.exit(_complain(str(error), 1))
     except OSError as error:
         sys.exit(_complain(f"cannot serve: {error}", 1))
@@ -91,23 +93,27 @@ def _log_to_stderr() -> None:
     )
 
 
-def _allow_open_files(config: Config) -> None:
+def _within_open_files(config: Config) -> Config:
     """A connection is an open file, and so is a segment: without this the customary 1,024 are gone before the
-    connections that are allowed, and a log that cannot be opened stops the daemon."""
+    connections that are allowed, and a log that cannot be opened stops the daemon. Where the system allows no more, so
+    many connections are left out that the logs have theirs."""
     wanted = config.max_connections + _FILES_OF_LOGS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
+        return config
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    if allowed < wanted:
-        log.warning(
-            "few open files are allowed; lower max.connections or raise the limit", allowed=allowed, wanted=wanted
-        )
+    if allowed >= wanted:
+        return config
+    for_logs = min(_FILES_OF_LOGS, max(allowed // 4, _LEAST_FILES_OF_LOGS))
+    connections = min(config.max_connections, allowed - for_logs)
+    told = {"allowed": allowed, "wanted": wanted, "max_connections": max(connections, 1)}
+    log.warning("few open files are allowed: fewer connections are, unless the limit is raised", **told)
+    return msgspec.structs.replace(config, max_connections=max(connections, 1))
 
 
 async def _serve(config: Config) -> None:
-    _allow_open_files(config)
+    config = _within_open_files(config)
     disk = OsDisk()
     cluster_id = config.cluster_id or str(uuid.uuid4())
     store = LogStore(
@@ -127,6 +133,8 @@ async def _serve(config: Config) -> None:
             " groups would not be found where they are; only that is allowed"
         )
     log.info("data folder recovered", folder=config.data_dir, **msgspec.structs.asdict(recovered))
+    if store.disk_full:
+        log.warning("the disk is full: what is there is served, writes are refused until there is room")
     server = Server(disk, config.max_unsent_bytes, config.max_total_unsent_bytes)
     addresses: dict[str, tuple[str, int]] = {}
     bound: dict[str, tuple[str, int]] = {}

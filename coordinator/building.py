@@ -1,8 +1,10 @@
 """The parts of a node, put together and read from disk; only its groups are loaded later, shard by shard."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from coordinator.config import Config
@@ -110,5 +112,6 @@ def make_core(
     for _header, data in notes_log.batches_from(notes_log.start_offset):
         for entry in decode_batch(bytes(data)):
             if entry.value is not None:
-                journal.add(decode_note(entry.value), live=False)
+                with suppress(msgspec.DecodeError):  # of a later version: history is no reason not to serve
+                    journal.add(decode_note(entry.value), live=False)
     return core

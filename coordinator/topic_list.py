@@ -123,10 +123,13 @@ class TopicList:
         self._collapsed[collapsed(record.name)] = record.name
         self._partitions += record.partitions
 
-    def _write(self, name: str, record: TopicRecord | None, moment: Moment) -> Refusal | None:
+    def _write(
+        self, name: str, record: TopicRecord | None, moment: Moment, *, makes_room: bool = False
+    ) -> Refusal | None:
         """On record, and applied; what it changes may be told of when `position` is durable."""
         entry = encode_gone(name) if record is None else encode_topic(record)
-        appended = self._store.append(self._log, encode_batch([entry], timestamp_ms=moment.wall_ms))
+        batch = encode_batch([entry], timestamp_ms=moment.wall_ms)
+        appended = self._store.append(self._log, batch, makes_room=makes_room)
         if isinstance(appended, AppendError):
             return Refusal(APPEND_ERRORS[appended], appended.value)
         self.position = appended.position
@@ -246,9 +249,9 @@ class TopicList:
         return self._write(topic.record.name, replace(topic.record, configs=dict(configs)), moment)
 
     def delete(self, topic: Topic, moment: Moment) -> Refusal | None:
-        """Nobody sees it from now on; its name is taken until `free`."""
-        return self._write(topic.record.name, replace(topic.record, is_deleted=True), moment)
+        """Nobody sees it from now on; its name is taken until `free`. A full disk is no obstacle: it makes room."""
+        return self._write(topic.record.name, replace(topic.record, is_deleted=True), moment, makes_room=True)
 
     def free(self, name: str, moment: Moment) -> Refusal | None:
         """Nothing is left of a deleted topic."""
-        return self._write(name, None, moment)
+        return self._write(name, None, moment, makes_room=True)

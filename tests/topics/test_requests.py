@@ -173,16 +173,21 @@ def test_whoever_has_no_time_is_told_so_and_the_topic_goes_all_the_same() -> Non
     desk.make_topic("orders", 1)
 
 
-def test_a_full_disk_holds_a_deletion_up_and_no_longer() -> None:
+def test_on_a_full_disk_a_topic_is_deleted_with_its_records_and_what_groups_committed_goes_when_there_is_room() -> None:
     desk = Desk()
     desk.make_topic("orders", 4)
     commit(desk, "a", "orders", range(4))
-    desk.node.core.store.disk_full = True
-    assert delete(desk).responses[0].error_code is ErrorCode.KAFKA_STORAGE_ERROR
-    desk.node.core.store.disk_full = False
+    log = desk.node.core.topics._log("orders", 0)
+    assert log is not None
+    desk.store.disk_full = True
+    assert delete(desk, timeout_ms=0).responses[0].error_code is ErrorCode.REQUEST_TIMED_OUT
+    assert log.is_removed
+    assert [topic.record.name for topic in desk.node.core.topics] == []
     assert committed(desk, "a") == {"orders": 4}
-    assert delete(desk).responses[0].error_code is ErrorCode.NONE
+    desk.store.disk_full = False
+    desk.wait(200)
     assert committed(desk, "a") == {}
+    desk.make_topic("orders", 1)
 
 
 def test_a_fetch_that_waits_for_a_deleted_topic_is_answered() -> None:
