@@ -6,6 +6,7 @@ import tomllib
 from struct import error as StructError  # noqa: N812 - it is an exception's name
 
 import msgspec
+from crc32c import crc32c
 
 from partition_log.cleaning import Retain
 from partition_log.disk import Disk, is_disk_full
@@ -32,7 +33,7 @@ _SPILL_BYTES = 1024 * 1024
 _RESTORE = "Restore the file from a backup"
 
 
-class Identity(msgspec.Struct, frozen=True):
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whose data this is; in `node.toml`. `made_with`: what was settled at the first start and must not change since,
     for whoever opens the store to compare.
     """
@@ -56,19 +57,27 @@ class Recovered(msgspec.Struct, frozen=True):
     report: RecoveryReport
 
 
+def _checksum(data: bytes) -> str:
+    return f"{crc32c(data):08x}"
+
+
 def read_identity(disk: Disk, folder: str) -> Identity:
     """What `node.toml` says. Raises `LogDamaged`."""
     path = f"{folder}/node.toml"
     if "node.toml" not in disk.list(folder):
         raise LogDamaged(path, 0, None, "the file is missing", _RESTORE)
+    data = read_file(disk, path)
     try:
-        settings = tomllib.loads(read_file(disk, path).decode())
+        settings = tomllib.loads(data.decode())
+        if settings.get("format", FORMAT) != FORMAT:
+            what = f"format {settings['format']}, only {FORMAT} is understood"
+            raise LogDamaged(path, 0, None, what, "Start the version that wrote this folder")
+        checksum = settings.pop("checksum", None)  # the first folders had none
         identity = msgspec.convert(settings, Identity)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise LogDamaged(path, 0, None, str(error), _RESTORE) from error
-    if identity.format != FORMAT:
-        what = f"format {identity.format}, only {FORMAT} is understood"
-        raise LogDamaged(path, 0, None, what, "Start the version that wrote this folder")
+    if checksum not in (None, _checksum(data.partition(b"\n")[2])):
+        raise LogDamaged(path, 0, None, "its checksum does not hold", _RESTORE)
     return identity
 
 
@@ -125,7 +134,8 @@ class NodeFolder:
             if self.identity.made_with:
                 lines = [f'"{key}" = {value}\n' for key, value in self.identity.made_with.items()]
                 text += "\n[made_with]\n" + "".join(lines)
-            write_file(self._disk, self.path, path, text.encode())
+            head = f'checksum = "{_checksum(text.encode())}"\n'
+            write_file(self._disk, self.path, path, (head + text).encode())
             self._disk.sync_folder(posixpath.dirname(self.path) or ".")
             return True
         self.identity = read_identity(self._disk, self.path)

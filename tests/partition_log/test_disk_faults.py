@@ -291,9 +291,11 @@ def test_a_flipped_bit_in_checkpoint_or_identity_stops_the_start() -> None:
     disk = filled()
     flip(disk, f"{WAL}/checkpoint", 30)
     stops(disk, f"{WAL}/checkpoint")
-    disk = filled()
-    disk.damage("data/node.toml", 0, b"\xff")
-    stops(disk, "data/node.toml")
+    for position in range(len(filled().file("data/node.toml").data)):
+        disk = filled(texts=1)
+        flip(disk, "data/node.toml", position)
+        with pytest.raises(LogDamaged, match=r"data/node\.toml is damaged"):
+            mount(disk)
 
 
 def test_a_flipped_bit_below_the_checkpoint_is_found_by_who_replays_the_log_with_position_and_offset() -> None:

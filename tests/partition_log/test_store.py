@@ -319,7 +319,8 @@ def test_the_folder_remembers_whose_it_is() -> None:
 def test_a_folder_of_another_format_is_refused() -> None:
     disk = SimDisk()
     assert mount(disk).close()
-    disk.damage("data/node.toml", 0, b"format = 9\n")
+    text = bytes(disk.file("data/node.toml").data).replace(b"format = 1", b"format = 9")
+    disk.damage("data/node.toml", 0, text)
     with pytest.raises(LogDamaged, match="format 9, only 1 is understood"):
         mount(disk)
 
