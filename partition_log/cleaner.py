@@ -59,6 +59,7 @@ class Cleaner:
         self._to_look_at: list[PartitionLog] = []
         self._best: tuple[float, PartitionLog, Dirt] | None = None
         self._is_held = False
+        self._tried: dict[str, None] = {}  # logs that a pass could do nothing for: looked at after the next pause
         self._log: PartitionLog | None = None
         self._pass: Compaction | None = None
         self._slices: Iterator[Swap | None] = iter(())
@@ -87,7 +88,7 @@ class Cleaner:
         """At some logs; after the last of them the dirtiest is begun."""
         for _ in range(min(_LOGS_A_SLICE, len(self._to_look_at))):
             log = self._to_look_at.pop()
-            if log.is_removed or log.name in self.done.uncleanable:
+            if log.is_removed or log.name in self.done.uncleanable or log.name in self._tried:
                 continue
             dirt = dirt_of(log, wall_ms)
             self._is_held |= dirt.is_held
@@ -102,6 +103,7 @@ class Cleaner:
             return _NEXT_SLICE_MS
         if self._is_held:
             self._store.want_checkpoint()
+        self._tried.clear()
         return self._backoff_ms
 
     def _begin(self, log: PartitionLog, dirt: Dirt, wall_ms: int) -> None:
@@ -140,6 +142,8 @@ class Cleaner:
 
     def _passed(self, log: PartitionLog, done: Compaction) -> None:
         passed = done.passed
+        if (passed.end, passed.horizon_ms) == (log.cleaned_offset, log.horizon_ms):
+            self._tried[log.name] = None  # its first transaction is not decided yet
         log.cleaned_offset, log.horizon_ms = passed.end, passed.horizon_ms
         total = self.done
         total.passes += 1

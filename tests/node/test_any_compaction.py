@@ -1,0 +1,113 @@
+"""State after loading a log, after loading any legal compaction of it at any moment, and live state are the same: with
+transactions, tombstones of every kind, records of unknown types, snapshots and crashes in between."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.groups.classic.state import GroupSettings
+from coordinator.journal import Journal
+from coordinator.loading import Loading
+from coordinator.outbox import Outbox
+from coordinator.shard import Shard, ShardState, ShardTools
+from partition_log.cleaner import Cleaner
+from partition_log.cleaning import Compact
+from purgatory.purgatory import DelayedOperationPurgatory
+from tests.groups.checks import CountingIds
+from tests.node.test_snapshots import DEEDS, NOW, Life, state
+from tests.partition_log.stories import flush, work
+from tests.simulation.disk import SimDisk
+
+POLICY = Compact(segment_bytes=600, delete_retention_ms=1_000, min_dirty_ratio=0.0)
+CLEANINGS = st.tuples(
+    st.just("clean"),
+    st.integers(0, 5_000),  # later than now, in milliseconds
+    st.sampled_from((1, 300, 10**6)),  # bytes of a slice
+    st.sampled_from((0, 10**6)),  # bytes of the map of keys
+    st.sampled_from((1, 7, 10**6)),  # slices, before it is given up
+)
+RESTARTS = st.tuples(st.sampled_from(("stop", "crash")))
+HISTORIES = st.lists(st.one_of(DEEDS, DEEDS, DEEDS, CLEANINGS, RESTARTS), min_size=1, max_size=40)
+
+
+def loaded(life: Life) -> Any:
+    """What the log alone gives, as it stands."""
+    tools = ShardTools(
+        store=life.store,
+        purgatory=DelayedOperationPurgatory(0),
+        journal=Journal(1),
+        notes_log=life.shard.log,
+        outbox=Outbox(2**62),
+        ids=CountingIds(),
+        settings=GroupSettings(),
+        max_batch_bytes=1 << 13,
+        directory={},
+    )
+    shard = Shard(0, life.shard.log, tools)
+    loading = Loading(shard)
+    while loading.go_on(NOW):
+        pass
+    assert shard.state is ShardState.ACTIVE, shard.failure
+    return state(shard)
+
+
+def clean(life: Life, after_ms: int, slice_bytes: int, map_bytes: int, slices: int) -> int:
+    """How many passes came to their end."""
+    store, disk = life.store, life.disk
+    flush(store, disk)
+    work(store, disk, force=True)
+    cleaner = Cleaner(store, slice_bytes=slice_bytes, map_bytes=map_bytes, backoff_ms=15_000)
+    for _ in range(slices):
+        if cleaner.run(lambda: [life.shard.log], NOW.wall_ms + after_ms) != 1:
+            break
+        work(store, disk)
+    while store.is_swapping:
+        work(store, disk, force=True)
+    return cleaner.done.passes
+
+
+def born(disk: SimDisk) -> Life:
+    life = Life(disk)
+    life.shard.log.policy = POLICY
+    return life
+
+
+@given(HISTORIES)
+@settings(deadline=None, max_examples=150)
+def test_a_compacted_log_loads_as_the_whole_one_and_as_what_lived(history: list[Any]) -> None:
+    life = born(SimDisk(1))
+    for deed in history:
+        match deed:
+            case "clean", after_ms, slice_bytes, map_bytes, slices:
+                clean(life, after_ms, slice_bytes, map_bytes, slices)
+                assert loaded(life) == state(life.shard)
+            case ("stop",):
+                life.stop()
+                life = born(life.disk)
+            case ("crash",):
+                life.disk.crash()
+                life = born(life.disk)
+            case _:
+                life.do(deed)
+    lived = state(life.shard)
+    life.disk.crash()
+    assert state(born(life.disk).shard) == lived
+
+
+def test_cleaning_shortens_a_long_life_and_drops_decided_transactions() -> None:
+    life = born(SimDisk(1))
+    for number in range(60):
+        life.do(("commit", "a", "flights", [0, 1], number, ""))
+        life.do(("pending", "b", "orders", number % 3, number, 1))
+        life.do(("ended", 1, number % 2 == 0))
+    life.do(("pending", "b", "orders", 0, 7, 2))
+    for number in range(20):
+        life.do(("commit", "a", "flights", [5], number, "where I was"))
+    before = life.shard.log.size_bytes
+    assert clean(life, 0, 300, 10**6, 10**6)
+    assert life.shard.log.size_bytes < before / 4
+    headers = [header for header, _data in life.shard.log.batches_from(0)]
+    first_open = next(header.base_offset for header in headers if header.producer_id == 2)
+    assert not [header for header in headers if header.is_transactional and header.base_offset < first_open - 20]
+    assert loaded(life) == state(life.shard)
