@@ -185,9 +185,11 @@ async def _until_loaded(server: Server) -> None:
     log.info("loading", shards=len(server.node.core.shards), bytes=progress.bytes_total)
     gc.disable()  # all that is made while loading stays: looking for what may go takes half as long again
     telling = asyncio.ensure_future(_tell(loads))
-    await server.until_loaded()
-    telling.cancel()
-    gc.enable()
+    try:
+        await server.until_loaded()
+    finally:
+        telling.cancel()
+        gc.enable()
     for note in loads.notes:
         log.warning(note.text, shard=note.shard)
     for shard in server.node.core.shards:
