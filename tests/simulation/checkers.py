@@ -24,6 +24,14 @@ _UNSETTLED = (GroupState.PREPARING, GroupState.COMPLETING)
 Offsets = dict[tuple[str, TopicPartition], int]
 
 
+def _commits(message: OffsetCommit) -> list[tuple[tuple[str, TopicPartition], int]]:
+    return [
+        ((message.group_id, TopicPartition(topic.name, part.partition_index)), part.committed_offset)
+        for topic in message.topics
+        for part in topic.partitions
+    ]
+
+
 def _who(member_id: str) -> str:
     """A static member keeps what its instance was assigned, under whatever id it came back with."""
     return member_id.rsplit("-", 1)[0] if member_id.startswith("instance-") else member_id
@@ -40,6 +48,8 @@ class Checkers:
         self._known: dict[int, int] = {}
         self._known_offsets: dict[int, Offsets] = {}
         self._looks: dict[str, tuple[Any, ...]] = {}
+        # Commits that were sent and not answered: such a one may be taken at any time, after newer ones too.
+        self._in_doubt: dict[tuple[str, TopicPartition], list[int]] = defaultdict(list)
 
     # --- what members ask and hear ---
 
@@ -55,6 +65,8 @@ class Checkers:
             case OffsetCommit() | OffsetFetch():
                 generation = self._generation.get(message.group_id, -1) if isinstance(message, OffsetCommit) else -1
                 self._known[id(message)] = generation
+                for key, offset in _commits(message) if isinstance(message, OffsetCommit) else ():
+                    self._in_doubt[key].append(offset)
                 self._known_offsets[id(message)] = dict(self._acknowledged)
 
     def _forget_generation(self, group_id: str, generation_id: int) -> None:
@@ -92,6 +104,8 @@ class Checkers:
 
     def _commit_heard(self, message: OffsetCommit, reply: Any, known: int, offsets: Offsets) -> None:
         sent = {(t.name, p.partition_index): p.committed_offset for t in message.topics for p in t.partitions}
+        for key, offset in _commits(message):
+            self._in_doubt[key].remove(offset)
         for topic in reply.topics:
             for part in topic.partitions:
                 if part.error_code is ErrorCode.NONE:
@@ -103,7 +117,7 @@ class Checkers:
     ) -> None:
         if message.generation_id < known:
             raise Broken(f"{key}: a commit of generation {message.generation_id} was accepted after {known} was synced")
-        if offset < known_offset:
+        if offset < known_offset and self._is_lost(key, offset, known_offset):
             raise Broken(f"{key}: {offset} was accepted after {known_offset}")
         self.acknowledge(*key, offset)
 
@@ -115,12 +129,23 @@ class Checkers:
         """What was told last; -1 if nothing was."""
         return self._acknowledged.get((group_id, partition), -1)
 
+    def _is_lost(self, key: tuple[str, TopicPartition], offset: int, known: int) -> bool:
+        """Whether `known`, which was acknowledged, cannot have become `offset`. What can is what counts from now on: an
+        older commit that nobody had an answer to came after it, as no protocol of ours or Kafka's prevents."""
+        if offset >= known or self._acknowledged.get(key, -1) <= offset:
+            return False
+        if offset not in self._in_doubt[key]:
+            return True
+        self._acknowledged[key] = offset
+        return False
+
     def _fetch_heard(self, reply: Any, offsets: Offsets) -> None:
         for group in reply.groups:
             for topic in group.topics:
                 for part in topic.partitions:
                     key = (group.group_id, TopicPartition(topic.name, part.partition_index))
-                    if not part.error_code and part.committed_offset < offsets.get(key, -1):
+                    known = offsets.get(key, -1)
+                    if not part.error_code and self._is_lost(key, part.committed_offset, known):
                         raise Broken(f"{key}: told {part.committed_offset} though {offsets[key]} was acknowledged")
 
     # --- what the node is like ---
@@ -128,6 +153,8 @@ class Checkers:
     def after_step(self, node: Node) -> None:
         """Every group is consistent, and none that is unsettled is without an operation that will end its phase. Only
         those that look otherwise than after the step before are looked at closely."""
+        if not node.is_loaded:
+            return  # sessions begin when all is read
         looks, purgatory = self._looks, node.core.purgatory
         for group_id, (_shard, group) in node.core.directory.items():
             state = group.state
@@ -160,9 +187,9 @@ class Checkers:
 
     def after_recovery(self, node: Node) -> None:
         """Nothing acknowledged is lost, and no generation that a member was synced in goes back."""
-        for (group_id, partition), offset in self._acknowledged.items():
+        for (group_id, partition), offset in list(self._acknowledged.items()):
             kept = node.core.shard_of(group_id).offsets.get(group_id, partition.topic, partition.partition)
-            if kept is None or kept.offset < offset:
+            if self._is_lost((group_id, partition), -1 if kept is None else kept.offset, offset):
                 raise Broken(f"{group_id} {partition}: {offset} was acknowledged, {kept} is there after the crash")
         for group_id, generation_id in self._generation.items():
             _shard, group = node.core.find(group_id)

@@ -408,7 +408,7 @@ class Daemon:
 
     def flip(self, random: Random) -> None:
         """A bit of a file is another one, and nobody knows. To be done while the daemon is down."""
-        files = [path for path in self.disk.files() if len(self.disk.file(path).data)]
+        files = [path for path in self.disk.files() if len(self.disk.file(path).data) and "node.toml" not in path]
         if self.node is not None or self._sound is not None or not files:
             return
         self._sound = self.disk.clone()

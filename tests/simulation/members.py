@@ -63,7 +63,7 @@ def draw_traits(seed: int, name: str, group_id: str, *, is_slow: bool) -> Traits
     instance = f"instance-{name}" if random.random() < 0.4 else None
     heartbeat_ms, session_ms, poll_ms, act_ms = 1_500, 6_000, 8_000, 450
     if is_slow:
-        heartbeat_ms = int(3_000 * 200 ** random.random())
+        heartbeat_ms = int(3_000 * 200 ** random.random() ** 0.5)
         session_ms = max(int(heartbeat_ms * random.uniform(2.5, 3)), 6_000)
         poll_ms = max(int(heartbeat_ms * random.uniform(2, 3)), 8_000)
         act_ms = int(heartbeat_ms * random.uniform(0.25, 0.75))
@@ -167,18 +167,24 @@ class SimMember:
 
     def _arm(self) -> None:
         deadline_ms = self.membership.next_deadline_ms
-        if deadline_ms is None or (self._wake_ms is not None and self._wake_ms <= deadline_ms):
+        if deadline_ms is None:
             return
-        self._wake_ms = deadline_ms
-        self._clock.after(max(deadline_ms - self._clock.now_ms, 1), self._wake)
+        at_ms = max(deadline_ms, self._clock.now_ms + 1)
+        if self._wake_ms is None or at_ms < self._wake_ms:
+            self._wake_at(at_ms)
 
-    def _wake(self) -> None:
+    def _wake_at(self, at_ms: int) -> None:
+        self._wake_ms = at_ms
+        self._clock.after(at_ms - self._clock.now_ms, lambda: self._wake(at_ms))
+
+    def _wake(self, at_ms: int) -> None:
+        if self._wake_ms != at_ms:
+            return  # it was wanted earlier meanwhile
         self._wake_ms = None
         if self._clock.now_ms < self.stalled_until_ms:
-            self._wake_ms = self.stalled_until_ms
-            self._clock.after(self.stalled_until_ms - self._clock.now_ms, self._wake)
-            return
-        self._step(Woke())
+            self._wake_at(self.stalled_until_ms)
+        else:
+            self._step(Woke())
 
     def _carry_out(self, effect: Any) -> None:
         match effect:

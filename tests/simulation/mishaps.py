@@ -81,7 +81,12 @@ def _reset_in_reply(world: "World", decision: Decision, random: Random) -> None:
         assert link is not None
         pipe = link.to_client
         pipe.send(data[: random.randrange(1, len(data))])
+        link.on_reply = swallow
         world.after(pipe.arrives_in_ms + 1, lambda: link.cut(world, random))
+
+    def swallow(_data: bytes) -> None:
+        assert link is not None
+        link.on_reply = swallow
 
     link.on_reply = break_off
 
@@ -93,7 +98,7 @@ def _lose_reply(world: "World", decision: Decision, random: Random) -> None:
 
     def lose(_data: bytes) -> None:
         world.seen.add("replies lost after their effect")
-        world.after(0, lambda: link.cut(world, random))
+        link.cut(world, random)
 
     link.on_reply = lose
 

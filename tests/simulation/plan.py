@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
-GROUPS = ("orders", "orders", "delays")
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -100,15 +99,17 @@ FAULTS = tuple(kind for kind in KINDS if kind not in (*AMBIENT, "member"))
 
 class Pace(NamedTuple):
     """How long a world lasts, and how many times `Kind.times` happen in it. `is_slow`: members beat every 3 s to
-    10 min, instead of every 1.5 s; times of faults grow in the same way."""
+    10 min, instead of every 1.5 s; times of faults grow in the same way. Of `members`, as many at most."""
 
     until_ms: int
     times: float
+    members: int
+    groups: tuple[str, ...]
     is_slow: bool
 
 
-BRISK = Pace(MINUTE_MS, 1.0, is_slow=False)
-SLOW = Pace(4 * HOUR_MS, 2.0, is_slow=True)
+BRISK = Pace(MINUTE_MS, 1.0, 9, ("orders", "orders", "delays"), is_slow=False)
+SLOW = Pace(3 * HOUR_MS, 15.0, 16, ("orders", "delays", "bags", "gates", "crews"), is_slow=True)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -136,7 +137,7 @@ def draw(seed: int, pace: Pace = BRISK, on: Iterable[str] | None = None) -> Plan
     drawn = tuple(kind for kind in FAULTS if random.random() < 0.55)
     chosen = drawn if on is None else tuple(on)
     found: list[tuple[int, str, str, int]] = [(0, kind, "", 0) for kind in AMBIENT]
-    names = [f"m{index + 1}" for index in range(random.randrange(2, 6))]
+    names = [f"m{index + 1}" for index in range(random.randrange(2, 6) * pace.members // 9)]
     found += [(random.randrange(0, 20), "member", name, 0) for name in names]
     for _ in range(_times(random, KINDS["member"].times * pace.times)):
         names.append(f"m{len(names) + 1}")

@@ -20,11 +20,10 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.members import SimMember, Traits, draw_traits
 from tests.simulation.mishaps import befall
 from tests.simulation.network import Link, Pipe
-from tests.simulation.plan import GROUPS, Plan, draw
+from tests.simulation.plan import Plan, draw
 from tests.simulation.replay import compare_with_replay
 from tests.simulation.strangers import Caller
 
-MOST_MEMBERS = 9
 LOOK_AT_ALL_MS = 10_000
 
 
@@ -148,7 +147,7 @@ class World:
 
     def traits(self, name: str, group_id: str | None = None) -> Traits:
         """What the seed has for a member of that name."""
-        group_id = group_id or Random(f"{self.seed} group {name}").choice(GROUPS)
+        group_id = group_id or Random(f"{self.seed} group {name}").choice(self.plan.pace.groups)
         return draw_traits(self.seed, name, group_id, is_slow=self.plan.pace.is_slow)
 
     def join(self, name: str, like: str | None = None, group_id: str | None = None) -> None:
@@ -156,7 +155,7 @@ class World:
         if self._is_quiet:
             return
         alive = sum(member.running for member in self.members.values())
-        if alive >= MOST_MEMBERS and group_id is None:
+        if alive >= self.plan.pace.members and group_id is None:
             return
         traits = self.traits(like or name, group_id)
         self.seen.add(f"{traits.dialect.name} members")
