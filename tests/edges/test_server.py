@@ -5,12 +5,16 @@ import contextlib
 import socket
 from pathlib import Path
 
+import pytest
+
 from coordinator.config import Config
 from coordinator.node import Node
 from coordinator.server import RandomIds, Server, read_clock
 from partition_log.disk import OsDisk
 from partition_log.store import LogStore, StoreLimits
+from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribeGroups, ListGroups, ListGroupsReply
+from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
 from protocol.native.client import NativeClient
 
 MOST_UNSENT = 1 << 18
@@ -38,6 +42,25 @@ def test_ids_are_prefixed_and_never_repeat() -> None:
     assert len(made) == 100
     assert all(one.startswith("client-") for one in made)
     assert len(ids.topic_id()) == 16
+
+
+@pytest.mark.parametrize("by_kernel", [True, False])
+def test_what_is_written_is_answered_when_it_is_synced_by_the_kernel_or_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_kernel: bool
+) -> None:
+    if not by_kernel:
+        monkeypatch.setattr("coordinator.server.kernel_sync", lambda loop: None)
+
+    async def story() -> None:
+        server, _port = await _serving(tmp_path / "data", 1 << 20)
+        for number in range(20):
+            reply = await server.ask(CreateTopics((CreatableTopic(f"t{number}", 1, 1),)))
+            assert isinstance(reply, CreateTopicsReply)
+            assert [topic.error_code for topic in reply.topics] == [ErrorCode.NONE]
+            assert server.node.core.store.flushed >= server.node.core.store.position
+        await server.stop()
+
+    asyncio.run(story())
 
 
 def test_a_question_from_inside_is_answered(tmp_path: Path) -> None:
