@@ -6,7 +6,7 @@ from partition_log.file_names import cleaned_name
 from partition_log.jobs import opened
 from partition_log.log import PartitionLog
 from partition_log.segment import Segment
-from protocol.record_batch import BatchHeader, extent
+from protocol.record_batch import BatchHeader, empty_batch, extent
 from protocol.record_keys import Keyed, join_records
 
 _BATCH_BYTES = 16 * 1024
@@ -58,10 +58,12 @@ class Joiner:
         self._append(batch, header.base_offset, header.next_offset, header.max_timestamp_ms)
 
     def finish(self, end: int) -> None:
-        """Everything is in the file. The segment stands for all offsets below `end`, whatever is left of them."""
+        """Everything is in the file. The segment stands for all offsets below `end`, whatever is left of them: its last
+        batch ends there, so that it can be told from one behind which a file is missing."""
         self._join()
+        if (reached := self.segment.next_offset) < end:
+            self._append(empty_batch(reached, end), reached, end, -1)
         self._write()
-        self.segment.next_offset = end
         self.segment.unsynced = False
 
     def discard(self) -> None:

@@ -11,6 +11,7 @@ from partition_log.errors import ADVICE, LogDamaged, OffsetOutOfRange
 from partition_log.file_names import file_name, is_cleaning_file, is_segment_file, segment_bases
 from partition_log.open_files import OpenFiles
 from partition_log.producers import Producers, is_snapshot_file, mark_of, newest_snapshot, remove_snapshots
+from partition_log.reaching import end_of
 from partition_log.reading import batches_of
 from partition_log.segment import INDEX_INTERVAL_BYTES, Segment, SegmentWrite
 from partition_log.swapping import Swap
@@ -286,6 +287,9 @@ class PartitionLog:
             size = segment.file_size()
             if next_base != end:
                 segment.adopt(size, next_base)
+                if (reached := end_of(self.disk, segment)) not in (None, next_base):
+                    what = f"it ends here, and the next file begins at offset {next_base}: one is missing between them"
+                    raise LogDamaged(segment.path, size, reached, what, ADVICE)
                 segment.close()
             elif not segment.load(size, end):
                 what = f"its sound batches end at offset {segment.next_offset}, the checkpoint says {end}"

@@ -163,7 +163,7 @@ class _SegmentCheck:
         if self._end is not None and end < self._end:
             what = f"its sound batches end here, the checkpoint says that the log ends at offset {self._end}"
             yield self._damage(self._size, end, what)
-        elif self._following is not None and end < self._following and not self._holes:
+        elif self._following is not None and end < self._following:
             what = f"it ends here, the next file begins at offset {self._following}: one is missing, or this was cut"
             yield self._damage(self._size, end, what)
 

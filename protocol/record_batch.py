@@ -165,6 +165,12 @@ def pack_batch(
     return _HEAD.pack(base_offset, len(body) + 9, 0, MAGIC, crc32c(body)) + body
 
 
+def empty_batch(base_offset: int, next_offset: int) -> bytes:
+    """A batch without records, for the offsets of some that compaction has taken away. Readers pass over it."""
+    body = _BODY.pack(0, next_offset - base_offset - 1, -1, -1, -1, -1, -1, 0)
+    return _HEAD.pack(base_offset, HEADER_BYTES - LENGTH_END, 0, MAGIC, crc32c(body)) + body
+
+
 def stamp(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
     """The same batch at another base offset. Both fields lie outside of the crc."""
     return _OFFSET.pack(base_offset) + batch[8:12] + _EPOCH.pack(leader_epoch) + batch[16:]

@@ -12,6 +12,7 @@ from partition_log.store import Appended, LogStore, StoreLimits
 from partition_log.wal import segment_path
 from tests.partition_log.faulty_disk import FaultyDisk
 from tests.partition_log.stories import SMALL, append, batch, everything, flush, mount, work
+from tests.partition_log.test_compaction import NAME, checkpoint, clean, open_log, put, records_of
 from tests.simulation.disk import SimDisk
 
 WAL = "data/wal"
@@ -309,12 +310,33 @@ def test_a_flipped_bit_below_the_checkpoint_is_found_by_who_replays_the_log_with
     assert list(store.log("flights-1").batches_from(0))
 
 
-@pytest.mark.parametrize("which", [0, -1])
-def test_a_log_without_its_first_or_last_file_stops_the_start(which: int) -> None:
+@pytest.mark.parametrize("which", [0, 1, 3, -1])
+def test_a_log_without_one_of_its_files_stops_the_start_whichever_it_is(which: int) -> None:
     disk = filled()
-    path = segments(disk)[which]
-    disk.remove(path)
-    assert stops(disk, path if which == 0 else segments(disk)[-1]).offset is not None
+    every = segments(disk)
+    disk.remove(every[which])
+    error = stops(disk, every[which if which == 0 else which - 1])
+    assert str(int(every[which][-24:-4])) in str(error), "where what is gone began"
+
+
+def test_a_file_that_is_gone_is_noticed_in_a_cleaned_log_too_and_what_was_cleaned_away_is_not_missed() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(100):
+        key = f"lone {number}" if number % 9 == 0 else "all the others"
+        put(store, [(key, f"value {number}" * 12)])
+    checkpoint(store, disk)
+    before = len(disk.list(f"data/{NAME}"))
+    clean(store, disk)
+    assert store.close()
+    names = [name for name in disk.list(f"data/{NAME}") if name.endswith(".log")]
+    assert 2 < len(names) < before, "cleaned, and several are left"
+    assert len(records_of(open_log(disk.clone()).log(NAME))) < 30
+    for name in names[1:-1]:
+        copied = disk.clone()
+        copied.remove(f"data/{NAME}/{name}")
+        with pytest.raises(LogDamaged, match="one is missing between"):
+            open_log(copied)
 
 
 def test_a_logs_folder_that_is_gone_stops_the_start() -> None:

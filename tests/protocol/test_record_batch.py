@@ -23,6 +23,7 @@ from protocol.record_batch import (
     batches,
     check_batch,
     decode_batch,
+    empty_batch,
     encode_batch,
     extent,
     read_header,
@@ -277,3 +278,11 @@ def test_a_compression_without_meaning_is_corrupt() -> None:
 def test_no_records_are_no_batch() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         encode_batch([], timestamp_ms=NOW)
+
+
+def test_a_batch_without_records_stands_for_offsets_that_are_gone() -> None:
+    batch = empty_batch(7, 12)
+    header = check_batch(batch)
+    assert (header.base_offset, header.next_offset, header.record_count, header.size) == (7, 12, 0, len(batch))
+    assert decode_batch(batch) == []
+    assert [one.next_offset for one, _data in batches(batch)] == [12]
