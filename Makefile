@@ -4,6 +4,7 @@ VENV   ?= .venv
 ARGS   ?=
 SEEDS  ?= 300
 INPUTS ?= 100000
+KILLS  ?= 1000
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SERVE  := $(VENV)/.installed-daemon
@@ -11,7 +12,7 @@ DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate fuzz bench crash interop table config wire transcripts wheel clean
+.PHONY: help setup run demo test lint check simulate fuzz bench crash torture interop table config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +47,9 @@ bench: $(ALL) ## microseconds a request, rebalance times and timers, next to a b
 
 crash: $(ALL) ## kill -9 the daemon under commits, again and again
 	$(BIN)/python -m bench.crash $(ARGS)
+
+torture: $(ALL) ## KILLS=N times kill -9 with segments so small that any phase is hit
+	$(BIN)/python -m bench.crash --torture --kills $(KILLS) $(ARGS)
 
 interop: $(ALL) ## other clients of any language against a fresh daemon; ARGS="kcat java --only mixed" chooses
 	$(BIN)/python -m interop $(ARGS)

@@ -1,4 +1,4 @@
-"""Kill the daemon at random moments, again and again: `python -m bench.crash [--kills N] [--seed S]`.
+"""Kill the daemon at random moments, again and again: `python -m bench.crash [--torture] [--kills N] [--seed S]`.
 
 Clients commit offsets and members rebalance while a real musterd dies by SIGKILL and is started again on the same
 folder. After each start: every commit that was acknowledged is read back, and no generation that a member had synced
@@ -6,19 +6,29 @@ in has gone back. Exits 1 if one is broken.
 
 A commit that was not acknowledged may have been stored or not: what is read back must be the last acknowledged offset
 or the one that was under way.
+
+Torture is the same with segments so small, and checkpoints and compaction so frequent, that a kill hits any phase; some
+hit the start, and some lives end in good order instead, so that the next begins from what that leaves. After some kills
+the folder is looked at from outside too, as `musterd log verify` does.
 """
 
 import argparse
 import itertools
 import random
+import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.processes import QUICK_GROUPS, Daemon, scratch
 from bench.wire import Refusal, Wire, WireMember
+from partition_log.disk import ReadOnlyDisk
+from partition_log.findings import Weight
+from partition_log.inspection import Inspector
 
 TOPIC = "flights"
 PARTITIONS = 8
@@ -32,13 +42,48 @@ GroupReply = dict[str, list[dict[str, list[dict[str, int]]]]]
 
 
 class Outcome(NamedTuple):
-    """`violations` are sentences; there should be none."""
+    """`violations` are sentences; there should be none. `hits`: what kills came between, as the folder tells."""
 
     kills: int
     committed: int
     generations: int
     restart_s: list[float]
     violations: list[str]
+    hits: Counter[str]
+
+
+class Manner(NamedTuple):
+    """How a daemon lives and dies: its settings, how long it serves at most, how often its start is killed already, how
+    often it is stopped in good order instead, and how often the folder is looked at in between."""
+
+    settings: Mapping[str, str]
+    life_s: float
+    in_start: float = 0.0
+    stopped: float = 0.0
+    looked_at: float = 0.0
+
+
+_SETTINGS = {**QUICK_GROUPS, "group.min.session.timeout.ms": "100"}
+CRASH = Manner({**_SETTINGS, "wal.checkpoint.bytes": str(2 << 20)}, life_s=0.5)
+TORTURE = Manner(
+    {
+        **_SETTINGS,
+        "offsets.topic.num.partitions": "4",
+        "offsets.topic.segment.bytes": str(16 << 10),
+        "offsets.topic.max.message.bytes": str(64 << 10),
+        "message.max.bytes": str(64 << 10),
+        "wal.segment.bytes": str(1 << 20),
+        "wal.checkpoint.bytes": str(1 << 20),
+        "log.cleaner.backoff.ms": "20",
+        "log.cleaner.min.cleanable.ratio": "0.1",
+        "journal.notes.per.group": "50",
+    },
+    life_s=0.4,
+    in_start=0.15,
+    stopped=0.05,
+    looked_at=0.05,
+)
+_START_S, _PATIENCE_S = 1.0, 0.01
 
 
 class Committer(threading.Thread):
@@ -67,6 +112,7 @@ class Committer(threading.Thread):
             reply = wire.call("OffsetCommit", group_id=self.group_id, topics=[{"name": TOPIC, "partitions": entries}])
         except Refusal as refusal:
             if refusal.code in _RETRY:
+                time.sleep(_PATIENCE_S)
                 return
             raise
         codes = {entry["error_code"] for topic in reply["topics"] for entry in topic["partitions"]}
@@ -97,7 +143,12 @@ class Churner(threading.Thread):
                     wire, self.group_id, session_timeout_ms=_SESSION_MS, rebalance_timeout_ms=_SESSION_MS
                 )
                 while True:
-                    self._live(wire, member)
+                    try:
+                        self._live(wire, member)
+                    except Refusal as refusal:
+                        if refusal.code not in _RETRY:
+                            raise
+                        time.sleep(_PATIENCE_S)  # it is being stopped
         except OSError:
             pass  # the daemon was killed
 
@@ -120,46 +171,101 @@ class Churner(threading.Thread):
             pass  # somebody else's rebalance: join again
 
 
-def run(kills: int, seed: int, folder: Path, *, say: bool = False) -> Outcome:
-    """Let it happen; what was seen."""
-    chance, restart_s = random.Random(seed), []
-    acknowledged = {f"commits-{number}": 0 for number in range(COMMITTERS)}
-    under_way = dict(acknowledged)
-    synced: dict[str, int] = {}
-    violations: list[str] = []
-    committed = generations = 0
-    settings = {**QUICK_GROUPS, "group.min.session.timeout.ms": "100", "wal.checkpoint.bytes": str(2 << 20)}
-    for kill in range(kills + 1):
+class Story:
+    """Lives and deaths of daemons on one folder, and what they have acknowledged."""
+
+    def __init__(self, seed: int, folder: Path, manner: Manner) -> None:
+        self.chance = random.Random(seed)
+        self.folder = folder
+        self.manner = manner
+        self.acknowledged = {f"commits-{number}": 0 for number in range(COMMITTERS)}
+        self.under_way = dict(self.acknowledged)
+        self.synced: dict[str, int] = {}
+        self.violations: list[str] = []
+        self.restart_s: list[float] = []
+        self.hits: Counter[str] = Counter()
+        self.committed = self.generations = self.kills = 0
+
+    def live(self, *, is_last: bool) -> None:
+        """One life: what was acknowledged is looked for first. The last one only looks."""
         began = time.monotonic()
-        with Daemon(folder, settings) as daemon:
+        is_first = not self.folder.exists()
+        with Daemon(self.folder, self.manner.settings) as daemon:
             daemon.wait_until_loaded()
-            restart_s.append(time.monotonic() - began)
-            if not kill:
+            if is_first:
                 daemon.create_topic(TOPIC, PARTITIONS)
             else:
-                violations += _lost(daemon, acknowledged, under_way)
-                violations += _gone_back(daemon, synced)
-            if kill == kills:
-                break
-            committers = [Committer(daemon.native, group, offset) for group, offset in acknowledged.items()]
-            churners = [
-                Churner(daemon.native, f"churn-{number % CHURNING_GROUPS}", synced, chance.randrange(1 << 30))
-                for number in range(CHURNING_GROUPS * MEMBERS)
-            ]
-            for thread in itertools.chain(committers, churners):
-                thread.start()
-            time.sleep(0.02 + chance.random() * 0.5)
+                self.restart_s.append(time.monotonic() - began)
+                self.violations += _lost(daemon, self.acknowledged, self.under_way)
+                self.violations += _gone_back(daemon, self.synced)
+            if is_last:
+                return
+            self._serve(daemon)
+        self._look()
+
+    def _serve(self, daemon: Daemon) -> None:
+        committers = [Committer(daemon.native, group, offset) for group, offset in self.acknowledged.items()]
+        churners = [
+            Churner(daemon.native, f"churn-{number % CHURNING_GROUPS}", self.synced, self.chance.randrange(1 << 30))
+            for number in range(CHURNING_GROUPS * MEMBERS)
+        ]
+        for thread in itertools.chain(committers, churners):
+            thread.start()
+        time.sleep(0.02 + self.chance.random() * self.manner.life_s)
+        if self.chance.random() < self.manner.stopped:
+            if (code := daemon.stop()) != 0:
+                self.violations.append(f"a daemon that was told to stop ended with {code}")
+            self.hits["stopped in good order"] += 1
+        else:
             daemon.kill()
-            for thread in itertools.chain(committers, churners):
-                thread.join()
-        acknowledged.update((committer.group_id, committer.acknowledged) for committer in committers)
-        under_way.update((committer.group_id, committer.under_way) for committer in committers)
-        committed += sum(committer.count for committer in committers)
-        violations += [sentence for churner in churners for sentence in churner.went_back]
-        generations += sum(churner.generations for churner in churners)
+            self.kills += 1
+        for thread in itertools.chain(committers, churners):
+            thread.join()
+        self.acknowledged.update((committer.group_id, committer.acknowledged) for committer in committers)
+        self.under_way.update((committer.group_id, committer.under_way) for committer in committers)
+        self.committed += sum(committer.count for committer in committers)
+        self.violations += [sentence for churner in churners for sentence in churner.went_back]
+        self.generations += sum(churner.generations for churner in churners)
+
+    def die_young(self) -> None:
+        """A start that is killed, perhaps before it has recovered, perhaps while it loads."""
+        process = subprocess.Popen(
+            Daemon.command(self.folder, self.manner.settings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            code = process.wait(self.chance.random() * _START_S)
+            self.violations.append(f"a start ended with {code}")
+        except subprocess.TimeoutExpired:
+            self.hits["killed in the start"] += 1
+            self.kills += 1
+        finally:
+            process.kill()
+            process.wait()
+        self._look()
+
+    def _look(self) -> None:
+        for path in self.folder.rglob("*"):
+            kind = path.name.strip("-0123456789")  # of a log's file
+            if kind in (".cleaned", ".swap", ".groups.new", "checkpoint.new", "making"):
+                self.hits[f"left {kind}"] += 1
+        if self.chance.random() < self.manner.looked_at:
+            self.hits["looked at from outside"] += 1
+            found = Inspector(ReadOnlyDisk(), str(self.folder)).verify()
+            self.violations += [one.sentence for one in found if one.weight is Weight.DAMAGE]
+
+
+def run(kills: int, seed: int, folder: Path, *, manner: Manner = CRASH, say: bool = False) -> Outcome:
+    """Let it happen; what was seen."""
+    story = Story(seed, folder, manner)
+    while story.kills < kills:
+        if story.kills and story.chance.random() < manner.in_start:
+            story.die_young()
+        else:
+            story.live(is_last=False)
         if say and sys.stdout.isatty():
-            print(f"\r{kill + 1}/{kills} kills, {committed} commits", end="", flush=True)
-    return Outcome(kills, committed, generations, restart_s[1:], violations)
+            print(f"\r{story.kills}/{kills} kills, {story.committed} commits", end="", flush=True)
+    story.live(is_last=True)
+    return Outcome(story.kills, story.committed, story.generations, story.restart_s, story.violations, story.hits)
 
 
 def _lost(daemon: Daemon, acknowledged: dict[str, int], under_way: dict[str, int]) -> list[str]:
@@ -207,16 +313,20 @@ def main(arguments: list[str]) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser("python -m bench.crash", description="kill -9 the daemon under commits.")
     parser.add_argument("--kills", type=int, default=50, help="at least 1 (50)")
+    parser.add_argument("--torture", action="store_true", help="small segments, much cleaning, kills at any moment")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     given = parser.parse_args(arguments)
     with scratch() as folder:
-        outcome = run(given.kills, given.seed, folder / "data", say=True)
+        manner, began = TORTURE if given.torture else CRASH, time.monotonic()
+        outcome = run(given.kills, given.seed, folder / "data", manner=manner, say=True)
     restarts = sorted(outcome.restart_s)
-    print(f"\rkills                {outcome.kills:>10,}   (seed {given.seed})")
+    print(f"\rkills                {outcome.kills:>10,}   in {time.monotonic() - began:,.0f} s (seed {given.seed})")
     print(f"commits acknowledged {outcome.committed:>10,}   of {PARTITIONS} partitions each")
     print(f"generations synced   {outcome.generations:>10,}   by members of {CHURNING_GROUPS} groups")
     print(f"lost or gone back    {len(outcome.violations):>10,}")
     print(f"restart until loaded {restarts[len(restarts) // 2]:>10.2f} s median, {restarts[-1]:.2f} s at most")
+    for what, times in sorted(outcome.hits.items()):
+        print(f"{what:<30} {times:,}")
     for sentence in outcome.violations:
         print(f"VIOLATION: {sentence}", file=sys.stderr)
     return 1 if outcome.violations else 0

@@ -85,11 +85,16 @@ class Daemon(ServerProcess):
     """A musterd on free ports."""
 
     def __init__(self, data_dir: Path, settings: Mapping[str, str] = QUICK_GROUPS, *, http: bool = True) -> None:
+        super().__init__(self.command(data_dir, settings, http=http))
+
+    @staticmethod
+    def command(data_dir: Path, settings: Mapping[str, str] = QUICK_GROUPS, *, http: bool = True) -> list[str]:
+        """What begins one."""
         command = [sys.executable, "-m", "coordinator", "--data-dir", str(data_dir), "--native", "127.0.0.1:0"]
         command += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0" if http else "off"]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
-        super().__init__(command)
+        return command
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Offsets can only be committed for partitions that exist."""

@@ -16,6 +16,17 @@ def test_five_kills_lose_no_acknowledged_commit_and_take_no_generation_back(tmp_
     assert outcome.generations > 0, "nothing was tested"
 
 
+@pytest.mark.timeout(90)
+def test_kills_at_any_phase_of_small_segments_and_much_cleaning_lose_nothing_either(tmp_path: Path) -> None:
+    manner = crash.TORTURE._replace(in_start=0.3, looked_at=1.0)
+    outcome = crash.run(6, seed=3, folder=tmp_path / "data", manner=manner)
+    assert outcome.violations == []
+    assert outcome.kills == 6
+    assert outcome.committed > 0, "nothing was tested"
+    assert outcome.hits["looked at from outside"] >= 6
+    assert outcome.hits["killed in the start"] > 0
+
+
 def test_an_offset_behind_the_acknowledged_one_is_a_violation() -> None:
     kept = {"topics": [{"partitions": [{"partition_index": n, "committed_offset": 6} for n in range(8)]}]}
     assert crash.wrong_in("g", kept, acknowledged=6, under_way=7) == []
