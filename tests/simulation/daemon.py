@@ -1,239 +1,30 @@
-"""The daemon of a world: the node, the disk below it, and what may befall them. Carries out what the node asks for, as
-`coordinator.server` does, and whatever job an `Ask` brings, with crashes and failures between its disk operations."""
+"""What befalls the daemon as a whole: it goes down in many ways, and comes up from what its disk holds."""
 
 import contextlib
 import errno
-import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
-from typing import Any
 
-from coordinator.config import Config
-from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
-from coordinator.events import Answered, Asked, Event, Flushed, Received, Stopping, Woke
-from coordinator.moment import Moment
+from coordinator.events import Asked, Stopping, Woke
 from coordinator.node import Node
 from partition_log.errors import LogDamaged
 from partition_log.jobs import FlushJob
 from partition_log.log import PartitionLog
-from partition_log.store import Appended, AppendError, LogStore, StoreLimits
+from partition_log.store import Appended, AppendError, LogStore
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.record_batch import CorruptBatch
-from tests.simulation.bounds import compare_sizes
-from tests.simulation.checkers import Checkers
-from tests.simulation.disk import Crash, SimDisk
+from tests.simulation.disk import Crash
 from tests.simulation.errors import Broken
-from tests.simulation.faults import Seen
 from tests.simulation.ids import SimIds
-from tests.simulation.ledger import Ledger
-from tests.simulation.network import Clock, Link
+from tests.simulation.process import Process, UnderWay
 from tests.simulation.replay import compare_with_replay
 
-WALL_MS = 1_700_000_000_000
-REPLAY_EVERY_STEPS = 50
 TOPICS = {"alpha": 4, "beta": 3}
 FOLDER, CLUSTER = "data", "sim"
 _AGAIN_MS = 1_000
 
 
-@dataclass(slots=True)
-class UnderWay:
-    """A job, and what the node hears when it is done."""
-
-    number: int
-    job: Any
-    event: Callable[[], Event]
-    has_run: bool = False
-
-
-class Daemon:
-    """Up or down. What is asked of it while it is down is nobody's: `node` is None then."""
-
-    def __init__(self, seed: int, clock: Clock, config: Config, checkers: Checkers, seen: Seen, ledger: Ledger) -> None:
-        self.config, self.limits = config, draw_limits(Random(f"limits-{seed}"))
-        self.disk = SimDisk(seed)
-        self.disk.forgets_on_failed_sync = True
-        self.node: Node | None = None
-        self.links: dict[int, Link] = {}
-        self.steps = 0
-        self.begun = 0  # rebalances, since the last start
-        self.wall_offset_ms = 0
-        self.slow_until_ms = self.paused_until_ms = -1
-        self.has_weather = False
-        self.on_up: Callable[[], None] = lambda: None
-        self._clock, self._checkers, self._seen, self._ledger = clock, checkers, seen, ledger
-        self._random = Random(f"daemon-{seed}")
-        self._trace = hashlib.blake2b(digest_size=16)
-        self._life = 0
-        self._booted_ms = self._monotonic_ms = 0
-        self._wake_ms: int | None = None
-        self._jobs: dict[int, UnderWay] = {}
-        self._next_job = 0
-        self._waiting: list[Event] = []  # while it stands still
-        self._is_behind = False
-        self._was_full = False
-        self._noted: dict[str, int] = {}  # the newest note counted, by group
-        self.power_in = 0  # operations of the disk until the machine stops; 0: it does not
-        self.fail_in = 0
-        self._sound: SimDisk | None = None  # what was there before a bit flipped
-        self._replay_at = REPLAY_EVERY_STEPS
-
-    # --- what is asked of it ---
-
-    def trace(self) -> str:
-        return self._trace.hexdigest()
-
-    def step(self, event: Event) -> None:
-        """Let the event happen to the node, and carry out what it asks for; or later, if it stands still."""
-        node = self.node
-        if node is None:
-            return
-        if self._waiting or self._clock.now_ms < self.paused_until_ms:
-            self._waiting.append(event)
-            if len(self._waiting) == 1:
-                self._clock.after(self.paused_until_ms - self._clock.now_ms, self.in_this_life(self._go_on))
-            return
-        self._step(node, event)
-
-    def _go_on(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        node, self._is_behind = self.node, True
-        for event in waiting:
-            if node is not None and self.node is node:
-                self._step(node, event)
-        self._is_behind = False
-
-    def _step(self, node: Node, event: Event) -> None:
-        self.steps += 1
-        self._note(event)
-        for effect in node.step(event, self.moment()):
-            self._carry_out(effect)
-        if self.node is not node:
-            return
-        if node.core.store.disk_full is not self._was_full:
-            self._was_full = not self._was_full
-            self._seen.add("disks found full" if self._was_full else "disks that healed")
-        self._checkers.after_step(node)
-        if self.steps >= self._replay_at:
-            records = compare_with_replay(node)
-            # As often as it costs no more than the rest: every 50 steps at first, later as often as the log doubles.
-            self._replay_at = self.steps + max(REPLAY_EVERY_STEPS, records if self.steps > 2_000 else 0)
-            if not self._is_behind:
-                compare_sizes(node, self.links)
-        self._arm(node)
-
-    def _note(self, event: Event) -> None:
-        self._trace.update(f"{self._clock.now_ms} {type(event).__name__} ".encode())
-        if type(event) is Received:
-            self._trace.update(event.data)
-
-    def moment(self) -> Moment:
-        now_ms = self._clock.now_ms
-        return Moment(now_ms - self._booted_ms + self._monotonic_ms, WALL_MS + now_ms + self.wall_offset_ms)
-
-    def _arm(self, node: Node) -> None:
-        deadline_ms = node.next_deadline_ms
-        if deadline_ms is None:
-            return
-        at_ms = max(deadline_ms - self._monotonic_ms + self._booted_ms, self._clock.now_ms)
-        if self._wake_ms is not None and self._wake_ms <= at_ms:
-            return
-        self._wake_ms, life = at_ms, self._life
-        self._clock.after(at_ms - self._clock.now_ms, lambda: self._wake(life, at_ms))
-
-    def _wake(self, life: int, at_ms: int) -> None:
-        if life == self._life and self._wake_ms == at_ms:
-            self._wake_ms = None
-            self.step(Woke())
-
-    def in_this_life(self, action: Callable[[], None]) -> Callable[[], None]:
-        """The action, unless the daemon has died meanwhile."""
-        life = self._life
-
-        def unless_dead() -> None:
-            if life == self._life:
-                action()
-
-        return unless_dead
-
-    # --- effects and jobs ---
-
-    def _carry_out(self, effect: Effect) -> None:
-        kind = type(effect)
-        if kind is Send:
-            self._trace.update(effect.data)  # type: ignore[union-attr]
-            link = self.links.get(effect.connection)  # type: ignore[union-attr]
-            if link is not None and link.open:
-                link.reply(effect.data)  # type: ignore[union-attr]
-        elif isinstance(effect, Flush):
-            self._begin(effect.job, lambda: Flushed(effect.job.up_to), self._flush_ms())
-        elif isinstance(effect, Ask):
-            took_ms = int(self._random.random() * 200) if self.has_weather else 1
-            self._begin(effect.job, lambda: Answered(effect.call_id, effect.job), took_ms)
-        elif isinstance(effect, Replied):
-            self._ledger.heard(effect)
-        elif isinstance(effect, Close):
-            link = self.links.get(effect.connection)
-            if link is not None:
-                link.close_by_daemon(self._clock)
-
-    def _flush_ms(self) -> int:
-        if self._clock.now_ms < self.slow_until_ms:
-            self._seen.add("slow syncs")
-            return self._random.randrange(200, 1_500)
-        return 1 + int(self._random.random() * 3) if self.has_weather else 1
-
-    def _begin(self, job: Any, event: Callable[[], Event], took_ms: int) -> None:
-        """The job runs at some time while it is under way, and is heard of when that is over."""
-        self._next_job += 1
-        under_way = self._jobs[self._next_job] = UnderWay(self._next_job, job, event)
-        ran_ms = int(self._random.random() * took_ms)
-
-        def run() -> None:
-            if under_way.number in self._jobs and not under_way.has_run:
-                under_way.has_run = True
-                if self._run(job):
-                    self._clock.after(took_ms - ran_ms, self.in_this_life(done))
-
-        def done() -> None:
-            if self._jobs.pop(under_way.number, None) is not None:
-                self.step(event())
-
-        self._clock.after(ran_ms, self.in_this_life(run))
-
-    def _run(self, job: Any) -> bool:
-        """Whether the daemon has survived it."""
-        disk, name = self.disk, type(job).__name__
-        short = disk.short_writes
-        try:
-            self._on_disk(lambda: job.run(disk))
-        except Crash:
-            self._seen.add(f"power failures inside a {name}")
-            self.power_failure()
-            return False
-        except OSError as error:
-            if error.errno != errno.EIO:  # a job says itself that there was no room
-                raise
-            self._seen.add("stops because the disk failed")
-            self._seen.add(f"failures inside a {name}")
-            self.kill()
-            return False
-        self._seen.add(f"{name}s")
-        self._seen.add("short writes", disk.short_writes - short)
-        return True
-
-    def _on_disk(self, work: Callable[[], Any]) -> Any:
-        """What is to go wrong, goes wrong in it, if it gets so far."""
-        disk, before = self.disk, self.disk.operations
-        disk.crash_before = before + self.power_in if self.power_in else None
-        disk.fail_at = before + self.fail_in if self.fail_in else None
-        try:
-            return work()
-        finally:
-            used = disk.operations - before
-            self.power_in, self.fail_in = max(self.power_in - used, 0), max(self.fail_in - used, 0)
-            disk.crash_before = disk.fail_at = None
+class Daemon(Process):
+    """A process that starts again whenever it has ended."""
 
     # --- going down ---
 
@@ -242,6 +33,7 @@ class Daemon:
         if self.node is None:
             return
         self._down("power failures")
+        self.power_in = self.fail_in = 0
         disk, torn = self.disk, self.disk.counts["torn"]
         disk.crash()
         self._seen.add("torn writes", disk.counts["torn"] - torn)
@@ -270,7 +62,6 @@ class Daemon:
         self._jobs.clear()
         self._waiting.clear()
         self.paused_until_ms = -1
-        self.power_in = self.fail_in = 0
         for link in self.links.values():
             link.cut(self._clock, self._random)
         self.links.clear()
@@ -280,6 +71,8 @@ class Daemon:
         node = self.node
         assert node is not None
         self._seen.add("rebalances", self.begun)
+        for name, count in node.core.counters.items():
+            self._seen.add(f"counted: {name}", count)
         for note in node.core.journal.notes():
             if note.number > self._noted.get(note.group_id, -1):
                 self._noted[note.group_id] = note.number
@@ -352,7 +145,12 @@ class Daemon:
             self.disk.crash()
             self._retry()
         except (LogDamaged, CorruptBatch) as damage:
-            self._restore(str(damage))
+            if self.has_failed:  # what cannot be read is told as damage, too
+                self._seen.add("starts that the disk failed")
+                self.disk.kill()
+                self._retry()
+            else:
+                self._restore(str(damage))
         except OSError as error:
             self._seen.add("starts without room" if error.errno == errno.ENOSPC else "starts that the disk failed")
             self.disk.kill()
@@ -370,6 +168,9 @@ class Daemon:
         if store.identity.cluster_id != CLUSTER or store.identity.node_id != 1:
             raise Broken(f"this is {store.identity}: nobody noticed")
         self._seen.add("torn tails cut", report.torn is not None)
+        if report.torn is not None and self._sound is not None:
+            # In the last block, a flip looks like a torn write. It is told, and cut: nobody can know better.
+            raise LogDamaged(report.torn, 0, None, "its tail was cut", "")
         self._seen.add("frames replayed at a start", report.frames)
         self._life += 1
         self._wake_ms, self.begun, self._was_full = None, 0, store.disk_full
@@ -429,27 +230,3 @@ class Daemon:
             self._jobs.clear()
         self.disk, self._sound = self._sound, None
         self._retry()
-
-
-def draw_limits(random: Random) -> StoreLimits:
-    """Small, so that everything happens often; segments may differ from those of the start before."""
-    return StoreLimits(
-        wal_segment_bytes=random.choice((1 << 17, 1 << 18)),
-        checkpoint_bytes=random.choice((1 << 14, 1 << 16, 1 << 17)),
-        max_batch_bytes=1 << 16,
-        spill_bytes=random.choice((1 << 11, 1 << 14, 1 << 16)),
-        open_files=random.choice((4, 16, 256)),
-    )
-
-
-def draw_config(random: Random) -> Config:
-    """What a restart may change."""
-    return Config(
-        group_initial_rebalance_delay_ms=random.choice((0, 500, 3_000)),
-        group_max_size=random.choice((3, 1_000, 1_000)),
-        group_min_session_timeout_ms=random.choice((1_000, 6_000)),
-        journal_notes_per_group=random.choice((20, 200)),
-        offsets_topic_num_partitions=5,
-        offsets_topic_segment_bytes=random.choice((1 << 14, 1 << 16, 1 << 20)),
-        kafka=None,
-    )

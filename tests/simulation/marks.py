@@ -13,12 +13,18 @@ BEGIN, END = "<!-- faults -->", "<!-- end of faults -->"
 
 class Fault(NamedTuple):
     """`kind` is that of the decision that injects it. `mark` counts what came of it; `is_rare`: many seeds go by
-    without it, and the test that stages it is what hits it in every run of the tests."""
+    without it, and the test that stages it is what hits it in every run of the tests. `beside` is what else must be
+    injected then."""
 
     name: str
     kind: str
     mark: str
     is_rare: bool = False
+    beside: tuple[str, ...] = ()
+
+
+def _rare(name: str, kind: str, mark: str, *beside: str) -> Fault:
+    return Fault(name, kind, mark, is_rare=True, beside=beside)
 
 
 FAULTS: tuple[Fault, ...] = (
@@ -43,12 +49,13 @@ FAULTS: tuple[Fault, ...] = (
     Fault("member never syncs", "never sync", "notes: member never synced"),
     Fault("foreign assignment", "foreign", "assignments to strangers"),
     Fault("oversized assignment", "oversized", "appends refused: RECORD_TOO_LARGE"),
-    Fault("power failure between steps", "power", "deaths with something unsynced"),
-    Fault("torn batch", "power", "torn tails cut"),
+    Fault("power failure between steps", "power", "deaths with something unsynced", beside=("slow disk",)),
+    Fault("torn batch", "power", "torn tails cut", beside=("slow disk",)),
     Fault("power failure inside a flush", "power in job", "power failures inside a FlushJob"),
-    Fault("power failure inside a checkpoint", "power in job", "power failures inside a CheckpointJob", is_rare=True),
-    Fault("power failure inside a start", "power in job", "power failures inside a start", is_rare=True),
-    Fault("power failure inside a clean stop", "restart", "power failures inside a clean stop", is_rare=True),
+    _rare("power failure inside a checkpoint", "power in job", "power failures inside a CheckpointJob"),
+    _rare("power failure inside a swap of compaction", "power in swap", "power failures inside a swap of segments"),
+    _rare("power failure inside a start", "power in job", "power failures inside a start", "daemon killed"),
+    _rare("power failure inside a clean stop", "power in job", "power failures inside a clean stop", "restart"),
     Fault("daemon killed, page cache kept", "daemon killed", "daemons killed"),
     Fault("restart with another config", "restart", "starts with another config"),
     Fault("slow disk", "slow disk", "slow syncs"),
@@ -74,8 +81,10 @@ def missing(counts: Mapping[str, int], *, with_rare: bool = False) -> list[str]:
 
 def table() -> str:
     """For the page."""
-    lines = ["| fault | decision | mark |", "|---|---|---|"]
-    lines += [f"| {fault.name} | {fault.kind} | {fault.mark} |" for fault in FAULTS]
+    lines = ["| fault | decision | mark | staged by |", "|---|---|---|---|"]
+    for fault in FAULTS:
+        by = "`test_faults.py`" if fault.is_rare else "`test_faults.py`, `test_simulation.py`"
+        lines.append(f"| {fault.name} | {fault.kind} | {fault.mark} | {by} |")
     return "\n".join(lines)
 
 

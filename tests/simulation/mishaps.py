@@ -9,7 +9,7 @@ import msgspec
 
 from coordinator.events import Asked
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
-from tests.simulation.daemon import draw_config, draw_limits
+from tests.simulation.configs import draw_config, draw_limits
 from tests.simulation.network import Link
 from tests.simulation.plan import Decision
 from tests.simulation.strangers import Echo, Ghost, foreign, may_be_sent_again, oversized
@@ -216,6 +216,10 @@ def _power_in_job(world: "World", decision: Decision, random: Random) -> None:
     world.daemon.power_in = decision.amount
 
 
+def _power_in_swap(world: "World", decision: Decision, random: Random) -> None:
+    world.daemon.power_in_swap = decision.amount
+
+
 def _killed(world: "World", decision: Decision, random: Random) -> None:
     world.daemon.kill()
 
@@ -290,6 +294,7 @@ MISHAPS: Mapping[str, Mishap] = {
     "huge commit": _huge_commit,
     "power": _power,
     "power in job": _power_in_job,
+    "power in swap": _power_in_swap,
     "daemon killed": _killed,
     "restart": _restart,
     "pause": _pause,

@@ -83,6 +83,7 @@ KINDS: dict[str, Kind] = {
     # The daemon, its clock and its disk.
     "power": Kind("the machine stops; it is back after {s}", 2, _one_of(0, 100, 3_000)),
     "power in job": Kind("the machine stops before the disk's operation {amount} from now", 2, _between(1, 40)),
+    "power in swap": Kind("the machine stops before operation {amount} of the next swap", 3, _between(1, 25)),
     "daemon killed": Kind("the daemon is killed, not the machine", 1),
     "restart": Kind("the daemon is stopped in good order and started with another config", 1),
     "pause": Kind("the daemon stands still for {s}", 0.7, _between(500, 12_000)),

@@ -13,7 +13,8 @@ from coordinator.events import Lost, Opened, Received
 from coordinator.groups.classic.state import Group, GroupState
 from tests.simulation.bounds import compare_at_rest, compare_sizes
 from tests.simulation.checkers import Checkers
-from tests.simulation.daemon import Daemon, draw_config
+from tests.simulation.configs import draw_config
+from tests.simulation.daemon import Daemon
 from tests.simulation.errors import Broken
 from tests.simulation.faults import Seen
 from tests.simulation.ledger import Ledger
@@ -202,15 +203,14 @@ class World:
         self._is_quiet = True
         daemon.make_room()
         daemon.slow_until_ms = self.now_ms
-        daemon.power_in = daemon.fail_in = 0
+        daemon.power_in = daemon.power_in_swap = daemon.fail_in = 0
         daemon.end_pause()
         self.leaders_live()
         for member in self.members.values():
             member.stalled_until_ms = min(member.stalled_until_ms, self.now_ms)
             member.syncs_after_ms, member.tamper = -1, None
         for link in list(daemon.links.values()):
-            link.on_reply = None
-            if link.is_troubled:
+            if link.is_troubled or link.on_reply is not None:
                 link.cut(self, self._random)
 
     def _must_be_settled(self) -> None:

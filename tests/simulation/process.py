@@ -1,0 +1,240 @@
+"""The daemon of a world: the node, the disk below it, and what may befall them. Carries out what the node asks for, as
+`coordinator.server` does, and whatever job an `Ask` brings, with crashes and failures between its disk operations."""
+
+import errno
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from coordinator.config import Config
+from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
+from coordinator.events import Answered, Event, Flushed, Received, Woke
+from coordinator.moment import Moment
+from coordinator.node import Node
+from tests.simulation.bounds import compare_sizes
+from tests.simulation.checkers import Checkers
+from tests.simulation.configs import draw_limits
+from tests.simulation.disk import Crash, SimDisk
+from tests.simulation.faults import Seen
+from tests.simulation.ledger import Ledger
+from tests.simulation.network import Clock, Link
+from tests.simulation.replay import compare_with_replay
+
+WALL_MS = 1_700_000_000_000
+REPLAY_EVERY_STEPS = 50
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """A job, and what the node hears when it is done."""
+
+    number: int
+    job: Any
+    event: Callable[[], Event]
+    has_run: bool = False
+
+
+class Process(ABC):
+    """Up or down. What is asked of it while it is down is nobody's: `node` is None then."""
+
+    def __init__(self, seed: int, clock: Clock, config: Config, checkers: Checkers, seen: Seen, ledger: Ledger) -> None:
+        self.config, self.limits = config, draw_limits(Random(f"limits-{seed}"))
+        self.disk = SimDisk(seed)
+        self.disk.forgets_on_failed_sync = True
+        self.node: Node | None = None
+        self.links: dict[int, Link] = {}
+        self.steps = 0
+        self.begun = 0  # rebalances, since the last start
+        self.wall_offset_ms = 0
+        self.slow_until_ms = self.paused_until_ms = -1
+        self.has_weather = False
+        self.on_up: Callable[[], None] = lambda: None
+        self._clock, self._checkers, self._seen, self._ledger = clock, checkers, seen, ledger
+        self._random = Random(f"daemon-{seed}")
+        self._trace = hashlib.blake2b(digest_size=16)
+        self._life = 0
+        self._booted_ms = self._monotonic_ms = 0
+        self._wake_ms: int | None = None
+        self._jobs: dict[int, UnderWay] = {}
+        self._next_job = 0
+        self._waiting: list[Event] = []  # while it stands still
+        self._is_behind = False
+        self._was_full = False
+        self._noted: dict[str, int] = {}  # the newest note counted, by group
+        self.power_in = 0  # operations of the disk until the machine stops; 0: it does not
+        self.has_failed = False  # an operation, in the last work on the disk
+        self.power_in_swap = 0  # the same, of a job that puts compacted segments in the place of others
+        self.fail_in = 0
+        self._sound: SimDisk | None = None  # what was there before a bit flipped
+        self._replay_at = REPLAY_EVERY_STEPS
+
+    @abstractmethod
+    def power_failure(self, back_after_ms: int = 100) -> None:
+        """The machine stops: what was not synced is lost, kept or torn."""
+
+    @abstractmethod
+    def kill(self, back_after_ms: int = 100) -> None:
+        """The process ends, and nothing else."""
+
+    # --- what is asked of it ---
+
+    def trace(self) -> str:
+        return self._trace.hexdigest()
+
+    def step(self, event: Event) -> None:
+        """Let the event happen to the node, and carry out what it asks for; or later, if it stands still."""
+        node = self.node
+        if node is None:
+            return
+        if self._waiting or self._clock.now_ms < self.paused_until_ms:
+            self._waiting.append(event)
+            if len(self._waiting) == 1:
+                self._clock.after(self.paused_until_ms - self._clock.now_ms, self.in_this_life(self._go_on))
+            return
+        self._step(node, event)
+
+    def _go_on(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        node, self._is_behind = self.node, True
+        for event in waiting:
+            if node is not None and self.node is node:
+                self._step(node, event)
+        self._is_behind = False
+
+    def _step(self, node: Node, event: Event) -> None:
+        self.steps += 1
+        self._note(event)
+        for effect in node.step(event, self.moment()):
+            self._carry_out(effect)
+        if self.node is not node:
+            return
+        if node.core.store.disk_full is not self._was_full:
+            self._was_full = not self._was_full
+            self._seen.add("disks found full" if self._was_full else "disks that healed")
+        self._checkers.after_step(node)
+        if self.steps >= self._replay_at:
+            records = compare_with_replay(node)
+            # As often as it costs no more than the rest: every 50 steps at first, later as often as the log doubles.
+            self._replay_at = self.steps + max(REPLAY_EVERY_STEPS, records if self.steps > 2_000 else 0)
+            if not self._is_behind:
+                compare_sizes(node, self.links)
+        self._arm(node)
+
+    def _note(self, event: Event) -> None:
+        self._trace.update(f"{self._clock.now_ms} {type(event).__name__} ".encode())
+        if type(event) is Received:
+            self._trace.update(event.data)
+
+    def moment(self) -> Moment:
+        now_ms = self._clock.now_ms
+        return Moment(now_ms - self._booted_ms + self._monotonic_ms, WALL_MS + now_ms + self.wall_offset_ms)
+
+    def _arm(self, node: Node) -> None:
+        deadline_ms = node.next_deadline_ms
+        if deadline_ms is None:
+            return
+        at_ms = max(deadline_ms - self._monotonic_ms + self._booted_ms, self._clock.now_ms)
+        if self._wake_ms is not None and self._wake_ms <= at_ms:
+            return
+        self._wake_ms, life = at_ms, self._life
+        self._clock.after(at_ms - self._clock.now_ms, lambda: self._wake(life, at_ms))
+
+    def _wake(self, life: int, at_ms: int) -> None:
+        if life == self._life and self._wake_ms == at_ms:
+            self._wake_ms = None
+            self.step(Woke())
+
+    def in_this_life(self, action: Callable[[], None]) -> Callable[[], None]:
+        """The action, unless the daemon has died meanwhile."""
+        life = self._life
+
+        def unless_dead() -> None:
+            if life == self._life:
+                action()
+
+        return unless_dead
+
+    # --- effects and jobs ---
+
+    def _carry_out(self, effect: Effect) -> None:
+        kind = type(effect)
+        if kind is Send:
+            self._trace.update(effect.data)  # type: ignore[union-attr]
+            link = self.links.get(effect.connection)  # type: ignore[union-attr]
+            if link is not None and link.open:
+                link.reply(effect.data)  # type: ignore[union-attr]
+        elif isinstance(effect, Flush):
+            self._begin(effect.job, lambda: Flushed(effect.job.up_to), self._flush_ms())
+        elif isinstance(effect, Ask):
+            took_ms = int(self._random.random() * 200) if self.has_weather else 1
+            self._begin(effect.job, lambda: Answered(effect.call_id, effect.job), took_ms)
+        elif isinstance(effect, Replied):
+            self._ledger.heard(effect)
+        elif isinstance(effect, Close):
+            link = self.links.get(effect.connection)
+            if link is not None:
+                link.close_by_daemon(self._clock)
+
+    def _flush_ms(self) -> int:
+        if self._clock.now_ms < self.slow_until_ms:
+            self._seen.add("slow syncs")
+            return self._random.randrange(200, 1_500)
+        return 1 + int(self._random.random() * 3) if self.has_weather else 1
+
+    def _begin(self, job: Any, event: Callable[[], Event], took_ms: int) -> None:
+        """The job runs at some time while it is under way, and is heard of when that is over."""
+        self._next_job += 1
+        under_way = self._jobs[self._next_job] = UnderWay(self._next_job, job, event)
+        ran_ms = int(self._random.random() * took_ms)
+
+        def run() -> None:
+            if under_way.number in self._jobs and not under_way.has_run:
+                under_way.has_run = True
+                if self._run(job):
+                    self._clock.after(took_ms - ran_ms, self.in_this_life(done))
+
+        def done() -> None:
+            if self._jobs.pop(under_way.number, None) is not None:
+                self.step(event())
+
+        self._clock.after(ran_ms, self.in_this_life(run))
+
+    def _run(self, job: Any) -> bool:
+        """Whether the daemon has survived it."""
+        disk, name = self.disk, type(job).__name__
+        if getattr(job, "swap", None) is not None:
+            name = "swap of segments"
+            self.power_in, self.power_in_swap = self.power_in_swap or self.power_in, 0
+        short = disk.short_writes
+        try:
+            self._on_disk(lambda: job.run(disk))
+        except Crash:
+            self._seen.add(f"power failures inside a {name}")
+            self.power_failure()
+            return False
+        except OSError as error:
+            if error.errno != errno.EIO:  # a job says itself that there was no room
+                raise
+            self._seen.add("stops because the disk failed")
+            self._seen.add(f"failures inside a {name}")
+            self.kill()
+            return False
+        self._seen.add(f"{name}s")
+        self._seen.add("short writes", disk.short_writes - short)
+        return True
+
+    def _on_disk(self, work: Callable[[], Any]) -> Any:
+        """What is to go wrong, goes wrong in it, if it gets so far."""
+        disk, before = self.disk, self.disk.operations
+        disk.crash_before = before + self.power_in if self.power_in else None
+        disk.fail_at = before + self.fail_in if self.fail_in else None
+        try:
+            return work()
+        finally:
+            used = disk.operations - before
+            self.has_failed = 0 < self.fail_in <= used
+            self.power_in, self.fail_in = max(self.power_in - used, 0), max(self.fail_in - used, 0)
+            disk.crash_before = disk.fail_at = None
