@@ -62,7 +62,8 @@ class KernelSync:
     offer it: containers may forbid it, and only Linux has it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        calls = _CALLS.get(platform.machine()) if sys.platform == "linux" else None
+        has_64_bits = sys.maxsize > 1 << 32  # a smaller process on the same machine has other numbers
+        calls = _CALLS.get(platform.machine()) if sys.platform == "linux" and has_64_bits else None
         if calls is None:
             raise OSError("no native AIO that is known here")
         self._calls = calls

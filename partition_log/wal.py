@@ -105,6 +105,8 @@ class Making(msgspec.Struct, frozen=True, gc=False):
         try:
             if disk.size(handle) != self.size:
                 self._fill(disk, handle)
+            else:
+                self._bring_in(disk, handle)
             disk.write_at(handle, 0, segment_head(self.base, self.size) + self.first)
             disk.sync(handle)
             disk.rename(making, path)
@@ -113,6 +115,11 @@ class Making(msgspec.Struct, frozen=True, gc=False):
             disk.close(handle)
             raise
         return WalSegment(handle, path, self.base, self.size, len(self.first))
+
+    def _bring_in(self, disk: Disk, handle: int) -> None:
+        """To the page cache: a flush writes half a page at each end, and the loop would wait until that was read."""
+        for position in range(0, self.size, len(_ZEROS)):
+            disk.read_at(handle, position, len(_ZEROS))
 
     def _fill(self, disk: Disk, handle: int) -> None:
         disk.truncate(handle, 0)

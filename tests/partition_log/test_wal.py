@@ -233,6 +233,17 @@ def test_segments_are_written_whole_before_they_have_a_name() -> None:
     assert bytes(disk.file(segment.path).durable) == segment_head(0, SEGMENT) + bytes(SEGMENT - SECTOR)
 
 
+def test_a_segment_that_is_used_again_is_read_once_so_that_no_flush_waits_for_half_a_page() -> None:
+    disk = SimDisk()
+    disk.make_folder(WAL)
+    spare = Making(WAL, 0, SEGMENT, None).run(disk)
+    disk.close(spare.handle)
+    disk.journal = []
+    segment = Making(WAL, SEGMENT, SEGMENT, spare.path).run(disk)
+    assert f"read_at {segment.handle}" in disk.journal
+    assert segment.base == SEGMENT
+
+
 def test_a_block_is_whole_sectors() -> None:
     for size in (1, 400, SECTOR, 5000):
         assert len(block_bytes(b"x" * size, 0, 0)) % SECTOR == 0
