@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.ending import DISK_FAILED, STATE_UNKNOWN
 from muster.blocking import Connection
 from muster.errors import CannotConnect
 from protocol.errors import ErrorCode
@@ -35,7 +36,6 @@ from tests.edges.musterd import READY_WITHIN_S, running
 
 ROOT = Path(__file__).parents[2]
 SHARDS = "offsets.topic.num.partitions=2"
-DISK_FAILED = 74
 
 # A daemon on a disk that fails: what `os` does with a file of that path, once the file `armed` is there.
 FAILING = """
@@ -105,6 +105,10 @@ def commit(connection: Connection, group_id: str = "simple", offset: int = 7) ->
 
 def make_topic(connection: Connection) -> None:
     connection.ask(CreateTopics((CreatableTopic("orders", 2),)), 5)
+
+
+def test_the_exit_codes_are_those_of_sysexits() -> None:
+    assert (DISK_FAILED, STATE_UNKNOWN) == (os.EX_IOERR, os.EX_SOFTWARE)
 
 
 def start(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,9 @@ import pytest
 
 from partition_log.cleaning import Retain
 from partition_log.errors import AppendError, FolderInUse, LogDamaged
+from partition_log.index_files import INDEX_ENTRY
 from partition_log.log import PartitionLog
+from partition_log.reaching import end_of
 from partition_log.recovery import read_checkpoint, wal_bases
 from partition_log.store import Appended, LogStore, StoreLimits
 from partition_log.wal import segment_path
@@ -317,6 +319,27 @@ def test_a_log_without_one_of_its_files_stops_the_start_whichever_it_is(which: i
     disk.remove(every[which])
     error = stops(disk, every[which if which == 0 else which - 1])
     assert str(int(every[which][-24:-4])) in str(error), "where what is gone began"
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0\0\0\1\0\0\0\x40", b"\xff" * 7])
+def test_where_a_closed_segment_ends_is_found_with_its_index_and_without(damage: bytes) -> None:
+    disk = FaultyDisk()
+    limits = StoreLimits(wal_segment_bytes=65536, checkpoint_bytes=10**6, max_batch_bytes=3000)
+    store = mount(disk, limits)
+    for number in range(100):
+        append_to(store, store.log("large-0", Retain(segment_bytes=30_000)), number)
+        flush(store, disk)
+        work(store, disk, force=number % 30 == 0)
+    store.close()
+    first = mount(disk, limits).log("large-0").segments[0]
+    handle = disk.open(first.path.replace(".log", ".index"))
+    entries = disk.size(handle) // INDEX_ENTRY.size
+    assert entries > 3
+    if damage:
+        disk.write_at(handle, (entries - 1) * INDEX_ENTRY.size, damage)
+    assert end_of(disk, first) == first.next_offset
+    disk.damage(first.path, first.size - 800, b"\xff" * 100)
+    assert end_of(disk, first) in (None, first.next_offset), "what is damaged is for its readers to find"
 
 
 def test_a_file_that_is_gone_is_noticed_in_a_cleaned_log_too_and_what_was_cleaned_away_is_not_missed() -> None:
