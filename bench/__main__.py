@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import idle, kafka, loading, rebalances, requests, restart, timers
+from bench import cleaning, idle, kafka, loading, rebalances, requests, restart, timers
 from bench.report import Options, Sheet, machine, show, write_json
 
 SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
@@ -20,6 +20,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "timers": timers.measure,
     "restart": restart.measure,
     "loading": loading.measure,
+    "cleaning": cleaning.measure,
     "kafka": kafka.measure,
 }
 
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--rounds", type=int, help="figures are medians of so many (3)")
     parser.add_argument("--quick", action="store_true", help="one short round of everything, within a minute")
-    parser.add_argument("--huge", action="store_true", help="a rebalance of 5,000 members too")
+    parser.add_argument("--huge", action="store_true", help="5,000 members, and ten million commits, too")
     parser.add_argument("--scenarios", nargs="+", choices=kafka.SCENARIOS, default=[], help="of the Kafka comparison")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     given = parser.parse_args(arguments)

@@ -301,6 +301,7 @@ class Node:
             return
         if isinstance(event, ChoreDue) and event.name != _CHECKPOINT:
             upkeep.run_chore(self.core, event.name, moment)
+            self._checkpoint(force=False)  # cleaning may have something for it
             return
         if isinstance(event, ChoreDue):
             # A full disk is tried again from time to time: a checkpoint that succeeds ends it.

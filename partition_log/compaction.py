@@ -70,7 +70,7 @@ class Compaction:
         self._map_bytes = map_bytes
         self._last: dict[bytes, int] = {}
         self._ends = TransactionEnds()
-        self._current = self._segments[0]
+        self._current: Segment | None = self._segments[0]
         self._spent = 0
         self._horizons: list[int] = []
         self._read = self._kept = self._bytes_read = self._bytes_written = 0
@@ -78,7 +78,9 @@ class Compaction:
     @property
     def is_stale(self) -> bool:
         """Whether the log has lost what would be read next: there is nothing left to do for this pass."""
-        return self._log.is_removed or not any(segment is self._current for segment in self._log.segments)
+        if self._log.is_removed or self._current is None:
+            return self._log.is_removed
+        return not any(segment is self._current for segment in self._log.segments)
 
     @property
     def passed(self) -> Passed:
@@ -98,13 +100,14 @@ class Compaction:
             joiner = Joiner(self._log, self._segments[index].base_offset)
             kept_before, read_before = self._kept, self._read
             while not group or self._fits(joiner.size, group, self._segments[index]):
-                self._current = self._segments[index]
-                group.append(self._current)
-                yield from self._sift(self._current, joiner)
+                self._current = segment = self._segments[index]
+                group.append(segment)
+                yield from self._sift(segment, joiner)
                 index += 1
                 if index == len(self._segments):
                     break
             joiner.finish(group[-1].next_offset)
+            self._current = self._segments[index] if index < len(self._segments) else None
             self._bytes_written += joiner.size
             all_kept = self._kept - kept_before == self._read - read_before
             if len(group) == 1 and all_kept and joiner.size == group[0].size and not joiner.has_new_horizon:

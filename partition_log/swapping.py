@@ -3,7 +3,7 @@
     0...0.cleaned              is written, and nothing is lost if it goes
     0...0-0...4711.swap        synced, renamed, and the name synced: from here on it stands for every segment whose base
                                offset is at or above its first number and below the second
-    0...0.log                  once those are gone, and that they are gone is synced
+    0...0.log                  once those are gone, and that they are gone is synced; the last name need not be
 
 A crash before the second leaves the old segments, one after it is finished at the next start: so nobody ever reads the
 old and the new at once. Aids (`aids.py`) tell of the log as it was, and go before it changes.
@@ -61,8 +61,7 @@ def _finish(disk: Disk, folder: str, name: SwapName) -> None:
     for stale in filter(name.replaces, disk.list(folder)):
         disk.remove(f"{folder}/{stale}")
     disk.sync_folder(folder)
-    disk.rename(f"{folder}/{name.text}", f"{folder}/{file_name(name.base_offset, 'log')}")
-    disk.sync_folder(folder)
+    disk.rename(f"{folder}/{name.text}", f"{folder}/{file_name(name.base_offset, 'log')}")  # or the next start does
 
 
 def finish_swaps(disk: Disk, folder: str) -> None:

@@ -1,14 +1,15 @@
 """A batch's records as compaction sees them: a key, whether there is a value, and the bytes, to be kept or not."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from protocol.record_batch import DELETE_HORIZON, LOG_APPEND_TIME, BatchHeader, CorruptBatch, pack_batch
 from protocol.record_compression import compress
 from protocol.record_writing import signed_varint, varint
 
 
-class Keyed(NamedTuple):
+class Keyed(msgspec.Struct, frozen=True, gc=False):
     """One record. `rest` is all of it behind its offset delta: key, value, headers."""
 
     offset: int
@@ -27,22 +28,35 @@ def keyed_records(payload: bytes, header: BatchHeader) -> list[Keyed]:
     at, size = 0, len(payload)
     try:
         for _ in range(header.record_count):
-            length, at = _varint(payload, at)
+            # Numbers of one byte are nearly all, and read on the spot.
+            if (byte := payload[at]) < 0x80:
+                length, at = (byte >> 1) ^ -(byte & 1), at + 1
+            else:
+                length, at = _varint(payload, at)
             end = at + length
             if not at < end <= size:
                 raise CorruptBatch(0, "a record reaches beyond its batch")
-            delta_ms, at = _varint(payload, at + 1)
-            delta, rest_at = _varint(payload, at)
-            key_bytes, at = _varint(payload, rest_at)
+            if (byte := payload[at + 1]) < 0x80:
+                delta_ms, at = (byte >> 1) ^ -(byte & 1), at + 2
+            else:
+                delta_ms, at = _varint(payload, at + 1)
+            if (byte := payload[at]) < 0x80:
+                delta, rest_at = (byte >> 1) ^ -(byte & 1), at + 1
+            else:
+                delta, rest_at = _varint(payload, at)
+            if (byte := payload[rest_at]) < 0x80:
+                key_bytes, at = (byte >> 1) ^ -(byte & 1), rest_at + 1
+            else:
+                key_bytes, at = _varint(payload, rest_at)
             key = None
             if key_bytes >= 0:
                 key = payload[at : at + key_bytes]
                 at += key_bytes
-            has_value = not payload[at] & 1  # only a negative length is odd
             if at >= end:
                 raise CorruptBatch(0, "a key reaches beyond its record")
             timestamp_ms = base_ms + delta_ms if fixed_ms is None else fixed_ms
-            found.append(Keyed(base_offset + delta, timestamp_ms, key, has_value, payload[rest_at:end]))
+            # Of the lengths only a negative one is odd: there is a value.
+            found.append(Keyed(base_offset + delta, timestamp_ms, key, not payload[at] & 1, payload[rest_at:end]))
             at = end
     except IndexError:
         raise CorruptBatch(0, "a record reaches beyond its batch") from None

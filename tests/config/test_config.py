@@ -213,7 +213,8 @@ def test_the_finest_retention_speaks_first(settings: tuple[str, ...], expected: 
 
 def test_every_key_can_be_set_in_every_way() -> None:
     for key in KEYS.values():
-        example = {"int": str(key.lowest), "bool": "true", "float": "0.5", "str": "x", "Address": "127.0.0.1:1"}[key.type.__name__]
+        examples = {"int": str(key.lowest), "bool": "true", "float": "0.5", "str": "x", "Address": "127.0.0.1:1"}
+        example = examples[key.type.__name__]
         settings = ["--set", "group.min.session.timeout.ms=0"]
         by_set = load(*settings, "--set", f"{key.name}={example}") if "wal.segment" not in key.name else None
         if by_set is not None:

@@ -132,8 +132,11 @@ def test_a_clean_log_is_left_alone() -> None:
     for number in range(40):
         put(store, [(f"k{number % 3}", "value" * 10)])
     checkpoint(store, disk)
+    before = len(records_of(store.log(NAME)))
     cleaner = clean(store, disk)
     assert cleaner.done.passes == 1
+    last = len(records_of(store.log(NAME))) - cleaner.done.records_kept
+    assert cleaner.done.records_read == before - last, "each is looked at once, and not again after its swap"
     clean(store, disk, cleaner=cleaner)
     assert cleaner.done.passes == 1
 

@@ -1,0 +1,98 @@
+"""Compaction as a node does it: in slices between requests, of logs that nobody is replaying."""
+
+from typing import Any
+
+from coordinator.compaction_chore import cleanable_logs
+from coordinator.shard import ShardState
+from partition_log.cleaning import Compact
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchTopic,
+)
+from protocol.messages.topics import CreatableTopic, CreateTopics, TopicConfig
+from tests.node.desk import Desk
+
+SETTINGS: dict[str, Any] = {
+    "offsets_topic_segment_bytes": 16 * 1024,
+    "log_cleaner_backoff_ms": 1_000,
+    "cleaning_slice_bytes": 4_096,
+}
+
+
+def commit_many(desk: Desk, times: int) -> None:
+    for number in range(times):
+        topic = OffsetCommitTopic("orders", tuple(OffsetCommitPartition(part, number) for part in range(4)))
+        assert desk.ask_inside(OffsetCommit("g", (topic,))) is not None
+
+
+def log_bytes(desk: Desk) -> int:
+    return sum(shard.log.size_bytes for shard in desk.node.core.shards)
+
+
+def test_the_offsets_log_of_a_group_that_commits_for_ever_stays_small() -> None:
+    desk = Desk(**SETTINGS)
+    desk.make_topic()
+    for _round in range(6):
+        commit_many(desk, 300)
+        desk.wait(1_000)
+        for _ in range(100):
+            desk.wait(1)
+    assert desk.node.core.counters["compaction_passes"] > 0
+    assert log_bytes(desk) < 3 * 16 * 1024, "what is live, and a segment that is not closed"
+    reply = desk.ask_inside(OffsetFetch((OffsetFetchGroup("g", (OffsetFetchTopic("orders", (0, 1, 2, 3)),)),)))
+    assert [part.committed_offset for part in reply.groups[0].topics[0].partitions] == [299] * 4  # type: ignore[union-attr]
+
+
+def test_a_slice_is_short_whatever_there_is_to_clean() -> None:
+    desk = Desk(**SETTINGS)
+    desk.make_topic()
+    commit_many(desk, 300)
+    counters = desk.node.core.counters
+    desk.wait(1_000)
+    desk.wait(1_000)
+    steps = 0
+    while desk.node.core.cleaner.cleaning is not None:
+        desk.wait(1)
+        steps += 1
+    assert counters["compaction_passes"] == 1
+    assert steps > counters["compaction_bytes_read"] / SETTINGS["cleaning_slice_bytes"]
+
+
+def test_a_shard_that_is_loading_is_left_alone() -> None:
+    desk = Desk(**SETTINGS)
+    logs = cleanable_logs(desk.node.core)
+    shard = desk.node.core.shards[0]
+    assert shard.log in logs
+    shard.state = ShardState.LOADING
+    assert shard.log not in cleanable_logs(desk.node.core)
+
+
+def test_compacted_topics_and_the_nodes_own_lists_are_cleaned_and_no_others() -> None:
+    desk = Desk()
+    compacted = CreatableTopic("last-values", 2, configs=(TopicConfig("cleanup.policy", "compact"),))
+    desk.ask_inside(CreateTopics((compacted, CreatableTopic("events", 1))))
+    names = [log.name for log in cleanable_logs(desk.node.core)]
+    assert [name for name in names if not name.startswith("__consumer_offsets")] == [
+        "__muster_topics-0",
+        "__muster_configs-0",
+        "last-values-0",
+        "last-values-1",
+    ]
+    assert all(isinstance(log.policy, Compact) for log in cleanable_logs(desk.node.core))
+
+
+def test_a_topics_settings_and_the_nodes_reach_the_policy() -> None:
+    desk = Desk(log_cleaner_min_cleanable_ratio=0.25, log_cleaner_delete_retention_ms=7)
+    configs = {"cleanup.policy": "compact", "min.compaction.lag.ms": "5", "max.compaction.lag.ms": "60000"}
+    topic = CreatableTopic("t", 1, configs=tuple(TopicConfig(*pair) for pair in configs.items()))
+    desk.ask_inside(CreateTopics((topic,)))
+    policy = next(log.policy for log in cleanable_logs(desk.node.core) if log.name == "t-0")
+    assert isinstance(policy, Compact)
+    assert (policy.min_dirty_ratio, policy.delete_retention_ms) == (0.25, 7)
+    assert (policy.min_lag_ms, policy.max_lag_ms, policy.segment_ms) == (5, 60_000, 60_000)
+    offsets = desk.node.core.shards[0].log.policy
+    assert isinstance(offsets, Compact) and offsets.min_dirty_ratio == 0.25
