@@ -50,7 +50,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("foreign assignment", "foreign", "assignments to strangers"),
     Fault("oversized assignment", "oversized", "appends refused: RECORD_TOO_LARGE"),
     Fault("power failure between steps", "power", "deaths with something unsynced", beside=("slow disk",)),
-    Fault("torn batch", "power", "torn tails cut", beside=("slow disk",)),
+    _rare("torn batch", "power", "torn tails cut", "slow disk"),
     Fault("power failure inside a flush", "power in job", "power failures inside a FlushJob"),
     _rare("power failure inside a checkpoint", "power in job", "power failures inside a CheckpointJob"),
     _rare("power failure inside a swap of compaction", "power in swap", "power failures inside a swap of segments"),

@@ -110,7 +110,7 @@ class Pace(NamedTuple):
 
 
 BRISK = Pace(MINUTE_MS, 1.0, 9, ("orders", "orders", "delays"), is_slow=False)
-SLOW = Pace(3 * HOUR_MS, 15.0, 16, ("orders", "delays", "bags", "gates", "crews"), is_slow=True)
+SLOW = Pace(3 * HOUR_MS, 20.0, 16, ("orders", "delays", "bags", "gates", "crews"), is_slow=True)
 
 
 class Plan(msgspec.Struct, frozen=True):

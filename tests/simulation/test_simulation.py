@@ -1,4 +1,4 @@
-"""Three hundred worlds in every test run; `make simulate SEEDS=N` runs more. A failure names its seed: replay it
+"""A hundred and eighty worlds in every test run; `make simulate SEEDS=N` runs more. A failure names its seed: replay it
 alone with `python -m tests.simulation --seed N`, and shrink it with `--shrink`."""
 
 import os
@@ -12,7 +12,7 @@ from tests.simulation.marks import missing
 from tests.simulation.plan import draw
 from tests.simulation.world import run_one
 
-SEEDS, SHARES = 300, 6
+SEEDS, SHARES = 180, 3
 
 
 @pytest.mark.parametrize("share", range(SHARES))
@@ -21,7 +21,7 @@ def test_every_checker_holds_in_every_world(share: int) -> None:
     for seed in range(share, SEEDS, SHARES):
         seen, _trace, _world = run_one(seed)
         total.update(seen.counts)
-    # A share of 50 worlds sees each of these many times over, so a 0 means that a fault is no longer injected.
+    # A share of 60 worlds sees each of these many times over, so a 0 means that a fault is no longer injected.
     assert missing(total) == []
 
 
