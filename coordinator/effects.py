@@ -43,6 +43,12 @@ class Ask(msgspec.Struct, frozen=True):
     job: CheckpointJob
 
 
+class Tell(msgspec.Struct, frozen=True, gc=False):
+    """A sentence for the operator: something needs a person."""
+
+    sentence: str
+
+
 class Replied(msgspec.Struct, frozen=True, gc=False):
     """The answer to an `Asked`."""
 
@@ -50,4 +56,4 @@ class Replied(msgspec.Struct, frozen=True, gc=False):
     reply: Message
 
 
-Effect = Send | Close | Pause | Resume | Flush | Ask | Replied
+Effect = Send | Close | Pause | Resume | Flush | Ask | Tell | Replied

@@ -54,7 +54,8 @@ def read(log: PartitionLog, wanted: FetchPartition, room: Room) -> FetchPartitio
         data = _read(log, wanted, room)
     except OffsetOutOfRange:
         error = ErrorCode.OFFSET_OUT_OF_RANGE
-    except LogDamaged:
+    except LogDamaged as damage:
+        log.note_damage(damage)
         error = ErrorCode.KAFKA_STORAGE_ERROR
     room.left -= len(data)
     room.gave = room.gave or bool(data)

@@ -51,7 +51,8 @@ def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort)
     try:
         wanted_ms = _newest_ms(log, effort) if timestamp_ms == NEWEST else timestamp_ms
         found = log.offset_for_time(wanted_ms, effort.spend)
-    except LogDamaged:
+    except LogDamaged as damage:
+        log.note_damage(damage)
         return ListOffsetsPartitionReply(index, ErrorCode.KAFKA_STORAGE_ERROR)
     return ListOffsetsPartitionReply(index) if found is None else _found(index, *found)
 

@@ -13,7 +13,7 @@ from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
 from coordinator.core import ASKED, Connection
 from coordinator.dialects import make_dialects
-from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send
+from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send, Tell
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.fetch_requests import Nudged, fetch_ready
 from coordinator.gates import entries_of, size_gate
@@ -84,6 +84,7 @@ class Node:
         self._bytes_to_look = self._look_every_bytes
         self._work_left = 0
         self._next_call = 0
+        self._told: dict[str, None] = {}  # the damaged logs of which the operator knows
         self._watch_chore(started)
         upkeep.begin(self.core, started)
         self._wants_step = True
@@ -306,12 +307,19 @@ class Node:
         if isinstance(event, ChoreDue):
             # A full disk is tried again from time to time: a checkpoint that succeeds ends it.
             self._checkpoint(force=self.core.store.disk_full)
+            self._tell_of_damage()
             self.core.store.expire_producers(moment.wall_ms, self.core.config.producer_id_expiration_ms)
             self._watch_chore(moment)
             return
         shard, group = self.core.find(event.group_id)
         if group is not None:
             shard.process(group, event, moment)
+
+    def _tell_of_damage(self) -> None:
+        damaged = self.core.store.damaged
+        if len(damaged) > len(self._told):
+            self._effects += [Tell(damaged[name]) for name in damaged if name not in self._told]
+        self._told = dict.fromkeys(damaged)
 
     def _watch_chore(self, moment: Moment) -> None:
         self.core.purgatory.try_complete_else_watch(Chore(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS))

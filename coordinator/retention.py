@@ -48,8 +48,9 @@ class Retention:
         log, configs = found
         try:
             count = log.expired(moment.wall_ms, configs.retention_ms, configs.retention_bytes)
-        except LogDamaged:
-            return True  # whoever reads it is told
+        except LogDamaged as damage:
+            log.note_damage(damage)
+            return True
         before = len(log.segments)
         done = count == 0 or store.drop(log, count)
         self.dropped_segments += before - len(log.segments)

@@ -13,7 +13,7 @@ from typing import Any, cast
 import structlog
 
 from coordinator.beside import Worker, kernel_sync
-from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send
+from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send, Tell
 from coordinator.ending import end_at_once, or_end
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.moment import Moment
@@ -165,6 +165,7 @@ class Server:
             Resume: self._resume,
             Flush: self._flush,
             Ask: self._ask,
+            Tell: self._tell,
             Replied: self._replied,
         }
 
@@ -320,6 +321,9 @@ class Server:
         self._looking = None
         if not self._is_stopping:
             self._look()
+
+    def _tell(self, effect: Tell) -> None:
+        log.error(effect.sentence)
 
     def _close(self, effect: Close) -> None:
         client = self._clients.pop(effect.connection, None)

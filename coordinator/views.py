@@ -71,6 +71,7 @@ def describe_node(core: Core) -> DescribeNodeReply:
         "notes": len(core.journal),
         "unflushed_bytes": max(core.store.position - core.store.flushed, 0),
         "wal_position_bytes": core.store.position,
+        "damaged_logs": len(core.store.damaged),
         "disk_full": int(core.store.disk_full),
         "failed_shards": sum(shard.state is ShardState.FAILED for shard in core.shards),
         "loaded_records": load.records,

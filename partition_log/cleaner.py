@@ -128,6 +128,7 @@ class Cleaner:
             self._passed(self._log, self._pass)
             return _NEXT_SLICE_MS
         except LogDamaged as damage:
+            self._log.note_damage(damage)
             self.done.uncleanable[self._log.name] = str(damage)
             self._end()
             return _NEXT_SLICE_MS

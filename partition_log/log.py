@@ -187,6 +187,10 @@ class PartitionLog:
         for segment in self._segments_from(offset):
             yield from batches_of(segment, segment.find(offset))
 
+    def note_damage(self, error: LogDamaged) -> None:
+        """Whoever came upon it says so: the operator should hear of it once."""
+        self.files.damaged.setdefault(self.name, str(error))
+
     def _segments_from(self, offset: int) -> Iterator[Segment]:
         first = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
         index = max(first, 0)

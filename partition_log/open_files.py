@@ -20,13 +20,15 @@ class OpenFiles:
     A file that is not there, or that the disk cannot read, is a damaged one: `LogDamaged`. It is never made here.
     """
 
-    __slots__ = ("_handles", "_most", "_pinned", "disk")
+    __slots__ = ("_handles", "_most", "_pinned", "damaged", "disk")
 
     def __init__(self, disk: Disk, most: int = MOST) -> None:
         self.disk = disk
         self._most = most
         self._handles: dict[object, int] = {}  # the one not used for the longest time comes first
         self._pinned: dict[object, int] = {}
+        self.damaged: dict[str, str] = {}
+        """By log, the sentence that says where it was found damaged first."""
 
     def __len__(self) -> int:
         return len(self._handles) + len(self._pinned)

@@ -27,17 +27,7 @@ from partition_log.recovery import RecoveryReport
 from partition_log.swapping import Swap
 from partition_log.wal import WriteAheadLog
 
-__all__ = [
-    "AppendError",
-    "Appended",
-    "CheckpointJob",
-    "FlushJob",
-    "Identity",
-    "LogStore",
-    "PartitionLog",
-    "RecoveryReport",
-    "StoreLimits",
-]
+__all__ = ["AppendError", "Appended", "CheckpointJob", "FlushJob", "LogStore", "PartitionLog", "StoreLimits"]
 
 MIB = 1024 * 1024
 LOG_NAME_BYTES = 255  # what file systems allow
@@ -209,6 +199,7 @@ class LogStore:
         if not position:
             return AppendError.DISK_FULL
         log.is_removed = True
+        self.damaged.pop(name, None)
         self._drops = [drop for drop in self._drops if drop.log is not log]
         del self._logs[name]
         self._removals.append(Removal(log, position))
@@ -241,6 +232,11 @@ class LogStore:
     def want_checkpoint(self) -> None:
         """One is due, however little was written since the last."""
         self._wants_checkpoint = True
+
+    @property
+    def damaged(self) -> dict[str, str]:
+        """Logs that were found damaged since the start, and the sentences about them."""
+        return self._files.damaged
 
     def append(
         self, log: PartitionLog, batch: bytes, *, must_fit: bool = True, makes_room: bool = False

@@ -4,7 +4,7 @@ import errno
 from typing import Any
 
 from coordinator.config import Config
-from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
+from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send, Tell
 from coordinator.events import Answered, Asked, Event, Flushed, Opened, Received, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
@@ -32,6 +32,7 @@ class Desk:
         self.holds_disk = self.holds_jobs = False
         self.jobs: list[Ask] = []
         self.closed: dict[int, str] = {}
+        self.complaints: list[str] = []
         self.replied: dict[int, Message] = {}
         self.received: dict[int, list[Message]] = {}
         self.flushes: list[Flush] = []
@@ -106,6 +107,8 @@ class Desk:
                     self.received[effect.connection].append(said.reply if isinstance(said, Answer) else said.message)
             case Close():
                 self.closed[effect.connection] = effect.reason
+            case Tell():
+                self.complaints.append(effect.sentence)
             case Replied():
                 self.replied[effect.call_id] = effect.reply
             case Flush():

@@ -5,6 +5,7 @@ from typing import Any
 from coordinator.compaction_chore import cleanable_logs
 from coordinator.shard import ShardState
 from partition_log.cleaning import Compact
+from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -96,3 +97,19 @@ def test_a_topics_settings_and_the_nodes_reach_the_policy() -> None:
     assert (policy.min_lag_ms, policy.max_lag_ms, policy.segment_ms) == (5, 60_000, 60_000)
     offsets = desk.node.core.shards[0].log.policy
     assert isinstance(offsets, Compact) and offsets.min_dirty_ratio == 0.25
+
+
+def test_a_damaged_log_is_told_of_once_and_counted() -> None:
+    desk = Desk(**SETTINGS)
+    desk.make_topic()
+    commit_many(desk, 300)
+    desk.wait(1_000)
+    name = next(shard.log.name for shard in desk.node.core.shards if shard.log.next_offset)
+    desk.disk.damage(f"data/{name}/{0:020d}.log", 1_000, b"???")
+    for _ in range(40):
+        desk.wait(100)
+    (sentence,) = desk.complaints
+    assert f"data/{name}/" in sentence and "is damaged at position" in sentence
+    node = desk.ask_inside(DescribeNode())
+    assert isinstance(node, DescribeNodeReply) and node.gauges["damaged_logs"] == 1
+    commit_many(desk, 1)

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition_log.cleaner import Cleaner
+from partition_log.cleaner import Cleaner, dirt_of
 from partition_log.cleaning import Compact
+from partition_log.compaction import Compaction
 from partition_log.log import PartitionLog
 from partition_log.store import Appended, LogStore, StoreLimits
 from protocol.record_batch import Record, decode_batch, encode_batch, read_header
@@ -261,3 +262,49 @@ def test_any_cleaning_at_any_moment_keeps_the_last_values(
     found = last_values(records_of(store.log(NAME)))
     assert {k: v for k, v in found.items() if v is not None} == {k: v for k, v in expected.items() if v is not None}
     contents(store.log(NAME))
+
+
+def test_how_dirty_a_log_is_and_what_makes_it_due() -> None:
+    disk = SimDisk()
+    lagging = Compact(segment_bytes=1000, min_lag_ms=4_000, max_lag_ms=60_000)
+    store = open_log(disk, lagging)
+    for number in range(40):
+        put(store, [("k", "value" * 10)], wall_ms=1_000 + 100 * number)
+    log = store.log(NAME)
+    assert dirt_of(log, 10_000).is_held and not dirt_of(log, 10_000).cleanable, "all of it lies above the checkpoint"
+    checkpoint(store, disk)
+    closed = len(log.segments) - 1
+    assert dirt_of(log, 10_000).cleanable == closed and dirt_of(log, 10_000).ratio == 1
+    some = dirt_of(log, 7_000)
+    assert 0 < some.cleanable < closed, "what is younger than the lag is left alone"
+    assert not dirt_of(log, 7_000).must and dirt_of(log, 61_001).must
+
+
+def test_a_pass_says_what_it_has_come_to() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(40):
+        put(store, [(f"k{number % 3}", "value" * 10)])
+    checkpoint(store, disk)
+    log = store.log(NAME)
+    compaction = Compaction(log, log.cleanable(), 0, 10_000, slice_bytes=10**6, map_bytes=10**6)
+    for swap in compaction.slices():
+        if swap is not None:
+            store.swap(log, swap)
+            work(store, disk)
+    passed = compaction.passed
+    assert (passed.end, passed.records_kept, passed.horizon_ms) == (log.segments[-1].base_offset, 3, -1)
+    assert passed.records_read == passed.end and not compaction.is_stale
+
+
+def test_damage_that_somebody_came_upon_is_noted_once_for_the_operator() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(40):
+        put(store, [(f"k{number % 3}", "value" * 10)])
+    checkpoint(store, disk)
+    disk.damage(f"data/{NAME}/{0:020d}.log", 100, b"?")
+    clean(store, disk)
+    (sentence,) = store.damaged.values()
+    assert "is damaged at position" in sentence
+    assert isinstance(store.remove(NAME), int) and store.damaged == {}

@@ -2,7 +2,7 @@
 asked for and changed; old records go by themselves."""
 
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -101,7 +101,7 @@ def wait(desk: Desk, ms: int) -> None:
         desk.wait(250)
 
 
-def restarted(desk: Desk, **settings: object) -> Desk:
+def restarted(desk: Desk, **settings: Any) -> Desk:
     desk.disk.crash()
     again = Desk(desk.disk, **settings)
     wait(again, 1_000)

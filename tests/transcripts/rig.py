@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from coordinator import shard as shard_module
 from coordinator.config import Config
-from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
+from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send, Tell
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.groups.classic import loading, table
 from coordinator.groups.classic.delayed import GroupOperation
@@ -218,6 +218,8 @@ class Rig:
             case Close():
                 self._tell(f"connection {effect.connection} closed: {effect.reason}")
                 self._links.pop(effect.connection, None)
+            case Tell():
+                self._tell(effect.sentence)
             case Replied():
                 if not self._quiet:
                     self._answered(-1, None, effect.reply)
