@@ -35,6 +35,8 @@ def check_group(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None
         assert group.phase is not None and group.phase in purgatory, f"{group.group_id} waits for nothing"
     if group.state is GroupState.DEAD:
         return
+    instances = [member.group_instance_id for member in group.members.values() if member.group_instance_id is not None]
+    assert len(instances) == len(group.static_members), f"two members of {group.group_id} are of one instance"
     offered = Counter(protocol.name for member in group.members.values() for protocol in member.protocols)
     assert group.supported == offered, "what members offer is miscounted"
     for member in group.members.values():
@@ -57,7 +59,7 @@ def check_same(live: Shard, loaded: Shard) -> None:
         assert live.offsets.topics(group_id) == loaded.offsets.topics(group_id), f"{group_id}: offsets differ"
         assert pending(live, group_id) == pending(loaded, group_id), f"{group_id}: pending offsets differ"
         if one.state is GroupState.STABLE:
-            assert _members(one) == _members(other), f"{group_id}: members differ"
+            assert members(one) == members(other), f"{group_id}: members differ"
     assert loaded.groups.keys() <= live.groups.keys()
     assert live.offsets.count == loaded.offsets.count
 
@@ -67,7 +69,8 @@ def pending(shard: Shard, group_id: str) -> dict[Any, list[Any]]:
     return {place: list(producers.items()) for place, producers in shard.offsets.pending.of(group_id).items()}
 
 
-def _members(group: Group) -> list[Any]:
+def members(group: Group) -> list[Any]:
+    """What a record says of the members of a Stable group."""
     return [
         (
             member.member_id,

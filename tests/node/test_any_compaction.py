@@ -1,8 +1,10 @@
 """State after loading a log, after loading any legal compaction of it at any moment, and live state are the same: with
 transactions, tombstones of every kind, records of unknown types, snapshots and crashes in between."""
 
+from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +95,47 @@ def test_a_compacted_log_loads_as_the_whole_one_and_as_what_lived(history: list[
     lived = state(life.shard)
     life.disk.crash()
     assert state(born(life.disk).shard) == lived
+
+
+KINDS = ("commit", "commit", "commit", "pending", "ended", "ended", "forgotten", "forgotten", "group", "gone")
+
+
+def any_deed(random: Random, number: int) -> tuple[Any, ...]:
+    """Of few keys, so that each has values, tombstones and transactions in many segments."""
+    group_id, topic, partition = random.choice("ab"), random.choice(("flights", "orders")), random.randrange(3)
+    kind = random.choice(KINDS)
+    match kind:
+        case "commit":
+            return kind, group_id, topic, [partition], number, random.choice(("", "where I was"))
+        case "pending":
+            return kind, group_id, topic, partition, number, random.randrange(1, 4)
+        case "ended":
+            return kind, random.randrange(1, 4), random.random() < 0.6
+        case "forgotten":
+            return kind, group_id, topic, partition
+        case "group":
+            return kind, group_id, number, random.randrange(3)
+    return kind, group_id
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_life_that_is_cleaned_again_and_again_stays_what_it_was(seed: int) -> None:
+    random, life, after_ms, passes = Random(seed), born(SimDisk(seed)), 0, 0
+    for number in range(200):
+        life.do(any_deed(random, number))
+        if random.random() < 0.1:
+            after_ms += random.randrange(1_500)  # of 1,000 that tombstones are kept
+            passes += clean(life, after_ms, 300, random.choice((0, 10**6)), random.choice((3, 10**6)))
+            assert loaded(life) == state(life.shard)
+        if random.random() < 0.03:
+            lived = state(life.shard)
+            if random.random() < 0.5:
+                life.stop()
+            else:
+                life.disk.crash()
+            life = born(life.disk)
+            assert state(life.shard) == lived
+    assert passes > 5
 
 
 def test_cleaning_shortens_a_long_life_and_drops_decided_transactions() -> None:

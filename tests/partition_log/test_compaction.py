@@ -116,7 +116,7 @@ def test_a_tombstone_stays_for_its_time_and_then_goes_without_new_records() -> N
     log = store.log(NAME)
     clean(store, disk, 10_000)
     kept = {record.key: record for record in records_of(log)}
-    assert kept[b"a"].value is None
+    assert b"a" in kept and kept[b"a"].value is None
     assert kept[b"a"].timestamp_ms == 1_000, "its time is its own, whatever the batch says of its tombstones"
     assert log.horizon_ms == 15_000
     clean(store, disk, 14_999)

@@ -1,6 +1,6 @@
 """Replaying the log gives the live hard state: the check that makes recovery one path."""
 
-from coordinator.groups.classic.state import Group, GroupSettings
+from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.journal import Journal
 from coordinator.loading import load
 from coordinator.moment import Moment
@@ -8,7 +8,7 @@ from coordinator.node import Node
 from coordinator.outbox import Outbox
 from coordinator.shard import Shard, ShardState, ShardTools
 from purgatory.purgatory import DelayedOperationPurgatory
-from tests.groups.checks import pending
+from tests.groups.checks import members, pending
 
 
 def compare_with_replay(node: Node) -> int:
@@ -34,6 +34,9 @@ def compare_with_replay(node: Node) -> int:
             pass
         assert replayed.state is ShardState.ACTIVE, replayed.failure
         assert _hard(replayed.groups) == _hard(live.groups), f"shard {live.index}: replay differs from the live groups"
+        for group_id, group in live.groups.items():
+            if group.state is GroupState.STABLE:
+                assert members(replayed.groups[group_id]) == members(group), f"{group_id}: other members are on record"
         for group_id in live.offsets.groups():
             assert replayed.offsets.topics(group_id) == live.offsets.topics(group_id), f"{group_id}: offsets differ"
         for group_id in [*live.groups, *replayed.groups]:
