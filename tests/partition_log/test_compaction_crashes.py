@@ -121,10 +121,27 @@ def test_a_crash_before_any_operation_loses_nothing(seed: int, chunk: int) -> No
     total = len(operations_of(seed))
     assert total > 300
     for before in range(1 + chunk, total + 1, CHUNKS):
-        disk = SimDisk(seed * 100_000 + before)
-        story = Story(disk, seed)
-        disk.crash_before = before
-        with pytest.raises(Crash):
-            story.run()
-        disk.crash()
-        story.check()
+        crash(SimDisk(seed * 100_000 + before), seed, before)
+
+
+def crash(disk: SimDisk, seed: int, before: int) -> None:
+    story = Story(disk, seed)
+    disk.crash_before = before
+    with pytest.raises(Crash):
+        story.run()
+    disk.crash()
+    story.check()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_names_of_a_replacement_may_reach_the_disk_in_any_order(seed: int) -> None:
+    operations = operations_of(seed)
+    begins = [at for at, told in enumerate(operations) if told.startswith("rename") and told.endswith(".cleaned")]
+    ends = [at for at, told in enumerate(operations) if told.startswith("rename") and told.endswith(".swap")]
+    assert len(begins) == len(ends) > 3
+    for begin, end in zip(begins, ends, strict=True):
+        for before in range(begin + 2, end + 4):
+            for fate in range(8):
+                disk = SimDisk(before * 100 + fate)
+                disk.keeps_any_names = True
+                crash(disk, seed, before)

@@ -127,6 +127,24 @@ def test_names_that_were_not_synced_vanish() -> None:
     assert found == {(), ("a",), ("a", "b")}
 
 
+def test_where_names_have_no_order_each_change_is_lost_or_kept_by_itself() -> None:
+    found = set()
+    for seed in range(60):
+        disk = SimDisk(seed)
+        disk.keeps_any_names = True
+        disk.make_folder("x")
+        disk.sync_folder("")
+        disk.sync(disk.open("x/old"))
+        disk.sync_folder("x")
+        disk.sync(disk.open("x/new"))
+        disk.remove("x/old")
+        disk.rename("x/new", "x/newest")
+        disk.crash()
+        found.add(tuple(disk.list("x")))
+    assert found >= {("old",), (), ("new", "old"), ("newest",), ("newest", "old")}
+    assert all(len(names) < 3 for names in found)
+
+
 def test_it_fails_and_crashes_when_told_to() -> None:
     disk, handle = simulated()
     disk.fail_next(errno.EIO, "sync")

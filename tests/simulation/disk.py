@@ -2,7 +2,8 @@
 
 Contents and names are two things, as on a real disk: `sync` makes a file's bytes durable, `sync_folder` the names in a
 folder. At a crash, each write that was not synced is lost, kept, or kept in part, sector by sector; of the changes of
-names in a folder, only the first few are kept.
+names in a folder, only the first few are kept, as file systems with a journal do it, or any of them, as POSIX allows
+(`keeps_any_names`).
 """
 
 import copy
@@ -100,15 +101,34 @@ class Folder:
         for entry in self.names.values():
             entry.release()
 
-    def crash(self, random: Random, counts: dict[str, int]) -> None:
-        kept = random.randrange(len(self.pending) + 1)
-        if kept:
-            self.durable = self.pending[kept - 1]
+    def crash(self, random: Random, counts: dict[str, int], *, keeps_any_names: bool) -> None:
+        if keeps_any_names:
+            kept = self._keep_any(random)
+        else:
+            kept = random.randrange(len(self.pending) + 1)
+            if kept:
+                self.durable = self.pending[kept - 1]
         counts["names"] += len(self.pending) - kept
         self.names = dict(self.durable)
         self.pending.clear()
         for entry in self.names.values():
-            entry.crash(random, counts)
+            if isinstance(entry, Folder):
+                entry.crash(random, counts, keeps_any_names=keeps_any_names)
+            else:
+                entry.crash(random, counts)
+
+    def _keep_any(self, random: Random) -> int:
+        """Each change is lost or kept; how many were kept. A rename is one change."""
+        after, kept = dict(self.durable), 0
+        for before, names in pairwise([self.durable, *self.pending]):
+            if random.random() < 0.5:
+                continue
+            kept += 1
+            for name in before.keys() - names.keys():
+                after.pop(name, None)
+            after |= {name: entry for name, entry in names.items() if before.get(name) is not entry}
+        self.durable = after
+        return kept
 
 
 class SimDisk:
@@ -128,6 +148,7 @@ class SimDisk:
         self.crash_before: int | None = None
         self.fail_at: int | None = None  # this operation raises EIO
         self.is_full = False
+        self.keeps_any_names = False
         self.forgets_on_failed_sync = False  # as Linux does: its pages count as clean then
         self.counts = {"lost": 0, "kept": 0, "torn": 0, "names": 0}
         self.short_writes = 0
@@ -139,7 +160,7 @@ class SimDisk:
         self._handles.clear()
         self._failures.clear()
         self.crash_before = None
-        self._root.crash(self._random, self.counts)
+        self._root.crash(self._random, self.counts, keeps_any_names=self.keeps_any_names)
 
     def kill(self) -> None:
         """The process ended and not the machine: handles and locks are gone, what was written is still there."""
