@@ -12,7 +12,10 @@ CHUNK_BYTES = 1024 * 1024
 def batches_of(
     segment: Segment, position: int = 0, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """From that position to what is the segment's end when it gets there, checksums checked. Raises `LogDamaged`."""
+    """From that position to what is the segment's end when it gets there, checksums and the order of offsets checked:
+    a batch's base offset lies outside of its checksum. Raises `LogDamaged`.
+    """
+    reached = segment.base_offset
     while position < segment.size:
         chunk = _chunk(segment, position, chunk_bytes)
         at = 0
@@ -24,6 +27,10 @@ def batches_of(
                 header = check_batch(chunk[at : at + size])
             except CorruptBatch as error:
                 raise _damaged(segment, position + at, chunk, at, error.reason) from None
+            if header.base_offset < reached or header.next_offset > segment.next_offset:
+                what = f"it holds offsets {header.base_offset} to {header.next_offset - 1}, between {reached} and "
+                raise _damaged(segment, position + at, chunk, at, f"{what}{segment.next_offset} others stand")
+            reached = header.next_offset
             yield header, chunk[at : at + size]
             at += size
         position += at

@@ -44,6 +44,20 @@ def test_damage_is_named_with_its_place() -> None:
     assert next(reader)[0].base_offset == 0
 
 
+@pytest.mark.parametrize("bit", range(64))
+def test_a_base_offset_is_outside_of_the_checksum_and_checked_by_its_neighbours(bit: int) -> None:
+    disk = SimDisk()
+    segment = segment_of(disk, 10, 10, 10)
+    for number, (_header, batch) in enumerate(list(batches_of(segment))):
+        place = number * len(batch)
+        sound = disk.file(segment.path).data[place : place + 8]
+        flipped = int.from_bytes(sound, "big") ^ 1 << bit
+        disk.damage(segment.path, place, flipped.to_bytes(8, "big"))
+        with pytest.raises(LogDamaged, match="others stand"):
+            list(batches_of(segment))
+        disk.damage(segment.path, place, bytes(sound))
+
+
 def test_a_length_that_cannot_be_is_damage() -> None:
     disk = SimDisk()
     segment = segment_of(disk, 10)

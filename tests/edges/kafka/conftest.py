@@ -17,7 +17,11 @@ from tests.edges.kafka.members import Member, MemberProcess
 from tests.edges.kafka.with_muster import MUSTER
 from tests.edges.musterd import running
 
-SETTINGS = ("group.initial.rebalance.delay.ms=100", "group.min.session.timeout.ms=1000")
+SETTINGS = (
+    "group.initial.rebalance.delay.ms=100",
+    "group.min.session.timeout.ms=1000",
+    "log.cleaner.backoff.ms=200",
+)
 
 
 @dataclass(frozen=True, slots=True)
