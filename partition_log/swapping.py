@@ -20,7 +20,7 @@ class Swap:
     that was full may be tried again.
     """
 
-    __slots__ = ("_indexes", "cleaned", "folder", "is_begun", "is_done", "name", "replaced")
+    __slots__ = ("_indexes", "_is_placed", "cleaned", "folder", "is_begun", "is_done", "name", "replaced")
 
     def __init__(self, folder: str, cleaned: Segment, replaced: list[Segment], end: int) -> None:
         self.folder = folder
@@ -29,12 +29,15 @@ class Swap:
         self.name = SwapName(cleaned.base_offset, end)
         self.is_begun = False
         self.is_done = False
+        self._is_placed = False  # only the indexes may lack: the cleaned file must not be looked for again
         self._indexes = cleaned.index_writes()
 
     def run(self, disk: Disk) -> None:
-        if self.name.text not in disk.list(self.folder):
-            self._begin(disk)
-        _finish(disk, self.folder, self.name)
+        if not self._is_placed:
+            if self.name.text not in disk.list(self.folder):
+                self._begin(disk)
+            _finish(disk, self.folder, self.name)
+            self._is_placed = True
         for path, position, data in self._indexes:
             handle = disk.open(path)
             try:
@@ -45,7 +48,7 @@ class Swap:
 
     def _begin(self, disk: Disk) -> None:
         path = f"{self.folder}/{cleaned_name(self.name.base_offset)}"
-        handle = disk.open(path)
+        handle = disk.open(path, make=False)
         try:
             disk.sync(handle)
         finally:
@@ -53,11 +56,11 @@ class Swap:
         if remove_aids(disk, self.folder):
             disk.sync_folder(self.folder)
         disk.rename(path, f"{self.folder}/{self.name.text}")
-        disk.sync_folder(self.folder)
 
 
 def _finish(disk: Disk, folder: str, name: SwapName) -> None:
-    """What was begun for good: the old files go, the new one takes its name."""
+    """What was begun: the old files go, the new one takes its name."""
+    disk.sync_folder(folder)  # before anything goes: whoever began it may not have come to that
     for stale in filter(name.replaces, disk.list(folder)):
         disk.remove(f"{folder}/{stale}")
     disk.sync_folder(folder)

@@ -1,9 +1,27 @@
 """The steps of a swap, from wherever a crash left them. The whole way is in `test_compaction_crashes.py`."""
 
+import copy
+import errno
+from contextlib import suppress
+from random import Random
+
 from partition_log.aids import write_aid
+from partition_log.cleaning import Compact
 from partition_log.file_names import SwapName, cleaned_name, file_name, is_cleaning_file, swap_name
+from partition_log.log import PartitionLog
+from partition_log.store import LogStore
 from partition_log.swapping import finish_swaps
-from tests.simulation.disk import SimDisk
+from tests.partition_log.stories import flush, work
+from tests.partition_log.test_compaction import (
+    NAME,
+    checkpoint,
+    cleaner_of,
+    last_values,
+    open_log,
+    put,
+    records_of,
+)
+from tests.simulation.disk import Crash, SimDisk
 
 FOLDER = "data/t-0"
 
@@ -59,3 +77,75 @@ def test_names_of_other_files_are_no_swaps() -> None:
         assert swap_name(name) is None
     assert is_cleaning_file(cleaned_name(3)) and is_cleaning_file(SwapName(3, 7).text)
     assert not is_cleaning_file(file_name(3, "log"))
+
+
+class DiskFullOnce(SimDisk):
+    """The operation of this number finds no room."""
+
+    full_at = 0
+
+    def reseed(self, seed: int) -> None:
+        """What a crash leaves is drawn anew."""
+        self._random = Random(seed)
+
+    def _operation(self, name: str, what: str | int) -> None:
+        super()._operation(name, what)
+        if self.operations == self.full_at:
+            raise OSError(errno.ENOSPC, "no room", str(what))
+
+
+def about_to_swap() -> tuple[DiskFullOnce, LogStore]:
+    """A store whose next checkpoint job puts a cleaned segment with an index in the place of others."""
+    disk = DiskFullOnce()
+    store = open_log(disk, Compact(segment_bytes=60_000))
+    for number in range(1_600):
+        put(store, [(f"k{number % 700}", "xyz" * 20)])
+        if number % 100 == 0:
+            flush(store, disk)
+            work(store, disk)
+    checkpoint(store, disk)
+    cleaner = cleaner_of(store, slice_bytes=10**6)
+    while not store.is_swapping:
+        cleaner.run(lambda: [store.log(NAME)], 10_000)
+    return disk, store
+
+
+def values(log: PartitionLog) -> dict[bytes | None, bytes | None]:
+    return last_values(records_of(log))
+
+
+def swap_and_count(disk: DiskFullOnce, store: LogStore) -> int:
+    """How many operations it takes until the swap is done, or the disk crashes."""
+    before = disk.operations
+    while store.is_swapping:
+        assert work(store, disk, force=store.disk_full)
+    return disk.operations - before
+
+
+def test_a_swap_that_finds_no_room_at_any_step_is_tried_again_and_loses_nothing() -> None:
+    start = about_to_swap()
+    expected = values(start[1].log(NAME))
+    steps = swap_and_count(*copy.deepcopy(start))
+    assert steps > 12
+    for step in range(1, steps + 1):
+        disk, store = copy.deepcopy(start)
+        disk.full_at = disk.operations + step
+        swap_and_count(disk, store)
+        assert values(store.log(NAME)) == expected, f"operation {step}"
+        assert any(name.endswith(".index") for name in disk.list(f"data/{NAME}"))
+
+
+def test_a_crash_while_a_swap_is_tried_again_loses_nothing() -> None:
+    start = about_to_swap()
+    start[0].keeps_any_names = True
+    expected = values(start[1].log(NAME))
+    for step in range(1, swap_and_count(*copy.deepcopy(start)) + 1):
+        for later in range(1, 8):
+            disk, store = copy.deepcopy(start)
+            disk.reseed(step * 100 + later)
+            disk.full_at = disk.operations + step
+            disk.crash_before = disk.full_at + later
+            with suppress(Crash):
+                swap_and_count(disk, store)
+            disk.crash()
+            assert values(open_log(disk).log(NAME)) == expected, f"operation {step} failed, {later} later a crash"
