@@ -39,6 +39,12 @@ class Ids(IdSource, TopicIdSource, ProducerIdSource, Protocol):
     """All sources of unguessable ids."""
 
 
+def notes_policy(config: Config) -> Retain:
+    """The journal is read at each start: it may not grow for ever."""
+    most = config.journal_retention_bytes
+    return Retain(retention_bytes=most, segment_bytes=most // 8)
+
+
 def make_core(
     config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
 ) -> Core:
@@ -46,7 +52,7 @@ def make_core(
     purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
     journal = Journal(config.journal_notes_per_group, config.max_groups)
     outbox = Outbox(store.flushed)
-    notes_log = store.log(_NOTES_LOG, Retain())
+    notes_log = store.log(_NOTES_LOG, notes_policy(config))
     directory: dict[str, tuple[Shard, Group]] = {}
     group_configs = GroupConfigs(store, config)
     group_configs.load()

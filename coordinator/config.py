@@ -94,6 +94,9 @@ class Config(Struct, frozen=True, kw_only=True):
     journal_notes_per_group: Annotated[
         int, whole("Notes on why a group rebalanced that are kept for each group.", lowest=1)
     ] = 200
+    journal_retention_bytes: Annotated[
+        int, whole("Bytes of notes kept on disk, of all groups together; a start reads all of them.", MIB, LONG_MAX)
+    ] = 32 * MIB
 
     # Offsets.
     offset_metadata_max_bytes: Annotated[

@@ -1,8 +1,9 @@
-"""Old records of embedded topics go, by age and by size: a pass over all partitions from time to time, a slice at a
-time, whole segments only."""
+"""Old records of embedded topics and of the journal go, by age and by size: a pass over all logs from time to time, a
+slice at a time, whole segments only."""
 
 from coordinator.moment import Moment
 from coordinator.topics import EmbeddedTopics
+from partition_log.cleaning import Retain
 from partition_log.errors import LogDamaged
 from partition_log.store import LogStore
 
@@ -44,10 +45,15 @@ class Retention:
         topic, _, partition = name.rpartition("-")
         found = topics.log_and_configs(topic, int(partition))
         if found is None:
-            return True
-        log, configs = found
+            log = store.log(name)
+            if not isinstance(log.policy, Retain):
+                return True
+            retention_ms, retention_bytes = log.policy.retention_ms, log.policy.retention_bytes
+        else:
+            log, configs = found
+            retention_ms, retention_bytes = configs.retention_ms, configs.retention_bytes
         try:
-            count = log.expired(moment.wall_ms, configs.retention_ms, configs.retention_bytes)
+            count = log.expired(moment.wall_ms, retention_ms, retention_bytes)
         except LogDamaged as damage:
             log.note_damage(damage)
             return True

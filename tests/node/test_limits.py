@@ -7,8 +7,9 @@ import pytest
 
 from coordinator.config import ConfigError, load_config
 from coordinator.events import Asked, Lost, Received
-from coordinator.journal import Journal
+from coordinator.journal import Journal, encode_note
 from coordinator.records import Note
+from partition_log.store import Appended
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import (
@@ -24,7 +25,7 @@ from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, Li
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.messages.topics import Metadata, MetadataTopic
 from protocol.record_batch import encode_batch
-from tests.node.desk import Desk
+from tests.node.desk import WALL_MS, Desk
 
 _LONG_POLL = Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),), max_wait_ms=30_000)
 
@@ -198,3 +199,19 @@ def test_the_longest_text_with_an_offset_fits_a_record_whatever_its_characters()
     assert reply.topics[0].partitions[0].error_code is ErrorCode.NONE
     with pytest.raises(ConfigError, match=r"offset\.metadata\.max\.bytes"):
         load_config(["--set", "offset.metadata.max.bytes=10923"], {}, lambda path: Path(path).read_bytes())
+
+
+def test_the_journal_on_disk_does_not_grow_for_ever() -> None:
+    desk = Desk(journal_retention_bytes=1 << 20, log_retention_check_interval_ms=1_000)
+    log = desk.store.log("__muster_notes-0")
+    note = encode_note(Note("g", "admin", "because", "somebody", "x" * 3_000, 1, 0, "Empty", WALL_MS, 1))
+    for _ in range(900):
+        assert isinstance(desk.store.append(log, encode_batch([note], timestamp_ms=WALL_MS)), Appended)
+        if log.next_offset % 20 == 0:
+            desk.wait(1_000)
+    for _ in range(5):
+        desk.wait(1_000)
+    assert log.size_bytes < (1 << 20) + (1 << 17)
+    assert log.start_offset > 300
+    desk.disk.crash()
+    assert len(Desk(desk.disk, journal_retention_bytes=1 << 20).node.core.journal) == 200
