@@ -24,7 +24,7 @@ from partition_log.reading import batches_of
 from partition_log.segment import Segment
 from partition_log.swapping import Swap
 from partition_log.transaction_ends import TransactionEnds
-from protocol.record_batch import LOG_APPEND_TIME, BatchHeader, CorruptBatch, record_bytes
+from protocol.record_batch import LOG_APPEND_TIME, BatchHeader, CorruptBatch, record_bytes, record_slices
 from protocol.record_keys import Keyed, keyed_records
 
 _KEY_BYTES = 160
@@ -33,10 +33,15 @@ _READ_BYTES = 64 * 1024
 _MOST_JOINED = 64
 """Segments that become one: all of them are open while they are replaced."""
 _OFFSETS_A_SEGMENT = 0x7FFFFFFF
+_MAPS = 64
+"""The keys of a pass are spread over so many: one large map would be moved at once when it grows, and freed at once."""
+_MANY = 2_000
 _BATCH_COST, _RECORD_COST = 128, 64
 """Bytes of a slice that a batch and a record are worth, beside their own."""
 _WHOLE_BYTES = 8 * 1024
 """A batch so large is kept as it is if all of its records stay."""
+_PART_RECORDS, _PART_BYTES = 500, 128 * 1024
+"""A batch of more than twice as much is taken apart: nobody must wait for the whole of it."""
 
 
 class Passed(NamedTuple):
@@ -68,7 +73,7 @@ class Compaction:
         self._wall_ms = wall_ms
         self._slice_bytes = slice_bytes
         self._map_bytes = map_bytes
-        self._last: dict[bytes, int] = {}
+        self._last: list[dict[bytes, int]] = [{} for _ in range(_MAPS)]
         self._ends = TransactionEnds()
         self._current: Segment | None = self._segments[0]
         self._spent = 0
@@ -115,6 +120,10 @@ class Compaction:
             else:
                 yield Swap(self._log.folder, joiner.segment, group, group[-1].next_offset)
             yield None
+        for last in self._last:
+            if len(last) > _MANY:
+                last.clear()  # to free a million keys takes as long as to find them
+                yield None
 
     def _fits(self, size: int, group: list[Segment], segment: Segment) -> bool:
         """Whether one more segment may be joined to those of the group."""
@@ -124,10 +133,9 @@ class Compaction:
             and segment.next_offset - group[0].base_offset <= _OFFSETS_A_SEGMENT
         )
 
-    def _is_over(self, batch_bytes: int, records: int) -> bool:
+    def _is_over(self, size: int, records: int) -> bool:
         """Whether that much more is enough for a slice."""
-        self._bytes_read += batch_bytes
-        self._spent += batch_bytes + _BATCH_COST + records * _RECORD_COST
+        self._spent += size + _BATCH_COST + records * _RECORD_COST
         if self._spent < self._slice_bytes:
             return False
         self._spent = 0
@@ -137,34 +145,49 @@ class Compaction:
 
     def _find_keys(self) -> Iterator[None]:
         """What is found beyond the end of the pass does no harm: it is newer, it is decided, and it stays."""
-        size, last = 0, self._last
+        size = 0
         for number, segment in enumerate(self._segments[self._clean :], self._clean):
             if size > self._map_bytes:
                 del self._segments[number:]
                 break
             self._current = segment
             for header, batch in batches_of(segment, 0, _READ_BYTES):
-                if header.is_control or header.is_transactional:
-                    decided = self._ends.note(header, self._records(segment, header, batch))
-                else:
-                    decided = self._records(segment, header, batch)
-                for record in decided:
-                    if record.key is not None:
-                        if record.key not in last:
-                            size += _KEY_BYTES + len(record.key)
-                            last[record.key] = record.offset
-                        elif record.offset > last[record.key]:
-                            last[record.key] = record.offset
-                if self._is_over(len(batch), header.record_count):
-                    yield
+                self._bytes_read += len(batch)
+                for part_bytes, records in self._parts(segment, header, batch):
+                    if header.is_control or header.is_transactional:
+                        size += self._note_last(self._ends.note(header, records))
+                    else:
+                        size += self._note_last(records)
+                    if self._is_over(part_bytes, len(records)):
+                        yield
         limit = self._ends.first_undecided
         while limit is not None and self._segments and self._segments[-1].next_offset > limit:
             self._segments.pop()
 
+    def _note_last(self, decided: list[Keyed]) -> int:
+        """How much larger the map has become."""
+        size = 0
+        for record in decided:
+            if record.key is not None:
+                last = self._last[hash(record.key) % _MAPS]
+                if record.key not in last:
+                    size += _KEY_BYTES + len(record.key)
+                    last[record.key] = record.offset
+                elif record.offset > last[record.key]:
+                    last[record.key] = record.offset
+        return size
+
     @staticmethod
-    def _records(segment: Segment, header: BatchHeader, batch: memoryview) -> list[Keyed]:
+    def _parts(segment: Segment, header: BatchHeader, batch: memoryview) -> Iterator[tuple[int, list[Keyed]]]:
+        """The batch's records, and what they take: at one go, as nearly always, or some at a time."""
         try:
-            return keyed_records(record_bytes(header, batch), header)
+            payload = record_bytes(header, batch)
+            most = min(_PART_RECORDS, header.record_count * _PART_BYTES // max(len(payload), 1))
+            if header.record_count <= 2 * most:
+                yield len(payload), keyed_records(payload, header)
+                return
+            for part, part_header in record_slices(payload, header, max(most, 1)):
+                yield len(part), keyed_records(part, part_header)
         except CorruptBatch as error:
             where = f"the batch at offset {header.base_offset} does not parse: {error.reason}"
             raise LogDamaged(segment.path, 0, header.base_offset, where, ADVICE) from None
@@ -174,24 +197,29 @@ class Compaction:
     def _sift(self, segment: Segment, joiner: Joiner) -> Iterator[None]:
         for header, batch in batches_of(segment, 0, _READ_BYTES):
             self._read += header.record_count
-            if not self._is_dropped(header):
-                self._keep(segment, header, batch, joiner)
-            if self._is_over(len(batch), header.record_count):
-                yield
+            self._bytes_read += len(batch)
+            if self._is_dropped(header):
+                if self._is_over(len(batch), 1):
+                    yield
+                continue
+            for part_bytes, records in self._parts(segment, header, batch):
+                self._keep(header, batch, records, joiner)
+                if self._is_over(part_bytes, len(records)):
+                    yield
 
     def _is_dropped(self, header: BatchHeader) -> bool:
         """Markers and what they have aborted."""
         return header.is_control or (header.is_transactional and not self._ends.is_committed(header))
 
-    def _keep(self, segment: Segment, header: BatchHeader, batch: memoryview, joiner: Joiner) -> None:
+    def _keep(self, header: BatchHeader, batch: memoryview, records: list[Keyed], joiner: Joiner) -> None:
+        """What stays of some or all of the batch's records."""
         horizon_ms, last = header.delete_horizon_ms, self._last
-        records = self._records(segment, header, batch)
         may_drop = 0 <= horizon_ms <= self._wall_ms
         kept = [
             record
             for record in records
             if record.key is not None
-            and last.get(record.key, record.offset) <= record.offset
+            and last[hash(record.key) % _MAPS].get(record.key, record.offset) <= record.offset
             and (record.has_value or not may_drop)
         ]
         self._kept += len(kept)

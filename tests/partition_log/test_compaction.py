@@ -127,6 +127,22 @@ def test_a_tombstone_stays_for_its_time_and_then_goes_without_new_records() -> N
     assert log.horizon_ms == -1
 
 
+def test_a_tombstone_goes_in_its_time_however_often_the_log_is_cleaned_meanwhile() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    log = store.log(NAME)
+    put(store, [("a", "1")])
+    put(store, [("a", None)])
+    for now_ms in (10_000, 12_000, 14_000):
+        for number in range(30):
+            put(store, [("filler", f"{number}" * 60)])
+        checkpoint(store, disk)
+        assert clean(store, disk, now_ms).done.passes == 1
+        assert log.horizon_ms == 15_000
+    clean(store, disk, 15_000)
+    assert b"a" not in last_values(records_of(log))
+
+
 def test_a_clean_log_is_left_alone() -> None:
     disk = SimDisk()
     store = open_log(disk)
@@ -308,3 +324,28 @@ def test_damage_that_somebody_came_upon_is_noted_once_for_the_operator() -> None
     (sentence,) = store.damaged.values()
     assert "is damaged at position" in sentence
     assert isinstance(store.remove(NAME), int) and store.damaged == {}
+
+
+def test_a_batch_of_very_many_records_is_cleaned_in_many_slices() -> None:
+    disk = SimDisk()
+    limits = StoreLimits(wal_segment_bytes=1 << 22, checkpoint_bytes=1 << 30, max_batch_bytes=1 << 20, spill_bytes=600)
+    store = mount(disk, limits)
+    log = store.log(NAME, Compact(segment_bytes=50_000))
+    for values in ("old", "new", "rest"):
+        records = [(f"k{number}", None if number == 7 else values) for number in range(5_000)]
+        put(store, [(f"{values}{key}", value) if values == "rest" else (key, value) for key, value in records])
+        put(store, [(f"{values} alone", "x" * 60)])
+    checkpoint(store, disk)
+    before = records_of(log)
+    compaction = Compaction(log, log.cleanable(), 0, 10_000, slice_bytes=16_384, map_bytes=10**7)
+    slices = 0
+    for swap in compaction.slices():
+        slices += 1
+        if swap is not None:
+            store.swap(log, swap)
+            work(store, disk)
+    assert slices > 40
+    assert compaction.passed.records_read == compaction.passed.end == log.segments[-1].base_offset > 10_000
+    last = {record.key: record for record in before}
+    kept = [record for record in before if last[record.key] is record or record.offset >= compaction.passed.end]
+    assert records_of(log) == kept
