@@ -1,0 +1,6 @@
+"""All deliberate bugs. Change the code that one of them changes, and `test_catalogue.py` says so."""
+
+from tests.mutants import of_logs, of_members, of_offsets
+from tests.mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (*of_members.MUTANTS, *of_offsets.MUTANTS, *of_logs.MUTANTS)

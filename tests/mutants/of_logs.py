@@ -1,0 +1,247 @@
+"""Bugs of the log: what is durable, what recovery believes, what compaction keeps."""
+
+from tests.mutants.mutant import Edit, Mutant, Test, Worlds
+
+_COMPACTION = "partition_log/compaction.py"
+_JOBS = "partition_log/jobs.py"
+_RECOVERY = "partition_log/recovery.py"
+_SWAPPING = "partition_log/swapping.py"
+_CRASHES = Test(
+    "tests/partition_log/test_crashes.py::test_a_crash_before_any_operation_loses_nothing_that_was_acknowledged"
+)
+_LIVES = Test("tests/node/test_any_compaction.py::test_a_life_that_is_cleaned_again_and_again_stays_what_it_was")
+_CLEANING_CRASHES = Test(
+    "tests/partition_log/test_compaction_crashes.py::test_a_crash_before_any_operation_loses_nothing"
+)
+
+MUTANTS = (
+    Mutant(
+        "flush-without-sync",
+        "A flush writes and does not sync",
+        (Edit(_JOBS, "            disk.sync(write.handle)  # each", "            disk.size(write.handle)  # each"),),
+        Worlds(),
+    ),
+    Mutant(
+        "checkpoint-of-what-is-not-synced",
+        "A checkpoint names ends of logs that it has not synced",
+        (
+            Edit(
+                _JOBS,
+                "            with opened(disk, path) as handle:\n                disk.sync(handle)\n",
+                "            with opened(disk, path):\n                pass\n",
+            ),
+        ),
+        Worlds(),
+    ),
+    Mutant(
+        "folder-of-a-new-log-not-synced",
+        "The name of a new segment is not synced with its bytes: a power failure loses the file",
+        (
+            Edit(
+                _JOBS,
+                "            disk.sync_folder(folder)\n        write_checkpoint",
+                "            pass\n        write_checkpoint",
+            ),
+        ),
+        _CRASHES,
+        "KAFKA-3968",
+    ),
+    Mutant(
+        "torn-tail-is-damage",
+        "A block that a power failure tore is taken for damage, and the node does not start",
+        (
+            Edit(
+                _RECOVERY,
+                '        self.torn = f"{path} at position {at}"\n        return True\n',
+                '        raise LogDamaged(path, at, None, "a block does not hold", ADVICE)\n',
+            ),
+        ),
+        Worlds(),
+    ),
+    Mutant(
+        "damage-is-a-torn-tail",
+        "A damaged block in the middle is taken for a torn tail: what was acknowledged behind it is cut off",
+        (
+            Edit(
+                _RECOVERY,
+                "            if later % SECTOR == 0 and block_at(data, later, base) is not None:\n",
+                "            if later < 0:\n",
+            ),
+        ),
+        Test("tests/partition_log/test_wal.py::test_damage_before_a_later_flush_stops_the_start_and_names_the_place"),
+    ),
+    Mutant(
+        "torn-body-believed",
+        "A block whose head is whole is believed without a look at its body",
+        (
+            Edit(
+                _RECOVERY,
+                "    return body if len(body) == block.body_bytes and crc32c(body) == block.body_crc else None\n",
+                "    return body if len(body) == block.body_bytes else None\n",
+            ),
+        ),
+        Worlds(),
+    ),
+    Mutant(
+        "write-ahead-segments-freed-early",
+        "A segment of the write-ahead log is used again although the last checkpoint does not cover it",
+        (Edit("partition_log/wal.py", "        done = min(block, self.flushed)\n", "        done = self.flushed\n"),),
+        _CRASHES,
+    ),
+    Mutant(
+        "cleaning-above-the-checkpoint",
+        "Compaction takes records that are not durable for the last of their keys: a crash loses both",
+        (
+            Edit(
+                "partition_log/log.py",
+                "        count = bisect_left(self.segments, self.checkpointed_offset, key",
+                "        count = bisect_left(self.segments, self.next_offset, key",
+            ),
+            Edit(
+                "partition_log/log.py",
+                "        while count > 0 and self.segments[count - 1].is_busy:\n            count -= 1\n        return",
+                "        return",
+            ),
+        ),
+        Test(
+            "tests/node/test_every_crash.py::test_a_crash_anywhere_in_a_nodes_life_loses_nothing_acknowledged_and_takes_nothing_back"
+        ),
+        "KAFKA-13194",
+    ),
+    Mutant(
+        "compaction-does-not-see-tombstones",
+        "A tombstone does not replace the value before it: when the tombstone goes, the value is back",
+        (
+            Edit(
+                _COMPACTION,
+                "            if record.key is not None:\n",
+                "            if record.key is not None and record.has_value:\n",
+            ),
+        ),
+        _LIVES,
+    ),
+    Mutant(
+        "tombstones-go-too-early",
+        "Compaction drops a tombstone at once: who is reading meanwhile never hears of it",
+        (
+            Edit(
+                _COMPACTION,
+                "        may_drop = 0 <= horizon_ms <= self._wall_ms\n",
+                "        may_drop = horizon_ms <= self._wall_ms\n",
+            ),
+        ),
+        Test(
+            "tests/partition_log/test_compaction.py::test_a_tombstone_stays_for_its_time_and_then_goes_without_new_records"
+        ),
+        "KAFKA-4529",
+    ),
+    Mutant(
+        "tombstones-never-go",
+        "Every pass gives tombstones their time anew, so that those of a busy log never go",
+        (Edit(_COMPACTION, "        elif horizon_ms < 0:\n", "        else:\n"),),
+        Test(
+            "tests/partition_log/test_compaction.py::test_a_tombstone_goes_in_its_time_however_often_the_log_is_cleaned_meanwhile"
+        ),
+        "KAFKA-8522",
+    ),
+    Mutant(
+        "keys-compared-by-hash",
+        "Compaction compares hashes of keys: of two keys with one hash one is lost",
+        (
+            Edit(
+                "protocol/record_keys.py",
+                "                key = payload[at : at + key_bytes]\n",
+                "                key = payload[at : at + 4] + bytes([sum(payload[at : at + key_bytes]) & 0xFF])\n",
+            ),
+        ),
+        _LIVES,
+    ),
+    Mutant(
+        "compaction-commits-what-was-aborted",
+        "Compaction drops an abort's marker and keeps its records: they count from then on",
+        (
+            Edit(
+                _COMPACTION,
+                "return header.is_control or (header.is_transactional and not self._ends.is_committed(header))\n",
+                "return header.is_control\n",
+            ),
+        ),
+        _LIVES,
+        "KAFKA-13727",
+    ),
+    Mutant(
+        "compaction-passes-open-transactions",
+        "Compaction does not stop before a transaction that is still open",
+        (
+            Edit(
+                _COMPACTION,
+                "        limit = self._ends.first_undecided\n",
+                "        limit = None\n",
+            ),
+        ),
+        _LIVES,
+    ),
+    Mutant(
+        "swap-whose-name-is-not-durable",
+        "The old segments are removed before the name of the one that stands for them is synced",
+        (
+            Edit(
+                _SWAPPING,
+                "    disk.sync_folder(folder)  # before anything goes",
+                "    disk.list(folder)  # before anything goes",
+            ),
+        ),
+        Test(
+            "tests/partition_log/test_compaction_crashes.py::test_names_of_a_replacement_may_reach_the_disk_in_any_order"
+        ),
+        "KAFKA-3968",
+    ),
+    Mutant(
+        "cleaned-segment-not-synced",
+        "The segment that stands for others is put in their place before its bytes are durable",
+        (
+            Edit(
+                _SWAPPING,
+                "        try:\n            disk.sync(handle)\n        finally:\n",
+                "        try:\n            disk.size(handle)\n        finally:\n",
+            ),
+        ),
+        _CLEANING_CRASHES,
+    ),
+    Mutant(
+        "swap-forgotten-at-the-start",
+        "A replacement that a crash came between is not finished: the old segments are read beside the new one",
+        (
+            Edit(
+                _SWAPPING,
+                "        remove_aids(disk, folder)\n        _finish(disk, folder, swap)\n",
+                '        disk.remove(f"{folder}/{swap.text}")\n',
+            ),
+        ),
+        _CLEANING_CRASHES,
+    ),
+    Mutant(
+        "snapshot-outlives-cleaning",
+        "A snapshot of before is believed for a log that was cleaned meanwhile",
+        (
+            Edit(
+                _SWAPPING,
+                "        if remove_aids(disk, self.folder):\n            disk.sync_folder(self.folder)\n",
+                "",
+            ),
+        ),
+        _LIVES,
+    ),
+    Mutant(
+        "damaged-snapshot-believed",
+        "A snapshot with a flipped bit is read as it is",
+        (
+            Edit(
+                "partition_log/aids.py",
+                "            if checksum != wanted or len(data) != length + _PIECE.size:\n",
+                "            if len(data) != length + _PIECE.size:\n",
+            ),
+        ),
+        Test("tests/partition_log/test_aids.py::test_other_bytes_anywhere_are_noticed"),
+    ),
+)

@@ -1,0 +1,292 @@
+"""Bugs of joining, syncing, leaving and being forgotten."""
+
+from tests.mutants.mutant import Edit, Mutant, Transcript, Worlds
+
+_CLASSIC = "coordinator/groups/classic"
+_ACTIONS = f"{_CLASSIC}/actions.py"
+_DELAYED = f"{_CLASSIC}/delayed.py"
+_REBALANCE = f"{_CLASSIC}/rebalance.py"
+_STATIC = f"{_CLASSIC}/static.py"
+_TABLE = f"{_CLASSIC}/table.py"
+
+MUTANTS = (
+    Mutant(
+        "nobody-waits-for-syncs",
+        "A group whose members never sync stays in CompletingRebalance: nothing ends the sync phase",
+        (
+            Edit(
+                _REBALANCE,
+                "    _wait(group, out, DelayedSync(group, out.moment.monotonic_ms + group.rebalance_timeout_ms))\n",
+                "    group.phase = None\n    out.cancel(phase_key(group.group_id))\n",
+            ),
+        ),
+        Worlds(),
+        "KAFKA-12890",
+    ),
+    Mutant(
+        "leader-dies-before-its-sync",
+        "The leader's session ends in CompletingRebalance and no rebalance begins: the others wait for it for ever",
+        (
+            Edit(
+                _ACTIONS,
+                "    if group.state is GroupState.PREPARING:\n        note(group",
+                "    if group.state in (GroupState.PREPARING, GroupState.COMPLETING):\n        note(group",
+            ),
+        ),
+        Worlds(),
+    ),
+    Mutant(
+        "pending-ids-pass-the-limit",
+        "Who comes back with the id it was told is let in although the group has filled up meanwhile",
+        (
+            Edit(
+                _TABLE,
+                "guards=(unless(has_room, actions.turn_away), protocols_agree, names_no_instance),",
+                "guards=(protocols_agree, names_no_instance),",
+            ),
+        ),
+        Transcript("06_group_max_size"),
+        "KAFKA-9885",
+    ),
+    Mutant(
+        "full-group-refuses-a-static-member",
+        "A static member that comes back to a full group is refused, though it would replace itself",
+        (
+            Edit(
+                _TABLE,
+                "        guards=(protocols_agree,),\n        empty=refuse(ErrorCode.UNKNOWN_SERVER_ERROR),\n",
+                "        guards=(unless(has_room, actions.turn_away), protocols_agree),\n"
+                "        empty=refuse(ErrorCode.UNKNOWN_SERVER_ERROR),\n",
+            ),
+        ),
+        Transcript("06_group_max_size"),
+        "KAFKA-20601",
+    ),
+    Mutant(
+        "pending-ids-never-expire",
+        "An id that was handed out and never used holds up every rebalance from then on",
+        (
+            Edit(
+                _DELAYED,
+                "        return PendingIdOverdue(self.group.group_id, self.pending.member_id)",
+                "        return None",
+            ),
+        ),
+        Transcript("01_joining_and_member_ids"),
+        "Redpanda #3761",
+    ),
+    Mutant(
+        "pending-id-may-not-leave",
+        "A LeaveGroup of an id that never joined is refused, and the rebalance goes on waiting for it",
+        (Edit(_ACTIONS, "    elif member_id in group.pending:\n", "    elif member_id in ():\n"),),
+        Transcript("01_joining_and_member_ids"),
+        "KAFKA-7909",
+    ),
+    Mutant(
+        "leaving-does-not-end-the-join-phase",
+        "The last member that was waited for leaves or expires, and those that have joined wait on for the timeout",
+        (
+            Edit(
+                "coordinator/shard.py",
+                "            if group.phase is not None:\n",
+                '            if group.phase is not None and type(event).__name__ not in ("Leave", "SessionOverdue"):\n',
+            ),
+        ),
+        Transcript("05_join_completion"),
+        "KoP #380",
+    ),
+    Mutant(
+        "static-member-replaced-before-the-assignment",
+        "An instance that restarts in CompletingRebalance takes its place in the same generation, whose leader assigns "
+        "to the id it had",
+        (
+            Edit(
+                _TABLE,
+                "completing=static.replace_static_unsynced,",
+                "completing=static.replace_static_stable,",
+            ),
+        ),
+        Transcript("07_static_membership"),
+        "KAFKA-9801",
+    ),
+    Mutant(
+        "static-replacement-not-on-record",
+        "The new id of an instance that restarted is in memory alone: a crash brings the old one back",
+        (
+            Edit(
+                _STATIC,
+                '    member_id = out.ids.member_id(event.request.group_instance_id or "")\n    record = ',
+                "    new = _replace(group, event, out)\n"
+                "    new.connection = event.ref.connection\n"
+                "    out.reply(event.ref, join_reply(group, new.member_id, ()))\n"
+                "    return\n"
+                '    member_id = out.ids.member_id(event.request.group_instance_id or "")\n    record = ',
+            ),
+        ),
+        Worlds(),
+        "KAFKA-10284",
+    ),
+    Mutant(
+        "two-members-of-one-instance",
+        "An instance that restarts while the group rebalances is let in beside the member it was",
+        (Edit(_TABLE, "preparing=static.replace_static,", "preparing=actions.admit,"),),
+        Worlds(),
+        "KAFKA-8500",
+    ),
+    Mutant(
+        "static-member-keeps-its-old-timeout",
+        "An instance that restarts with another rebalance timeout keeps the one it had",
+        (
+            Edit(
+                _STATIC,
+                "        rebalance_timeout_ms=rebalance_timeout_ms(request),\n",
+                "        rebalance_timeout_ms=old.rebalance_timeout_ms,\n",
+            ),
+        ),
+        Transcript("07_static_membership"),
+        "KAFKA-14009",
+    ),
+    Mutant(
+        "first-session-lasts-five-minutes",
+        "The time that a new member may take to join stays in place of its session when it has joined",
+        (
+            Edit(
+                _REBALANCE,
+                "must_file = member.session is None or deadline_ms < member.deadline_ms",
+                "must_file = member.session is None",
+            ),
+        ),
+        Worlds(),
+        "KAFKA-9232",
+    ),
+    Mutant(
+        "new-members-never-expire",
+        "A member that hung up in its first join is kept for as long as the rebalance lasts",
+        (
+            Edit(
+                _DELAYED,
+                "return not member.is_new and (member.join_ref is not None or member.sync_ref is not None)",
+                "return member.join_ref is not None or member.sync_ref is not None",
+            ),
+        ),
+        Worlds(),
+        "KAFKA-7610",
+    ),
+    Mutant(
+        "no-rebalance-timeout-is-none-at-all",
+        "A member that names no rebalance timeout counts with -1 and not with its session timeout: the others are "
+        "dropped before they can join again",
+        (
+            Edit(
+                _REBALANCE,
+                "    return request.session_timeout_ms if request.rebalance_timeout_ms < 0 "
+                "else request.rebalance_timeout_ms\n",
+                "    return request.rebalance_timeout_ms\n",
+            ),
+        ),
+        Transcript("01_joining_and_member_ids"),
+        "brod #465 (Redpanda)",
+    ),
+    Mutant(
+        "absent-leader-elected",
+        "A static leader that did not join again leads the next generation all the same, and nobody assigns",
+        (
+            Edit(
+                f"{_CLASSIC}/election.py",
+                "    if present is not None and present.join_ref is not None:\n",
+                "    if present is not None:\n",
+            ),
+        ),
+        Transcript("05_join_completion"),
+        "KAFKA-8220",
+    ),
+    Mutant(
+        "session-not-resumed-after-sync",
+        "A session that ended while its member's sync was parked is not begun anew when the sync is answered",
+        (
+            Edit(
+                _ACTIONS,
+                "out.reply(ref, _assigned(group, member))\n            restart_session(group, member, out)\n",
+                "out.reply(ref, _assigned(group, member))\n",
+            ),
+        ),
+        Transcript("08_sync_group"),
+        "apache/kafka #451",
+    ),
+    Mutant(
+        "session-not-resumed-after-join",
+        "The same when the join is answered",
+        (
+            Edit(
+                _REBALANCE,
+                "        group.pending_sync[member.member_id] = None\n        restart_session(group, member, out)\n",
+                "        group.pending_sync[member.member_id] = None\n",
+            ),
+        ),
+        Worlds(),
+    ),
+    Mutant(
+        "rejoining-loses-the-assignment",
+        "A follower that joins a Stable group again, and is told that nothing has changed, has lost what it was "
+        "assigned",
+        (
+            Edit(
+                _ACTIONS,
+                "    leads = group.leader == member.member_id\n    member.connection",
+                '    leads = group.leader == member.member_id\n    member.assignment = b""\n    member.connection',
+            ),
+        ),
+        Transcript("04_rejoining"),
+        "SeaweedFS #9143",
+    ),
+    Mutant(
+        "sync-answered-while-rebalancing",
+        "A SyncGroup of a group that is rebalancing is answered with what was assigned before",
+        (
+            Edit(
+                _TABLE,
+                "        preparing=refuse(ErrorCode.REBALANCE_IN_PROGRESS),\n        completing=actions.collect_sync,",
+                "        preparing=actions.answer_sync,\n        completing=actions.collect_sync,",
+            ),
+        ),
+        Transcript("08_sync_group"),
+        "SeaweedFS #9143",
+    ),
+    Mutant(
+        "generations-begin-again",
+        "The generation of a group that became Empty is forgotten, and members of other times have the same number",
+        (
+            Edit(
+                _REBALANCE,
+                "        generation_id=group.generation_id,\n        protocol=None,",
+                "        generation_id=0,\n        protocol=None,",
+            ),
+        ),
+        Worlds(),
+        "KAFKA-2720",
+    ),
+    Mutant(
+        "parked-join-forgotten",
+        "Of a member that joins twice in one phase the first request is never answered",
+        (
+            Edit(
+                _REBALANCE,
+                "    older = group.take_join(member)\n    if older is not None:\n",
+                "    older = group.take_join(member)\n    if older is not None and group.state is GroupState.DEAD:\n",
+            ),
+        ),
+        Transcript("04_rejoining"),
+    ),
+    Mutant(
+        "sessions-not-begun-after-loading",
+        "Members that a restarted node knows from its log are never found missing",
+        (
+            Edit(
+                f"{_CLASSIC}/loading.py",
+                "    for member in group.members.values():\n        restart_session(group, member, out)\n",
+                "",
+            ),
+        ),
+        Worlds(),
+    ),
+)
