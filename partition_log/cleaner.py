@@ -30,15 +30,18 @@ class Cleaned(msgspec.Struct):
 
 
 class Dirt(msgspec.Struct, frozen=True):
-    """How dirty a log is: its cleanable segments, those of them that were cleaned before, and the bytes of both; and
-    whether it must be cleaned whatever its ratio. `is_held`: it would be due below a newer checkpoint.
+    """How dirty a log is: its cleanable segments, where they end, those of them that were cleaned before, and the bytes
+    of both. `is_late`: it must be cleaned whatever its ratio; `has_old_tombstones`: those of the clean part may go.
+    `is_held`: it would be due below a newer checkpoint.
     """
 
     cleanable: int
+    end: int
     clean: int
     clean_bytes: int
     dirty_bytes: int
-    must: bool
+    is_late: bool
+    has_old_tombstones: bool
     is_held: bool
 
     @property
@@ -59,8 +62,11 @@ class Cleaner:
         self._to_look_at: list[PartitionLog] = []
         self._best: tuple[float, PartitionLog, Dirt] | None = None
         self._is_held = False
-        self._tried: dict[str, None] = {}  # logs that a pass could do nothing for: looked at after the next pause
+        # Logs that a pass could do nothing for, since their first transaction is open: and up to where it looked. Until
+        # there is more to look at it would find the same.
+        self._tried: dict[str, int] = {}
         self._log: PartitionLog | None = None
+        self._aim = 0
         self._pass: Compaction | None = None
         self._slices: Iterator[Swap | None] = iter(())
         self.done = Cleaned()
@@ -88,12 +94,13 @@ class Cleaner:
         """At some logs; after the last of them the dirtiest is begun."""
         for _ in range(min(_LOGS_A_SLICE, len(self._to_look_at))):
             log = self._to_look_at.pop()
-            if log.is_removed or log.name in self.done.uncleanable or log.name in self._tried:
+            if log.is_removed or log.name in self.done.uncleanable:
                 continue
             dirt = dirt_of(log, wall_ms)
             self._is_held |= dirt.is_held
-            rank = 2.0 if dirt.must else dirt.ratio
-            if dirt.cleanable and is_due(log, dirt) and (self._best is None or rank > self._best[0]):
+            rank = 2.0 if dirt.has_old_tombstones or dirt.is_late else dirt.ratio
+            can_help = dirt.has_old_tombstones or self._tried.get(log.name) != dirt.end
+            if can_help and is_due(log, dirt) and (self._best is None or rank > self._best[0]):
                 self._best = rank, log, dirt
         if self._to_look_at:
             return _NEXT_SLICE_MS
@@ -103,13 +110,12 @@ class Cleaner:
             return _NEXT_SLICE_MS
         if self._is_held:
             self._store.want_checkpoint()
-        self._tried.clear()
         return self._backoff_ms
 
     def _begin(self, log: PartitionLog, dirt: Dirt, wall_ms: int) -> None:
         if log.is_removed:
             return
-        self._log = log
+        self._log, self._aim = log, dirt.end
         self._pass = Compaction(
             log, dirt.cleanable, dirt.clean, wall_ms, slice_bytes=self._slice_bytes, map_bytes=self._map_bytes
         )
@@ -143,8 +149,9 @@ class Cleaner:
 
     def _passed(self, log: PartitionLog, done: Compaction) -> None:
         passed = done.passed
-        if (passed.end, passed.horizon_ms) == (log.cleaned_offset, log.horizon_ms):
-            self._tried[log.name] = None  # its first transaction is not decided yet
+        self._tried.pop(log.name, None)
+        if passed.end < self._aim and passed.end == log.cleaned_offset:
+            self._tried[log.name] = self._aim
         log.cleaned_offset, log.horizon_ms = passed.end, passed.horizon_ms
         total = self.done
         total.passes += 1
@@ -171,20 +178,23 @@ def dirt_of(log: PartitionLog, wall_ms: int) -> Dirt:
     while clean < cleanable and segments[clean].next_offset <= log.cleaned_offset:
         clean += 1
     dirty_bytes = sum([segment.size for segment in segments[clean:cleanable]])
-    must = 0 <= log.horizon_ms <= wall_ms and clean > 0
+    is_late = False
     if clean < cleanable and policy.max_lag_ms < wall_ms:
         first_ms = segments[clean].first_ms if segments[clean].size else -1
-        must = must or 0 <= first_ms < wall_ms - policy.max_lag_ms
+        is_late = 0 <= first_ms < wall_ms - policy.max_lag_ms
     clean_bytes = sum([segment.size for segment in segments[:clean]])
     would_be_dirty = dirty_bytes + held_bytes
     is_held = held_bytes > 0 and would_be_dirty >= policy.min_dirty_ratio * (clean_bytes + would_be_dirty)
-    return Dirt(cleanable, clean, clean_bytes, dirty_bytes, must, is_held)
+    has_old_tombstones = 0 <= log.horizon_ms <= wall_ms and clean > 0
+    end = segments[cleanable - 1].next_offset if cleanable else 0
+    return Dirt(cleanable, end, clean, clean_bytes, dirty_bytes, is_late, has_old_tombstones, is_held)
 
 
 def is_due(log: PartitionLog, dirt: Dirt) -> bool:
     """Whether it is worth a pass."""
     assert isinstance(log.policy, Compact)
-    return dirt.must or (dirt.dirty_bytes > 0 and dirt.ratio >= log.policy.min_dirty_ratio)
+    is_dirty = dirt.dirty_bytes > 0 and dirt.ratio >= log.policy.min_dirty_ratio
+    return dirt.cleanable > 0 and (is_dirty or dirt.is_late or dirt.has_old_tombstones)
 
 
 def _old_enough(log: PartitionLog, most: int, wall_ms: int) -> int:

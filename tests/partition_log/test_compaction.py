@@ -293,7 +293,7 @@ def test_how_dirty_a_log_is_and_what_makes_it_due() -> None:
     assert dirt_of(log, 10_000).cleanable == closed and dirt_of(log, 10_000).ratio == 1
     some = dirt_of(log, 7_000)
     assert 0 < some.cleanable < closed, "what is younger than the lag is left alone"
-    assert not dirt_of(log, 7_000).must and dirt_of(log, 61_001).must
+    assert not dirt_of(log, 7_000).is_late and dirt_of(log, 61_001).is_late
 
 
 def test_a_pass_says_what_it_has_come_to() -> None:
@@ -349,3 +349,36 @@ def test_a_batch_of_very_many_records_is_cleaned_in_many_slices() -> None:
     last = {record.key: record for record in before}
     kept = [record for record in before if last[record.key] is record or record.offset >= compaction.passed.end]
     assert records_of(log) == kept
+
+
+def test_a_log_whose_first_transaction_is_open_is_looked_at_again_only_when_there_is_more_of_it() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+
+    def in_transaction(*, control: bool = False) -> None:
+        pair = (b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00") if control else (b"k", b"decided later")
+        batch = encode_batch(
+            [pair], timestamp_ms=1, producer_id=7, producer_epoch=0, transactional=True, control=control
+        )
+        assert isinstance(store.append(store.log(NAME), batch), Appended)
+
+    def more() -> None:
+        for number in range(40):
+            put(store, [(f"k{number % 3}", "value" * 10)])
+        checkpoint(store, disk)
+
+    in_transaction()
+    more()
+    cleaner = clean(store, disk)
+    assert (cleaner.done.passes, cleaner.done.records_read) == (1, 0)
+    clean(store, disk, cleaner=cleaner)
+    assert cleaner.done.passes == 1
+    more()
+    clean(store, disk, cleaner=cleaner)
+    assert (cleaner.done.passes, cleaner.done.records_read) == (2, 0)
+    in_transaction(control=True)
+    more()
+    clean(store, disk, cleaner=cleaner)
+    assert cleaner.done.passes == 3 and cleaner.done.records_read > 80
+    values = [record.value for record in records_of(store.log(NAME))]
+    assert b"decided later" in values
