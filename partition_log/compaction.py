@@ -16,6 +16,8 @@ in Kafka.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from partition_log.cleaning import Compact
 from partition_log.errors import ADVICE, LogDamaged
 from partition_log.joining import Joiner, Kind
@@ -169,7 +171,7 @@ class Compaction:
         size = 0
         for record in decided:
             if record.key is not None:
-                last = self._last[hash(record.key) % _MAPS]
+                last = self._last[crc32c(record.key) % _MAPS]
                 if record.key not in last:
                     size += _KEY_BYTES + len(record.key)
                     last[record.key] = record.offset
@@ -219,7 +221,7 @@ class Compaction:
             record
             for record in records
             if record.key is not None
-            and last[hash(record.key) % _MAPS].get(record.key, record.offset) <= record.offset
+            and last[crc32c(record.key) % _MAPS].get(record.key, record.offset) <= record.offset
             and (record.has_value or not may_drop)
         ]
         self._kept += len(kept)
