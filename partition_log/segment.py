@@ -228,9 +228,9 @@ class Segment:
 
     @property
     def first_ms(self) -> int:
-        """The largest timestamp of the first batch, -1 if it has none."""
+        """The largest timestamp of the first batch, -1 if it has none or is damaged: that is for readers to find."""
         if self._first_ms is None:
-            self._first_ms = extent(self.read_at(0, HEADER_BYTES))[3]
+            self._first_ms = next(self._whole_batches(0), (0, 0, 0, 0, -1))[4]
         return self._first_ms
 
     def walk(self, position: int) -> Iterator[tuple[int, int, int, int, int]]:

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from partition_log.cleaning import Retain
+from partition_log.cleaning import Compact, Retain
 from partition_log.errors import AppendError, FolderInUse, LogDamaged
 from partition_log.index_files import INDEX_ENTRY
 from partition_log.log import PartitionLog
@@ -448,3 +448,27 @@ def test_reading_never_makes_a_file() -> None:
         log.read(int(gone[-24:-4]), 1000)
     assert caught.value.file == gone
     assert gone not in segments(disk)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_age_of_a_damaged_segment_is_not_known_and_ends_nothing(missing: bool) -> None:
+    disk = SimDisk()
+    policy = Compact(segment_bytes=20_000, segment_ms=60_000, max_lag_ms=100)
+    store = open_log(disk, policy)
+    for number in range(200):
+        put(store, [(f"k{number}", "value" * 30)])
+        flush(store, disk)
+        work(store, disk)
+    store.close()
+    store = open_log(disk, policy)
+    log = store.log(NAME)
+    log.close()
+    for segment in (log.segments[0], log.segments[-1]):
+        if missing:
+            disk.remove(segment.path)
+        else:
+            disk.damage(segment.path, 0, b"\xff" * 61)
+    put(store, [("next", "value")], wall_ms=10**12)
+    flush(store, disk)
+    cleaner = clean(store, disk)
+    assert NAME in cleaner.done.uncleanable
