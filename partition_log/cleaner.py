@@ -162,6 +162,8 @@ class Cleaner:
         self._end()
 
     def _end(self) -> None:
+        if self._pass is not None:
+            self._pass.give_up()
         self._log = self._pass = None
         self._slices = iter(())
 

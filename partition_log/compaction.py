@@ -14,6 +14,7 @@ in Kafka.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -77,17 +78,28 @@ class Compaction:
         self._map_bytes = map_bytes
         self._last: list[dict[bytes, int]] = [{} for _ in range(_MAPS)]
         self._ends = TransactionEnds()
-        self._current: Segment | None = self._segments[0]
+        self._current: Segment | None = self._segments[0]  # the oldest that is needed still
+        self._joiner: Joiner | None = None
+        self._swap: Swap | None = None
         self._spent = 0
         self._horizons: list[int] = []
         self._read = self._kept = self._bytes_read = self._bytes_written = 0
 
     @property
     def is_stale(self) -> bool:
-        """Whether the log has lost what would be read next: there is nothing left to do for this pass."""
-        if self._log.is_removed or self._current is None:
-            return self._log.is_removed
-        return not any(segment is self._current for segment in self._log.segments)
+        """Whether there is nothing left to do for this pass: the log has lost what would be read next or has just been
+        written anew, or is not to be compacted any more."""
+        if self._log.is_removed or not isinstance(self._log.policy, Compact):
+            return True
+        if self._swap is not None and not self._swap.is_done:
+            return True
+        return self._current is not None and not any(segment is self._current for segment in self._log.segments)
+
+    def give_up(self) -> None:
+        """It will not go on: what it was writing is nobody's, and takes room. A swap must not be under way."""
+        if self._joiner is not None and not self._log.is_removed:  # then a job may be removing all of it
+            with suppress(OSError):  # it has another name by now, or the next start removes it
+                self._joiner.discard()
 
     @property
     def passed(self) -> Passed:
@@ -101,13 +113,16 @@ class Compaction:
         `OSError` for what the disk says, a full one among it: all that is left over is a `.cleaned` nobody wants.
         """
         yield from self._find_keys()
+        # Old ones may have gone meanwhile, by age.
+        self._segments = [segment for segment in self._segments if segment.base_offset >= self._log.start_offset]
         index = 0
         while index < len(self._segments):
             group: list[Segment] = []
-            joiner = Joiner(self._log, self._segments[index].base_offset)
+            self._current = self._segments[index]
+            self._joiner = joiner = Joiner(self._log, self._current.base_offset)
             kept_before, read_before = self._kept, self._read
             while not group or self._fits(joiner.size, group, self._segments[index]):
-                self._current = segment = self._segments[index]
+                segment = self._segments[index]
                 group.append(segment)
                 yield from self._sift(segment, joiner)
                 index += 1
@@ -120,7 +135,9 @@ class Compaction:
             if len(group) == 1 and all_kept and joiner.size == group[0].size and not joiner.has_new_horizon:
                 joiner.discard()
             else:
-                yield Swap(self._log.folder, joiner.segment, group, group[-1].next_offset)
+                self._swap = Swap(self._log.folder, joiner.segment, group, group[-1].next_offset)
+                yield self._swap
+            self._joiner = self._swap = None
             yield None
         for last in self._last:
             if len(last) > _MANY:

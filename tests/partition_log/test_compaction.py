@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_log.cleaner import Cleaner, dirt_of
-from partition_log.cleaning import Compact
+from partition_log.cleaning import Compact, Retain
 from partition_log.compaction import Compaction
 from partition_log.log import PartitionLog
 from partition_log.store import Appended, LogStore, StoreLimits
@@ -382,3 +383,42 @@ def test_a_log_whose_first_transaction_is_open_is_looked_at_again_only_when_ther
     assert cleaner.done.passes == 3 and cleaner.done.records_read > 80
     values = [record.value for record in records_of(store.log(NAME))]
     assert b"decided later" in values
+
+
+@pytest.mark.parametrize("slice_bytes", [1, 300, 2_000, 10**6])
+def test_what_goes_by_age_in_the_middle_of_a_pass_is_no_damage_and_leaves_nothing_behind(slice_bytes: int) -> None:
+    for steps in range(0, 200, 3):
+        disk = SimDisk()
+        store = open_log(disk)
+        for number in range(60):
+            put(store, [(f"k{number % 7}", f"value {number}" * 3), (f"m{number}", "value")])
+        checkpoint(store, disk)
+        log, cleaner = store.log(NAME), cleaner_of(store, slice_bytes)
+        is_dropped, step = False, 0
+        while not is_dropped or cleaner.cleaning:
+            cleaner.run(lambda log=log: [log], 10_000)  # type: ignore[misc]
+            is_dropped = is_dropped or (step >= steps and store.drop(log, 3))
+            work(store, disk)
+            step += 1
+        clean(store, disk, cleaner=cleaner)
+        assert not cleaner.done.uncleanable and not store.damaged
+        assert not [name for name in disk.list(log.folder) if name.endswith((".cleaned", ".swap"))]
+        assert last_values(records_of(log))[b"m59"] == b"value"
+        contents(log)
+
+
+def test_a_topic_that_is_not_compacted_any_more_loses_nothing_from_then_on() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(60):
+        put(store, [(f"k{number % 7}", f"value {number}" * 3)])
+    checkpoint(store, disk)
+    cleaner = cleaner_of(store)
+    log = store.log(NAME)
+    before = contents(log)
+    while not disk.list(log.folder)[0].endswith(".cleaned"):
+        cleaner.run(lambda: [log], 10_000)
+    store.log(NAME, Retain())
+    clean(store, disk, cleaner=cleaner)
+    assert contents(log) == before and cleaner.cleaning is None
+    assert not [name for name in disk.list(log.folder) if name.endswith(".cleaned")]
