@@ -64,6 +64,7 @@ class Cleaner:
         self._is_held = False
         # Logs that a pass could do nothing for, since their first transaction is open: and up to where it looked. Until
         # there is more to look at it would find the same.
+        self._uncleanable: dict[str, PartitionLog] = {}
         self._tried: dict[str, int] = {}
         self._log: PartitionLog | None = None
         self._aim = 0
@@ -112,6 +113,13 @@ class Cleaner:
             self._store.want_checkpoint()
         return self._backoff_ms
 
+    def _is_uncleanable(self, log: PartitionLog) -> bool:
+        """A log that was made anew under the name of a damaged one is sound."""
+        known = self._uncleanable.get(log.name)
+        if known is not None and known is not log:
+            del self._uncleanable[log.name], self.done.uncleanable[log.name]
+        return known is log
+
     def _begin(self, log: PartitionLog, dirt: Dirt, wall_ms: int) -> None:
         if log.is_removed:
             return
@@ -135,6 +143,7 @@ class Cleaner:
             return _NEXT_SLICE_MS
         except LogDamaged as damage:
             self._log.note_damage(damage)
+            self._uncleanable[self._log.name] = self._log
             self.done.uncleanable[self._log.name] = str(damage)
             self._end()
             return _NEXT_SLICE_MS

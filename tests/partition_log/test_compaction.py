@@ -422,3 +422,23 @@ def test_a_topic_that_is_not_compacted_any_more_loses_nothing_from_then_on() -> 
     clean(store, disk, cleaner=cleaner)
     assert contents(log) == before and cleaner.cleaning is None
     assert not [name for name in disk.list(log.folder) if name.endswith(".cleaned")]
+
+
+def test_a_log_made_anew_under_the_name_of_a_damaged_one_is_cleaned() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(60):
+        put(store, [(f"k{number % 7}", f"value {number}" * 3)])
+    checkpoint(store, disk)
+    disk.damage(f"data/{NAME}/{0:020d}.log", 100, b"?")
+    cleaner = clean(store, disk)
+    assert NAME in cleaner.done.uncleanable
+    store.remove(NAME)
+    flush(store, disk)
+    work(store, disk)
+    store.log(NAME, POLICY)
+    for number in range(60):
+        put(store, [(f"k{number % 7}", f"value {number}" * 3)])
+    checkpoint(store, disk)
+    clean(store, disk, cleaner=cleaner)
+    assert cleaner.done.passes == 1 and not cleaner.done.uncleanable
