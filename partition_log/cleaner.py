@@ -62,9 +62,9 @@ class Cleaner:
         self._to_look_at: list[PartitionLog] = []
         self._best: tuple[float, PartitionLog, Dirt] | None = None
         self._is_held = False
+        self._uncleanable: dict[str, PartitionLog] = {}
         # Logs that a pass could do nothing for, since their first transaction is open: and up to where it looked. Until
         # there is more to look at it would find the same.
-        self._uncleanable: dict[str, PartitionLog] = {}
         self._tried: dict[str, int] = {}
         self._log: PartitionLog | None = None
         self._aim = 0
@@ -95,7 +95,7 @@ class Cleaner:
         """At some logs; after the last of them the dirtiest is begun."""
         for _ in range(min(_LOGS_A_SLICE, len(self._to_look_at))):
             log = self._to_look_at.pop()
-            if log.is_removed or log.name in self.done.uncleanable:
+            if log.is_removed or self._is_uncleanable(log):
                 continue
             dirt = dirt_of(log, wall_ms)
             self._is_held |= dirt.is_held
