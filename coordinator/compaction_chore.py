@@ -1,10 +1,11 @@
 """Which logs compaction may look at, and how it is counted: the offsets logs of shards that have been loaded, compacted
 topics, and the node's own lists."""
 
+from collections.abc import Iterator
+
 from coordinator.core import Core
 from coordinator.moment import Moment
 from coordinator.shard import ShardState
-from coordinator.topics import EmbeddedTopics
 from partition_log.cleaner import Cleaned
 from partition_log.log import PartitionLog
 
@@ -26,13 +27,16 @@ def _counts(done: Cleaned) -> list[int]:
     return [getattr(done, name) for name in _COUNTED]
 
 
-def cleanable_logs(core: Core) -> list[PartitionLog]:
-    """Those that nobody is replaying: what has been read of one that is changed meanwhile would be read again."""
-    shards = [shard.log for shard in core.shards if shard.state is ShardState.ACTIVE]
-    return [*shards, *core.own_logs, *_compacted_topics(core.topics)]
-
-
-def _compacted_topics(topics: EmbeddedTopics) -> list[PartitionLog]:
-    compacted = [topic.record for topic in topics if topic.configs.is_compacted]
-    found = [topics.log_and_configs(one.name, number) for one in compacted for number in range(one.partitions)]
-    return [known[0] for known in found if known is not None]
+def cleanable_logs(core: Core) -> Iterator[PartitionLog]:
+    """Those that nobody is replaying: what has been read of one that is changed meanwhile would be read again. Of topics
+    the partitions are found one by one: to look up thousands takes longer than others can wait.
+    """
+    for shard in core.shards:
+        if shard.state is ShardState.ACTIVE:
+            yield shard.log
+    yield from core.own_logs
+    for record in [topic.record for topic in core.topics if topic.configs.is_compacted]:
+        for number in range(record.partitions):
+            found = core.topics.log_and_configs(record.name, number)
+            if found is not None:
+                yield found[0]

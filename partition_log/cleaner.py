@@ -1,6 +1,7 @@
 """What compaction does next, and when: one log at a time, the dirtiest first, in slices."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 import msgspec
 
@@ -59,7 +60,7 @@ class Cleaner:
         self._slice_bytes = slice_bytes
         self._map_bytes = map_bytes
         self._backoff_ms = backoff_ms
-        self._to_look_at: list[PartitionLog] = []
+        self._to_look_at: Iterator[PartitionLog] | None = None
         self._best: tuple[float, PartitionLog, Dirt] | None = None
         self._is_held = False
         self._uncleanable: dict[str, PartitionLog] = {}
@@ -72,17 +73,17 @@ class Cleaner:
         self._slices: Iterator[Swap | None] = iter(())
         self.done = Cleaned()
 
-    def run(self, logs: Callable[[], Sequence[PartitionLog]], wall_ms: int) -> int:
-        """One slice. `logs` gives those that may be cleaned, when a round begins. In how many milliseconds
-        the next is due."""
+    def run(self, logs: Callable[[], Iterable[PartitionLog]], wall_ms: int) -> int:
+        """One slice. `logs` is called when a round begins, and gives those that may be cleaned, some in each slice:
+        those that are not compacted are passed over. In how many milliseconds the next is due."""
         if self._store.is_swapping or self._store.disk_full:
             return _NEXT_SLICE_MS if self._store.is_swapping and not self._store.disk_full else self._backoff_ms
         if self._pass is not None:
             return self._go_on()
-        if not self._to_look_at:
-            self._to_look_at = [log for log in reversed(logs()) if isinstance(log.policy, Compact)]
+        if self._to_look_at is None:
+            self._to_look_at = iter(logs())
             self._best, self._is_held = None, False
-        return self._look(wall_ms)
+        return self._look(self._to_look_at, wall_ms)
 
     @property
     def cleaning(self) -> str | None:
@@ -91,11 +92,12 @@ class Cleaner:
 
     # ------------------------------------------------------------------------------------------------------- choosing
 
-    def _look(self, wall_ms: int) -> int:
+    def _look(self, logs: Iterator[PartitionLog], wall_ms: int) -> int:
         """At some logs; after the last of them the dirtiest is begun."""
-        for _ in range(min(_LOGS_A_SLICE, len(self._to_look_at))):
-            log = self._to_look_at.pop()
-            if log.is_removed or self._is_uncleanable(log):
+        looked = 0
+        for log in islice(logs, _LOGS_A_SLICE):
+            looked += 1
+            if log.is_removed or not isinstance(log.policy, Compact) or self._is_uncleanable(log):
                 continue
             dirt = dirt_of(log, wall_ms)
             self._is_held |= dirt.is_held
@@ -103,8 +105,9 @@ class Cleaner:
             can_help = dirt.has_old_tombstones or self._tried.get(log.name) != dirt.end
             if can_help and is_due(log, dirt) and (self._best is None or rank > self._best[0]):
                 self._best = rank, log, dirt
-        if self._to_look_at:
+        if looked == _LOGS_A_SLICE:
             return _NEXT_SLICE_MS
+        self._to_look_at = None
         if self._best is not None:
             _rank, log, dirt = self._best
             self._begin(log, dirt, wall_ms)

@@ -1,5 +1,6 @@
 """Compaction as a node does it: in slices between requests, of logs that nobody is replaying."""
 
+from itertools import pairwise
 from typing import Any
 
 from coordinator.compaction_chore import cleanable_logs
@@ -65,7 +66,7 @@ def test_a_slice_is_short_whatever_there_is_to_clean() -> None:
 
 def test_a_shard_that_is_loading_is_left_alone() -> None:
     desk = Desk(**SETTINGS)
-    logs = cleanable_logs(desk.node.core)
+    logs = list(cleanable_logs(desk.node.core))
     shard = desk.node.core.shards[0]
     assert shard.log in logs
     shard.state = ShardState.LOADING
@@ -113,3 +114,16 @@ def test_a_damaged_log_is_told_of_once_and_counted() -> None:
     node = desk.ask_inside(DescribeNode())
     assert isinstance(node, DescribeNodeReply) and node.gauges["damaged_logs"] == 1
     commit_many(desk, 1)
+
+
+def test_a_node_of_very_many_partitions_looks_for_what_to_clean_a_few_at_a_time() -> None:
+    desk = Desk()
+    compacted = CreatableTopic("last-values", 2_000, configs=(TopicConfig("cleanup.policy", "compact"),))
+    desk.ask_inside(CreateTopics((compacted,)))
+    core = desk.node.core
+    (topic,) = (topic for topic in core.topics if topic.record.name == "last-values")
+    seen = [len(topic.logs)]
+    while core.cleaner.run(lambda: cleanable_logs(core), 10_000) == 1:
+        seen.append(len(topic.logs))
+    assert len(topic.logs) == 2_000, "all are looked at"
+    assert max(after - before for before, after in pairwise(seen)) <= 64
