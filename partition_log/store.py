@@ -210,7 +210,7 @@ class LogStore:
         after a crash before it they are back. False if some must wait for a checkpoint first, which is then due or
         under way: ask again.
         """
-        if self._checkpoint is not None or (self._swap is not None and self._swap[1].is_begun):
+        if self._checkpoint is not None or self._is_swapping_in(log):
             return False
         bases = log.drop(count)
         self._drops += [Drop(log, base) for base in bases]
@@ -223,6 +223,9 @@ class LogStore:
         """
         assert self._swap is None, "another is under way"
         self._swap = log, swap
+
+    def _is_swapping_in(self, log: PartitionLog) -> bool:
+        return self._swap is not None and self._swap[0] is log and self._swap[1].is_begun
 
     @property
     def is_swapping(self) -> bool:

@@ -11,7 +11,7 @@ from partition_log.file_names import SwapName, cleaned_name, file_name, is_clean
 from partition_log.log import PartitionLog
 from partition_log.store import LogStore
 from partition_log.swapping import finish_swaps
-from tests.partition_log.stories import flush, work
+from tests.partition_log.stories import append, flush, work
 from tests.partition_log.test_compaction import (
     NAME,
     checkpoint,
@@ -149,3 +149,20 @@ def test_a_crash_while_a_swap_is_tried_again_loses_nothing() -> None:
                 swap_and_count(disk, store)
             disk.crash()
             assert values(open_log(disk).log(NAME)) == expected, f"operation {step} failed, {later} later a crash"
+
+
+def test_old_segments_of_other_logs_go_while_a_swap_waits_for_room() -> None:
+    disk = SimDisk()
+    store = open_log(disk)
+    for number in range(60):
+        put(store, [(f"k{number % 7}", f"value {number}" * 3)])
+        append(store, "flights-0", f"{number:04d}" * 100)
+    checkpoint(store, disk)
+    cleaner = cleaner_of(store)
+    while not store.is_swapping:
+        cleaner.run(lambda: [store.log(NAME)], 10_000)
+    disk.fail_next(errno.ENOSPC, "rename")
+    work(store, disk)
+    assert store.disk_full and store.is_swapping
+    assert not store.drop(store.log(NAME), 1)
+    assert store.drop(store.log("flights-0"), 2)
