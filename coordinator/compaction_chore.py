@@ -28,8 +28,8 @@ def _counts(done: Cleaned) -> list[int]:
 
 
 def cleanable_logs(core: Core) -> Iterator[PartitionLog]:
-    """Those that nobody is replaying: what has been read of one that is changed meanwhile would be read again. Of topics
-    the partitions are found one by one: to look up thousands takes longer than others can wait.
+    """Those that nobody is replaying: what has been read of one that is changed meanwhile would be read again.
+    Partitions of topics are found one by one: to look up thousands takes longer than others can wait.
     """
     for shard in core.shards:
         if shard.state is ShardState.ACTIVE:
