@@ -80,6 +80,8 @@ class Loading:
             yield from self._replay(shard.log.start_offset if start is None else start)
         except (LogCorrupt, LogDamaged, CorruptBatch) as error:
             shard.state, shard.failure = ShardState.FAILED, str(error)
+            if isinstance(error, LogDamaged):
+                shard.log.note_damage(error)
             shard.forget_all()
             return
         shard.is_replaying = False

@@ -159,7 +159,7 @@ class NodeFolder:
         frames, replayed, removed = reader.scan()
         for noted in checkpoint.logs:
             if noted.name not in removed:
-                log = self._logs[noted.name] = self._new_log(noted.name)
+                log = self._logs[noted.name] = self._new_log(noted.name, noted.segment_bytes)
                 finish_swaps(self._disk, log.folder)
                 log.load(noted.start, noted.end)
                 log.cleaned_offset, log.horizon_ms = noted.cleaned, noted.horizon_ms
@@ -214,5 +214,6 @@ class NodeFolder:
                 raise
             self._is_full = True
 
-    def _new_log(self, name: str) -> PartitionLog:
-        return PartitionLog(self._files, self.log_folder(name), name, Retain(), self._most_producers)
+    def _new_log(self, name: str, segment_bytes: int = 0) -> PartitionLog:
+        policy = Retain(segment_bytes=segment_bytes) if segment_bytes else Retain()
+        return PartitionLog(self._files, self.log_folder(name), name, policy, self._most_producers)

@@ -267,10 +267,7 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
     for log in fresh_logs:
         log.has_new_files = False
     known = [log for log in logs.values() if log.next_offset]
-    ends = tuple(
-        LogEnd(log.name, log.start_offset, log.next_offset, bool(log.producers), log.cleaned_offset, log.horizon_ms)
-        for log in known
-    )
+    ends = tuple(map(_end_of, known))
     return Taken(
         content=checkpoint_bytes(Checkpoint(position, block, ends)),
         position=position,
@@ -284,6 +281,18 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
         entries=[segment.entries for segment in segments],
         fresh_logs=fresh_logs,
         ends=[(log, log.next_offset) for log in known],
+    )
+
+
+def _end_of(log: PartitionLog) -> LogEnd:
+    return LogEnd(
+        name=log.name,
+        start=log.start_offset,
+        end=log.next_offset,
+        producers=bool(log.producers),
+        cleaned=log.cleaned_offset,
+        horizon_ms=log.horizon_ms,
+        segment_bytes=log.policy.segment_bytes,
     )
 
 

@@ -34,6 +34,7 @@ ADVICE = "Stop, keep a copy of the data folder, and restore it from a backup"
 class LogEnd(msgspec.Struct, frozen=True):
     """How much of a log was on disk: offsets, since cleaning moves positions. `producers`: whether it had idempotent
     ones, which were kept beside it. `cleaned` and `horizon_ms` are what compaction knew: without them it begins anew.
+    `segment_bytes`: what recovery makes of the frames behind the end is as large as life would have made it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class LogEnd(msgspec.Struct, frozen=True):
     producers: bool = False
     cleaned: int = 0
     horizon_ms: int = -1
+    segment_bytes: int = 0
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

@@ -447,3 +447,19 @@ def test_what_makes_room_is_appended_on_a_full_disk_as_far_as_room_was_prepared(
     disk.crash()
     store = mount(disk)
     assert store.names() == ["topics-0"]
+
+
+def test_what_recovery_makes_again_stands_in_segments_of_the_logs_own_size() -> None:
+    disk = SimDisk()
+    store = mount(disk)
+    append(store, "flights-0", "first")
+    flush(store, disk)
+    work(store, disk, force=True)
+    for number in range(5):
+        append(store, "flights-0", f"{number}" * 500)
+    flush(store, disk)
+    made = [segment.base_offset for segment in store.log("flights-0").segments]
+    disk.crash()
+    again = mount(disk)
+    assert len(made) > 2
+    assert [segment.base_offset for segment in again.log("flights-0").segments] == made
