@@ -32,7 +32,8 @@ class Verdict(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def _of(error: BaseException) -> Verdict:
+def verdict_of(error: BaseException) -> Verdict:
+    """Whether such an end tells of a bug."""
     lines = str(error).strip().splitlines() or [""]
     is_telling = isinstance(error, _TELLING) and not lines[0].startswith(_TIMED_OUT)
     return Verdict(passed=False, is_telling=is_telling, reason=f"{type(error).__name__}: {lines[0]}"[:300])
@@ -45,7 +46,7 @@ def worlds(first: int, count: int) -> Verdict:
             World(seed, draw(seed, BRISK)).run()
         except Broken as broken:
             cause = broken.__cause__ or broken
-            return msgspec.structs.replace(_of(cause), reason=str(broken)[:300])
+            return msgspec.structs.replace(verdict_of(cause), reason=str(broken)[:300])
     return Verdict(passed=True)
 
 
@@ -68,7 +69,7 @@ def test(node: str) -> Verdict:
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "--hypothesis-seed=0", node]
     code = pytest.main(options, plugins=[listener])
     if listener.error is not None:
-        verdict = _of(listener.error)
+        verdict = verdict_of(listener.error)
         return msgspec.structs.replace(verdict, reason=f"{listener.name}: {verdict.reason}")
     return Verdict(passed=code == pytest.ExitCode.OK, reason=f"pytest ended with {code!r}")
 

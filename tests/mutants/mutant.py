@@ -40,7 +40,7 @@ class Transcript(msgspec.Struct, frozen=True):
 class Worlds(msgspec.Struct, frozen=True):
     """Seeds of the simulation, `count` of them from `first` on; one of them must break."""
 
-    count: int = 40
+    count: int = 80
     first: int = 0
 
     @property

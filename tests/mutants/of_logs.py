@@ -194,7 +194,6 @@ MUTANTS = (
         Test(
             "tests/partition_log/test_compaction_crashes.py::test_names_of_a_replacement_may_reach_the_disk_in_any_order"
         ),
-        "KAFKA-3968",
     ),
     Mutant(
         "cleaned-segment-not-synced",
