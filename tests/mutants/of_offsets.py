@@ -211,8 +211,8 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/compaction_chore.py",
-                "[shard.log for shard in core.shards if shard.state is ShardState.ACTIVE]",
-                "[shard.log for shard in core.shards]",
+                "        if shard.state is ShardState.ACTIVE:\n",
+                "        if shard.log is not None:\n",
             ),
         ),
         Test("tests/node/test_compaction_chore.py::test_a_shard_that_is_loading_is_left_alone"),
