@@ -36,6 +36,7 @@ _READ_BYTES = 64 * 1024
 _MOST_JOINED = 64
 """Segments that become one: all of them are open while they are replaced."""
 _OFFSETS_A_SEGMENT = 0x7FFFFFFF
+_NEVER_MS = 2**63 - 1
 _MAPS = 64
 """The keys of a pass are spread over so many: one large map would be moved at once when it grows, and freed at once."""
 _MANY = 2_000
@@ -248,7 +249,7 @@ class Compaction:
         if not has_tombstones:
             horizon_ms = -1
         elif horizon_ms < 0:
-            horizon_ms = self._wall_ms + self._policy.delete_retention_ms
+            horizon_ms = min(self._wall_ms + self._policy.delete_retention_ms, _NEVER_MS)
             joiner.has_new_horizon = True
         if has_tombstones:
             self._horizons.append(horizon_ms)

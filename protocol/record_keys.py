@@ -8,6 +8,8 @@ from protocol.record_batch import DELETE_HORIZON, LOG_APPEND_TIME, BatchHeader, 
 from protocol.record_compression import compress
 from protocol.record_writing import signed_varint, varint
 
+_FAR_MS = 2**62
+
 
 class Keyed(msgspec.Struct, frozen=True, gc=False):
     """One record. `rest` is all of it behind its offset delta: key, value, headers."""
@@ -72,10 +74,14 @@ def join_records(
     delete horizon (KIP-534) the batch says from when on its tombstones may go. At least one record, ascending."""
     first, last = records[0], records[-1]
     has_horizon = delete_horizon_ms >= 0
-    base_ms = delete_horizon_ms if has_horizon else first.timestamp_ms
+    times = [record.timestamp_ms for record in records]
+    base_ms = delete_horizon_ms if has_horizon else _in_64_bits(times[0])
+    deltas = [time - base_ms for time in times]
+    if min(deltas) < -_FAR_MS or max(deltas) > _FAR_MS or max(times) > _FAR_MS:
+        times, deltas = list(map(_in_64_bits, times)), list(map(_in_64_bits, deltas))
     pieces: list[bytes] = []
-    for record in records:
-        body = b"\0" + signed_varint(record.timestamp_ms - base_ms) + varint(record.offset - first.offset) + record.rest
+    for record, delta_ms in zip(records, deltas, strict=True):
+        body = b"\0" + signed_varint(delta_ms) + varint(record.offset - first.offset) + record.rest
         pieces += (varint(len(body)), body)
     payload = b"".join(pieces)
     attributes = compression | (LOG_APPEND_TIME if append_time else 0) | (DELETE_HORIZON if has_horizon else 0)
@@ -85,9 +91,14 @@ def join_records(
         attributes=attributes,
         last_offset_delta=last.offset - first.offset,
         base_timestamp_ms=base_ms,
-        max_timestamp_ms=max([record.timestamp_ms for record in records]),
+        max_timestamp_ms=max(times),
         record_count=len(records),
     )
+
+
+def _in_64_bits(number: int) -> int:
+    """As clients add and subtract: a producer may write a time and a difference to it whose sum is none."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _varint(buffer: bytes, at: int) -> tuple[int, int]:

@@ -11,7 +11,8 @@ from partition_log.cleaning import Compact, Retain
 from partition_log.compaction import Compaction
 from partition_log.log import PartitionLog
 from partition_log.store import Appended, LogStore, StoreLimits
-from protocol.record_batch import Record, decode_batch, encode_batch, read_header
+from protocol.record_batch import Record, decode_batch, encode_batch, pack_batch, read_header
+from protocol.record_writing import signed_varint
 from tests.partition_log.stories import contents, flush, mount, work
 from tests.simulation.disk import SimDisk
 
@@ -442,3 +443,36 @@ def test_a_log_made_anew_under_the_name_of_a_damaged_one_is_cleaned() -> None:
     checkpoint(store, disk)
     clean(store, disk, cleaner=cleaner)
     assert cleaner.done.passes == 1 and not cleaner.done.uncleanable
+
+
+@pytest.mark.parametrize("retention_ms", [0, 5_000, 2**63 - 1])
+@pytest.mark.parametrize("base_ms", [-(2**63), -(2**62), -1, 0, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("delta_ms", [-(2**63), -1, 0, 2**62, 2**63 - 1])
+def test_whatever_time_a_producer_has_written_cleaning_goes_on(retention_ms: int, base_ms: int, delta_ms: int) -> None:
+    disk = SimDisk()
+    store = open_log(disk, Compact(segment_bytes=1_000, delete_retention_ms=retention_ms))
+    bodies = [
+        b"\0" + signed_varint(delta) + signed_varint(place) + b"\2" + key + value + b"\0"
+        for place, (delta, key, value) in enumerate(
+            [(delta_ms, b"a", b"\1"), (0, b"b", b"\2x"), (delta_ms, b"c", b"\2x")]
+        )
+    ]
+    batch = pack_batch(
+        b"".join(signed_varint(len(body)) + body for body in bodies),
+        base_offset=0,
+        attributes=0,
+        last_offset_delta=2,
+        base_timestamp_ms=base_ms,
+        max_timestamp_ms=base_ms,
+        record_count=3,
+    )
+    assert isinstance(store.append(store.log(NAME), batch), Appended)
+    for _ in range(30):
+        put(store, [("b", "value" * 10)])
+    checkpoint(store, disk)
+    clean(store, disk)
+    clean(store, disk, 20_000)
+    found = {record.key: record for record in records_of(store.log(NAME))}
+    assert found.keys() - {b"a"} == {b"b", b"c"}
+    assert (found[b"c"].timestamp_ms - (base_ms + delta_ms)) % 2**64 == 0, "as a client reckons, it is the same"
+    assert (b"a" in found) == (retention_ms == 2**63 - 1)
