@@ -21,6 +21,8 @@ from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 from protocol.record_batch import CorruptBatch, Record, batches, check_batch, decode_batch
 
 TIMESTAMPS = {OffsetReset.EARLIEST: -2, OffsetReset.LATEST: -1}
+_LASTING = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
+"""Asked again, as a retriable error is, but without another replica only a repaired disk helps."""
 _REPORTED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 
 
@@ -229,6 +231,7 @@ class Fetcher:
         if position is None or asked is None or position.offset != asked:
             return
         code = answer.error_code
+        position.trouble = ErrorCode.NONE if code.retriable and code not in _LASTING else code
         if code == ErrorCode.NONE:
             position.failures = 0
             if answer.records:

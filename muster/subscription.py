@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
 
 
 class OffsetReset(enum.Enum):
@@ -17,12 +18,15 @@ class OffsetReset(enum.Enum):
 
 @dataclass(slots=True)
 class Position:
-    """`offset` is the next one to hand out, None until known; `reset` is the answer awaited, if one is."""
+    """`offset` is the next one to hand out, None until known; `reset` is the answer awaited, if one is. `trouble` is
+    what the newest answer said, unless looking for another leader may help.
+    """
 
     offset: int | None = None
     reset: OffsetReset | None = None
     retry_at_ms: int = 0
     failures: int = 0
+    trouble: ErrorCode = ErrorCode.NONE
 
 
 class Subscription:
@@ -57,6 +61,14 @@ class Subscription:
     def missing(self) -> list[TopicPartition]:
         """Assigned, but nobody has said yet where to begin."""
         return [one for one, at in self._positions.items() if at.offset is None and at.reset is None]
+
+    def troubles(self) -> dict[TopicPartition, tuple[int, ErrorCode]]:
+        """The partitions that cannot be read at present: where they stand, and why."""
+        return {
+            one: (at.offset, at.trouble)
+            for one, at in self._positions.items()
+            if at.offset is not None and at.trouble != ErrorCode.NONE
+        }
 
     def positions(self) -> Mapping[TopicPartition, int]:
         """Of all partitions that have one: what a commit takes."""

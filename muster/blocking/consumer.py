@@ -11,6 +11,7 @@ from muster.events import Effect, Woke
 from muster.fetching import ConsumerRecord, Fetcher, FetchSettings
 from muster.subscription import OffsetReset, Subscription
 from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
 
 _LAST_COMMIT_S = 5.0
 """How long a rebalance or a close waits for the commit that precedes it."""
@@ -127,6 +128,13 @@ class Consumer:
         """The next offset to hand out of each assigned partition that has one."""
         with self.member.background.changed:
             return dict(self._subscription.positions())
+
+    def troubles(self) -> dict[TopicPartition, tuple[int, ErrorCode]]:
+        """The assigned partitions that cannot be read at present, with the offset they stand at and why: `poll` gives
+        records of the others meanwhile, and of these as soon as they can be read.
+        """
+        with self.member.background.changed:
+            return self._subscription.troubles()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on from there."""

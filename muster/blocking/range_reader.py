@@ -33,12 +33,20 @@ class RangeReader:
         timeout_s: float = 30.0,
         fetch_bytes: int = 4 * 1024 * 1024,
         client_id: str = "muster",
+        waits_for_disk: bool = True,
         cluster: Cluster | None = None,
     ) -> None:
-        """`cluster`: connections to share with other readers of this process; they outlive the reader."""
+        """Without `waits_for_disk` KAFKA_STORAGE_ERROR is raised at once, not asked about until `timeout_s` is over.
+        `cluster`: connections to share with other readers of this process; they outlive the reader."""
         if not 0 <= start <= end:
             raise ValueError(f"[{start}, {end}) is no range of offsets")
-        self._arguments: dict[str, Any] = {"timeout_s": timeout_s, "fetch_bytes": fetch_bytes, "client_id": client_id}
+        self._arguments: dict[str, Any] = {
+            "timeout_s": timeout_s,
+            "fetch_bytes": fetch_bytes,
+            "client_id": client_id,
+            "waits_for_disk": waits_for_disk,
+        }
+        self._lasting = frozenset() if waits_for_disk else frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
         self._bootstrap = bootstrap
         self._partition = TopicPartition(topic, partition)
         self._start = start
@@ -120,7 +128,7 @@ class RangeReader:
                 failure, code = lost, ErrorCode.NETWORK_EXCEPTION
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise self._out_of_range(position)
-            if not code.retriable or time.monotonic() - heard_s > self._timeout_s:
+            if not code.retriable or code in self._lasting or time.monotonic() - heard_s > self._timeout_s:
                 raise failure
             self._cluster.forget_leader(self._partition)
             time.sleep(RETRY_S)

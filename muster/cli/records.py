@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from itertools import islice
 from typing import IO, Annotated, Any
 
 import typer
@@ -16,9 +15,10 @@ from muster.blocking import Consumer, Producer, RangeReader
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
 from muster.cli.asking import AsJson, Bootstrap, Complaint, reaching
 from muster.cli.showing import show_json
-from muster.errors import CommitRefused, RequestTimedOut
+from muster.errors import CommitRefused, CorruptRecords, Refused, RequestTimedOut
 from muster.fetching import ConsumerRecord
 from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
 
 _READ_BYTES = 1024 * 1024
 _LOOK_AGAIN_S = 0.25
@@ -98,22 +98,28 @@ def consume(
     bootstrap: Bootstrap = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
 ) -> None:
-    """Print the records of a topic as they come, one a line."""
+    """Print the records of a topic as they come, one a line.
+
+    A partition that cannot be read is named on standard error, and the others are read on; exit code 1 at the end.
+    """
     if group is not None and from_beginning:
         why = "is for reading without a group: a group goes on from its offsets, and begins with the oldest record"
         raise typer.BadParameter(why, param_hint="--from-beginning")
     out = sys.stdout.buffer
+    troubles = _Troubles()
     with reaching(ctx, bootstrap) as cluster:
         cluster.partition_count(topic)  # a member of a topic that is not there would wait for ever
         if group is None:
-            found = _few(_read(cluster, topic, from_beginning, timeout_s), most)
+            found = _few(_read(cluster, topic, from_beginning, timeout_s, troubles), most)
         else:
-            found = _read_as_member(bootstrap or ctx.obj, topic, group, timeout_s, most)
+            found = _read_as_member(bootstrap or ctx.obj, topic, group, timeout_s, most, troubles)
         with closing(found):
             for records in found:
                 for record in records:
                     _print(out, record, with_keys, as_json)
                 out.flush()
+    if troubles.now:
+        raise typer.Exit(1)
 
 
 def _few(source: Records, left: int | None) -> Records:
@@ -125,7 +131,37 @@ def _few(source: Records, left: int | None) -> Records:
                 return
 
 
-def _read(cluster: Cluster, topic: str, from_beginning: bool, timeout_s: float | None) -> Records:
+class _Troubles:
+    """The partitions that cannot be read: each is named once, and the others are read on."""
+
+    def __init__(self) -> None:
+        self.now: dict[TopicPartition, str] = {}
+        self._named: set[TopicPartition] = set()
+
+    def note(self, one: TopicPartition, sentence: str) -> None:
+        self.now[one] = sentence
+        if one not in self._named:
+            self._named.add(one)
+            print(f"muster: {sentence}", file=sys.stderr, flush=True)
+
+    def look(self, consumer: Consumer) -> None:
+        found = consumer.troubles()
+        for one in tuple(self.now):
+            if one not in found:
+                self.is_over(one)
+        for one, (offset, code) in found.items():
+            self.note(one, _trouble(one, offset, code))
+
+    def is_over(self, one: TopicPartition) -> None:
+        self.now.pop(one, None)
+
+
+def _trouble(one: TopicPartition, offset: int, code: ErrorCode) -> str:
+    told = "the daemon cannot read its file; its log says where"
+    return f"{one} at offset {offset}: {code.name}" + (f": {told}" if code == ErrorCode.KAFKA_STORAGE_ERROR else "")
+
+
+def _read(cluster: Cluster, topic: str, from_beginning: bool, timeout_s: float | None, troubles: _Troubles) -> Records:
     """All partitions, without a group."""
     partitions = [TopicPartition(topic, number) for number in range(cluster.partition_count(topic))]
     positions = dict(cluster.offsets(partitions, EARLIEST if from_beginning else LATEST))
@@ -134,14 +170,42 @@ def _read(cluster: Cluster, topic: str, from_beginning: bool, timeout_s: float |
         ends = cluster.offsets(partitions, LATEST)
         for one in partitions:
             end = max(positions[one], ends[one])
-            found = RangeReader("", *one, positions[one], end, cluster=cluster).records()
-            while records := [_named(one, record) for record in islice(found, _MOST_A_POLL)]:
+            found = RangeReader("", *one, positions[one], end, cluster=cluster, waits_for_disk=False).records()
+            for records in _readable(one, found, positions, troubles):
                 heard_s = time.monotonic()
                 yield records
-            positions[one] = end
+            if one not in troubles.now:
+                positions[one] = end
         if timeout_s is not None and time.monotonic() - heard_s >= timeout_s:
             return
         time.sleep(_LOOK_AGAIN_S)
+
+
+def _readable(
+    one: TopicPartition, found: Iterator[Any], positions: dict[TopicPartition, int], troubles: _Troubles
+) -> Records:
+    """All that is found, or what comes before something that cannot be read."""
+    records: list[ConsumerRecord] = []
+    trouble = ""
+    try:
+        for record in found:
+            records.append(_named(one, record))
+            positions[one] = record.offset + 1
+            if len(records) == _MOST_A_POLL:
+                yield records
+                records = []
+    except CorruptRecords as corrupt:
+        trouble = str(corrupt)
+    except Refused as refusal:
+        if refusal.error_code != ErrorCode.KAFKA_STORAGE_ERROR:
+            raise
+        trouble = _trouble(one, positions[one], refusal.error_code)
+    if trouble:
+        troubles.note(one, trouble)
+    else:
+        troubles.is_over(one)
+    if records:
+        yield records
 
 
 def _named(one: TopicPartition, record: Any) -> ConsumerRecord:
@@ -150,7 +214,9 @@ def _named(one: TopicPartition, record: Any) -> ConsumerRecord:
     )
 
 
-def _read_as_member(bootstrap: str, topic: str, group: str, timeout_s: float | None, most: int | None) -> Records:
+def _read_as_member(
+    bootstrap: str, topic: str, group: str, timeout_s: float | None, most: int | None, troubles: _Troubles
+) -> Records:
     """What the group gives us. A list is committed once it was used: at the next, and when no more is wanted."""
     consumer = Consumer(
         bootstrap,
@@ -168,6 +234,7 @@ def _read_as_member(bootstrap: str, topic: str, group: str, timeout_s: float | N
         while timeout_s is None or time.monotonic() - heard_s < timeout_s:
             records = consumer.poll(_POLL_S)[:most]
             watch.look()
+            troubles.look(consumer)
             if records:
                 heard_s = time.monotonic()
                 yield records

@@ -10,6 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import (
     Fetch,
+    FetchPartition,
     FetchPartitionReply,
     FetchReply,
     FetchTopicReply,
@@ -102,6 +103,8 @@ class FakeNode:
         self.notes: dict[str, tuple[ListedNote, ...]] = {"orders": NOTES}
         self.begins: dict[tuple[str, int], int] = {}
         self.committed: dict[tuple[str, int], int] = {}
+        self.unreadable: dict[tuple[str, int], int] = {}
+        """From which offset on the disk does not give the records of a partition."""
         self.topics: dict[str, list[list[bytes]]] = {}
         self.expiry = DescribeExpiryReply(
             group_state="Empty",
@@ -246,22 +249,23 @@ class FakeNode:
             responses=tuple(
                 FetchTopicReply(
                     topic.topic,
-                    tuple(
-                        FetchPartitionReply(
-                            part.partition,
-                            high_watermark=self._end(topic.topic, part.partition),
-                            records=b"".join(
-                                batch
-                                for batch in self.topics[topic.topic][part.partition]
-                                if read_header(batch).next_offset > part.fetch_offset
-                            ),
-                        )
-                        for part in topic.partitions
-                    ),
+                    tuple(self._fetched(topic.topic, part) for part in topic.partitions),
                 )
                 for topic in message.topics
             )
         )
+
+    def _fetched(self, topic: str, part: FetchPartition) -> FetchPartitionReply:
+        end = self._end(topic, part.partition)
+        readable = self.unreadable.get((topic, part.partition), end)
+        if part.fetch_offset >= readable and part.fetch_offset < end:
+            return FetchPartitionReply(part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        found = [
+            batch
+            for batch in self.topics[topic][part.partition]
+            if read_header(batch).next_offset > part.fetch_offset and read_header(batch).base_offset < readable
+        ]
+        return FetchPartitionReply(part.partition, high_watermark=end, records=b"".join(found))
 
 
 class FakeConnection:

@@ -116,6 +116,49 @@ def test_no_more_come_than_wanted(shell: Shell, node: FakeNode, most: int) -> No
     assert len(shell.lines("consume", "t", "--from-beginning", "--max", str(most))) == most
 
 
+def test_a_partition_whose_file_cannot_be_read_is_named_once_and_the_others_are_read_on(
+    shell: Shell, node: FakeNode
+) -> None:
+    node.make_topic("t", 3)
+    for _ in range(2):
+        shell.run("produce", "t", typed="x\n" * 300)
+    node.unreadable = {("t", 1): 0}
+    sound = sum(len(log) for number, log in enumerate(node.records("t")) if number != 1)
+
+    result = shell.run("consume", "t", "--from-beginning", "--timeout", "0.6", code=1)
+
+    assert len(result.stdout.splitlines()) == sound > 0
+    assert result.stderr == (
+        "muster: t-1 at offset 0: KAFKA_STORAGE_ERROR: the daemon cannot read its file; its log says where\n"
+    )
+
+
+def test_what_comes_before_the_damage_is_printed(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("t", 1)
+    shell.run("produce", "t", typed="a\nb\n")
+    shell.run("produce", "t", typed="c\n")
+    node.unreadable = {("t", 0): 2}
+
+    result = shell.run("consume", "t", "--from-beginning", "--timeout", "0", code=1)
+
+    assert result.stdout.splitlines() == ["a", "b"]
+    assert result.stderr.startswith("muster: t-0 at offset 2: KAFKA_STORAGE_ERROR: ")
+
+
+def test_a_flipped_bit_in_one_partition_does_not_hide_the_others(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("t", 2)
+    shell.run("produce", "t", "--key-separator", ":", typed="".join(f"{n}:{n}\n" for n in range(50)))
+    sound = len(node.records("t")[1])
+    damaged = bytearray(node.topics["t"][0][0])
+    damaged[-1] ^= 1
+    node.topics["t"][0][0] = bytes(damaged)
+
+    result = shell.run("consume", "t", "--from-beginning", "--timeout", "0.3", code=1)
+
+    assert len(result.stdout.splitlines()) == sound > 0
+    assert result.stderr.count("t-0 after offset 0") == 1
+
+
 def test_without_from_beginning_what_is_old_stays_unseen(shell: Shell, node: FakeNode) -> None:
     node.make_topic("t", 1)
     shell.run("produce", "t", typed="old\n")

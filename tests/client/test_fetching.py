@@ -230,6 +230,24 @@ def test_an_error_of_one_partition_waits_for_the_records_of_another() -> None:
         stage.taken()
 
 
+def test_a_partition_whose_file_cannot_be_read_is_a_trouble_until_it_can_be() -> None:
+    stage = ready({P0: 0, P1: 5}, 0, 1)
+    stage.answer(Fetch, fetched(P0, 0, 1), 0)
+    stage.answer(Fetch, fetched(P1, error=ErrorCode.KAFKA_STORAGE_ERROR), 1)
+    assert stage.taken() == [(0, 0)]
+    assert stage.subscription.troubles() == {P1: (5, ErrorCode.KAFKA_STORAGE_ERROR)}
+
+    stage.leaders(0, 1).wake(100).answer(Fetch, fetched(P1, 5, 1), 1)
+
+    assert stage.taken() == [(1, 5)]
+    assert stage.subscription.troubles() == {}
+
+
+def test_a_leader_that_moved_is_no_trouble() -> None:
+    stage = ready({P0: 0}, 0).answer(Fetch, fetched(P0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER), 0)
+    assert stage.subscription.troubles() == {}
+
+
 def test_a_corrupt_batch_is_reported_after_the_sound_records_before_it_until_sought_past() -> None:
     sound = encode_batch([(None, b"a")], timestamp_ms=1, base_offset=0)
     broken = bytearray(encode_batch([(None, b"b")], timestamp_ms=1, base_offset=1))

@@ -229,6 +229,26 @@ def test_a_file_that_cannot_be_read_is_a_storage_error_for_its_partition_and_nob
         assert reply.responses[0].partitions[0].records
 
 
+@pytest.mark.parametrize("how", [("--from-beginning",), ("--group", "readers")])
+def test_muster_consume_reads_the_sound_partitions_on_and_names_the_one_that_cannot_be_read(
+    data: Path, how: tuple[str, ...]
+) -> None:
+    with failing(data.parent, "pread", errno.EIO, "orders-0") as daemon:
+        with Connection(daemon.bootstrap) as connection:
+            part = ProducePartition(1, encode_batch([(None, b"sound")], timestamp_ms=1))
+            connection.ask(Produce((ProduceTopic("orders", (part,)),)), 5)
+        daemon.armed.touch()
+        command = [sys.executable, "-m", "muster.cli", "consume", "orders", "--timeout", "4", *how]
+        ended = subprocess.run(
+            [*command, "--bootstrap", daemon.bootstrap], capture_output=True, text=True, timeout=25, check=False
+        )
+        daemon.armed.unlink()
+    assert (ended.returncode, ended.stdout) == (1, "sound\n")
+    assert ended.stderr == (
+        "muster: orders-0 at offset 0: KAFKA_STORAGE_ERROR: the daemon cannot read its file; its log says where\n"
+    )
+
+
 def test_any_other_error_of_the_disk_in_a_step_ends_the_process_with_one_sentence(data: Path) -> None:
     with failing(data.parent, "pread", errno.ENXIO, "orders-0") as daemon, Connection(daemon.bootstrap) as connection:
         daemon.armed.touch()
