@@ -26,7 +26,7 @@ from coordinator.node import Node
 from coordinator.server import RandomIds, Server, read_clock
 from coordinator.topic_records import TopicsCorrupt
 from partition_log.disk import OsDisk
-from partition_log.errors import LogDamaged
+from partition_log.errors import FolderInUse, LogDamaged
 from partition_log.store import LogStore, StoreLimits
 
 log = structlog.get_logger()
@@ -61,6 +61,9 @@ def main() -> None:
         sys.exit(_complain(str(error), 2))
     except (LogDamaged, TopicsCorrupt, ConfigsCorrupt) as error:
         sys.exit(_complain(str(error), 1))
+    except FolderInUse:
+        advice = "stop that daemon first, or give this one a folder of its own (--data-dir)"
+        sys.exit(_complain(f"another daemon serves the data folder {config.data_dir}: {advice}", 1))
     except OSError as error:
         sys.exit(_complain(f"cannot serve: {error}", 1))
 

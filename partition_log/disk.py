@@ -152,7 +152,7 @@ class OsDisk:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.close(handle)
-            raise FolderInUse(errno.EWOULDBLOCK, "another process has this data folder open", path) from error
+            raise FolderInUse(errno.EWOULDBLOCK, "another process holds the lock", path) from error
         return handle
 
 

@@ -2,19 +2,26 @@
 
 import enum
 
-ADVICE = "Stop, keep a copy of the data folder, and restore this file from a backup"
-"""What to do about a damaged file of a log."""
+ADVICE = (
+    "Keep a copy of the data folder and restore the whole folder from a backup; "
+    "docs/operations.md, 'Without a backup', says what can be done if there is none"
+)
+"""One file of another day does not fit the others: the checkpoint says where each log ends."""
+MISSING = "the file is missing"
 
 
 class LogDamaged(Exception):
     """What is on disk cannot be what was written: it is not guessed at. Nothing has been changed.
 
-    `position` is a place in the file, `offset` the record it would have held, `None` where that is unknown.
+    `position` is a place in the file, `offset` the record it would have held, `None` where that is unknown. A `what`
+    that begins with `MISSING` is about no place in it.
     """
 
     def __init__(self, file: str, position: int, offset: int | None, what: str, advice: str) -> None:
         at = f"position {position}" if offset is None else f"position {position} (offset {offset})"
-        super().__init__(f"{file} is damaged at {at}: {what}. {advice}")
+        self.is_missing = what.startswith(MISSING)
+        told = f"is missing{what.removeprefix(MISSING)}" if self.is_missing else f"is damaged at {at}: {what}"
+        super().__init__(f"{file} {told}. {advice}")
         self.file = file
         self.position = position
         self.offset = offset

@@ -10,12 +10,11 @@ from crc32c import crc32c
 
 from partition_log.cleaning import Retain
 from partition_log.disk import Disk, is_disk_full
-from partition_log.errors import LogDamaged
+from partition_log.errors import ADVICE, MISSING, LogDamaged
 from partition_log.jobs import write_spill
 from partition_log.log import PartitionLog, remove_log
 from partition_log.open_files import OpenFiles
 from partition_log.recovery import (
-    ADVICE,
     Checkpoint,
     Frame,
     RecoveryReport,
@@ -30,7 +29,7 @@ from protocol.record_batch import CorruptBatch, extent
 FORMAT = 1
 LOG_NAME = re.compile(r"[A-Za-z0-9._-]+-[0-9]+")
 _SPILL_BYTES = 1024 * 1024
-_RESTORE = "Restore the file from a backup"
+_CHANGED = "its checksum does not hold"
 
 
 class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,19 +64,23 @@ def read_identity(disk: Disk, folder: str) -> Identity:
     """What `node.toml` says. Raises `LogDamaged`."""
     path = f"{folder}/node.toml"
     if "node.toml" not in disk.list(folder):
-        raise LogDamaged(path, 0, None, "the file is missing", _RESTORE)
+        raise LogDamaged(path, 0, None, MISSING, ADVICE)
     data = read_file(disk, path)
+    head, _, rest = data.partition(b"\n")
+    # The first folders had no checksum.
+    holds = data.startswith(b"format") or head == b'checksum = "%s"' % _checksum(rest).encode()
     try:
         settings = tomllib.loads(data.decode())
         if settings.get("format", FORMAT) != FORMAT:
             what = f"format {settings['format']}, only {FORMAT} is understood"
             raise LogDamaged(path, 0, None, what, "Start the version that wrote this folder")
-        checksum = settings.pop("checksum", None)  # the first folders had none
+        settings.pop("checksum", None)
         identity = msgspec.convert(settings, Identity)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise LogDamaged(path, 0, None, str(error), _RESTORE) from error
-    if checksum not in (None, _checksum(data.partition(b"\n")[2])):
-        raise LogDamaged(path, 0, None, "its checksum does not hold", _RESTORE)
+        what = str(error) if holds else _CHANGED
+        raise LogDamaged(path, 0, None, what, ADVICE) from error
+    if not holds:
+        raise LogDamaged(path, 0, None, _CHANGED, ADVICE)
     return identity
 
 
@@ -125,7 +128,7 @@ class NodeFolder:
         if "node.toml" not in names:
             # It is written before anything else is made.
             if found := [name for name in names if name == "wal" or LOG_NAME.fullmatch(name)]:
-                raise LogDamaged(path, 0, None, f"the file is missing, but there is {found[0]}", _RESTORE)
+                raise LogDamaged(path, 0, None, f"{MISSING}, but there is {found[0]}", ADVICE)
             text = (
                 f"format = {FORMAT}\n"
                 f"cluster_id = {msgspec.json.encode(self.identity.cluster_id).decode()}\n"
@@ -145,9 +148,9 @@ class NodeFolder:
         """Nothing is acknowledged before the first checkpoint: without one there is no log."""
         path = f"{self.wal}/checkpoint"
         if found := self._log_folders():
-            raise LogDamaged(path, 0, None, f"the file is missing, but there are logs, as {found[0]}", ADVICE)
+            raise LogDamaged(path, 0, None, f"{MISSING}, but there are logs, as {found[0]}", ADVICE)
         if (written := reader.first_written()) is not None:
-            raise LogDamaged(path, 0, None, f"the file is missing, but {written} was written", ADVICE)
+            raise LogDamaged(path, 0, None, f"{MISSING}, but {written} was written", ADVICE)
 
     def _log_folders(self) -> list[str]:
         return [name for name in self._disk.list(self.path) if LOG_NAME.fullmatch(name)]

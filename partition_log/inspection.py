@@ -194,7 +194,8 @@ class Inspector:
     @staticmethod
     def _damage(error: LogDamaged | OSError, path: str) -> Finding:
         if isinstance(error, LogDamaged):
-            return Finding(Weight.DAMAGE, error.file, error.position, error.offset, error.what)
+            position = None if error.is_missing else error.position
+            return Finding(Weight.DAMAGE, error.file, position, error.offset, error.what)
         return Finding(Weight.DAMAGE, str(error.filename or path), None, None, f"cannot be read: {error.strerror}")
 
 

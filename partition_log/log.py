@@ -7,7 +7,7 @@ from operator import is_
 from partition_log.aids import Aid, is_aid_file, read_newest_aid, remove_aids
 from partition_log.cleaning import Policy
 from partition_log.disk import Disk
-from partition_log.errors import ADVICE, LogDamaged, OffsetOutOfRange
+from partition_log.errors import ADVICE, MISSING, LogDamaged, OffsetOutOfRange
 from partition_log.file_names import file_name, is_cleaning_file, is_segment_file, segment_bases
 from partition_log.open_files import OpenFiles
 from partition_log.producers import Producers, is_snapshot_file, mark_of, newest_snapshot, remove_snapshots
@@ -283,7 +283,7 @@ class PartitionLog:
         bases = bases[max(bisect_right(bases, start) - 1, 0) :] if start < end else []
         if start < end and not (bases and bases[0] <= start):
             path = f"{self._folder}/{file_name(start, 'log')}"
-            raise LogDamaged(path, 0, start, "the file is missing", ADVICE)
+            raise LogDamaged(path, 0, start, MISSING, ADVICE)
         self.start_offset, self.next_offset, self.flushed_offset = start, end, end
         for base_offset, next_base in zip(bases, [*bases, end][1:], strict=True):
             segment = Segment(self.files, self._folder, base_offset)

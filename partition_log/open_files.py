@@ -7,7 +7,7 @@ and closes it again, one file at a time, so that nobody can close a file under i
 import errno
 
 from partition_log.disk import Disk, is_unreadable
-from partition_log.errors import ADVICE, LogDamaged
+from partition_log.errors import ADVICE, MISSING, LogDamaged
 
 MOST = 256
 """Beside them, a store has open: a job's file for each of two jobs, the write-ahead log's, and the lock."""
@@ -96,5 +96,5 @@ def _damaged(path: str, position: int, error: OSError) -> LogDamaged | OSError:
     if not is_unreadable(error):
         return error
     missing = isinstance(error, FileNotFoundError)
-    what = "the file is missing" if missing else f"it cannot be read ({error.strerror})"
+    what = MISSING if missing else f"it cannot be read ({error.strerror})"
     return LogDamaged(path, position, None, what, ADVICE)

@@ -12,7 +12,7 @@ import msgspec
 from crc32c import crc32c
 
 from partition_log.disk import Disk, is_unreadable
-from partition_log.errors import LogDamaged
+from partition_log.errors import ADVICE, MISSING, LogDamaged
 from partition_log.wal import (
     BLOCK_HEAD,
     BLOCK_MAGIC,
@@ -27,8 +27,6 @@ from partition_log.wal import (
 )
 
 _FRAME_HEAD = Struct(">IH").unpack_from  # length of what follows it, length of the name
-
-ADVICE = "Stop, keep a copy of the data folder, and restore it from a backup"
 
 
 class LogEnd(msgspec.Struct, frozen=True):
@@ -219,7 +217,7 @@ class WalReader:
             at = max(start - base, SECTOR)
             if follows is not None and base != follows and block_at(data, at, base) is None:
                 missing = segment_path(self._folder, follows)
-                raise LogDamaged(missing, 0, None, f"the segment is missing, and there is a later one ({path})", ADVICE)
+                raise LogDamaged(missing, 0, None, f"{MISSING}, and there is a later one: {path}", ADVICE)
             follows = base + size
             while (block := block_at(data, at, base)) is not None:
                 if end is not None and block.previous_end != end:

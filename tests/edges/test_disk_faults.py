@@ -166,10 +166,29 @@ def test_what_is_gone_stops_the_start_with_a_sentence(data: Path, gone: str) -> 
         path.unlink()
     ended = start(data)
     assert ended.returncode == 1
-    assert "missing" in ended.stderr.splitlines()[-1]
+    assert " is missing" in ended.stderr.splitlines()[-1]
+    assert "damaged at position 0" not in ended.stderr
     assert str(data) in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not path.exists() or not list(path.iterdir()), "nothing is made up"
+
+
+def test_a_changed_byte_of_node_toml_is_told_as_that_whatever_toml_makes_of_it(data: Path) -> None:
+    path = data / "node.toml"
+    for position in (0, path.read_bytes().index(b"format ="), path.read_bytes().index(b"= 1\n")):
+        flip(path, position)
+        assert f"{path} is damaged at position 0: its checksum does not hold. Keep a copy" in start(data).stderr
+        flip(path, position)
+
+
+def test_a_second_daemon_on_a_folder_ends_with_what_to_do(data: Path) -> None:
+    with running(data, SHARDS):
+        ended = start(data)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == (
+        f"musterd: another daemon serves the data folder {data}: stop that daemon first, or give this one a folder of "
+        "its own (--data-dir)"
+    )
 
 
 def test_a_shard_whose_log_is_damaged_fails_alone_and_readyz_tells_where(data: Path) -> None:

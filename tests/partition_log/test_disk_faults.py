@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from partition_log.cleaning import Compact, Retain
-from partition_log.errors import AppendError, FolderInUse, LogDamaged
+from partition_log.errors import ADVICE, AppendError, FolderInUse, LogDamaged
 from partition_log.index_files import INDEX_ENTRY
 from partition_log.log import PartitionLog
 from partition_log.reaching import end_of
@@ -51,8 +51,9 @@ def stops(disk: SimDisk, file: str) -> LogDamaged:
         mount(disk)
     error = caught.value
     assert error.file == file
-    assert str(error).startswith(f"{file} is damaged at position {error.position}")
-    assert "Restore" in str(error) or "restore" in str(error)
+    place = f"{file} is missing" if error.is_missing else f"{file} is damaged at position {error.position}"
+    assert str(error).startswith(place)
+    assert str(error).endswith(f". {ADVICE}")
     assert everything_on(disk) == before
     return error
 
@@ -376,7 +377,7 @@ def test_a_write_ahead_log_that_is_gone_stops_the_start() -> None:
     for name in disk.list(WAL):
         disk.remove(f"{WAL}/{name}")
     disk.remove_folder(WAL)
-    with pytest.raises(LogDamaged, match=r"checkpoint .*the file is missing, but there are logs, as flights-0"):
+    with pytest.raises(LogDamaged, match=r"checkpoint .*is missing, but there are logs, as flights-0"):
         mount(disk)
 
 
@@ -444,7 +445,7 @@ def test_reading_never_makes_a_file() -> None:
     log = store.log("flights-0", SMALL)
     gone = segments(disk)[1]
     disk.remove(gone)
-    with pytest.raises(LogDamaged, match="the file is missing") as caught:
+    with pytest.raises(LogDamaged, match="is missing") as caught:
         log.read(int(gone[-24:-4]), 1000)
     assert caught.value.file == gone
     assert gone not in segments(disk)

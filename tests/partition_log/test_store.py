@@ -331,7 +331,7 @@ def test_logs_without_a_checkpoint_are_not_taken_for_a_first_start() -> None:
     append(store, "flights-0", "x")
     assert store.close()
     disk.remove("data/wal/checkpoint")
-    with pytest.raises(LogDamaged, match="the file is missing, but there are logs"):
+    with pytest.raises(LogDamaged, match="is missing, but there are logs"):
         mount(disk)
 
 
