@@ -152,9 +152,9 @@ def _answer_joins(group: Group, out: Outcome, leader: Member) -> None:
     for member in group.members.values():
         member.is_new = False
         group.pending_sync[member.member_id] = None
-        restart_session(group, member, out)
         ref = group.take_join(member)
-        if ref is not None:
+        if ref is not None:  # an absent static member has not been heard: its session goes on as it was
+            restart_session(group, member, out)
             out.reply_at_once(ref, join_reply(group, member.member_id, everyone if member is leader else ()))
 
 
