@@ -43,6 +43,9 @@ class CommitErrand:
     call: int | None = None
     error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
 
+    def may_go(self, _m: Member) -> bool:
+        return self.call is None
+
     def request(self, m: Member) -> OffsetCommit | None:
         refusal = may_commit(m)
         if refusal == ErrorCode.NONE and self.generation_id != m.generation_id:
@@ -79,6 +82,12 @@ class OffsetsErrand:
     failures: int = 0
     call: int | None = None
     error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
+
+    def may_go(self, m: Member) -> bool:
+        """Not before a commit of the same partitions has ended: one that is tried again would be stored behind the
+        fetch, and the application read again what it has already committed."""
+        commits = (one for one in m.errands.values() if isinstance(one, CommitErrand))
+        return self.call is None and all(one.offsets.keys().isdisjoint(self.partitions) for one in commits)
 
     def request(self, m: Member) -> OffsetFetch | None:
         topics = tuple(

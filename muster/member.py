@@ -81,6 +81,9 @@ class Errand(Protocol):
     call: int | None
     error_code: ErrorCode
 
+    def may_go(self, m: "Member") -> bool:
+        """Whether nothing keeps it but the time until it is tried again."""
+
     def request(self, m: "Member") -> Message | None:
         """What to send now; None if the errand ended instead."""
 
@@ -187,7 +190,7 @@ class Member:
             yield sent.deadline_ms
         for errand in self.errands.values():
             yield errand.deadline_ms
-            if errand.call is None and self.coordinator is not None:
+            if self.coordinator is not None and errand.may_go(self):
                 yield max(errand.retry_at_ms, self.now_ms)
 
     # -- membership

@@ -296,7 +296,7 @@ def _settle_with_coordinator(m: Member) -> None:
     if m.state is State.SYNCING and m.plan is not None and not m.is_asking(SyncGroup):
         joining.send_sync(m)
     for errand in tuple(m.errands.values()):
-        if errand.call is None and errand.retry_at_ms <= m.now_ms:
+        if errand.may_go(m) and errand.retry_at_ms <= m.now_ms:
             errands.run(m, errand)
     if _may_beat(m):
         heartbeats.send_heartbeat(m)

@@ -194,3 +194,26 @@ def test_asking_while_fenced_is_refused_as_fenced() -> None:
     stage = Stage(group_instance_id="one").poll().find().answer(JoinGroupReply(ErrorCode.FENCED_INSTANCE_ID))
     assert stage.told
     assert done(ask(stage)).error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_offsets_are_asked_for_when_a_commit_of_the_same_partitions_has_ended() -> None:
+    stage = fetch(ask(Stage().steady(P0, P1)).cut("OffsetCommit").find())
+    assert "OffsetFetch" not in stage.sent_kinds
+    stage.pass_time(1_000)  # the commit is tried again; a fetch before it would tell of what was before both
+    assert stage.sent_kinds == ["OffsetCommit"]
+    stage.answer(committed(ErrorCode.NONE, ErrorCode.NONE))
+    assert stage.sent_kinds == ["OffsetFetch"]
+
+
+def test_offsets_of_other_partitions_wait_for_no_commit() -> None:
+    stage = ask(Stage().steady(P0, P1))
+    stage.feed(OffsetsAsked(3, (P2,), stage.now_ms + 60_000))
+    assert stage.sent_kinds == ["OffsetCommit", "OffsetFetch"]
+
+
+def test_a_commit_keeps_a_fetch_no_longer_than_its_own_deadline() -> None:
+    stage = fetch(ask(Stage().steady(P0, P1), until=500))
+    stage.pass_time(499)
+    assert stage.sent_kinds == ["OffsetCommit"]
+    stage.pass_time(1)
+    assert "OffsetFetch" in stage.sent_kinds
