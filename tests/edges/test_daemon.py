@@ -67,7 +67,7 @@ def test_a_second_daemon_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with running(tmp_path / "data"):
         ended = _start("--data-dir", str(tmp_path / "data"), *_ALONE)
     assert ended.returncode == 1
-    assert "another process" in ended.stderr
+    assert "another daemon serves the data folder" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

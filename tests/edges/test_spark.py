@@ -32,6 +32,14 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
         yield daemon
 
 
+@pytest.fixture(autouse=True)
+def _no_query_is_left(spark: SparkSession) -> Iterator[None]:
+    """A test that fails leaves the session as it found it: its queries would take the slots of the next."""
+    yield
+    for query in spark.streams.active:
+        query.stop()
+
+
 class Sink:
     """Who read which record, and how often."""
 
@@ -200,6 +208,8 @@ def test_two_queries_and_a_plain_consumer_split_join_leave_and_crash_and_nothing
     with Source(daemon) as source:
         first.start()
         assert reads(sink, "first")
+        assert within(30, lambda: len(reader_processes()) == 1)  # now: the reader of a drained query ends after it
+        (process,) = reader_processes()
         second.start()
         assert reads(sink, "first", "second")
         with Plain(daemon, sink, "plain"):
@@ -211,7 +221,6 @@ def test_two_queries_and_a_plain_consumer_split_join_leave_and_crash_and_nothing
             assert reads(sink, "first", "plain")
             assert sink.repeats == 0, "a graceful move repeats nothing"
 
-            (process,) = reader_processes()
             os.kill(process, signal.SIGKILL)
             assert within(30, lambda: not first.running.isActive)
             assert within(10, lambda: members_of(daemon, GROUP) == 1)

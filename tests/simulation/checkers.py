@@ -5,12 +5,13 @@ only to compare.
 from collections import defaultdict
 from typing import Any
 
+from coordinator.groups.classic.notes import Cause
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.node import Node
 from muster.topic_partition import TopicPartition
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ErrorCode
-from protocol.messages.groups import SyncGroup
+from protocol.messages.groups import ListNotes, SyncGroup
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
 from tests.groups.checks import check_group
 from tests.simulation.errors import Broken
@@ -48,6 +49,7 @@ class Checkers:
         self._known: dict[int, int] = {}
         self._known_offsets: dict[int, Offsets] = {}
         self._looks: dict[str, tuple[Any, ...]] = {}
+        self._looked_at: Node | None = None
         # Commits that were sent and not answered: such a one may be taken at any time, after newer ones too.
         self._in_doubt: dict[tuple[str, TopicPartition], list[int]] = defaultdict(list)
 
@@ -155,7 +157,11 @@ class Checkers:
         those that look otherwise than after the step before are looked at closely."""
         if not node.is_loaded:
             return  # sessions begin when all is read
+        if self._looked_at is not node:
+            self._looked_at, self._looks = node, {}  # what was not synced is not there any more, nor gone for good
         looks, purgatory = self._looks, node.core.purgatory
+        if len(looks) > len(node.core.directory):
+            self._gone(node)
         for group_id, (_shard, group) in node.core.directory.items():
             state = group.state
             if state in _UNSETTLED and (group.phase is None or group.phase not in purgatory):
@@ -173,6 +179,19 @@ class Checkers:
             if looks.get(group_id) != look:
                 looks[group_id] = look
                 self._look_closely(node, group)
+
+    def _gone(self, node: Node) -> None:
+        """A group is deleted for nothing but this: it had no member and no offset (spec, group protocol, section 4).
+        Whoever comes to one of that name begins with generation 1."""
+        for group_id in self._looks.keys() - node.core.directory.keys():
+            del self._looks[group_id]
+            *_, last = node.core.journal.list(ListNotes(group_id, limit=1)).notes
+            if last.cause != Cause.GROUP_EXPIRED or node.core.shard_of(group_id).offsets.holds(group_id):
+                raise Broken(f"{group_id} is gone, after: {last.cause}")
+            self._generation.pop(group_id, None)
+            for of_group in (self._plans, self._handed_out):
+                for key in [key for key in of_group if key[0] == group_id]:
+                    del of_group[key]
 
     def look_at_all(self, node: Node) -> None:
         """From time to time, since what looks the same may be another."""

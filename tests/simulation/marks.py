@@ -65,6 +65,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("disk error", "fail", "stops because the disk failed"),
     Fault("bit flip that damages", "flip", "flipped bits that were found"),
     Fault("bit flip in an aid or a spare", "flip", "flipped bits that did no harm"),
+    Fault("bit flip where nobody reads", "flip", "flipped bits that nobody read"),
     Fault("clock jumps forward", "clock", "clock jumps forward"),
     Fault("clock jumps back", "clock", "clock jumps back"),
     Fault("commit of very many partitions", "huge commit", "huge commits"),

@@ -69,6 +69,7 @@ class Process(ABC):
         self.power_in_swap = 0  # the same, of a job that puts compacted segments in the place of others
         self.fail_in = 0
         self._sound: SimDisk | None = None  # what was there before a bit flipped
+        self._flipped = ("", 0, 0)  # the file, the position, and the byte that stands there now
         self._replay_at = REPLAY_EVERY_STEPS
 
     @abstractmethod
