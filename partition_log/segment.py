@@ -301,8 +301,8 @@ class Segment:
     def _scan(self, start: int, end: int) -> None:
         stop = start
         for position, _base, next_offset, size, timestamp in self._whole_batches(start):
-            if next_offset > end:
-                break
+            if next_offset > end or self.next_offset == end:
+                break  # behind the end may be a batch of which a crash took the offset alone
             if position >= self.next_entry:
                 self._add_entry(next_offset - 1, position)
             self.next_offset = next_offset

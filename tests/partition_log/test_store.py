@@ -350,6 +350,27 @@ def test_a_log_that_ends_before_its_checkpoint_is_damaged() -> None:
     assert (raised.value.file, raised.value.offset) == (path, 1)
 
 
+@pytest.mark.parametrize("lost", range(8))
+def test_a_batch_behind_the_end_whose_offset_was_lost_in_a_crash_is_cut_like_any_other(lost: int) -> None:
+    """A block of the file ends within the offset of a batch that was not synced: the rest of the batch is sound, and
+    its checksum too, since that does not cover the offset.
+    """
+    disk = SimDisk()
+    store = mount(disk)
+    for text in ("first", "second", "third"):
+        append(store, "flights-0", text)
+    assert store.close()
+    path = "data/flights-0/00000000000000000000.log"
+    file = disk.file(path)
+    whole = contents(mount(disk.clone()).log("flights-0"))
+    behind = file.data[-len(batch("third")) :]
+    file.change((len(file.data), bytes(lost + 1) + bytes(behind[lost + 1 :])))
+    file.sync()
+    store = mount(disk)
+    assert contents(store.log("flights-0")) == whole
+    assert append(store, "flights-0", "fourth").base_offset == 3
+
+
 @pytest.mark.parametrize("name", ["wal", "../x-1", "flights", "a/b-1", "", "x-1\n", "f" * 300 + "-1"])
 def test_a_log_has_the_name_of_a_partition(name: str) -> None:
     store = mount(SimDisk())
