@@ -12,7 +12,7 @@ from partition_log.log import PartitionLog
 from partition_log.store import Appended, AppendError, LogStore
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.record_batch import CorruptBatch
-from tests.simulation.disk import Crash
+from tests.simulation.disk import Crash, SimDisk
 from tests.simulation.errors import Broken
 from tests.simulation.ids import SimIds
 from tests.simulation.process import Process, UnderWay
@@ -168,9 +168,9 @@ class Daemon(Process):
         if store.identity.cluster_id != CLUSTER or store.identity.node_id != 1:
             raise Broken(f"this is {store.identity}: nobody noticed")
         self._seen.add("torn tails cut", report.torn is not None)
-        if report.torn is not None and self._sound is not None:
-            # In the last block, a flip looks like a torn write. It is told, and cut: nobody can know better.
-            raise LogDamaged(report.torn, 0, None, "its tail was cut", "")
+        if self._sound is not None and report.frames < self._frames_of(self._sound):
+            # In the last block, a flip looks like a torn write, or like no block at all: nobody can know better.
+            raise LogDamaged(self._flipped[0], self._flipped[1], None, "its tail was cut", "")
         self._seen.add("frames replayed at a start", report.frames)
         self._life += 1
         self._wake_ms, self.begun, self._was_full = None, 0, store.disk_full
@@ -178,6 +178,10 @@ class Daemon(Process):
         self._booted_ms, self._monotonic_ms = self._clock.now_ms, self._random.randrange(10**9)
         self._watch_appends(store)
         return Node(self.config, store, SimIds(self._random), {"native": (CLUSTER, 1)}, self.moment())
+
+    def _frames_of(self, sound: SimDisk) -> int:
+        """How many a start finds in the write-ahead log of a sound disk."""
+        return LogStore(sound.clone(), FOLDER, self.limits, cluster_id=CLUSTER, node_id=1).open().frames
 
     def _watch_appends(self, store: LogStore) -> None:
         append, seen = store.append, self._seen
