@@ -47,6 +47,22 @@ MUTANTS = (
         "KAFKA-3968",
     ),
     Mutant(
+        "torn-offset-is-damage",
+        "A batch that was not synced, and of which a power failure took the offset alone, is read as one of offset 0: "
+        "the log is taken for damaged",
+        (
+            Edit(
+                "partition_log/segment.py",
+                "            if next_offset > end or self.next_offset == end:\n",
+                "            if next_offset > end:\n",
+            ),
+        ),
+        Test(
+            "tests/partition_log/test_store.py::"
+            "test_a_batch_behind_the_end_whose_offset_was_lost_in_a_crash_is_cut_like_any_other"
+        ),
+    ),
+    Mutant(
         "torn-tail-is-damage",
         "A block that a power failure tore is taken for damage, and the node does not start",
         (

@@ -219,11 +219,26 @@ MUTANTS = (
         (
             Edit(
                 _REBALANCE,
-                "        group.pending_sync[member.member_id] = None\n        restart_session(group, member, out)\n",
-                "        group.pending_sync[member.member_id] = None\n",
+                "its session goes on as it was\n            restart_session(group, member, out)\n",
+                "its session goes on as it was\n",
             ),
         ),
         Worlds(),
+    ),
+    Mutant(
+        "absent-member-kept-alive",
+        "A rebalance that completes without a static member begins its session anew: a dead one is never dropped while "
+        "others come and go",
+        (
+            Edit(
+                _REBALANCE,
+                "        group.pending_sync[member.member_id] = None\n        ref = group.take_join(member)\n",
+                "        group.pending_sync[member.member_id] = None\n        restart_session(group, member, out)\n"
+                "        ref = group.take_join(member)\n",
+            ),
+        ),
+        Transcript("05_join_completion"),
+        "Apache Kafka 4.3.1",
     ),
     Mutant(
         "rejoining-loses-the-assignment",

@@ -217,4 +217,18 @@ MUTANTS = (
         ),
         Test("tests/node/test_compaction_chore.py::test_a_shard_that_is_loading_is_left_alone"),
     ),
+    Mutant(
+        "offsets-fetched-beside-a-commit",
+        "A member that is back in its generation asks for its offsets while its last commit is tried again: it reads "
+        "again what it has committed",
+        (
+            Edit(
+                "muster/errands.py",
+                "        return self.call is None and all(one.offsets.keys().isdisjoint(self.partitions) "
+                "for one in commits)\n",
+                "        return self.call is None\n",
+            ),
+        ),
+        Test("tests/client/test_errands.py::test_offsets_are_asked_for_when_a_commit_of_the_same_partitions_has_ended"),
+    ),
 )
