@@ -5,13 +5,15 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 from coordinator.log_dump import Entry, entries_of, frame_entry, text_of
 from coordinator.topic_records import TOPICS_LOG
 from partition_log.disk import ReadOnlyDisk
 from partition_log.errors import LogDamaged
-from partition_log.findings import Weight
+from partition_log.findings import Totals, Weight
 from partition_log.inspection import Inspector
 
 _SOUND, _DAMAGED, _MISUSED = 0, 1, 2
@@ -102,7 +104,21 @@ def _verify(inspector: Inspector, given: argparse.Namespace) -> int:
             f"{counts[Weight.DAMAGE]} damaged, {counts[Weight.WARNING]} warnings, {counts[Weight.NOTE]} notes: "
             + ("DAMAGED. Keep a copy of the folder, and restore it" if counts[Weight.DAMAGE] else "sound")
         )
+        if sentence := _next_start(totals, is_damaged=counts[Weight.DAMAGE] > 0, in_use=inspector.in_use):
+            print(sentence)
     return _DAMAGED if counts[Weight.DAMAGE] else _SOUND
+
+
+def _next_start(totals: Totals, *, is_damaged: bool, in_use: bool) -> str:
+    """What is to be expected where nobody stopped the daemon in good order; a clean stop leaves nothing to do."""
+    if is_damaged:
+        return "Without a backup: docs/operations.md says under that heading what each damage costs."
+    if in_use or not totals.frames:
+        return ""
+    return (
+        f"The folder is in order, as after a kill or a power cut: {totals.frames:,} batches wait in the write-ahead "
+        "log, and the next start brings them into their logs by itself. There is nothing to do."
+    )
 
 
 def _without_weight(finding: Any) -> Entry:
@@ -113,26 +129,50 @@ def _without_weight(finding: Any) -> Entry:
 
 
 def _dump(inspector: Inspector, given: argparse.Namespace) -> int:
+    """One that is not there, or cannot be read, keeps nobody from the others."""
     known = inspector.names()
     wanted = given.logs or known
-    if unknown := [name for name in wanted if name != "wal" and name not in known]:
-        print(f"musterd log: there is no log {unknown[0]} with records here", file=sys.stderr)
-        return _MISUSED
-    is_damaged = False
+    is_whole = True
     for name in wanted:
+        if name != "wal" and name not in known:
+            _complain(f"there is no log {name} with records here{_like(name, known)}")
+            is_whole = False
+            continue
         if len(wanted) > 1 and not given.json:
             print(f"--- {name}")
-        left = given.limit
-        for entry in _entries(inspector, name, given):
-            if left is not None and left <= 0:
-                break
-            left = None if left is None else left - 1
-            is_damaged = is_damaged or entry["type"] == "damaged"
-            if given.json:
-                _print_json({"log": name, **entry})
-            else:
-                print(text_of(entry))
-    return _DAMAGED if is_damaged else _SOUND
+        try:
+            is_whole &= _dump_one(inspector, name, given)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _complain(f"cannot read {error.filename or name}: {error.strerror}")
+            is_whole = False
+    return _SOUND if is_whole else _DAMAGED
+
+
+def _dump_one(inspector: Inspector, name: str, given: argparse.Namespace) -> bool:
+    """Whether nothing of it was damaged, as far as it was read."""
+    is_sound = True
+    limit = None if given.limit is None else max(given.limit, 0)
+    for entry in islice(_entries(inspector, name, given), limit):
+        is_sound = is_sound and entry["type"] != "damaged"
+        if given.json:
+            _print_json({"log": name, **entry})
+        else:
+            print(text_of(entry))
+    return is_sound
+
+
+def _like(name: str, known: list[str]) -> str:
+    """Who names a topic means its partitions."""
+    partitions = [one for one in known if one.rpartition("-")[0] == name]
+    near = partitions or get_close_matches(name, known, n=3)
+    return f"; there is {', '.join(near[:3])}{', ...' if len(near) > 3 else ''}" if near else ""
+
+
+def _complain(sentence: str) -> None:
+    sys.stdout.flush()
+    print(f"musterd log: {sentence}", file=sys.stderr)
 
 
 def _entries(inspector: Inspector, name: str, given: argparse.Namespace) -> Iterator[Entry]:

@@ -47,7 +47,7 @@ class Inspector:
         self._disk = disk
         self._folder = folder
         self._may_have_holes = may_have_holes
-        self._in_use = in_use
+        self.in_use = in_use
         self.totals = Totals()
 
     # ------------------------------------------------------------------------------------------------ the verdict
@@ -96,7 +96,7 @@ class Inspector:
                     found.append(Finding(Weight.NOTE, self._wal_folder, None, None, what))
             except (LogDamaged, OSError) as error:
                 removed, found = {}, [self._damage(error, self._wal_folder)]
-            if not self._in_use or not _is_damaged(found) or look == _LOOKS - 1:
+            if not self.in_use or not _is_damaged(found) or look == _LOOKS - 1:
                 break
             checkpoint = self._checkpoint()[0] or checkpoint
         return removed, found
@@ -125,7 +125,7 @@ class Inspector:
             read = Totals()
             files = LogFiles(self._disk, self._folder, name, holes=self._may_have_holes(name))
             found = list(files.check(noted, read))
-            if not self._in_use or not _is_damaged(found) or look == _LOOKS - 1:
+            if not self.in_use or not _is_damaged(found) or look == _LOOKS - 1:
                 break
             checkpoint = self._checkpoint()[0]
             fresh = {end.name: end for end in checkpoint.logs} if checkpoint else {}

@@ -96,7 +96,9 @@ class LogFiles:
                 yield Finding(Weight.WARNING, self._folder, None, None, what)
 
     def _leftovers(self, noted: LogEnd | None) -> Iterator[Finding]:
-        taken = {segment.path for segment in self._segments(noted)}
+        segments = self._segments(noted)
+        taken = {segment.path for segment in segments}
+        surplus: list[int] = []
         for name in self._names:
             path, kind = f"{self._folder}/{name}", name.partition(".")[2]
             if offset_of(name, "cleaned") is not None:
@@ -106,10 +108,32 @@ class LogFiles:
             elif swap_name(name) is not None:
                 yield Finding(Weight.NOTE, path, None, None, "cleaned, and a crash came before it had its name")
             elif kind == "log" and path not in taken:
-                what = "outside of what the checkpoint knows of the log; the next start removes it"
-                yield Finding(Weight.NOTE, path, None, None, what)
+                surplus += segment_bases([name])
             elif kind not in ("log", *_INDEXES) and not is_aid_file(name) and not is_snapshot_file(name):
                 yield Finding(Weight.NOTE, path, None, None, "nothing of musterd's; left alone")
+        yield from self._surplus(surplus, noted)
+
+    def _surplus(self, bases: list[int], noted: LogEnd | None) -> Iterator[Finding]:
+        """Segments that a start does not take, in one finding for each reason: thousands may say the same."""
+        behind = [base for base in bases if noted is not None and base >= noted.end]
+        if behind and noted is not None:
+            what = (
+                f"{_files(behind)} behind offset {noted.end}, where the last checkpoint ends: the write-ahead log has "
+                "these records too, and the next start writes the files anew"
+            )
+            yield Finding(Weight.NOTE, self._folder, None, min(behind), what)
+        if before := sorted(set(bases).difference(behind)):
+            what = (
+                f"{_files(before)} whose records were deleted, or cleaned into another file, and a crash came before "
+                "the file went; the next start removes what is left"
+            )
+            yield Finding(Weight.NOTE, self._folder, None, before[0], what)
+
+
+def _files(bases: list[int]) -> str:
+    if len(bases) == 1:
+        return f"one file ({file_name(bases[0], 'log')})"
+    return f"{len(bases):,} files ({file_name(min(bases), 'log')} to {file_name(max(bases), 'log')})"
 
 
 class _SegmentCheck:

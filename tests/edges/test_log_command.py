@@ -1,9 +1,11 @@
 """`musterd log`: a real data folder read by the command, in use or not."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from coordinator.record_bytes import encode
 from coordinator.records import CommittedOffset, GroupTombstone, OffsetTombstone
 from muster.blocking import Connection
 from partition_log.disk import OsDisk, ReadOnlyDisk
-from partition_log.walking import checked
+from partition_log.inspection import Inspector
+from partition_log.walking import Walked, checked
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, SyncGroup, SyncGroupAssignment
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.messages.topics import CreatableTopic, CreateTopics
@@ -142,16 +145,60 @@ def test_damage_is_told_with_its_place_and_exit_code_1(tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("verify", "nowhere"), "nowhere is no data folder"),
-        (("dump", "DATA", "orders-7"), "there is no log orders-7"),
+        (("dump", "DATA", "orders-7"), "there is no log orders-7 with records here\n"),
+        (("dump", "DATA", "__consumer_offsets"), "with records here; there is __consumer_offsets-0\n"),
     ],
 )
-def test_what_is_not_there_is_named(
+def test_a_log_that_is_not_there_is_named_and_the_exit_code_is_1(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
 ) -> None:
     code, out, err = run(capsys, *(str(folder) if word == "DATA" else word for word in arguments))
+    assert (code, out) == (1, "")
+    assert err.endswith(sentence)
+
+
+def test_a_folder_that_is_no_data_folder_is_a_wrong_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "verify", "nowhere")
     assert (code, out) == (2, "")
-    assert sentence in err
+    assert "nowhere is no data folder" in err
+
+
+def test_a_log_that_is_not_there_keeps_nobody_from_the_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("__muster_topics-0", "orders-7", "__consumer_offsets-0")
+    code, out, err = run(capsys, "dump", str(folder), *names, "--limit", "1")
+    assert code == 1
+    assert [line for line in out.splitlines() if line.startswith("--- ")] == [f"--- {names[0]}", f"--- {names[2]}"]
+    assert err == "musterd log: there is no log orders-7 with records here\n"
+
+
+def test_a_log_that_cannot_be_read_keeps_nobody_from_the_others(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Inspector.batches
+
+    def batches(self: Inspector, name: str) -> Iterator[Walked]:
+        if name == "__muster_notes-0":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), "notes.log")
+        return read(self, name)
+
+    monkeypatch.setattr(Inspector, "batches", batches)
+    code, out, err = run(capsys, "dump", str(folder))
+    assert (code, err) == (1, "musterd log: cannot read notes.log: Input/output error\n")
+    assert "--- __muster_topics-0" in out
+
+
+def test_after_a_kill_the_folder_is_said_to_be_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "data"
+    with running(data, SHARDS) as daemon, Connection(daemon.bootstrap) as connection:
+        connection.ask(CreateTopics((CreatableTopic("orders", 2),)), 5)
+        commit(connection, 7)
+        daemon.kill()
+    code, out, _err = run(capsys, "verify", str(data))
+    assert code == 0
+    *_, counted, last = out.splitlines()
+    assert counted == "0 damaged, 0 warnings, 0 notes: sound"
+    assert last.startswith("The folder is in order, as after a kill or a power cut: ")
+    assert last.endswith("the next start brings them into their logs by itself. There is nothing to do.")
 
 
 def test_the_daemons_command_has_it_and_a_reader_that_goes_away_is_no_error(folder: Path) -> None:

@@ -1,17 +1,18 @@
 """A data folder looked at from outside: every kind of damage is told with its place, and nothing is changed."""
 
+import msgspec
 import pytest
 
 from partition_log.cleaning import Retain
 from partition_log.errors import LogDamaged
-from partition_log.findings import Finding, Weight
+from partition_log.findings import Finding, Totals, Weight
 from partition_log.inspection import Inspector
 from partition_log.log_files import LogFiles
-from partition_log.recovery import read_checkpoint, wal_bases
+from partition_log.recovery import Checkpoint, read_checkpoint, wal_bases
 from partition_log.store import Appended, LogStore
 from partition_log.wal import segment_path
 from partition_log.walking import walk_file
-from tests.partition_log.stories import append, batch, everything, flush, mount, work
+from tests.partition_log.stories import LIMITS, append, batch, everything, flush, mount, work
 from tests.simulation.disk import SimDisk
 
 FLIGHTS = "data/flights-0"
@@ -37,6 +38,12 @@ def served() -> SimDisk:
 
 def verify(disk: SimDisk) -> list[Finding]:
     return list(Inspector(disk, "data", lambda name: name.startswith("__")).verify())
+
+
+def checkpoint_of(disk: SimDisk) -> Checkpoint:
+    found = read_checkpoint(disk, "data/wal")
+    assert found is not None
+    return found
 
 
 def damage(disk: SimDisk) -> list[tuple[str, int | None, int | None]]:
@@ -202,9 +209,7 @@ def test_what_a_crash_left_of_cleaning_is_noted_and_a_swap_read_in_the_place_of_
     flip(disk, first, 70)  # nobody reads it any more
     found = verify(disk)
     assert {finding.weight for finding in found} == {Weight.NOTE}
-    noted = read_checkpoint(disk, "data/wal")
-    assert noted is not None
-    (flights,) = [one for one in noted.logs if one.name == "flights-0"]
+    (flights,) = [one for one in checkpoint_of(disk).logs if one.name == "flights-0"]
     offsets = [walked.offset for walked in LogFiles(disk, "data", "flights-0", holes=False).batches(flights)]
     assert offsets == list(range(30))
 
@@ -218,6 +223,40 @@ def test_a_torn_tail_is_a_note() -> None:
     (finding,) = verify(disk)
     assert finding.weight is Weight.NOTE
     assert "torn tail" in finding.what
+
+
+def test_files_behind_the_checkpoint_are_one_note_a_log_and_the_next_start_makes_them_anew() -> None:
+    disk, roomy = SimDisk(), msgspec.structs.replace(LIMITS, wal_segment_bytes=65_536, checkpoint_bytes=60_000)
+    store = mount(disk, roomy)
+    for number in range(10):
+        append(store, "flights-0", f"{number:04d}" * 100)
+    flush(store, disk)
+    store.close()
+    store = mount(disk, roomy)
+    known = len(segments(disk))
+    for number in range(10, 40):
+        append(store, "flights-0", f"{number:04d}" * 100)
+        flush(store, disk)
+    surplus = len(segments(disk)) - known
+    assert surplus > 1, "the story has files that no checkpoint knows"
+    (note,) = verify(disk)  # as a kill leaves it
+    assert (note.weight, note.file) == (Weight.NOTE, FLIGHTS)
+    assert note.what.startswith(f"{surplus} files (000")
+    assert note.what.endswith("the write-ahead log has these records too, and the next start writes the files anew")
+    expected = everything(store)
+    disk.crash()
+    assert everything(mount(disk, roomy)) == expected
+
+
+def test_files_before_a_logs_start_are_one_note_too() -> None:
+    disk = served()
+    third = int(segments(disk)[2][-24:-4])
+    (flights,) = [one for one in checkpoint_of(disk).logs if one.name == "flights-0"]
+    noted = msgspec.structs.replace(flights, start=third)
+    (note,) = LogFiles(disk, "data", "flights-0", holes=False).check(noted, Totals())
+    assert (note.weight, note.file, note.offset) == (Weight.NOTE, FLIGHTS, 0)
+    assert note.what.startswith("2 files (00000000000000000000.log to ")
+    assert note.what.endswith("the next start removes what is left")
 
 
 class Elsewhere(SimDisk):
