@@ -82,6 +82,21 @@ def decode_assignment(data: bytes) -> Assignment:
     return Assignment(partitions=reader.topic_partitions(), user_data=reader.nullable_bytes())
 
 
+def encode_previous_assignment(partitions: tuple[TopicPartitions, ...], generation_id: int) -> bytes:
+    """The user data of a member under the sticky assignor (group-protocol 6.5); it has no version in front."""
+    return b"".join((*_topic_partitions(partitions), _int32(generation_id)))
+
+
+def decode_previous_assignment(data: bytes) -> tuple[tuple[TopicPartitions, ...], int]:
+    """Partitions and generation; the older form ends before the generation. Raises ProtocolViolation."""
+    reader = _Reader(data)
+    partitions = reader.topic_partitions()
+    try:
+        return partitions, reader.int32()
+    except ProtocolViolation:
+        return partitions, UNKNOWN_GENERATION
+
+
 def _assert_known(version: int) -> None:
     assert 0 <= version <= NEWEST_VERSION, f"there is no version {version} of the consumer protocol"
 
