@@ -13,12 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from muster.blocking.connection import MAX_FRAME_BYTES, cannot_connect
+from muster.blocking.connection import cannot_connect
+from muster.dialects import Answer, Push, Session, open_session
+from muster.dialects.bootstrap import Bootstrap
+from muster.dialects.lanes import Lane, lane_of
 from muster.errors import MusterError
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
 from protocol.errors import ProtocolViolation
-from protocol.messages.node import Hello
-from protocol.native.client import Answer, NativeClient
 
 _READ_BYTES = 256 * 1024
 
@@ -42,30 +43,37 @@ class Driven:
     tell: Callable[[Effect], None]
 
 
+_Way = tuple[Driven, NodeAddress, Lane]
+"""Whose connection it is, where to, and what for."""
+
+
 @dataclass(slots=True, eq=False)
 class _Wire:
-    driven: Driven
-    address: NodeAddress
+    way: _Way
     socket: socket.socket
-    client: NativeClient
+    session: Session
     out: bytearray = field(default_factory=bytearray)
-    waiting: dict[int, int] = field(default_factory=dict)  # the connection's number -> the core's call
+    waiting: dict[int, Call] = field(default_factory=dict)
+    """By the connection's numbers."""
     is_open: bool = False
 
 
 class Background:
     """Runs cores. Everything of theirs is guarded by `changed`, which is notified whenever something happened."""
 
-    def __init__(self, bootstrap: tuple[NodeAddress, ...], client_id: str) -> None:
+    def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
         self.changed = threading.Condition(threading.RLock())
         self.has_ever_connected = False
         self.last_failure = ""
-        self._bootstrap = bootstrap
+        self._bootstrap, self._dialect = bootstrap
         self._client_id = client_id
         self._asked = 0
         self._driven: list[Driven] = []
-        self._wires: dict[tuple[Driven, NodeAddress], _Wire] = {}
-        self._failed: deque[tuple[Driven, int]] = deque()
+        self._wires: dict[_Way, _Wire] = {}
+        self._attempts: dict[NodeAddress, int] = {}
+        """To connect, in vain since the last that was not: a name may stand for several addresses."""
+        self._due: deque[tuple[Driven, MemberEvent]] = deque()
+        """What cores have yet to hear."""
         self._selector: selectors.BaseSelector | None = None
         self._waker: socket.socket | None = None
         self._thread: threading.Thread | None = None
@@ -132,19 +140,26 @@ class Background:
 
     def _send(self, driven: Driven, call: Call) -> None:
         address = call.node or self._bootstrap[self._asked % len(self._bootstrap)]
+        group = self._wires.get((driven, address, Lane.GROUP))
+        held_back = () if group is None else [one.message for one in group.waiting.values()]
+        way = (driven, address, lane_of(call.message, self._dialect, held_back))
         try:
-            wire = self._wires.get((driven, address)) or self._open(driven, address)
+            wire = self._wires.get(way) or self._open(way)
         except OSError as error:
             self._note_failure(address, error)
-            self._failed.append((driven, call.call))
+            self._due.append((driven, CallFailed(call.call)))
             return
-        number, data = wire.client.encode_request(call.message)
-        wire.waiting[number] = call.call
+        number, data = wire.session.encode_request(call.message)
+        wire.waiting[number] = call
         wire.out += data
+        self._hear(wire, wire.session.receive_data(b""))
         self._watch(wire)
 
-    def _open(self, driven: Driven, address: NodeAddress) -> _Wire:
-        family, kind, protocol, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+    def _open(self, way: _Way) -> _Wire:
+        address = way[1]
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        attempt = self._attempts[address] = self._attempts.get(address, -1) + 1
+        family, kind, protocol, _, where = found[attempt % len(found)]
         connecting = socket.socket(family, kind, protocol)
         connecting.setblocking(False)
         connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -154,37 +169,47 @@ class Background:
         except OSError:
             connecting.close()
             raise
-        wire = _Wire(driven, address, connecting, NativeClient(MAX_FRAME_BYTES))
-        wire.out += wire.client.encode_request(Hello(self._client_id))[1]
-        self._wires[driven, address] = wire
+        wire = self._wires[way] = _Wire(way, connecting, open_session(self._dialect, self._client_id))
         assert self._selector is not None
         self._selector.register(connecting, selectors.EVENT_READ | selectors.EVENT_WRITE, wire)
         return wire
 
     def _watch(self, wire: _Wire) -> None:
         assert self._selector is not None
-        wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if wire.out else 0)
+        wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if wire.out or not wire.is_open else 0)
         self._selector.modify(wire.socket, wants, wire)
 
     def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:
         if node is None:
             node = self._bootstrap[self._asked % len(self._bootstrap)]
             self._asked += 1
-        wire = self._wires.get((driven, node))
-        if wire is not None:
-            self._close(wire)
+        for lane in Lane:
+            wire = self._wires.get((driven, node, lane))
+            if wire is not None:
+                self._close(wire)
 
     def _close(self, wire: _Wire) -> None:
         """Whatever it was asked will not be answered."""
-        if self._wires.pop((wire.driven, wire.address), None) is None:
+        if self._wires.pop(wire.way, None) is None:
             return
         assert self._selector is not None
         self._selector.unregister(wire.socket)
         wire.socket.close()
-        self._failed.extend((wire.driven, call) for call in wire.waiting.values())
+        self._due.extend((wire.way[0], CallFailed(call.call)) for call in wire.waiting.values())
+
+    def _hear(self, wire: _Wire, said: list[Answer | Push]) -> None:
+        """The core hears of it when it is not in the middle of something else."""
+        driven = wire.way[0]
+        for one in said:
+            if isinstance(one, Push):
+                self._due.append((driven, Pushed(one.message)))
+                continue
+            call = wire.waiting.pop(one.number, None)
+            if call is not None:
+                self._due.append((driven, Replied(call.call, one.reply, one.error_message)))
 
     def _note_failure(self, address: NodeAddress, error: OSError | str) -> None:
-        self.last_failure = cannot_connect({address: error})
+        self.last_failure = cannot_connect({address: error}, self._dialect)
 
     # -- in the thread
 
@@ -205,7 +230,7 @@ class Background:
                             wakened.recv(4096)
                         continue
                     wire: _Wire = key.data
-                    if self._wires.get((wire.driven, wire.address)) is wire:
+                    if self._wires.get(wire.way) is wire:
                         self._serve(wire, events)
         with self.changed:
             for wire in tuple(self._wires.values()):
@@ -218,9 +243,9 @@ class Background:
             self.changed.notify_all()
 
     def _pass_time(self) -> None:
-        while self._failed:
-            driven, call = self._failed.popleft()
-            self._step(driven, CallFailed(call))
+        while self._due:
+            driven, event = self._due.popleft()
+            self._step(driven, event)
         now_ms = _now_ms()
         for driven in self._driven:
             due = driven.core.next_deadline_ms
@@ -228,7 +253,7 @@ class Background:
                 self._step(driven, Woke())
 
     def _timeout_s(self) -> float | None:
-        if self._failed:
+        if self._due:
             return 0.0
         due = [at for at in (driven.core.next_deadline_ms for driven in self._driven) if at is not None]
         return max(0.0, (min(due) - _now_ms()) / 1000) if due else None
@@ -240,6 +265,7 @@ class Background:
                 if error:
                     raise OSError(error, os.strerror(error))
                 wire.is_open = self.has_ever_connected = True
+                self._attempts.pop(wire.way[1], None)
             if events & selectors.EVENT_WRITE and wire.out:
                 del wire.out[: wire.socket.send(wire.out)]
                 self._watch(wire)
@@ -248,20 +274,18 @@ class Background:
         except BlockingIOError:
             return
         except (OSError, ProtocolViolation) as error:
-            self._note_failure(wire.address, error if isinstance(error, OSError) else str(error))
+            self._note_failure(wire.way[1], error if isinstance(error, OSError) else str(error))
             self._close(wire)
 
     def _receive(self, wire: _Wire) -> None:
         data = wire.socket.recv(_READ_BYTES)
         if not data:
             raise ConnectionResetError("the server closed the connection")
-        for said in wire.client.receive_data(data):
-            if isinstance(said, Answer):
-                call = wire.waiting.pop(said.number, None)
-                if call is not None:
-                    self._step(wire.driven, Replied(call, said.reply, said.error_message))
-            else:
-                self._step(wire.driven, Pushed(said.message))
+        self._hear(wire, wire.session.receive_data(data))
+        more = wire.session.take_data()
+        if more:
+            wire.out += more
+            self._watch(wire)
 
 
 def _now_ms() -> int:

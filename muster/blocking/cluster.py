@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from muster.blocking.connection import Connection
+from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.events import NodeAddress
 from muster.topic_partition import TopicPartition
@@ -27,13 +28,14 @@ R = TypeVar("R", bound=Message)
 
 class Cluster:
     """Nodes known from `bootstrap` on, a connection each, made when first needed. Usable from several threads, which
-    wait for each other.
+    wait for each other. `dialect` as for `Connection`; the nodes that others tell of speak the same.
     """
 
-    def __init__(self, bootstrap: str, *, client_id: str = "muster") -> None:
+    def __init__(self, bootstrap: str, *, dialect: str | None = None, client_id: str = "muster") -> None:
+        self._dialect = parse_bootstrap(bootstrap, dialect).dialect
         self._client_id = client_id
         self._lock = threading.RLock()
-        self._any = Connection(bootstrap, client_id=client_id)
+        self._any = Connection(bootstrap, dialect=dialect, client_id=client_id)
         self._nodes: dict[tuple[str, int], Connection] = {}
         self._leaders: dict[TopicPartition, NodeAddress] = {}
         self._counts: dict[str, int] = {}
@@ -130,7 +132,7 @@ class Cluster:
             return self._any
         key = (node.host, node.port)
         if key not in self._nodes:
-            self._nodes[key] = Connection(node, client_id=self._client_id)
+            self._nodes[key] = Connection(node, dialect=self._dialect, client_id=self._client_id)
         return self._nodes[key]
 
     def _refresh(self, topics: list[str], timeout_s: float) -> None:

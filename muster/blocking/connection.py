@@ -7,34 +7,41 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from muster.blocking.addresses import parse_bootstrap
+from muster.dialects import Answer, Dialect, Push, open_session
+from muster.dialects.bootstrap import Bootstrap, parse_bootstrap
 from muster.errors import CannotConnect, ClientClosed, Refused, RequestTimedOut
 from muster.events import NodeAddress
-from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.errors import ProtocolViolation
 from protocol.messages import Message
 from protocol.messages import node as node_messages
-from protocol.messages.node import Hello
-from protocol.native.client import Answer, NativeClient
 
-MAX_FRAME_BYTES = 256 * 1024 * 1024
-"""What a server may send at most: fetches of 50 MiB and rosters of large groups fit."""
 _READ_BYTES = 1024 * 1024
 
 
 class Connection:
-    """A native connection to the first of `bootstrap` that can be reached; made when first needed, made anew when lost.
+    """A connection to the first of `bootstrap` that can be reached; made when first needed, made anew when lost.
 
-    Not for several threads at once.
+    `dialect` is "native" or "kafka"; without it the bootstrap says which ("kafka://HOST:PORT"). Not for several threads
+    at once.
     """
 
     def __init__(
-        self, bootstrap: str | NodeAddress, *, client_id: str = "muster", connect_timeout_s: float = 5.0
+        self,
+        bootstrap: str | NodeAddress,
+        *,
+        dialect: str | Dialect | None = None,
+        client_id: str = "muster",
+        connect_timeout_s: float = 5.0,
     ) -> None:
-        self._addresses = (bootstrap,) if isinstance(bootstrap, NodeAddress) else parse_bootstrap(bootstrap)
+        if isinstance(bootstrap, str):
+            parsed = parse_bootstrap(bootstrap, dialect)
+        else:
+            parsed = Bootstrap((bootstrap,), Dialect(dialect or Dialect.NATIVE))
+        self._addresses, self._dialect = parsed
         self._client_id = client_id
         self._connect_timeout_s = connect_timeout_s
         self._socket: socket.socket | None = None
-        self._client = NativeClient(MAX_FRAME_BYTES)
+        self._session = open_session(self._dialect, client_id)
         self._address = self._addresses[0]
         self._is_closed = False
 
@@ -51,10 +58,10 @@ class Connection:
         deadline = time.monotonic() + timeout_s
         try:
             connected = self._connected(deadline)
-            number, data = self._client.encode_request(message)
+            number, data = self._session.encode_request(message)
             connected.settimeout(max(0.001, deadline - time.monotonic()))
             connected.sendall(data)
-            answer = self._answer(connected, number, deadline, type(message).__name__)
+            answer = self._answer(connected, number, deadline)
         except TimeoutError:
             self._drop()
             what = f"{self._address} did not answer {type(message).__name__} within {timeout_s:g} s"
@@ -68,15 +75,25 @@ class Connection:
         return answer.reply
 
     def tell(self, message: Message, timeout_s: float = 30.0) -> None:
-        """Send what is never answered: a Produce with `acks` 0."""
+        """Send what is never answered: a Produce with `acks` 0. Raises as `ask` does."""
         deadline = time.monotonic() + timeout_s
-        _, data = self._client.encode_request(message)
         try:
             connected = self._connected(deadline)
+            number, data = self._session.encode_request(message)
+            connected.settimeout(max(0.001, deadline - time.monotonic()))
             connected.sendall(data)
-        except OSError as error:
+            said = self._session.receive_data(b"")
+            while not self._session.is_ready:
+                said = self._hear(connected, deadline)
+        except TimeoutError:
+            self._drop()
+            raise RequestTimedOut(f"{self._address} could not be told within {timeout_s:g} s") from None
+        except (OSError, ProtocolViolation) as error:
             self._drop()
             raise CannotConnect(f"the connection to {self._address} was lost: {error}") from error
+        for one in said:
+            if isinstance(one, Answer) and one.number == number and isinstance(one.reply, node_messages.Refused):
+                raise Refused(one.reply.error_code, f"{type(message).__name__} was refused: {one.reply.error_message}")
 
     def close(self) -> None:
         self._is_closed = True
@@ -95,12 +112,7 @@ class Connection:
             raise ClientClosed("this connection was closed")
         if self._socket is None:
             self._socket = self._connect(deadline)
-            self._client = NativeClient(MAX_FRAME_BYTES)
-            number, data = self._client.encode_request(Hello(self._client_id))
-            self._socket.sendall(data)
-            hello = self._answer(self._socket, number, deadline, "Hello").reply
-            if getattr(hello, "error_code", ErrorCode.NONE) != ErrorCode.NONE:
-                raise CannotConnect(f"{self._address} does not let us in: {hello}")
+            self._session = open_session(self._dialect, self._client_id)
         return self._socket
 
     def _connect(self, deadline: float) -> socket.socket:
@@ -115,20 +127,29 @@ class Connection:
                 continue
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return connected
-        raise CannotConnect(cannot_connect(failures))
+        raise CannotConnect(cannot_connect(failures, self._dialect))
 
-    def _answer(self, connected: socket.socket, number: int, deadline: float, method: str) -> Answer:
+    def _answer(self, connected: socket.socket, number: int, deadline: float) -> Answer:
+        heard = self._session.receive_data(b"")  # what the session itself refuses is answered already
         while True:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
-                raise TimeoutError(method)
-            connected.settimeout(left_s)
-            data = connected.recv(_READ_BYTES)
-            if not data:
-                raise ConnectionResetError("the server closed it")
-            for said in self._client.receive_data(data):
+            for said in heard:
                 if isinstance(said, Answer) and said.number == number:
                     return said
+            heard = self._hear(connected, deadline)
+
+    def _hear(self, connected: socket.socket, deadline: float) -> list[Answer | Push]:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        connected.settimeout(left_s)
+        data = connected.recv(_READ_BYTES)
+        if not data:
+            raise ConnectionResetError("the server closed it")
+        heard = self._session.receive_data(data)
+        more = self._session.take_data()
+        if more:
+            connected.sendall(more)
+        return heard
 
     def _drop(self) -> None:
         if self._socket is not None:
@@ -137,10 +158,10 @@ class Connection:
             self._socket = None
 
 
-def cannot_connect(failures: Mapping[NodeAddress, OSError | str]) -> str:
+def cannot_connect(failures: Mapping[NodeAddress, OSError | str], dialect: Dialect) -> str:
     """The sentence for people: each address tried and why it failed, and once what to look at."""
     tried = "; ".join(f"{address}: {_why(error)}" for address, error in failures.items())
-    return f"cannot connect to {tried}. Is musterd running there, with its native listener at that address?"
+    return f"cannot connect to {tried}. {dialect.advice}"
 
 
 def _why(error: OSError | str) -> str:

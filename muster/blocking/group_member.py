@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from muster.blocking.addresses import parse_bootstrap
 from muster.blocking.background import Background, Core, Driven
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
+from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import (
     CannotConnect,
     ClientClosed,
@@ -75,8 +75,10 @@ class GroupMember:
         assignors: Iterable[str] = ("range", "roundrobin"),
         group_instance_id: str | None = None,
         client_id: str = "muster",
+        dialect: str | None = None,
     ) -> None:
-        """`on_lost` None: `on_revoked` is called instead. Raises ValueError for what cannot work."""
+        """`on_lost` None: `on_revoked` is called instead. `dialect` is "native" or "kafka"; without it the bootstrap
+        says which ("kafka://HOST:PORT"). Raises ValueError for what cannot work."""
         if isinstance(topics, str):
             raise ValueError(f"topics is {topics!r}: a list of names is wanted")
         self._on_assigned = on_assigned
@@ -96,10 +98,10 @@ class GroupMember:
             topics,
             random.random,
         )
-        self._background = Background(parse_bootstrap(bootstrap), client_id)
+        self._background = Background(parse_bootstrap(bootstrap, dialect), client_id)
         self._driven = Driven(self._membership, self._take)
         self._background.add(self._driven)
-        self._cluster = Cluster(bootstrap, client_id=client_id)
+        self._cluster = Cluster(bootstrap, dialect=dialect, client_id=client_id)
         self._changed = self._background.changed
         self._told: deque[Effect] = deque()
         self._done: dict[int, CommitDone | OffsetsDone] = {}

@@ -35,10 +35,11 @@ class Producer:
         linger_ms: int = 100,
         timeout_s: float = 30.0,
         client_id: str = "muster",
+        dialect: str | None = None,
     ) -> None:
         if acks not in {-1, 1}:
             raise ValueError(f"acks is {acks}, it must be -1 (on disk) or 1 (appended)")
-        self._cluster = Cluster(bootstrap, client_id=client_id)
+        self._cluster = Cluster(bootstrap, dialect=dialect, client_id=client_id)
         self._acks = acks
         self._batch_bytes = batch_bytes
         self._linger_s = linger_ms / 1000

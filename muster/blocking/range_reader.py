@@ -33,6 +33,7 @@ class RangeReader:
         timeout_s: float = 30.0,
         fetch_bytes: int = 4 * 1024 * 1024,
         client_id: str = "muster",
+        dialect: str | None = None,
         waits_for_disk: bool = True,
         cluster: Cluster | None = None,
     ) -> None:
@@ -44,6 +45,7 @@ class RangeReader:
             "timeout_s": timeout_s,
             "fetch_bytes": fetch_bytes,
             "client_id": client_id,
+            "dialect": dialect,
             "waits_for_disk": waits_for_disk,
         }
         self._lasting = frozenset() if waits_for_disk else frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
@@ -53,7 +55,7 @@ class RangeReader:
         self._end = end
         self._timeout_s = timeout_s
         self._fetch_bytes = fetch_bytes
-        self._cluster = cluster or Cluster(bootstrap, client_id=client_id)
+        self._cluster = cluster or Cluster(bootstrap, dialect=dialect, client_id=client_id)
         self._owns_cluster = cluster is None
 
     def __reduce__(self) -> tuple[Any, ...]:

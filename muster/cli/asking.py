@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from muster.blocking.addresses import parse_bootstrap
 from muster.blocking.cluster import Cluster, expect
+from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import Refused
 from muster.events import NodeAddress
 from muster.topic_partition import TopicPartition
@@ -47,6 +47,34 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for scri
 
 class Complaint(Exception):
     """What the command itself says no to; a sentence for people."""
+
+
+def not_served(group_id: str, code: ErrorCode) -> str | None:
+    """Where to look when a coordinator does not answer for a group, None for any other code. A single node answers
+    NOT_COORDINATOR for a shard that it could not load."""
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return (
+            f"the shard of group {group_id!r} is being loaded: GET /readyz (HTTP) says how far that is; then try again"
+        )
+    if code is ErrorCode.NOT_COORDINATOR:
+        return (
+            f"the shard of group {group_id!r} is not served ({code.name}): it is not loaded yet, or could not be; "
+            "GET /readyz (HTTP, as `curl http://127.0.0.1:9391/readyz`) says which, and why"
+        )
+    return None
+
+
+@contextmanager
+def _answering_for(group_id: str) -> Iterator[None]:
+    """Turns what is said of the group's shard, and that there is no such group, into a Complaint."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+            raise Complaint(f"there is no group {group_id!r}: see `muster groups list`") from None
+        if sentence := not_served(group_id, refused.error_code):
+            raise Complaint(sentence) from None
+        raise
 
 
 @contextmanager
@@ -92,20 +120,21 @@ def coordinator(cluster: Cluster, group_id: str) -> NodeAddress:
 
 def describe_group(cluster: Cluster, group_id: str) -> DescribedGroup:
     """Raises Complaint, or Refused."""
-    answer = cluster.ask(DescribeGroups((group_id,)), node=coordinator(cluster, group_id))
-    group = expect(DescribeGroupsReply, answer).groups[0]
-    if group.error_code is ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == _DEAD:
-        raise Complaint(f"there is no group {group_id!r}: see `muster groups list`")
-    if group.error_code:
-        raise Refused(group.error_code, group.error_message or f"group {group_id!r}: {group.error_code.name}")
-    return group
+    with _answering_for(group_id):
+        answer = cluster.ask(DescribeGroups((group_id,)), node=coordinator(cluster, group_id))
+        group = expect(DescribeGroupsReply, answer).groups[0]
+        code = ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == _DEAD else group.error_code
+        if code:
+            raise Refused(code, group.error_message or f"group {group_id!r}: {code.name}")
+        return group
 
 
 def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, int]:
-    answer = cluster.ask(OffsetFetch((OffsetFetchGroup(group_id),)), node=coordinator(cluster, group_id))
-    group = expect(OffsetFetchReply, answer).groups[0]
-    if group.error_code:
-        raise Refused(group.error_code, f"the offsets of {group_id!r}: {group.error_code.name}")
+    with _answering_for(group_id):
+        answer = cluster.ask(OffsetFetch((OffsetFetchGroup(group_id),)), node=coordinator(cluster, group_id))
+        group = expect(OffsetFetchReply, answer).groups[0]
+        if group.error_code:
+            raise Refused(group.error_code, f"the offsets of {group_id!r}: {group.error_code.name}")
     return {
         TopicPartition(topic.name, part.partition_index): part.committed_offset
         for topic in group.topics
@@ -116,8 +145,9 @@ def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, i
 
 def describe_expiry(cluster: Cluster, group_id: str) -> tuple[DescribeExpiryReply, list[ExpiringOffset]]:
     """What is said of the group, and of all its partitions. Raises Complaint, or Refused."""
-    node, offsets = coordinator(cluster, group_id), list[ExpiringOffset]()
-    try:
+    offsets: list[ExpiringOffset] = []
+    with _answering_for(group_id):
+        node = coordinator(cluster, group_id)
         first = reply = expect(DescribeExpiryReply, cluster.ask(DescribeExpiry(group_id), node=node))
         offsets += reply.offsets
         while reply.has_more:
@@ -125,10 +155,6 @@ def describe_expiry(cluster: Cluster, group_id: str) -> tuple[DescribeExpiryRepl
             more = DescribeExpiry(group_id, after_topic=last.topic, after_partition=last.partition_index)
             reply = expect(DescribeExpiryReply, cluster.ask(more, node=node))
             offsets += reply.offsets
-    except Refused as refused:
-        if refused.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
-            raise Complaint(f"there is no group {group_id!r}: see `muster groups list`") from None
-        raise
     return first, offsets
 
 
@@ -151,8 +177,9 @@ def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> list[DeletedGro
 
 def list_notes(cluster: Cluster, group_id: str, newest: int) -> list[ListedNote]:
     """The newest notes of a group, oldest first. Raises Complaint if there is no such group and never was."""
-    node = coordinator(cluster, group_id)
-    notes = expect(ListNotesReply, cluster.ask(ListNotes(group_id, limit=newest), node=node)).notes
+    with _answering_for(group_id):
+        node = coordinator(cluster, group_id)
+        notes = expect(ListNotesReply, cluster.ask(ListNotes(group_id, limit=newest), node=node)).notes
     if not notes:
         describe_group(cluster, group_id)
     return list(notes)

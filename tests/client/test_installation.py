@@ -8,7 +8,7 @@ import pytest
 
 import muster
 from muster._installation import check_installation
-from muster.blocking.addresses import parse_bootstrap
+from muster.dialects.bootstrap import parse_bootstrap
 from muster.events import NodeAddress
 
 
@@ -41,7 +41,7 @@ def test_an_installation_in_its_place_is_left_alone() -> None:
     ],
 )
 def test_bootstrap_addresses(text: str, addresses: tuple[NodeAddress, ...]) -> None:
-    assert parse_bootstrap(text) == addresses
+    assert parse_bootstrap(text).addresses == addresses
 
 
 @pytest.mark.parametrize("text", ["", ",", "one:", "one:x", ":1", "one:0", "one:70000"])

@@ -1,0 +1,81 @@
+"""The two languages a client speaks: musterd's own, and that of Apache Kafka.
+
+A `Session` is the client's side of one connection, sans-I/O: typed requests to bytes, bytes to typed answers. Whoever
+has the socket does the same in either dialect:
+
+    number, data = session.encode_request(message)     send data
+    for said in session.receive_data(received): ...    then send session.take_data()
+
+The first request brings the greeting with it: `Hello`, or the question for the versions that the server knows.
+"""
+
+import enum
+from typing import Final, Protocol, assert_never
+
+from muster.dialects.kafka import KafkaSession
+from muster.dialects.native import NativeSession
+from muster.dialects.unwelcome import Unwelcome
+from protocol.messages import Message
+from protocol.native.client import Answer, Push
+
+__all__ = ["MAX_FRAME_BYTES", "Answer", "Dialect", "Push", "Session", "Unwelcome", "open_session"]
+
+MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
+"""What a server may send at most: fetches of 50 MiB and rosters of large groups fit."""
+
+
+class Dialect(enum.Enum):
+    """What a server speaks. All nodes that it tells of speak the same."""
+
+    NATIVE = "native"
+    KAFKA = "kafka"
+
+    @property
+    def default_port(self) -> int:
+        return 9390 if self is Dialect.NATIVE else 9092
+
+    @property
+    def answers_in_order(self) -> bool:
+        """A request that the server holds back then holds up every later one of its connection."""
+        return self is Dialect.KAFKA
+
+    @property
+    def advice(self) -> str:
+        """What to look at when nobody can be reached."""
+        if self is Dialect.NATIVE:
+            return "Is musterd running there, with its native listener at that address?"
+        return "Is a broker of Apache Kafka, or musterd with its Kafka listener, running there?"
+
+
+class Session(Protocol):
+    """The client's side of one connection."""
+
+    def encode_request(self, message: Message) -> tuple[int, bytes]:
+        """The request's number, and what to send now: nothing of it, while the server's versions are not known. A
+        Produce with `acks` 0 is never answered, unless the session itself refuses it.
+        """
+
+    def receive_data(self, data: bytes) -> list[Answer | Push]:
+        """What the server said, and the session itself of requests that cannot be said to this server: those are
+        answered `Refused`, without the server having seen them, and no data is needed to hear of them.
+
+        Raises ProtocolViolation for bytes that no server of this dialect sends, `Unwelcome` where it lets nobody in.
+        """
+
+    def take_data(self) -> bytes:
+        """What else is to be sent; after `receive_data`, requests that waited for the greeting's answer."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing waits for the greeting's answer any more."""
+
+
+def open_session(dialect: Dialect, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES) -> Session:
+    """`max_frame_bytes` bounds what the server may send."""
+    match dialect:
+        case Dialect.NATIVE:
+            return NativeSession(client_id, max_frame_bytes)
+        case Dialect.KAFKA:
+            return KafkaSession(client_id, max_frame_bytes)
+        case _:
+            assert_never(dialect)

@@ -1,0 +1,105 @@
+"""In which of Kafka's versions a request goes out: the newest that both know and in which it means what it should.
+
+What an older version cannot say at all makes a later one necessary. What it may leave out without harm does not: the
+reasons of JoinGroup and LeaveGroup; that only stable offsets are wanted (KIP-447), as the Java consumer does it.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from protocol.apis import BY_MESSAGE
+from protocol.messages import Message
+from protocol.messages.data import Fetch, Produce
+from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, ListGroups, SyncGroup
+from protocol.messages.node import ApiVersion, DescribeCluster, FindCoordinator
+from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
+from protocol.messages.topics import CreateTopics, Metadata
+
+NEWEST_BY_NAME: Final[dict[type[Message], int]] = {Produce: 12, Fetch: 12, OffsetCommit: 9, OffsetFetch: 9}
+"""From the next version on topics go by id alone, which our client does not know."""
+_TIMESTAMPS: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
+"""Where in a log a special timestamp points to, and since when."""
+_KEY_TYPES: Final = {0: 0, 1: 1, 2: 6}
+
+
+class CannotBeSaid(Exception):
+    """A sentence that names the request and its versions, ours and theirs."""
+
+
+def choose(message: Message, offered: Mapping[int, ApiVersion]) -> int:
+    """The version; `offered` is what the server knows, by API. Raises CannotBeSaid."""
+    kind = type(message)
+    name = kind.__name__
+    api = BY_MESSAGE.get(kind)
+    if api is None:
+        raise CannotBeSaid(f"Kafka's protocol has no {name}: ask musterd at its native listener")
+    theirs = offered.get(api.key)
+    if theirs is None:
+        raise CannotBeSaid(f"the server does not offer {name} (API {api.key})")
+    oldest, newest = max(api.request.oldest, _oldest(message)), min(api.request.newest, _newest(message))
+    version = min(newest, theirs.max_version)
+    if version < max(oldest, theirs.min_version):
+        ours = f"versions {oldest} to {newest}" if oldest < newest else f"version {oldest}"
+        raise CannotBeSaid(
+            f"{name} (API {api.key}) is needed in {ours}, and the server offers {theirs.min_version} to "
+            f"{theirs.max_version}"
+        )
+    return version
+
+
+def _newest(message: Message) -> int:
+    if isinstance(message, JoinGroup):
+        if not message.wants_member_id_first and message.group_instance_id is None:
+            return 3
+        return 9 if message.accepts_skip_assignment else 8
+    if isinstance(message, SyncGroup) and (message.protocol_type is None or message.protocol_name is None):
+        return 4  # later ones must name both
+    return NEWEST_BY_NAME.get(type(message), BY_MESSAGE[type(message)].request.newest)
+
+
+def _oldest(message: Message) -> int:
+    match message:
+        case JoinGroup():
+            return 5 if message.group_instance_id is not None else 0
+        case SyncGroup() | Heartbeat():
+            return 3 if message.group_instance_id is not None else 0
+        case OffsetCommit():
+            return 7 if message.group_instance_id is not None else 0
+        case LeaveGroup(members=members):
+            is_plain = len(members) == 1 and members[0].group_instance_id is None
+            return 0 if is_plain else 3
+        case OffsetFetch(groups=groups):
+            return 2 if len(groups) == 1 else 8  # 2: below it the group's own error has no place
+        case FindCoordinator(coordinator_keys=keys, key_type=kind):
+            return max(0 if len(keys) == 1 else 4, _KEY_TYPES.get(kind, 0))
+        case Produce():
+            return 3  # below it records are of formats that we do not write
+        case Fetch():
+            return 7 if message.session_id else 0
+        case ListOffsets():
+            asked = (_TIMESTAMPS.get(one.timestamp, 0) for topic in message.topics for one in topic.partitions)
+            return max(2 if message.isolation_level else 0, *asked, 0)
+        case _:
+            return _oldest_to_ask_of_the_cluster(message)
+
+
+def _oldest_to_ask_of_the_cluster(message: Message) -> int:
+    match message:
+        case Metadata(topics=topics):
+            return _oldest_metadata(message) if topics else int(topics is not None)
+        case CreateTopics(topics=topics):
+            defaults = any(-1 in {one.num_partitions, one.replication_factor} for one in topics if not one.assignments)
+            return 4 if defaults else int(message.validate_only)
+        case ListGroups():
+            return 5 if message.types_filter else 4 if message.states_filter else 0
+        case DescribeCluster():
+            return 0 if message.endpoint_type == 1 else 1
+        case _:
+            return 0
+
+
+def _oldest_metadata(message: Metadata) -> int:
+    """Versions before 4 make every topic that is named."""
+    if any(one.name is None for one in message.topics or ()):
+        return 12
+    return 0 if message.allow_auto_topic_creation else 4
