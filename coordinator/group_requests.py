@@ -122,7 +122,7 @@ def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment
         if refused:
             described.append(DescribedGroup(group_id, error_code=refused))
         else:
-            described.append(describe_group(group_id, group, message.absent_is_error))
+            described.append(describe_group(group_id, group, shard.index, message.absent_is_error))
             listed += len(described[-1].members)
             position = max(position, shard.position_of(group_id))
     core.outbox.hold(position, ref, DescribeGroupsReply(tuple(described)))

@@ -61,7 +61,7 @@ NO_SUCH_GROUP = 40403
 _PROBLEMS = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: (503, "the coordinator is still loading; try again"),
     ErrorCode.COORDINATOR_NOT_AVAILABLE: (503, "the coordinator is not available; try again"),
-    ErrorCode.NOT_COORDINATOR: (503, "another node coordinates this group"),
+    ErrorCode.NOT_COORDINATOR: (503, "the group's shard is not served here, or could not be loaded: /readyz says why"),
     ErrorCode.REQUEST_TIMED_OUT: (504, "the request took too long"),
     ErrorCode.INVALID_GROUP_ID: (400, "this is no group id"),
     ErrorCode.INVALID_REQUEST: (400, "the request is not valid"),

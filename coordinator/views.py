@@ -11,7 +11,7 @@ from protocol.messages.groups import DescribedGroup, DescribedMember, ListedGrou
 from protocol.messages.node import DescribeNodeReply, FailedShard
 
 
-def describe_group(group_id: str, group: Group | None, absent_is_error: bool) -> DescribedGroup:
+def describe_group(group_id: str, group: Group | None, shard: int, absent_is_error: bool) -> DescribedGroup:
     """A group as DescribeGroups shows it (group-protocol 2.8); one that is not there is Dead."""
     if group is None or group.state is GroupState.DEAD:
         error = ErrorCode.GROUP_ID_NOT_FOUND if absent_is_error else ErrorCode.NONE
@@ -29,6 +29,7 @@ def describe_group(group_id: str, group: Group | None, absent_is_error: bool) ->
         rebalance_timeout_ms=group.rebalance_timeout_ms,
         state_since_ms=group.state_since_ms,
         pending_members=len(group.pending),
+        shard=shard,
     )
 
 

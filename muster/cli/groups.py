@@ -13,6 +13,7 @@ from muster.cli.asking import (
     delete_groups,
     describe_group,
     list_groups,
+    not_served,
     partitions_of,
     reaching,
 )
@@ -40,7 +41,7 @@ def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJso
     elif found:
         show_table(("GROUP", "STATE", "PROTOCOL TYPE"), ((g.group_id, g.group_state, g.protocol_type) for g in found))
     else:
-        print("There are no groups yet.")
+        print("There are no groups. One appears with its first member: `muster consume TOPIC --group GROUP`.")
 
 
 @app.command()
@@ -98,7 +99,9 @@ def _why_not(deleted: DeletedGroup) -> str:
         return f"group {name} has members: stop them first, see `muster groups describe`"
     if deleted.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
         return f"there is no group {name}: see `muster groups list`"
-    return f"group {name} was not deleted: {deleted.error_code.name}"
+    return (
+        not_served(deleted.group_id, deleted.error_code) or f"group {name} was not deleted: {deleted.error_code.name}"
+    )
 
 
 def _assigned(group: DescribedGroup, assignment: bytes) -> list[TopicPartition]:
@@ -146,6 +149,8 @@ def _document(
         "leader": group.leader,
         "rebalance_timeout_ms": group.rebalance_timeout_ms,
         "pending_members": group.pending_members,
+        "shard": group.shard if group.shard >= 0 else None,
+        "log": _log(group),
         "members": [
             {
                 "member_id": member.member_id,
@@ -161,6 +166,11 @@ def _document(
     }
 
 
+def _log(group: DescribedGroup) -> str | None:
+    """As `musterd log` names it. A node of an earlier version does not say."""
+    return f"__consumer_offsets-{group.shard}" if group.shard >= 0 else None
+
+
 def _show(group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: list[dict[str, Any]]) -> None:
     since = f" since {local_time(group.state_since_ms)}" if group.state_since_ms >= 0 else ""
     protocol = " / ".join(part for part in (group.protocol_type, group.protocol_data) if part)
@@ -172,6 +182,8 @@ def _show(group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: 
         ("Leader", group.leader),
         ("Total lag", sum(line["lag"] or 0 for line in lines)),
     ]
+    if log := _log(group):
+        facts.append(("Shard", f"{group.shard} (log {log})"))
     if group.pending_members:
         facts.append(("Pending ids", group.pending_members))
     show_facts(facts)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from muster.cli.asking import AsJson, Bootstrap, describe_expiry, reaching
-from muster.cli.showing import local_time, show_facts, show_json, show_table, utc_time
+from muster.cli.showing import local_time, printable, show_facts, show_json, show_table, utc_time
 from protocol.messages.offsets import DescribeExpiryReply, ExpiringOffset
 
 app = typer.Typer(no_args_is_help=True)
@@ -87,6 +87,7 @@ def _show(group: str, answer: DescribeExpiryReply, offsets: list[ExpiringOffset]
             for one in offsets
         ]
         show_table(("TOPIC", "PARTITION", "COMMITTED", "COMMITTED AT", "EXPIRES"), rows)
+    print(f"\nWhat has expired already: muster explain {printable(group)}")
 
 
 def _utc(wall_ms: int) -> str | None:

@@ -133,7 +133,8 @@ class DescribedMember(Message):
 
 
 class DescribedGroup(Message):
-    """Beyond Kafka's fields, `generation_id` and the four that follow are ours; the Kafka wire leaves them out."""
+    """Beyond Kafka's fields, `generation_id` and the five that follow are ours; the Kafka wire leaves them out. `shard`
+    is the group's partition of `__consumer_offsets`, -1 where nothing is told of the group."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -148,6 +149,7 @@ class DescribedGroup(Message):
     rebalance_timeout_ms: int = 0
     state_since_ms: int = -1
     pending_members: int = 0
+    shard: int = -1
 
 
 class DescribeGroupsReply(Message):

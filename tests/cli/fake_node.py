@@ -75,6 +75,7 @@ ORDERS = DescribedGroup(
     leader="m-1",
     rebalance_timeout_ms=60_000,
     state_since_ms=1_700_000_000_000,
+    shard=34,
     members=(
         DescribedMember(
             "m-1",
@@ -98,6 +99,8 @@ class FakeNode:
     def __init__(self) -> None:
         self.reachable = True
         self.interrupted = False
+        self.refused = ErrorCode.NONE
+        """What every question about a group is answered with, if anything."""
         self.questions = 0
         self.groups = {"orders": ORDERS}
         self.notes: dict[str, tuple[ListedNote, ...]] = {"orders": NOTES}
@@ -151,6 +154,8 @@ class FakeNode:
         return ListGroupsReply(groups=tuple(listed))
 
     def DescribeGroups(self, message: DescribeGroups) -> Message:  # noqa: N802
+        if self.refused:
+            return DescribeGroupsReply(tuple(DescribedGroup(name, self.refused) for name in message.groups))
         gone = ErrorCode.GROUP_ID_NOT_FOUND
         found = (self.groups.get(name) or DescribedGroup(name, gone, group_state="Dead") for name in message.groups)
         return DescribeGroupsReply(tuple(found))
@@ -159,6 +164,8 @@ class FakeNode:
         return DeleteGroupsReply(tuple(DeletedGroup(name, self._delete(name)) for name in message.groups_names))
 
     def _delete(self, name: str) -> ErrorCode:
+        if self.refused:
+            return self.refused
         if name not in self.groups:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if self.groups[name].members:
@@ -167,9 +174,13 @@ class FakeNode:
         return ErrorCode.NONE
 
     def ListNotes(self, message: ListNotes) -> Message:  # noqa: N802
+        if self.refused:
+            return ListNotesReply(error_code=self.refused)
         return ListNotesReply(notes=self.notes.get(message.group_id, ())[-message.limit :])
 
     def DescribeExpiry(self, message: DescribeExpiry) -> Message:  # noqa: N802
+        if self.refused:
+            return DescribeExpiryReply(error_code=self.refused)
         if message.group_id not in self.groups:
             return DescribeExpiryReply(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
         after = (message.after_topic, message.after_partition)

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, ListedNote
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import FakeNode
@@ -26,7 +27,9 @@ def test_no_groups_are_an_empty_document_and_a_sentence(shell: Shell, node: Fake
     node.groups.clear()
 
     assert shell.json("groups", "list") == []
-    assert shell.lines("groups", "list") == ["There are no groups yet."]
+    assert shell.lines("groups", "list") == [
+        "There are no groups. One appears with its first member: `muster consume TOPIC --group GROUP`."
+    ]
 
 
 def test_a_group_is_described_for_people(shell: Shell, node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,18 +40,19 @@ def test_a_group_is_described_for_people(shell: Shell, node: FakeNode, monkeypat
 
     assert lines[0].split() == ["Group", "orders"]
     assert lines[1].split()[:2] == ["State", "Stable"]
-    assert [line.split() for line in lines[2:6]] == [
+    assert [line.split() for line in lines[2:7]] == [
         ["Generation", "4"],
         ["Protocol", "consumer", "/", "range"],
         ["Leader", "m-1"],
         ["Total", "lag", "0"],
+        ["Shard", "34", "(log", "__consumer_offsets-34)"],
     ]
-    assert [line.split() for line in lines[7:10]] == [
+    assert [line.split() for line in lines[8:11]] == [
         ["MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"],
         ["m-1", "-", "app-1", "10.0.0.1", "flights", "0-2", "5"],
         ["m-2", "box-2", "app-2", "10.0.0.2", "-"],
     ]
-    assert [line.split() for line in lines[11:]] == [
+    assert [line.split() for line in lines[12:]] == [
         ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"],
         ["flights", "0", "0", "0", "0", "m-1"],
         ["flights", "1", "-", "0", "0", "m-1"],
@@ -82,6 +86,7 @@ def test_a_group_is_described_for_scripts(shell: Shell, node: FakeNode) -> None:
         "client_host": "10.0.0.2",
         "partitions": [],
     }
+    assert (shown["shard"], shown["log"]) == (34, "__consumer_offsets-34")
     assert (shown["state"], shown["state_since"], shown["total_lag"]) == ("Stable", "2023-11-14T22:13:20.000Z", 2)
 
 
@@ -130,6 +135,37 @@ def test_what_cannot_be_deleted_is_one_sentence_and_exit_1_and_the_others_are_go
 @pytest.mark.parametrize("command", [("groups", "describe"), ("explain",)])
 def test_a_group_that_is_not_there_is_one_sentence_and_exit_1(shell: Shell, command: tuple[str, ...]) -> None:
     assert shell.complaint(*command, "nobody") == "muster: there is no group 'nobody': see `muster groups list`\n"
+
+
+def test_a_node_that_does_not_tell_the_shard_is_not_asked_again(shell: Shell, node: FakeNode) -> None:
+    node.groups["a"] = DescribedGroup("a", group_state="Empty")
+
+    assert not [line for line in shell.lines("groups", "describe", "a") if line.startswith("Shard")]
+    assert shell.json("groups", "describe", "a")["log"] is None
+
+
+@pytest.mark.parametrize(
+    "command", [("groups", "describe"), ("groups", "delete"), ("explain",), ("offsets", "expiring")], ids=" ".join
+)
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the shard of group 'orders' is being loaded: GET /readyz"),
+        (
+            ErrorCode.NOT_COORDINATOR,
+            "the shard of group 'orders' is not served (NOT_COORDINATOR): it is not loaded yet",
+        ),
+    ],
+)
+def test_a_shard_that_is_not_served_points_to_readyz(
+    shell: Shell, node: FakeNode, command: tuple[str, ...], code: ErrorCode, sentence: str
+) -> None:
+    node.refused = code
+
+    complaint = shell.complaint(*command, "orders")
+
+    assert complaint.startswith(f"muster: {sentence}")
+    assert "/readyz" in complaint
 
 
 def test_ids_cannot_steer_the_terminal(shell: Shell, node: FakeNode) -> None:

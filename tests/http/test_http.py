@@ -177,6 +177,14 @@ async def test_a_refusal_becomes_the_status_that_fits(
         assert str((await browser.get(path, status))["error_code"]).startswith(str(status))
 
 
+async def test_a_shard_that_is_not_served_points_to_readyz(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    coordinator.answers[DescribeExpiry] = DescribeExpiryReply(error_code=ErrorCode.NOT_COORDINATOR)
+
+    told = await browser.get("/v1/groups/orders/expiring", 503)
+
+    assert told["message"] == "the group's shard is not served here, or could not be loaded: /readyz says why"
+
+
 async def test_who_comes_too_early_is_told_to_come_back(browser: Browser, coordinator: ScriptedCoordinator) -> None:
     coordinator.answers[ListGroups] = ListGroupsReply(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 

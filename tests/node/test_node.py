@@ -163,6 +163,7 @@ def test_a_reply_to_a_lost_connection_goes_nowhere_and_the_member_lives_on() -> 
     described = desk.ask_inside(DescribeGroups(("g",)))
     assert described is not None
     assert described.groups[0].group_state == "CompletingRebalance"  # type: ignore[attr-defined]
+    assert described.groups[0].shard == desk.node.core.placement.shard_of("g")  # type: ignore[attr-defined]
 
 
 def test_a_question_from_inside_goes_through_the_same_gates() -> None:

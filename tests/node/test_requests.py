@@ -133,8 +133,8 @@ def test_ends_of_a_new_topic_are_its_beginning(desk: Desk) -> None:
 
 def test_views_show_an_empty_group_as_it_is() -> None:
     group = Group("g", GroupSettings(), protocol_type="consumer", generation_id=3)
-    shown = describe_group("g", group, absent_is_error=True)
+    shown = describe_group("g", group, 7, absent_is_error=True)
     assert (shown.group_state, shown.generation_id, shown.members) == ("Empty", 3, ())
     assert list_group(group).protocol_type == "consumer"
     group.state = GroupState.DEAD
-    assert describe_group("g", group, absent_is_error=True).group_state == "Dead"
+    assert describe_group("g", group, 7, absent_is_error=True).group_state == "Dead"
