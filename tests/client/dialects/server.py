@@ -1,0 +1,64 @@
+"""A server of Kafka's protocol without sockets: our own codec, and answers that the test makes."""
+
+from collections.abc import Callable
+
+from muster.dialects.kafka import KafkaSession
+from protocol.apis import APIS
+from protocol.kafka.session import KafkaDialect
+from protocol.kafka.writing import writer
+from protocol.messages import Message
+from protocol.messages.node import ApiVersion, ApiVersionsReply
+from protocol.native.client import Answer
+
+ALL = {api.message for api in APIS.values()}
+MAX_FRAME_BYTES = 1 << 20
+
+
+def frame(correlation_id: int, body: bytes) -> bytes:
+    """A reply with the header that has no tagged fields."""
+    return (len(body) + 4).to_bytes(4, "big") + correlation_id.to_bytes(4, "big") + body
+
+
+def versions(*known: tuple[int, int, int]) -> bytes:
+    """The answer to the first question, in its newest version: API, oldest and newest."""
+    reply = ApiVersionsReply(api_keys=tuple(ApiVersion(*one) for one in known))
+    return frame(0, writer(APIS[18].reply, 4)(reply))
+
+
+def greeted(*known: tuple[int, int, int]) -> KafkaSession:
+    """A session that knows these versions and has nothing to say."""
+    session = KafkaSession("c", MAX_FRAME_BYTES)
+    session.take_data()
+    assert session.receive_data(versions(*known)) == []
+    assert session.take_data() == b""
+    return session
+
+
+class Server:
+    """Answers as `answer` does, with the versions that a musterd offers."""
+
+    def __init__(self, answer: Callable[[Message], Message], served: set[type[Message]] | None = None) -> None:
+        self._session = KafkaDialect(MAX_FRAME_BYTES, served or ALL).open()
+        self._answer = answer
+        self.asked: list[Message] = []
+
+    def receive(self, data: bytes) -> bytes:
+        if data:
+            self._session.receive_data(data)
+        out = b""
+        while (request := self._session.next_request()) is not None:
+            self.asked.append(request.message)
+            out += self._session.encode_reply(request.number, self._answer(request.message))
+        return out + self._session.take_data()
+
+
+def converse(session: KafkaSession, server: Server, *messages: Message) -> list[Answer]:
+    """All that is asked at once, until everything is answered."""
+    data = b"".join(session.encode_request(message)[1] for message in messages)
+    answers: list[Answer] = []
+    while len(answers) < len(messages):
+        said = session.receive_data(server.receive(data))
+        data = session.take_data()
+        assert said or data, "nobody has anything to say"
+        answers += [one for one in said if isinstance(one, Answer)]
+    return answers

@@ -1,0 +1,38 @@
+import pytest
+
+from muster.dialects import Dialect
+from muster.dialects.bootstrap import Bootstrap, parse_bootstrap
+from muster.events import NodeAddress
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "expected"),
+    [
+        ("one:1", None, Bootstrap((NodeAddress("one", 1),), Dialect.NATIVE)),
+        ("native://one", None, Bootstrap((NodeAddress("one", 9390),), Dialect.NATIVE)),
+        ("kafka://one:1, two", None, Bootstrap((NodeAddress("one", 1), NodeAddress("two", 9092)), Dialect.KAFKA)),
+        ("kafka://[::1]:7", None, Bootstrap((NodeAddress("::1", 7),), Dialect.KAFKA)),
+        ("one", "kafka", Bootstrap((NodeAddress("one", 9092),), Dialect.KAFKA)),
+        ("kafka://one:1", "kafka", Bootstrap((NodeAddress("one", 1),), Dialect.KAFKA)),
+        ("one:1", Dialect.NATIVE, Bootstrap((NodeAddress("one", 1),), Dialect.NATIVE)),
+    ],
+)
+def test_the_bootstrap_says_which_dialect_unless_the_setting_does(
+    text: str, dialect: str | None, expected: Bootstrap
+) -> None:
+    assert parse_bootstrap(text, dialect) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "sentence"),
+    [
+        ("kafka://one:1", "native", "say it once"),
+        ("one:1", "klingon", "'klingon' is no dialect: 'native' or 'kafka' is wanted"),
+        ("http://one:1", None, "'http' is no dialect"),
+        ("kafka://one:1,kafka://two:2", None, "is no dialect"),
+        ("kafka://", None, "say 127.0.0.1:9092"),
+    ],
+)
+def test_what_says_no_dialect_or_two_is_refused_with_a_sentence(text: str, dialect: str | None, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        parse_bootstrap(text, dialect)
