@@ -107,17 +107,17 @@ def test_a_deletion_of_partitions_is_answered_in_its_own_order(rig: Rig) -> None
 
 
 def test_a_group_that_is_not_there_is_shown_dead_with_or_without_an_error(core: Core) -> None:
-    shown = describe_group("g", None, absent_is_error=True)
+    shown = describe_group("g", None, 7, absent_is_error=True)
     assert (shown.group_state, shown.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
     assert shown.error_message is not None and "g" in shown.error_message
-    assert describe_group("g", None, absent_is_error=False).error_code is NONE
+    assert describe_group("g", None, 7, absent_is_error=False).error_code is NONE
 
 
 def test_a_group_is_shown_as_it_stands(rig: Rig) -> None:
     rig.send(rig.open_link(), join(group_instance_id="i"))
     group = rig.node.core.find("g")[1]
     assert group is not None
-    shown = describe_group("g", group, absent_is_error=True)
+    shown = describe_group("g", group, 7, absent_is_error=True)
     assert (shown.group_state, shown.protocol_type, shown.protocol_data) == ("PreparingRebalance", "consumer", "")
     assert [(m.member_id, m.group_instance_id, m.client_host, m.member_metadata) for m in shown.members] == [
         ("i-1", "i", "/10.0.0.1", b"")
