@@ -51,8 +51,40 @@ class NoOffset(MusterError):
     """Nothing is committed for these partitions, and `auto_offset_reset` is "none"."""
 
 
+class LogTruncated(OffsetOutOfRange):
+    """The leader's log parts from what was read at `divergent_offset`, before `position`; None: nobody knows where.
+    What was read from there on is in no log any more (KIP-320).
+    """
+
+    def __init__(self, partition: TopicPartition, position: int, divergent_offset: int | None, sentence: str) -> None:
+        super().__init__(partition, position, sentence)
+        self.divergent_offset = divergent_offset
+
+
 class CorruptRecords(MusterError):
-    """Bytes of a partition are no records; seek past them to go on."""
+    """Bytes of a partition are no records; seek past them to go on. `partition` and `offset` say where, if known."""
+
+    def __init__(self, sentence: str, partition: TopicPartition | None = None, offset: int | None = None) -> None:
+        super().__init__(sentence)
+        self.partition = partition
+        self.offset = offset
+
+
+class CannotDeserialize(MusterError):
+    """A deserializer refused the `part` ("key" or "value") of the record at `offset` of `partition`: seek past it to go
+    on. What it raised is the cause.
+    """
+
+    def __init__(self, partition: TopicPartition, offset: int, part: str, cause: Exception) -> None:
+        reason = f"{type(cause).__name__}: {cause}"
+        super().__init__(
+            f"the {part} of {partition} at offset {offset} cannot be deserialized ({reason}); seek to {offset + 1} "
+            "to go on"
+        )
+        self.partition = partition
+        self.offset = offset
+        self.part = part
+        self.__cause__ = cause
 
 
 class ConcurrentUse(MusterError):

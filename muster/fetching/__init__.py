@@ -1,0 +1,12 @@
+"""Fetching, without I/O: which node to ask for what, and what to make of the answers (consumer-client B2 to B6, C).
+
+`Fetcher` asks and hears, `Buffer` keeps what came until it is handed out, `FetchedRecords` is one partition's share of
+one answer, `Leaders` knows where to ask, `Questions` finds positions out. Where a consumer stands is in
+`muster.subscription`, what nodes remember of it in `muster.fetch_sessions`.
+"""
+
+from muster.fetching.fetcher import Fetcher
+from muster.fetching.records import ConsumerRecord
+from muster.fetching.settings import Deserializer, FetchSettings, Isolation
+
+__all__ = ["ConsumerRecord", "Deserializer", "FetchSettings", "Fetcher", "Isolation"]

@@ -1,0 +1,45 @@
+"""What can be set about fetching."""
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from muster.subscription import OffsetReset
+
+Deserializer = Callable[[bytes], Any]
+"""Makes of the bytes of a key or a value what the application works with; what is absent (None) stays so."""
+
+
+class Isolation(enum.IntEnum):
+    """Whether records of transactions that are open or aborted are seen. Numbers are the wire's."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and defaults are those of consumer-client A1.
+
+    `rack`: read from a follower there if the leader names one (KIP-392). Without `sessions` every request says all that
+    it asks for (KIP-227). Without `check_crcs` damaged bytes may be handed out as records. With `validates_positions`
+    a new leader is asked whether it has what was read before (KIP-320).
+    """
+
+    reset: OffsetReset = OffsetReset.LATEST
+    min_bytes: int = 1
+    max_wait_ms: int = 500
+    max_bytes: int = 52_428_800
+    partition_max_bytes: int = 1_048_576
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    rack: str = ""
+    sessions: bool = True
+    check_crcs: bool = True
+    validates_positions: bool = True
+    key_deserializer: Deserializer | None = None
+    value_deserializer: Deserializer | None = None
