@@ -7,7 +7,7 @@ from protocol.messages import Message
 from protocol.messages.groups import HeartbeatReply, JoinGroupReply, LeaveGroupReply, SyncGroupReply
 from protocol.messages.node import FindCoordinatorReply, Refused
 from protocol.messages.offsets import OffsetCommitReply, OffsetFetchReply
-from protocol.messages.topics import MetadataReply
+from protocol.messages.topics import Metadata, MetadataReply
 
 
 class Answer(MemberEvent, frozen=True):
@@ -42,6 +42,12 @@ class MetadataAnswered(Answer, frozen=True):
     reply: MetadataReply | None
 
 
+class AllTopicsAnswered(Answer, frozen=True):
+    """To a question for all topics there are, which whoever subscribed to a pattern asks."""
+
+    reply: MetadataReply | None
+
+
 class CommitAnswered(Answer, frozen=True):
     reply: OffsetCommitReply | None
 
@@ -72,7 +78,7 @@ _ANSWERS: dict[str, type[Answer]] = {
 
 def answered(sent: SentCall, reply: Message, reason: str = "") -> Answer:
     """What came back, as an event; a reply of an unexpected kind counts as the server's own error."""
-    kind = _ANSWERS[type(sent.message).__name__]
+    kind = _kind_of(sent.message)
     if isinstance(reply, Refused):
         return kind(sent, reply.error_code, reply.error_message, None)  # type: ignore[call-arg]
     if type(reply).__name__ != f"{type(sent.message).__name__}Reply":
@@ -84,4 +90,10 @@ def answered(sent: SentCall, reply: Message, reason: str = "") -> Answer:
 
 def unanswered(sent: SentCall, error_code: ErrorCode) -> Answer:
     """Nothing came back."""
-    return _ANSWERS[type(sent.message).__name__](sent, error_code, "", None)  # type: ignore[call-arg]
+    return _kind_of(sent.message)(sent, error_code, "", None)  # type: ignore[call-arg]
+
+
+def _kind_of(message: Message) -> type[Answer]:
+    if isinstance(message, Metadata) and message.topics is None:
+        return AllTopicsAnswered
+    return _ANSWERS[type(message).__name__]

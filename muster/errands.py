@@ -38,6 +38,7 @@ class CommitErrand:
     deadline_ms: int
     offsets: Mapping[TopicPartition, OffsetToCommit]
     generation_id: int
+    once: bool = False
     retry_at_ms: int = 0
     failures: int = 0
     call: int | None = None
@@ -104,6 +105,8 @@ def may_commit(m: Member) -> ErrorCode:
     """Nothing is sent from outside the group: in a rebalance the answer is to poll first, else the place is lost."""
     if m.fenced:
         return ErrorCode.FENCED_INSTANCE_ID
+    if m.is_by_hand:
+        return ErrorCode.NONE
     if m.state in {State.JOINING, State.SYNCING}:
         return ErrorCode.REBALANCE_IN_PROGRESS
     if m.generation_id == NO_GENERATION or m.state is State.UNJOINED:
@@ -118,7 +121,7 @@ def commit(m: Member, event: CommitAsked) -> None:
     if refusal != ErrorCode.NONE or not held:
         m.effects.append(CommitDone(event.errand, refusal, {}, m.rejoin))
         return
-    m.errands[event.errand] = CommitErrand(event.errand, event.deadline_ms, held, m.generation_id)
+    m.errands[event.errand] = CommitErrand(event.errand, event.deadline_ms, held, m.generation_id, event.once)
 
 
 def fetch_offsets(m: Member, event: OffsetsAsked) -> None:
@@ -146,7 +149,12 @@ def hear_commit(m: Member, event: CommitAnswered) -> None:
             note_heard(m)
         errand.end(m, code)
     elif code in _TRY_AGAIN:
-        _try_again(m, errand, code)
+        if isinstance(errand, CommitErrand) and errand.once:
+            if code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT:
+                m.forget_coordinator()
+            errand.end(m, code)
+        else:
+            _try_again(m, errand, code)
     elif code == ErrorCode.REBALANCE_IN_PROGRESS:
         if m.state is State.STEADY and m.is_current(event.sent):
             m.rejoin = m.rejoin or "the group is rebalancing"

@@ -51,6 +51,27 @@ class Subscribed(MemberEvent, frozen=True):
     topics: tuple[str, ...]
 
 
+class SubscribedToPattern(MemberEvent, frozen=True):
+    """The application wants every topic whose whole name matches, those to come too; internal ones (`__...`) only with
+    `internal_too`. Raises nothing: `pattern` was compiled before.
+    """
+
+    pattern: str
+    internal_too: bool = False
+
+
+class AssignedByHand(MemberEvent, frozen=True):
+    """The application chose its partitions itself: it is no member, and commits for nobody but itself."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class RejoinAsked(MemberEvent, frozen=True):
+    """The application wants a rebalance at its next poll."""
+
+    reason: str
+
+
 class Woke(MemberEvent, frozen=True):
     """Time has passed: `next_deadline_ms` is reached, or may be."""
 
@@ -76,11 +97,13 @@ class Pushed(MemberEvent, frozen=True):
 
 
 class CommitAsked(MemberEvent, frozen=True):
-    """Commit what of these offsets belongs to partitions held. Tried again until `deadline_ms` where that can help."""
+    """Commit what of these offsets belongs to partitions held. Tried again until `deadline_ms` where that can help,
+    unless `once` (consumer-client A8: asynchronous commits are not, they would overtake later ones)."""
 
     errand: int
     offsets: Mapping[TopicPartition, OffsetToCommit]
     deadline_ms: int
+    once: bool = False
 
 
 class OffsetsAsked(MemberEvent, frozen=True):
@@ -127,10 +150,13 @@ class Lost(Effect, frozen=True):
 
 
 class Assigned(Effect, frozen=True):
-    """These are the member's from now on; the assignment is whole (eager rebalances)."""
+    """These are the member's from now on, `added` those it did not have before: all of them after an eager rebalance.
+    What a cooperative one takes away was named by a `Revoked` before it.
+    """
 
     partitions: tuple[TopicPartition, ...]
     generation_id: int
+    added: tuple[TopicPartition, ...]
 
 
 class CommitDone(Effect, frozen=True):

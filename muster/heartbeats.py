@@ -2,7 +2,7 @@
 
 from muster.answers import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionOverdue
 from muster.events import HangUp, NodeAddress
-from muster.joining import leave_quietly, note_heard
+from muster.joining import leave_quietly, lose_first, note_heard
 from muster.member import COORDINATOR_GONE, Member, State, Timer
 from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, Heartbeat, MemberRemoved, RebalanceStarted, SyncGroup
@@ -87,7 +87,8 @@ def fall_out(m: Member, code: ErrorCode) -> None:
         m.fail(code, f"{reason} of group {m.settings.group_id}; close this one, or give each its own")
     elif m.state is State.SYNCING:
         m.stop_asking(SyncGroup, Metadata)
-        m.join_again(m.rejoin)
+        if not lose_first(m):
+            m.join_again(m.rejoin)
     elif m.state is State.STEADY:
         m.unjoin()  # what it held is lost, and the application hears of it when it polls
 

@@ -1,40 +1,36 @@
 """From outside the group to a steady member and out again: the actions of polls, joins, syncs and leaves.
 
-Rebalances are eager: a member lets go of everything, joins, and is given its new share whole. The rules are those of
+In an eager rebalance a member lets go of everything, joins, and is given its new share whole. In a cooperative one it
+keeps what it has, lets go of what its new share lacks, and joins once more to say so. The rules are those of
 consumer-client A4, A5 and A7.
 """
 
-from muster.answers import JoinAnswered, LeaveAnswered, MetadataAnswered, SyncAnswered
-from muster.assignors import Subscriber, by_name
+from muster.answers import JoinAnswered, LeaveAnswered, SyncAnswered
+from muster.assignors import by_name
 from muster.consumer_protocol import (
     PROTOCOL_TYPE,
     Assignment,
     Subscription,
     decode_assignment,
-    decode_subscription,
-    encode_assignment,
     encode_subscription,
 )
-from muster.events import Assigned, Closed, Closing, Polled, Released, Revoked, Subscribed
+from muster.events import Assigned, Closed, Closing, Polled, RejoinAsked, Released
+from muster.leading import arm_refresh
 from muster.member import COORDINATOR_GONE, Member, State, Timer
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.groups import (
     NO_GENERATION,
     Heartbeat,
     JoinGroup,
-    JoinGroupMember,
     JoinProtocol,
     LeaveGroup,
     LeavingMember,
     SyncGroup,
-    SyncGroupAssignment,
 )
-from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
+from protocol.messages.topics import Metadata
 
 JOIN_GRACE_MS = 5_000
 """How much longer than the rebalance timeout a JoinGroup may take (group-protocol 2.12)."""
-MISSING_TOPIC_REFRESH_MS = 1_000
-"""How soon a leader looks again for a topic that was not there."""
 LEAVE_TIMEOUT_MS = 5_000
 _REASON_CHARACTERS = 255
 
@@ -42,6 +38,8 @@ _REASON_CHARACTERS = 255
 
 
 def start(m: Member, _event: Polled) -> None:
+    if m.is_by_hand:
+        return
     if m.fenced:
         m.fail(ErrorCode.FENCED_INSTANCE_ID, _fenced(m))
         return
@@ -57,22 +55,32 @@ def rejoin_if_needed(m: Member, event: Polled) -> None:
     note_poll(m, event)
     if not m.rejoin and m.joined_topics != m.topics:
         m.rejoin = "the subscription changed"
-    if m.rejoin and m.coordinator is not None:
+    if not m.rejoin or m.coordinator is None or m.releasing:
+        return
+    unwanted = tuple(one for one in m.held if one.topic not in m.topics)
+    if unwanted or not m.settings.is_cooperative or not m.topics:
         m.state = State.RELEASING
-        m.effects.append(Revoked(m.held))
+        m.revoke(unwanted if m.settings.is_cooperative else m.held)
+    else:
+        m.join_again(m.rejoin)
 
 
 def note_poll(m: Member, _event: Polled) -> None:
     m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
 
 
+def ask_for_rejoin(m: Member, event: RejoinAsked) -> None:
+    """A7, R10."""
+    m.rejoin = m.rejoin or event.reason
+
+
 def let_go(m: Member, _event: Released) -> None:
-    """Something ended this member's stay meanwhile: the next poll joins."""
-    m.held = ()
+    """Of what the assignment took away; or something ended this member's stay meanwhile, and the next poll joins."""
+    m.released()
 
 
 def join_when_released(m: Member, _event: Released) -> None:
-    m.held = ()
+    m.released()
     if m.topics:
         m.join_again(m.rejoin)
     else:
@@ -81,16 +89,11 @@ def join_when_released(m: Member, _event: Released) -> None:
         m.unjoin()
 
 
-def subscribe(m: Member, event: Subscribed) -> None:
-    m.topics = tuple(sorted(set(event.topics)))
-
-
 # ------------------------------------------------------------------------------------------------------------- joining
 
 
 def send_join(m: Member) -> None:
     settings = m.settings
-    metadata = encode_subscription(Subscription(m.topics))
     m.joined_topics = m.topics
     m.call(
         JoinGroup(
@@ -98,13 +101,19 @@ def send_join(m: Member) -> None:
             session_timeout_ms=settings.session_timeout_ms,
             member_id=m.member_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=tuple(JoinProtocol(name, metadata) for name in settings.assignors),
+            protocols=tuple(JoinProtocol(name, _subscription(m, name)) for name in settings.assignors),
             rebalance_timeout_ms=settings.max_poll_interval_ms,
             group_instance_id=settings.group_instance_id,
             reason=m.rejoin[:_REASON_CHARACTERS],
         ),
         timeout_ms=max(settings.request_timeout_ms, settings.max_poll_interval_ms + JOIN_GRACE_MS),
     )
+
+
+def _subscription(m: Member, assignor: str) -> bytes:
+    """What a member says of itself: what it wants, and, so that it may keep it, what it has."""
+    user_data = by_name(assignor).user_data(m.last_assigned, m.last_generation_id)
+    return encode_subscription(Subscription(m.topics, user_data, m.held, m.generation_id, m.settings.rack_id))
 
 
 def hear_join(m: Member, event: JoinAnswered) -> None:
@@ -138,7 +147,8 @@ def hear_join(m: Member, event: JoinAnswered) -> None:
     elif code == ErrorCode.UNKNOWN_MEMBER_ID:
         if m.is_current(event.sent):
             m.reset("the coordinator does not know this member", forget_id=True)
-        _join_soon(m)
+        if not lose_first(m):
+            _join_soon(m)
     elif code == ErrorCode.REBALANCE_IN_PROGRESS:
         _join_soon(m)
     elif code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -150,6 +160,16 @@ def hear_join(m: Member, event: JoinAnswered) -> None:
         m.fail(code, event.reason or _fatal(m, code, "join"))
 
 
+def lose_first(m: Member) -> bool:
+    """Whether the application holds what others may have by now: it must let go of that before the member joins."""
+    if m.generation_id != NO_GENERATION or not m.held:
+        return False
+    m.state = State.RELEASING
+    m.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY)
+    m.lose()
+    return True
+
+
 def _join_soon(m: Member) -> None:
     """At once the first time, with growing pauses if the coordinator goes on answering so."""
     m.join_again(m.rejoin, m.backoff_ms(m.join_failures - 1) if m.join_failures else 0)
@@ -159,75 +179,6 @@ def _join_soon(m: Member) -> None:
 def _join_later(m: Member) -> None:
     m.join_again(m.rejoin, m.backoff_ms(m.join_failures))
     m.join_failures += 1
-
-
-# --------------------------------------------------------------------------------------------- the leader's assignment
-
-
-def ask_metadata(m: Member) -> None:
-    topics = tuple(MetadataTopic(name) for name in _topics_of(m.roster))
-    m.call(Metadata(topics), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
-
-
-def assign(m: Member, event: MetadataAnswered) -> None:
-    """The leader shares out; members the assignor leaves out get nothing."""
-    if not m.is_leader or m.plan is not None:
-        return
-    if event.reply is None:
-        m.arm(Timer.RETRY, m.backoff_ms(m.join_failures))
-        m.join_failures += 1
-        return
-    m.watched = _partition_counts(event.reply)
-    subscribers = [
-        Subscriber(
-            one.member_id,
-            said.topics,
-            one.group_instance_id,
-            owned=said.owned,
-            generation_id=said.generation_id,
-            user_data=said.user_data,
-        )
-        for one, said in ((one, _said_by(one)) for one in m.roster)
-    ]
-    shares = by_name(m.protocol_name).assign(m.watched, subscribers)
-    m.plan = tuple(
-        SyncGroupAssignment(one.member_id, encode_assignment(Assignment(tuple(shares.get(one.member_id, ())))))
-        for one in m.roster
-    )
-
-
-def watch(m: Member, event: MetadataAnswered) -> None:
-    """A leader rejoins when what it shared out is no longer what there is (A7, R3). Followers do not watch."""
-    if not m.is_leader:
-        return
-    if event.reply is not None:
-        counts = _partition_counts(event.reply)
-        if m.watched is not None and counts != m.watched and not m.rejoin:
-            m.rejoin = "the partitions of its topics changed"
-        m.watched = counts
-    arm_refresh(m)
-
-
-def arm_refresh(m: Member) -> None:
-    """Soon where a topic is missing, or where nothing was looked at yet; otherwise by the metadata's age."""
-    if m.is_leader and m.roster:
-        complete = m.watched is not None and all(topic in m.watched for topic in _topics_of(m.roster))
-        m.arm(Timer.REFRESH, m.settings.metadata_max_age_ms if complete else MISSING_TOPIC_REFRESH_MS)
-
-
-def _said_by(one: JoinGroupMember) -> Subscription:
-    try:
-        return decode_subscription(one.metadata)
-    except ProtocolViolation:
-        return Subscription(())  # it gets nothing; the others are not made to suffer for it
-
-
-def _topics_of(roster: tuple[JoinGroupMember, ...]) -> list[str]:
-    return sorted({topic for one in roster for topic in _said_by(one).topics})
-
-
-def _partition_counts(reply: MetadataReply) -> dict[str, int]:
-    return {topic.name: len(topic.partitions) for topic in reply.topics if topic.name and topic.partitions}
 
 
 # ------------------------------------------------------------------------------------------------------------- syncing
@@ -267,7 +218,8 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
     elif code in {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}:
         if m.is_current(event.sent):
             m.reset(f"SyncGroup was answered {code.name}", forget_id=code == ErrorCode.UNKNOWN_MEMBER_ID)
-        m.join_again(m.rejoin)
+        if not lose_first(m):
+            m.join_again(m.rejoin)
     elif code in COORDINATOR_GONE:
         m.forget_coordinator()
         # Counted by itself: the join before it was answered well, and so would the next be, again and again.
@@ -282,12 +234,21 @@ def _take_over(m: Member, assignment: Assignment) -> None:
     m.plan = None
     m.join_failures = m.sync_failures = 0
     note_heard(m)
-    if any(one.topic not in m.topics for one in assignment.partitions):
+    if not all(m.accepts(one.topic) for one in assignment.partitions):
         m.rejoin = "the assignment has topics no longer subscribed to"  # A7, R7: the application never sees it
         return
+    if m.pattern is not None:  # the leader may know of a topic before this member does
+        m.topics = m.joined_topics = tuple(sorted({*m.topics, *(one.topic for one in assignment.partitions)}))
     m.rejoin = ""
-    m.held = assignment.partitions
-    m.effects.append(Assigned(m.held, m.generation_id))
+    share = tuple(sorted(assignment.partitions))
+    before, now = set(m.held), set(share)
+    taken_away = tuple(one for one in m.held if one not in now)
+    m.last_assigned, m.last_generation_id = share, m.generation_id
+    m.held = tuple(sorted({*share, *taken_away}))
+    if taken_away:
+        m.rejoin = "giving back " + ", ".join(map(str, taken_away[:5])) + (", ..." if len(taken_away) > 5 else "")
+        m.revoke(taken_away)
+    m.effects.append(Assigned(share, m.generation_id, tuple(one for one in share if one not in before)))
     arm_refresh(m)
 
 
@@ -300,30 +261,34 @@ def note_heard(m: Member) -> None:
 # ------------------------------------------------------------------------------------------------------------- leaving
 
 
-def close(m: Member, _event: Closing) -> None:
+def close(m: Member, event: Closing) -> None:
     """consumer-client A10: let go, leave, done. A static member does not leave: its place is kept for its return."""
-    lost = m.generation_id == NO_GENERATION or m.state is State.UNJOINED
-    m.stop_asking(JoinGroup, SyncGroup, Metadata, Heartbeat)
-    m.timers.clear()
-    m.state = State.LEAVING
-    if not m.held:
+    lost = m.generation_id == NO_GENERATION or m.state in {State.UNJOINED, State.JOINING, State.SYNCING}
+    m.stop_asking(JoinGroup, SyncGroup)
+    close_when_released(m, event)
+    if m.releasing:
+        return
+    if m.is_by_hand or not m.held:
+        m.releasing = m.held
         depart(m)
     elif lost:
         m.lose()
     else:
-        m.effects.append(Revoked(m.held))
+        m.revoke(m.held)
 
 
 def close_when_released(m: Member, _event: Closing) -> None:
-    """The application is already letting go; leaving follows."""
-    m.stop_asking(Heartbeat)
+    """The application may already be letting go; leaving follows."""
+    m.stop_asking(Heartbeat, Metadata)
     m.timers.clear()
     m.state = State.LEAVING
 
 
 def depart(m: Member, _event: Released | None = None) -> None:
-    m.held = ()
-    if not leave_quietly(m):
+    m.released()
+    if m.held:
+        m.revoke(m.held)  # only a part of it was being let go
+    elif not leave_quietly(m):
         finish(m)
 
 

@@ -4,12 +4,13 @@ import enum
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from re import Pattern
 from typing import Protocol
 
 import msgspec
 
-from muster.assignors import by_name
-from muster.events import Call, Effect, Fatal, HangUp, Lost, NodeAddress
+from muster.assignors import RebalanceProtocol, common_protocol
+from muster.events import Call, Effect, Fatal, HangUp, Lost, NodeAddress, Revoked
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -39,6 +40,7 @@ class Timer(enum.IntEnum):
     RETRY = 3  # of joining: while armed, no join is sent
     LOOKUP = 4  # of finding the coordinator: while armed, no lookup is sent
     REFRESH = 5  # of the leader's look at partition counts
+    TOPICS = 6  # of the look at all topics, for who subscribed to a pattern: while armed, none is taken
 
 
 class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +56,7 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
+    rack_id: str | None = None
 
     def __post_init__(self) -> None:
         if not self.group_id:
@@ -67,8 +70,12 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"max_poll_interval_ms is {self.max_poll_interval_ms}, it must be above 0")
         if not self.assignors:
             raise ValueError("assignors is empty: a member needs at least one way of sharing out")
-        for name in self.assignors:
-            by_name(name)
+        common_protocol(self.assignors)
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether a rebalance takes away only what moves: all assignors offered must be able to (KIP-429)."""
+        return common_protocol(self.assignors) is RebalanceProtocol.COOPERATIVE
 
 
 class Errand(Protocol):
@@ -116,6 +123,15 @@ class Member:
     generation_id: int = NO_GENERATION
     held: tuple[TopicPartition, ...] = ()
     """What the application holds, or was not yet told it lost."""
+    releasing: tuple[TopicPartition, ...] = ()
+    """What of it the application was told to let go, and has not yet."""
+    last_assigned: tuple[TopicPartition, ...] = ()
+    last_generation_id: int = NO_GENERATION
+    """The newest assignment there was, and its generation: what sticky assignors go by."""
+    is_by_hand: bool = False
+    pattern: Pattern[str] | None = None
+    internal_too: bool = False
+    topics_failures: int = 0
     rejoin: str = "joining for the first time"
     """Why this member must join again; empty while it need not."""
     fenced: bool = False
@@ -213,7 +229,7 @@ class Member:
         self.watched = None
 
     def join_again(self, reason: str, delay_ms: int = 0) -> None:
-        """Send JoinGroup, at once or after a while; nothing is held any more."""
+        """Send JoinGroup, at once or after a while; what is held now is kept meanwhile (cooperative rebalances)."""
         self.state = State.JOINING
         self.rejoin = reason
         self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY)
@@ -227,7 +243,29 @@ class Member:
 
     def lose(self) -> None:
         """Have the application let go of what it cannot keep."""
+        self.releasing = self.held
         self.effects.append(Lost(self.held, self.rejoin))
+
+    def revoke(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Have the application let go of these; it may commit them before."""
+        self.releasing = partitions
+        self.effects.append(Revoked(partitions))
+
+    def released(self) -> None:
+        """It has."""
+        gone = set(self.releasing)
+        self.held = tuple(one for one in self.held if one not in gone)
+        self.releasing = ()
+
+    def accepts(self, topic: str) -> bool:
+        """Whether the application wants it, as far as is known."""
+        return topic in self.topics or self.matches(topic)
+
+    def matches(self, topic: str) -> bool:
+        """Whether it is one of a pattern subscribed to."""
+        if self.pattern is None or (topic.startswith("__") and not self.internal_too):
+            return False
+        return self.pattern.fullmatch(topic) is not None
 
     def fail(self, error_code: ErrorCode, reason: str) -> None:
         """consumer-client A5, "fatal". A fenced member stays so: it would fence its successor otherwise."""

@@ -14,8 +14,9 @@ needed, JoinGroup goes out as soon as there is one, and so on. An action therefo
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from muster import errands, heartbeats, joining
+from muster import choosing, errands, heartbeats, joining, leading
 from muster.answers import (
+    AllTopicsAnswered,
     CommitAnswered,
     HeartbeatAnswered,
     JoinAnswered,
@@ -30,6 +31,7 @@ from muster.answers import (
     unanswered,
 )
 from muster.events import (
+    AssignedByHand,
     CallFailed,
     Closing,
     CommitAsked,
@@ -40,9 +42,11 @@ from muster.events import (
     OffsetsAsked,
     Polled,
     Pushed,
+    RejoinAsked,
     Released,
     Replied,
     Subscribed,
+    SubscribedToPattern,
     Woke,
 )
 from muster.member import Member, MemberSettings, State, Timer
@@ -100,11 +104,21 @@ TABLE = {row.event: row.cells for row in (
         unjoined=joining.start, releasing=joining.note_poll, joining=joining.note_poll, syncing=joining.note_poll,
         steady=joining.rejoin_if_needed, leaving=nothing),
     on(Released)(
-        unjoined=joining.let_go, releasing=joining.join_when_released, joining=nothing, syncing=nothing,
-        steady=nothing, leaving=joining.depart),
+        unjoined=joining.let_go, releasing=joining.join_when_released, joining=joining.let_go, syncing=joining.let_go,
+        steady=joining.let_go, leaving=joining.depart),
     on(Subscribed)(
-        unjoined=joining.subscribe, releasing=joining.subscribe, joining=joining.subscribe, syncing=joining.subscribe,
-        steady=joining.subscribe, leaving=nothing),
+        unjoined=choosing.subscribe, releasing=choosing.subscribe, joining=choosing.subscribe,
+        syncing=choosing.subscribe, steady=choosing.subscribe, leaving=nothing),
+    on(SubscribedToPattern)(
+        unjoined=choosing.subscribe_to_pattern, releasing=choosing.subscribe_to_pattern,
+        joining=choosing.subscribe_to_pattern, syncing=choosing.subscribe_to_pattern,
+        steady=choosing.subscribe_to_pattern, leaving=nothing),
+    on(AssignedByHand)(
+        unjoined=choosing.assign_by_hand, releasing=nothing, joining=nothing, syncing=nothing,
+        steady=nothing, leaving=nothing),
+    on(RejoinAsked)(
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
+        steady=joining.ask_for_rejoin, leaving=nothing),
     on(Closing)(
         unjoined=joining.close, releasing=joining.close_when_released, joining=joining.close, syncing=joining.close,
         steady=joining.close, leaving=nothing),
@@ -113,8 +127,11 @@ TABLE = {row.event: row.cells for row in (
         unjoined=nothing, releasing=nothing, joining=joining.hear_join, syncing=nothing,
         steady=nothing, leaving=nothing),
     on(MetadataAnswered)(
-        unjoined=nothing, releasing=nothing, joining=nothing, syncing=joining.assign,
-        steady=joining.watch, leaving=nothing),
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=leading.assign,
+        steady=leading.watch, leaving=nothing),
+    on(AllTopicsAnswered)(
+        unjoined=choosing.hear_topics, releasing=choosing.hear_topics, joining=choosing.hear_topics,
+        syncing=choosing.hear_topics, steady=choosing.hear_topics, leaving=nothing),
     on(SyncAnswered)(
         unjoined=nothing, releasing=nothing, joining=nothing, syncing=joining.hear_sync,
         steady=nothing, leaving=nothing),
@@ -216,7 +233,7 @@ class Membership:
         """Whether a `Polled` would now begin to bring this member (back) into its group; nothing else will."""
         m = self._member
         if m.state is State.UNJOINED:
-            return bool(m.topics or m.held)
+            return bool(m.topics or m.held) and not m.is_by_hand
         return m.state is State.STEADY and m.coordinator is not None and _wants_other_share(m)
 
     @property
@@ -278,6 +295,8 @@ def _settle(m: Member) -> None:
     """As soon as this holds, send that."""
     if m.closed:
         return
+    if m.pattern is not None and m.state is not State.LEAVING and _may_ask_metadata(m, Timer.TOPICS):
+        choosing.ask_for_topics(m)
     if m.coordinator is None:
         wanted = m.state in _IN_TOUCH or m.errands
         if wanted and Timer.LOOKUP not in m.timers and not m.is_asking(FindCoordinator):
@@ -285,9 +304,9 @@ def _settle(m: Member) -> None:
     else:
         _settle_with_coordinator(m)
     if m.state is State.SYNCING and m.plan is None and _may_ask_metadata(m, Timer.RETRY):
-        joining.ask_metadata(m)
+        leading.ask_metadata(m)
     if m.state is State.STEADY and m.is_leader and m.roster and _may_ask_metadata(m, Timer.REFRESH):
-        joining.ask_metadata(m)
+        leading.ask_metadata(m)
 
 
 def _settle_with_coordinator(m: Member) -> None:

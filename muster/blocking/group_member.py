@@ -54,7 +54,8 @@ class GroupMember:
 
     Heartbeats run in a thread of their own from the first `poll` on. Rebalances are served from `poll` alone: there,
     and nowhere else but in `close`, `on_revoked` (commit what is done: it still counts), `on_lost` (others may have
-    these already) and `on_assigned` are called. A member not polled for `max_poll_interval_ms` leaves its group.
+    these already) and `on_assigned` are called, each with what is gone or new: everything in an eager rebalance, what
+    moves in a cooperative one (`assignors` of nothing but "cooperative-sticky"). A member not polled for `max_poll_interval_ms` leaves its group.
 
     Making one connects to nothing. Use it from one thread at a time, and not across a fork.
     """
@@ -296,10 +297,10 @@ class GroupMember:
                     self._take_away(self._on_revoked, partitions)
                 case Lost(partitions):
                     self._take_away(self._on_lost, partitions)
-                case Assigned(partitions):
+                case Assigned(partitions, _generation, added):
                     self._assignment = partitions
                     if self._on_assigned is not None:
-                        self._on_assigned(partitions)
+                        self._on_assigned(added)
                 case Fatal(code, reason):
                     raise (Fenced if code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused)(code, reason)
 
@@ -308,7 +309,8 @@ class GroupMember:
             if listener is not None:
                 listener(partitions)
         finally:
-            self._assignment = ()
+            gone = set(partitions)
+            self._assignment = tuple(one for one in self._assignment if one not in gone)
             self._background.feed(self._driven, Released())
 
     def _take(self, effect: Effect) -> None:

@@ -43,7 +43,8 @@ class Stage:
 
     def __init__(self, *, topics: tuple[str, ...] = ("t",), jitter: float = 0.5, **settings: object) -> None:
         self.now_ms = 1_000
-        self.member = Membership(MemberSettings(**{**SETTINGS, **settings}), topics, lambda: jitter)
+        self.settings = MemberSettings(**{**SETTINGS, **settings})
+        self.member = Membership(self.settings, topics, lambda: jitter)
         self._sent: list[Message] = []
         self._heard: list[Effect] = []
         self.waiting: dict[int, Message] = {}
@@ -123,7 +124,7 @@ class Stage:
             JoinGroupReply(
                 generation_id=generation,
                 protocol_type="consumer",
-                protocol_name="range",
+                protocol_name=self.settings.assignors[0],
                 leader=leader,
                 member_id=member_id,
                 members=members,
@@ -131,7 +132,7 @@ class Stage:
         )
 
     def sync(self, *partitions: TopicPartition) -> "Stage":
-        return self.answer(synced(*partitions))
+        return self.answer(synced(*partitions, protocol=self.settings.assignors[0]))
 
     def steady(self, *partitions: TopicPartition, generation: int = 1) -> "Stage":
         """A follower that was given these; everything until then is forgotten."""
@@ -147,10 +148,9 @@ class Stage:
         return self.answer(HeartbeatReply(error))
 
 
-def synced(*partitions: TopicPartition) -> SyncGroupReply:
-    return SyncGroupReply(
-        protocol_type="consumer", protocol_name="range", assignment=encode_assignment(Assignment(tuple(partitions)))
-    )
+def synced(*partitions: TopicPartition, protocol: str = "range") -> SyncGroupReply:
+    assignment = encode_assignment(Assignment(tuple(partitions)))
+    return SyncGroupReply(protocol_type="consumer", protocol_name=protocol, assignment=assignment)
 
 
 def roster(*member_ids: str, topics: tuple[str, ...] = ("t",)) -> tuple[JoinGroupMember, ...]:

@@ -45,7 +45,19 @@ def test_a_follower_finds_its_coordinator_joins_syncs_and_is_given_its_share() -
     assert [offer.name for offer in join.protocols] == ["range", "roundrobin"]
     assert decode_subscription(join.protocols[0].metadata) == Subscription(("t",))
     assert stage.join(5).sent == [SyncGroup(GROUP, 5, "me", None, "consumer", "range", ())]
-    assert stage.sync(P0, P1).told == [Assigned((P0, P1), 5)]
+    assert stage.sync(P0, P1).told == [
+        Assigned(
+            (
+                P0,
+                P1,
+            ),
+            5,
+            (
+                P0,
+                P1,
+            ),
+        )
+    ]
     assert stage.member.state is State.STEADY
     assert not stage.member.needs_poll
 
@@ -187,7 +199,7 @@ def test_a_rebalance_is_served_from_poll_and_from_nowhere_else() -> None:
     (join,) = stage.released().sent
     assert isinstance(join, JoinGroup)
     assert (join.member_id, join.reason) == ("me", "the group is rebalancing")
-    assert stage.join(2).sync(P0).told == [Assigned((P0,), 2)]
+    assert stage.join(2).sync(P0).told == [Assigned((P0,), 2, (P0,))]
 
 
 def test_while_the_application_lets_go_heartbeats_go_on() -> None:
@@ -200,7 +212,7 @@ def test_while_the_application_lets_go_heartbeats_go_on() -> None:
 def test_with_nothing_held_letting_go_is_still_told() -> None:
     stage = Stage().steady().beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
     assert stage.told == [Revoked(())]
-    assert stage.released().join(2).sync().told == [Assigned((), 2)]
+    assert stage.released().join(2).sync().told == [Assigned((), 2, ())]
 
 
 def test_a_sync_answered_with_rebalance_joins_again_under_the_same_id() -> None:
@@ -277,7 +289,7 @@ def test_a_leader_rejoins_when_a_topic_grows() -> None:
         stage.poll().beat()
     assert stage.sent_kinds.count("Metadata") == 1
     stage.answer(metadata(t=2)).poll()
-    assert stage.told == [Assigned((P0,), 1), Revoked((P0,))]
+    assert stage.told == [Assigned((P0,), 1, (P0,)), Revoked((P0,))]
 
 
 def test_a_leader_looks_again_soon_for_a_topic_that_is_not_there() -> None:
@@ -309,7 +321,7 @@ def test_a_member_the_coordinator_forgot_loses_its_share_at_the_next_poll_and_jo
     join = stage.released().sent[-1]
     assert isinstance(join, JoinGroup)
     assert join.member_id == ""
-    assert stage.join(9, member_id="again").sync(P0).told == [Assigned((P0,), 9)]
+    assert stage.join(9, member_id="again").sync(P0).told == [Assigned((P0,), 9, (P0,))]
 
 
 def test_a_generation_gone_keeps_the_member_id() -> None:

@@ -1,0 +1,47 @@
+"""What a member wants to read: topics by name, by a pattern, or partitions it chose itself (consumer-client A9)."""
+
+import re
+
+from muster.answers import AllTopicsAnswered
+from muster.events import AssignedByHand, Subscribed, SubscribedToPattern
+from muster.member import Member, Timer
+from protocol.errors import ErrorCode
+from protocol.messages.topics import Metadata
+
+
+def subscribe(m: Member, event: Subscribed) -> None:
+    m.topics = tuple(sorted(set(event.topics)))
+    m.pattern = None
+    m.disarm(Timer.TOPICS)
+
+
+def subscribe_to_pattern(m: Member, event: SubscribedToPattern) -> None:
+    """Nothing is known of yet; `ask_for_topics` follows as soon as it may."""
+    m.pattern, m.internal_too = re.compile(event.pattern), event.internal_too
+    m.topics = tuple(topic for topic in m.topics if m.matches(topic))
+    m.disarm(Timer.TOPICS)
+
+
+def assign_by_hand(m: Member, event: AssignedByHand) -> None:
+    """No group decides: nobody is asked, nothing is joined."""
+    m.is_by_hand = bool(event.partitions)
+    m.held = tuple(sorted(set(event.partitions)))
+
+
+def ask_for_topics(m: Member) -> None:
+    """All of them: only here is known which ones match."""
+    m.call(Metadata(None), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
+
+
+def hear_topics(m: Member, event: AllTopicsAnswered) -> None:
+    """A pattern's topics are those that are there and whole; others come with a later look."""
+    if m.pattern is None:
+        return
+    if event.reply is None:
+        m.arm(Timer.TOPICS, m.backoff_ms(m.topics_failures))
+        m.topics_failures += 1
+        return
+    m.topics_failures = 0
+    m.arm(Timer.TOPICS, m.settings.metadata_max_age_ms)
+    there = (topic.name for topic in event.reply.topics if topic.name and topic.error_code == ErrorCode.NONE)
+    m.topics = tuple(sorted({name for name in there if m.matches(name)}))

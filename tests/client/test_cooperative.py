@@ -1,0 +1,125 @@
+"""Cooperative rebalances of a member: what moves is let go of, the rest stays (KIP-429, consumer-client A7)."""
+
+import pytest
+
+from muster.consumer_protocol import decode_subscription
+from muster.events import Assigned, Closing, Lost, RejoinAsked, Revoked, Subscribed
+from muster.member import MemberSettings, State
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages.groups import JoinGroup, JoinGroupReply, SyncGroupReply
+from tests.client.stage import P0, P1, P2, Stage
+
+U0 = P0._replace(topic="u")
+
+
+def cooperative(*topics: str) -> Stage:
+    return Stage(topics=topics or ("t",), assignors=("cooperative-sticky",))
+
+
+def steady(*partitions: TopicPartition, generation: int = 1) -> Stage:
+    return cooperative().steady(*partitions, generation=generation)
+
+
+def joined(stage: Stage) -> JoinGroup:
+    """What it joined with last."""
+    return next(one for one in reversed(stage.sent) if isinstance(one, JoinGroup))
+
+
+def test_it_joins_with_what_it_holds_and_goes_on_holding_it() -> None:
+    stage = steady(P0, P1, generation=3).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
+    assert stage.told == []
+    said = decode_subscription(joined(stage).protocols[0].metadata)
+    assert (said.owned, said.generation_id) == ((P0, P1), 3)
+    assert list(stage.member.held) == [P0, P1]
+
+
+def test_what_the_assignment_lacks_is_let_go_of_and_another_rebalance_follows() -> None:
+    stage = steady(P0, P1).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2).sync(P0)
+    assert stage.told == [Revoked((P1,)), Assigned((P0,), 2, ())]
+    assert list(stage.member.held) == [P0, P1]  # its last commit is yet to come
+    assert stage.sent_kinds.count("JoinGroup") == 1
+    assert stage.poll().sent_kinds.count("JoinGroup") == 0, "not before the application has let go"
+    stage.released()
+    assert list(stage.member.held) == [P0]
+    said = decode_subscription(joined(stage.poll()).protocols[0].metadata)
+    assert list(said.owned) == [P0]
+
+
+def test_the_newcomer_is_given_what_is_free_in_the_round_after() -> None:
+    stage = steady().beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2).sync(P1, P2)
+    assert stage.told == [Assigned((P1, P2), 2, (P1, P2))]
+
+
+def test_h23_a_cooperative_rebalance_that_moves_nothing_revokes_nothing_and_assigns_nothing() -> None:
+    stage = steady(P0, P1).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2).sync(P0, P1)
+    assert stage.told == [Assigned((P0, P1), 2, ())]
+    assert stage.poll().sent_kinds.count("JoinGroup") == 1
+
+
+def test_h24_partitions_of_a_dropped_topic_are_revoked_before_the_join() -> None:
+    stage = cooperative("t", "u").steady(P0, U0)
+    stage.feed(Subscribed(("t",))).poll()
+    assert stage.told == [Revoked((U0,))]
+    assert "JoinGroup" not in stage.sent_kinds
+    said = decode_subscription(joined(stage.released()).protocols[0].metadata)
+    assert (said.topics, said.owned) == (("t",), (P0,))
+
+
+def test_h25_an_assignment_for_a_topic_dropped_meanwhile_is_never_seen() -> None:
+    stage = cooperative("t", "u").steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2)
+    stage.feed(Subscribed(("t",))).sync(P0, U0)
+    assert stage.told == []
+    assert stage.member.needs_poll
+    assert list(stage.member.held) == [P0]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+def test_a_generation_lost_in_the_sync_loses_what_was_kept(code: ErrorCode) -> None:
+    stage = steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2).answer(SyncGroupReply(error_code=code))
+    (lost,) = stage.told
+    assert isinstance(lost, Lost)
+    assert lost.partitions == (P0,)
+    assert "JoinGroup" not in stage.sent_kinds[2:]
+    stage.released()
+    said = decode_subscription(joined(stage).protocols[0].metadata)
+    assert said.owned == ()
+
+
+def test_an_id_that_is_unknown_in_the_join_loses_what_was_kept() -> None:
+    stage = steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
+    stage.answer(JoinGroupReply(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    assert [type(one) for one in stage.told] == [Lost]
+    assert joined(stage.released()).member_id == ""
+
+
+def test_closing_in_the_middle_of_a_rebalance_loses_what_was_kept() -> None:
+    stage = steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().feed(Closing())
+    assert [type(one) for one in stage.told] == [Lost]
+    assert stage.released().sent_kinds[-1] == "LeaveGroup"
+
+
+def test_closing_while_a_part_is_let_go_of_revokes_the_rest_too() -> None:
+    stage = steady(P0, P1).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2).sync(P0)
+    assert stage.told[0] == Revoked((P1,))
+    stage.feed(Closing())
+    assert stage.released().told == [Revoked((P0,))]
+    assert stage.released().sent_kinds[-1] == "LeaveGroup"
+
+
+def test_one_eager_assignor_makes_it_eager() -> None:
+    assert MemberSettings(group_id="g", assignors=("cooperative-sticky",)).is_cooperative
+    stage = Stage(assignors=("range", "cooperative-sticky")).steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
+    assert stage.told == [Revoked((P0,))]
+
+
+def test_an_application_may_ask_for_a_rebalance() -> None:
+    stage = steady(P0).feed(RejoinAsked("more memory")).poll()
+    assert joined(stage).reason == "more memory"
+    assert stage.member.state is State.JOINING
+
+
+def test_with_nobody_left_to_read_for_it_lets_go_and_leaves() -> None:
+    stage = steady(P0).feed(Subscribed(())).poll()
+    assert stage.told == [Revoked((P0,))]
+    assert stage.released().sent_kinds[-1] == "LeaveGroup"
