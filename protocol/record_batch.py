@@ -158,10 +158,12 @@ def pack_batch(
     base_timestamp_ms: int,
     max_timestamp_ms: int,
     record_count: int,
+    producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytes:
-    """The batch of that header, of no producer; nothing is derived but its length and checksum."""
+    """The batch of that header; nothing is derived but its length and checksum. `producer` is its id, epoch and
+    sequence."""
     times = base_timestamp_ms, max_timestamp_ms
-    body = _BODY.pack(attributes, last_offset_delta, *times, -1, -1, -1, record_count) + payload
+    body = _BODY.pack(attributes, last_offset_delta, *times, *producer, record_count) + payload
     return _HEAD.pack(base_offset, len(body) + 9, 0, MAGIC, crc32c(body)) + body
 
 

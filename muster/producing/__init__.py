@@ -1,0 +1,11 @@
+"""Producing, without I/O: which records go where, in which batches, and what to make of the answers.
+
+`Producing` is driven as `Membership` and `Fetcher` are. Records go in by `append`, which is called for each and must be
+cheap; `step` takes answers and time, and gives the calls to make, and by `Delivered` and `Undelivered` what became of
+the records.
+"""
+
+from muster.producing.core import Delivered, Producing, Undelivered
+from muster.producing.settings import ProducerSettings
+
+__all__ = ["Delivered", "ProducerSettings", "Producing", "Undelivered"]

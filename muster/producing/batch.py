@@ -1,0 +1,142 @@
+"""Records of one partition that travel together, and their bytes."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from protocol.record_batch import HEADER_BYTES, pack_batch
+from protocol.record_compression import Compression, compress
+from protocol.record_writing import encode_record, signed_varint, varint
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+_OVERHEAD_BYTES = 21  # of a record, at most: five numbers, and what counts its bytes
+_HEADER_OVERHEAD_BYTES = 10
+
+
+class Pending(NamedTuple):
+    """A record, and what its sender knows it by."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+    handle: object
+
+
+class ProducerId(NamedTuple):
+    """Who wrote a batch; -1 and -1: nobody whose batches are counted."""
+
+    number: int
+    epoch: int
+
+
+NOBODY = ProducerId(-1, -1)
+
+
+def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Bytes of a record in a batch, at most and before compression."""
+    size = _OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
+    for name, content in headers:
+        size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + len(content or b"")
+    return size
+
+
+class Batch:
+    """Open until it is full, waited long enough, or is wanted now. Its bytes are made when it is sent: only then is it
+    known who writes it, and as what number.
+    """
+
+    __slots__ = (
+        "attempts", "began_ms", "bytes", "call", "failure", "failures", "flush_round", "is_closed", "is_over",
+        "may_be_stored", "payload", "records", "retry_at_ms", "sequence", "went_first",
+    )  # fmt: skip
+
+    def __init__(self, began_ms: int, flush_round: int) -> None:
+        self.records: list[Pending] = []
+        self.bytes = HEADER_BYTES
+        self.began_ms = began_ms
+        self.flush_round = flush_round
+        self.is_closed = False
+        self.is_over = False  # acknowledged or given up
+        self.sequence = -1  # of its first record; -1 before it was sent under the present epoch
+        self.attempts = 0  # under the present epoch
+        self.retry_at_ms = 0
+        self.call: int | None = None
+        self.went_first = False  # when last sent, nothing before it was without an answer
+        self.may_be_stored = False  # a call was lost, or was answered with what tells nothing of the log
+        self.failures = 0
+        self.failure = ""  # what the last answer said
+        self.payload: bytes | None = None
+
+    def add(self, record: Pending, size: int) -> None:
+        self.records.append(record)
+        self.bytes += size
+
+    def handles(self) -> tuple[object, ...]:
+        return tuple([record.handle for record in self.records])
+
+    def renew(self) -> None:
+        """As if it had never been sent: it is not stored, and will have another number."""
+        self.sequence, self.attempts = -1, 0
+        self.went_first = self.may_be_stored = False
+
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """The same records under the same numbers, in two."""
+        middle = len(self.records) // 2
+        return self._part(0, middle), self._part(middle, len(self.records))
+
+    def _part(self, first: int, end: int) -> "Batch":
+        part = Batch(self.began_ms, self.flush_round)
+        for record in self.records[first:end]:
+            part.add(record, size_of(record.key, record.value, record.headers))
+        part.is_closed = True
+        part.attempts, part.failure = self.attempts, self.failure
+        part.may_be_stored = self.may_be_stored
+        part.sequence = -1 if self.sequence < 0 else sequence_after(self.sequence, first)
+        return part
+
+    def encode(self, compression: Compression, producer: ProducerId) -> bytes:
+        """The batch as it is sent and stored."""
+        records = self.records
+        base_ms = records[0].timestamp_ms
+        if self.payload is None:
+            self.payload = compress(compression, _payload(records, base_ms))
+        return pack_batch(
+            self.payload,
+            base_offset=0,
+            attributes=compression,
+            last_offset_delta=len(records) - 1,
+            base_timestamp_ms=base_ms,
+            max_timestamp_ms=max([record.timestamp_ms for record in records]),
+            record_count=len(records),
+            producer=(*producer, self.sequence),
+        )
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """Sequences go from 0 to 2^31-1 and begin again."""
+    return (sequence + count) & 0x7FFFFFFF
+
+
+def _payload(records: list[Pending], base_ms: int) -> bytes:
+    return b"".join(
+        [
+            encode_record(varint(delta), record.key, record.value)
+            if record.timestamp_ms == base_ms and not record.headers
+            else _encode(delta, record, record.timestamp_ms - base_ms)
+            for delta, record in enumerate(records)
+        ]
+    )
+
+
+def _encode(delta: int, record: Pending, later_ms: int) -> bytes:
+    parts = [b"\0", signed_varint(later_ms), varint(delta), _field(record.key), _field(record.value)]
+    parts.append(varint(len(record.headers)))
+    for name, content in record.headers:
+        parts += (_field(name.encode()), _field(content))
+    body = b"".join(parts)
+    return varint(len(body)) + body
+
+
+def _field(data: bytes | None) -> bytes:
+    return signed_varint(-1) if data is None else varint(len(data)) + data

@@ -1,0 +1,416 @@
+"""The producer's core: records in, calls out, and what became of each record."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from muster.errors import MusterError, Refused, RequestTimedOut
+from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from muster.producing.answers import Answer, answers_of
+from muster.producing.batch import NOBODY, Batch, Pending, ProducerId, size_of
+from muster.producing.lane import Lane
+from muster.producing.placing import Placing
+from muster.producing.settings import MOST_IN_FLIGHT, ProducerSettings
+from muster.producing.topics import Topics
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.data import (
+    InitProducerId,
+    InitProducerIdReply,
+    Produce,
+    ProducePartition,
+    ProduceTopic,
+)
+from protocol.messages.topics import Metadata, MetadataReply
+
+Picked = list[tuple[Lane, Batch]]
+
+_OUT_OF_SEQUENCE = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+_WANTS_ID = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+_SAYS_NOTHING = frozenset(
+    {
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Answers after which a batch may be in the log, or not."""
+_SAME_LEADER = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.CORRUPT_MESSAGE})
+
+
+class Delivered(Effect, frozen=True):
+    """The records of `handles` are stored, one after the other from `base_offset` on; -1: nobody knows where. Their
+    time is `append_time_ms`, unless that is -1: then it is the one they were sent with."""
+
+    topic_partition: TopicPartition
+    handles: tuple[object, ...]
+    base_offset: int
+    append_time_ms: int = -1
+
+
+class Undelivered(Effect, frozen=True):
+    """The records of `handles` were given up. Whether they may be stored nevertheless, `error` says."""
+
+    topic_partition: TopicPartition
+    handles: tuple[object, ...]
+    error: MusterError
+
+
+class _Sent(msgspec.Struct, frozen=True):
+    message: type[Message]
+    node: NodeAddress | None
+    deadline_ms: int
+    picked: Picked
+
+
+class Producing:
+    """Batches what is appended and brings it to the partitions' leaders (consumer-client C; KIP-98, KIP-360).
+
+    Idempotent, each record that is `Delivered` is in the log once, and those of a partition stand in the order in which
+    they were appended. Otherwise those of an answer that was lost may be there twice.
+    """
+
+    def __init__(self, settings: ProducerSettings, first_turn: int = 0) -> None:
+        """`first_turn` is to differ between producers: where records without a key begin."""
+        self.wants_step = False
+        self._settings = settings
+        self._topics = Topics(settings)
+        self._placing = Placing(first_turn, settings.batch_bytes)
+        self._lanes: dict[TopicPartition, Lane] = {}
+        self._busy: dict[TopicPartition, Lane] = {}  # those with batches; the one served last is last
+        self._buffered = 0
+        self._is_exhausted = False
+        self._round = 0
+        self._rounds: dict[int, int] = {}  # batches that are not over, by the flush they belong to
+        self._producer: ProducerId | None = None
+        self._wants_id = False
+        self._id_at_ms = 0
+        self._id_failures = 0
+        self._sent: dict[int, _Sent] = {}
+        self._in_flight: dict[NodeAddress, int] = {}
+        self._calls_made = 0
+        self._now_ms = 0
+        self._due_ms: int | None = None
+        self._effects: list[Effect] = []
+
+    # -- records in
+
+    def partition_count(self, topic: str, now_ms: int) -> int | None:
+        """None: not known yet; the next step asks for it. Raises `Refused` for a topic that cannot be written to."""
+        count = self._topics.partition_count(topic, now_ms)
+        self.wants_step = self.wants_step or count is None
+        return count
+
+    def append(self, topic: str, partition: int | None, record: Pending, now_ms: int) -> int | None:
+        """Take a record for `partition`, or the one its key or its turn makes it; which that is. None: not taken, the
+        buffer is full. `partition_count` is known. If `wants_step` is set afterwards, it wants one soon. Raises
+        ValueError for a partition that is not there, `Refused` for a record larger than a request may be.
+        """
+        size = size_of(record.key, record.value, record.headers)
+        count = self._topics.partition_count(topic, now_ms)
+        assert count is not None
+        if size > min(self._settings.max_request_bytes, self._settings.buffer_memory_bytes):
+            most = min(self._settings.max_request_bytes, self._settings.buffer_memory_bytes)
+            sentence = f"a record of {size} bytes for topic {topic!r}, and a request has at most {most}"
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, sentence)
+        if partition is not None and not 0 <= partition < count:
+            raise ValueError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
+        if self._buffered and self._buffered + size > self._settings.buffer_memory_bytes:
+            self.wants_step = self.wants_step or not self._is_exhausted
+            self._is_exhausted = True
+            return None
+        placed = partition
+        if placed is None:
+            placed = self._placing.partition(topic, record.key, count, self._topics)
+            if record.key is None:
+                self._placing.placed(topic, size)
+        self._add(TopicPartition(topic, placed), record, size, now_ms)
+        return placed
+
+    def close_batches(self) -> int:
+        """Whatever was appended goes out with the next step. The number to ask `is_flushed` with."""
+        for lane in self._busy.values():
+            batch = lane.open_batch()
+            if batch is not None:
+                batch.is_closed = True
+        self._round += 1
+        self.wants_step = True
+        return self._round
+
+    def is_flushed(self, number: int) -> bool:
+        """Whether all that was appended before that `close_batches` is delivered or given up."""
+        return all(one >= number for one in self._rounds)
+
+    def _add(self, one: TopicPartition, record: Pending, size: int, now_ms: int) -> None:
+        lane = self._lanes.get(one)
+        if lane is None:
+            lane = self._lanes[one] = Lane(one, self._settings.window)
+        batch = lane.open_batch()
+        if batch is not None and batch.bytes + size > self._settings.batch_bytes:
+            batch.is_closed, batch = True, None
+        before = 0
+        if batch is None:
+            batch = Batch(now_ms, self._round)
+            lane.batches.append(batch)
+            self._busy[one] = lane
+            self._rounds[self._round] = self._rounds.get(self._round, 0) + 1
+            self.wants_step = True
+        else:
+            before = batch.bytes
+        batch.add(record, size)
+        self._buffered += batch.bytes - before
+        if batch.bytes >= self._settings.batch_bytes:
+            batch.is_closed = self.wants_step = True
+
+    # -- driving
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+        """Take in an answer, or just the time (`Woke`); send what is ready."""
+        self._now_ms = max(now_ms, self._now_ms)
+        self.wants_step = False
+        if isinstance(event, Replied | CallFailed):
+            self._hear(event.call, event.reply if isinstance(event, Replied) else None)
+        for number, sent in tuple(self._sent.items()):
+            if sent.deadline_ms <= self._now_ms:
+                self._effects.append(HangUp(sent.node))
+                self._hear(number, None)
+        for lane in tuple(self._busy.values()):
+            self._expire(lane)
+        self._plan()
+        effects, self._effects = self._effects, []
+        return effects
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._due_ms
+
+    def _expire(self, lane: Lane) -> None:
+        """The first of a lane is the oldest, and not over."""
+        oldest_ms = self._now_ms - self._settings.delivery_timeout_ms
+        while lane.batches and lane.batches[0].began_ms <= oldest_ms:
+            batch = lane.batches[0]
+            self._give_up(lane, batch, self._too_late(lane, batch))
+        if lane.can_renew:
+            for batch in lane.doubtful():
+                sentence = f"{lane.topic_partition}: one before it was given up, and it may be stored or not"
+                lane.finish(batch)
+                self._end(lane, batch, Undelivered(lane.topic_partition, batch.handles(), RequestTimedOut(sentence)))
+            if lane.renew():
+                self._producer = None
+            if not lane.batches:
+                self._busy.pop(lane.topic_partition, None)
+
+    def _too_late(self, lane: Lane, batch: Batch) -> RequestTimedOut:
+        waited = f"{lane.topic_partition}: not acknowledged within {self._settings.delivery_timeout_ms} ms"
+        heard = f" ({batch.failure})" if batch.failure else ""
+        may_be = "; it may be stored or not" if batch.may_be_stored or batch.call is not None else ""
+        return RequestTimedOut(waited + heard + may_be)
+
+    def _give_up(self, lane: Lane, batch: Batch, error: MusterError) -> None:
+        lane.give_up(batch)
+        self._end(lane, batch, Undelivered(lane.topic_partition, batch.handles(), error))
+
+    def _end(self, lane: Lane, batch: Batch, effect: Delivered | Undelivered) -> None:
+        """The batch is over: nobody has to keep it."""
+        self._effects.append(effect)
+        self._buffered -= batch.bytes
+        self._is_exhausted = False
+        self._rounds[batch.flush_round] -= 1
+        if not self._rounds[batch.flush_round]:
+            del self._rounds[batch.flush_round]
+        if not lane.batches and not lane.is_renewing:
+            self._busy.pop(lane.topic_partition, None)
+
+    # -- asking
+
+    def _plan(self) -> None:
+        self._due_ms = None
+        while picked := self._pick():
+            for node, batches in picked.items():
+                self._produce(node, batches)
+        if self._wants_id and not self._is_asking(InitProducerId):
+            if self._id_at_ms <= self._now_ms:
+                self._call(InitProducerId(), None, [])
+            else:
+                self._due(self._id_at_ms)
+        ask_at_ms = self._topics.ask_at_ms
+        if ask_at_ms is not None and not self._is_asking(Metadata):
+            if ask_at_ms <= self._now_ms:
+                self._call(self._topics.request(), None, [])
+            else:
+                self._due(ask_at_ms)
+        for sent in self._sent.values():
+            self._due(sent.deadline_ms)
+        for lane in self._busy.values():
+            if lane.batches:
+                self._due(lane.batches[0].began_ms + self._settings.delivery_timeout_ms)
+
+    def _due(self, at_ms: int) -> None:
+        if self._due_ms is None or at_ms < self._due_ms:
+            self._due_ms = at_ms
+
+    def _is_asking(self, kind: type[Message]) -> bool:
+        return any(sent.message is kind for sent in self._sent.values())
+
+    def _pick(self) -> dict[NodeAddress, Picked]:
+        """For each node that may be sent to, a batch of each partition that has one ready, as many as a request may
+        have."""
+        picked: dict[NodeAddress, Picked] = {}
+        used: dict[NodeAddress, int] = {}
+        for lane in self._busy.values():
+            batch = lane.next_to_send(self._now_ms)
+            if batch is None or not self._is_ready(batch) or not self._has_id(lane):
+                continue
+            node = self._topics.leader(lane.topic_partition)
+            if node is None:
+                self._topics.want(lane.topic_partition.topic, self._now_ms)
+                continue
+            size = used.get(node, 0) + batch.bytes
+            if self._in_flight.get(node, 0) >= MOST_IN_FLIGHT or (
+                node in used and size > self._settings.max_request_bytes
+            ):
+                continue
+            used[node] = size
+            picked.setdefault(node, []).append((lane, batch))
+        return picked
+
+    def _is_ready(self, batch: Batch) -> bool:
+        ready_at_ms = batch.retry_at_ms
+        if not batch.is_closed and not self._is_exhausted:
+            ready_at_ms = max(ready_at_ms, batch.began_ms + self._settings.linger_ms)
+        if ready_at_ms > self._now_ms:
+            self._due(ready_at_ms)
+            return False
+        return True
+
+    def _has_id(self, lane: Lane) -> bool:
+        if self._settings.is_idempotent and lane.producer is NOBODY:
+            if self._producer is None:
+                self._wants_id = True
+                return False
+            lane.producer = self._producer
+        return True
+
+    def _produce(self, node: NodeAddress, picked: Picked) -> None:
+        topics: dict[str, list[ProducePartition]] = {}
+        for lane, batch in picked:
+            lane.send(batch, self._calls_made + 1)
+            one = lane.topic_partition
+            data = batch.encode(self._settings.compression, lane.producer)
+            topics.setdefault(one.topic, []).append(ProducePartition(one.partition, data))
+            self._busy[one] = self._busy.pop(one)
+        message = Produce(
+            tuple(ProduceTopic(name, tuple(parts)) for name, parts in topics.items()),
+            self._settings.acks,
+            self._settings.request_timeout_ms,
+        )
+        if self._settings.acks == 0:
+            self._calls_made += 1
+            self._effects.append(Call(self._calls_made, node, message))
+            for lane, batch in picked:
+                self._hear_batch(lane, batch, Answer(ErrorCode.NONE))
+        else:
+            self._in_flight[node] = self._in_flight.get(node, 0) + 1
+            self._call(message, node, picked)
+
+    def _call(self, message: Message, node: NodeAddress | None, picked: Picked) -> None:
+        self._calls_made += 1
+        deadline_ms = self._now_ms + self._settings.request_timeout_ms
+        self._sent[self._calls_made] = _Sent(type(message), node, deadline_ms, picked)
+        self._effects.append(Call(self._calls_made, node, message))
+
+    # -- hearing
+
+    def _hear(self, call: int, reply: Message | None) -> None:
+        """`reply` None: none will come."""
+        sent = self._sent.pop(call, None)
+        if sent is None:
+            return
+        if sent.message is Metadata:
+            if isinstance(reply, MetadataReply):
+                self._topics.hear(reply, self._now_ms)
+            else:
+                self._topics.ask_later(self._now_ms)
+                self._effects.append(HangUp(None))
+        elif sent.message is InitProducerId:
+            self._hear_id(reply)
+        elif sent.node is not None:
+            self._in_flight[sent.node] -= 1
+            answers = answers_of(reply)
+            for lane, batch in sent.picked:
+                self._hear_batch(lane, batch, answers(lane.topic_partition))
+
+    def _hear_id(self, reply: Message | None) -> None:
+        code = getattr(reply, "error_code", ErrorCode.NETWORK_EXCEPTION)
+        if isinstance(reply, InitProducerIdReply) and code == ErrorCode.NONE:
+            self._producer = ProducerId(reply.producer_id, reply.producer_epoch)
+            self._wants_id, self._id_failures = False, 0
+        elif code.retriable:
+            self._id_at_ms = self._now_ms + self._settings.backoff_ms(self._id_failures)
+            self._id_failures += 1
+            self._effects.append(HangUp(None))
+        else:
+            self._wants_id = False
+            sentence = (
+                f"no producer id was given ({code.name}): the server does not serve idempotent producers, or not this"
+                " one. With enable_idempotence=False records are written without"
+            )
+            for lane, batch in self._without_id():
+                self._give_up(lane, batch, Refused(code, sentence))
+
+    def _without_id(self) -> Iterable[tuple[Lane, Batch]]:
+        lanes = [lane for lane in self._busy.values() if lane.producer is NOBODY]
+        return [(lane, batch) for lane in lanes for batch in lane.batches if not batch.is_over]
+
+    def _hear_batch(self, lane: Lane, batch: Batch, answer: Answer) -> None:
+        lane.answered(batch)
+        code = answer.code
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            was_over = batch.is_over
+            lane.acknowledged(batch, self._now_ms)
+            if not was_over:
+                told = Delivered(lane.topic_partition, batch.handles(), answer.base_offset, answer.append_time_ms)
+                self._end(lane, batch, told)
+        elif not batch.is_over:
+            batch.failure = answer.sentence or code.name
+            batch.may_be_stored = batch.may_be_stored or code in _SAYS_NOTHING
+            if code.retriable and code not in _SAME_LEADER:
+                self._topics.doubt(lane.topic_partition, self._now_ms)
+            self._try_again(lane, batch, code)
+
+    def _try_again(self, lane: Lane, batch: Batch, code: ErrorCode) -> None:
+        if code in _OUT_OF_SEQUENCE and batch.sequence >= 0:
+            # Behind another that was not answered yet it tells nothing, except that this call did not store it.
+            if batch.went_first and batch.may_be_stored:
+                self._refuse(lane, batch, code)
+            elif batch.went_first:
+                lane.want_epoch(batch, wants_id=code in _WANTS_ID)
+                self._wait(batch)
+        elif code in _TOO_LARGE and len(batch.records) > 1:
+            first, second = lane.split(batch)
+            self._buffered += first.bytes + second.bytes - batch.bytes
+            self._rounds[batch.flush_round] += 1
+        elif code.retriable:
+            self._wait(batch)
+        else:
+            self._refuse(lane, batch, code)
+
+    def _refuse(self, lane: Lane, batch: Batch, code: ErrorCode) -> None:
+        sentence = f"{lane.topic_partition} did not take the records: {batch.failure}"
+        may_be = "; what was sent of them before may be stored" if batch.may_be_stored else ""
+        self._give_up(lane, batch, Refused(code, sentence + may_be))
+
+    def _wait(self, batch: Batch) -> None:
+        batch.retry_at_ms = self._now_ms + self._settings.backoff_ms(batch.failures)
+        batch.failures += 1

@@ -1,0 +1,93 @@
+"""What a producer knows of topics: how many partitions, who leads them; and what it has yet to ask."""
+
+from muster.errors import MusterError, Refused
+from muster.events import NodeAddress
+from muster.producing.settings import ProducerSettings
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
+
+_UNKNOWN_MS = 1_000
+"""So long a topic that nobody knows is asked for again: brokers hear of new ones one after the other."""
+
+
+class Topics:
+    """Of the topics that somebody wants to write to."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self._settings = settings
+        self._counts: dict[str, int] = {}
+        self._leaders: dict[TopicPartition, NodeAddress] = {}
+        self._known_at_ms: dict[str, int] = {}
+        self._errors: dict[str, MusterError] = {}
+        self._wanted: dict[str, int] = {}  # since when
+        self._failures = 0
+        self._ask_at_ms = 0
+
+    def partition_count(self, topic: str, now_ms: int) -> int | None:
+        """None: not known yet; it is asked for. Raises `Refused`, once, for a topic that cannot be written to."""
+        if topic in self._errors:
+            raise self._errors.pop(topic)
+        count = self._counts.get(topic)
+        if count is None or self._known_at_ms[topic] + self._settings.metadata_max_age_ms <= now_ms:
+            self.want(topic, now_ms)
+        return count
+
+    def leader(self, one: TopicPartition) -> NodeAddress | None:
+        return self._leaders.get(one)
+
+    def has_leader(self, topic: str, partition: int) -> bool:
+        return TopicPartition(topic, partition) in self._leaders
+
+    def want(self, topic: str, now_ms: int) -> None:
+        self._wanted.setdefault(topic, now_ms)
+
+    def doubt(self, one: TopicPartition, now_ms: int) -> None:
+        """It may have another leader by now."""
+        self._leaders.pop(one, None)
+        self.want(one.topic, now_ms)
+
+    @property
+    def ask_at_ms(self) -> int | None:
+        """When to ask; None while nothing is wanted."""
+        return self._ask_at_ms if self._wanted else None
+
+    def request(self) -> Metadata:
+        return Metadata(tuple(MetadataTopic(name) for name in sorted(self._wanted)))
+
+    def hear(self, reply: MetadataReply, now_ms: int) -> None:
+        nodes = {node.node_id: NodeAddress(node.host, node.port, node.node_id) for node in reply.brokers}
+        for topic in reply.topics:
+            if topic.name is not None:
+                self._hear_topic(topic.name, topic, nodes, now_ms)
+        if self._wanted or any(one.leader_id not in nodes for topic in reply.topics for one in topic.partitions):
+            self.ask_later(now_ms)
+        else:
+            self._failures = 0
+
+    def ask_later(self, now_ms: int) -> None:
+        """The answer did not come, or did not say all."""
+        self._ask_at_ms = now_ms + self._settings.backoff_ms(self._failures)
+        self._failures += 1
+
+    def _hear_topic(self, name: str, topic: MetadataTopicReply, nodes: dict[int, NodeAddress], now_ms: int) -> None:
+        if topic.error_code != ErrorCode.NONE and not topic.partitions:
+            self._hear_error(name, topic.error_code, now_ms)
+            return
+        self._counts[name] = len(topic.partitions)
+        self._known_at_ms[name] = now_ms
+        for one in topic.partitions:
+            if one.leader_id in nodes:
+                self._leaders[TopicPartition(name, one.partition_index)] = nodes[one.leader_id]
+        self._wanted.pop(name, None)  # who misses a leader of these will want it again
+
+    def _hear_error(self, name: str, code: ErrorCode, now_ms: int) -> None:
+        since_ms = self._wanted.get(name, now_ms)
+        if name in self._counts or (code.retriable and now_ms - since_ms < _UNKNOWN_MS):
+            return  # it was there, or may yet be: asked again
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            sentence = f"there is no topic {name!r}: create it with `muster topics create`"
+        else:
+            sentence = f"topic {name!r}: {code.name}"
+        self._errors[name] = Refused(code, sentence)
+        self._wanted.pop(name, None)

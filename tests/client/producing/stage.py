@@ -1,0 +1,246 @@
+"""A producer's core, its clock, and a handful of nodes that check sequences as brokers do."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.errors import MusterError
+from muster.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
+from muster.producing import Delivered, ProducerSettings, Producing, Undelivered
+from muster.producing.batch import Pending
+from muster.topic_partition import TopicPartition
+from partition_log.producers import Objection, Producers, judge, mark_of
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.data import (
+    InitProducerId,
+    InitProducerIdReply,
+    Produce,
+    ProducePartitionReply,
+    ProduceReply,
+    ProduceTopicReply,
+)
+from protocol.messages.topics import (
+    Metadata,
+    MetadataBroker,
+    MetadataPartitionReply,
+    MetadataReply,
+    MetadataTopicReply,
+)
+from protocol.record_batch import Record, check_batch, decode_batch, stamp
+
+NODES = tuple(NodeAddress("host", port, port) for port in range(3))
+P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
+
+
+@dataclass(eq=False)
+class Log:
+    leader: int = 0
+    records: list[Record] = field(default_factory=list)
+    producers: Producers = field(default_factory=lambda: Producers(100))
+    most_records: int = 1_000
+    refusals: list[ErrorCode] = field(default_factory=list)
+
+    def put(self, data: bytes) -> ProducePartitionReply:
+        """`refusals` come first; REQUEST_TIMED_OUT is said of what is stored."""
+        refusal = self.refusals.pop(0) if self.refusals else None
+        if refusal is None:
+            return self._put(data)
+        if refusal == ErrorCode.REQUEST_TIMED_OUT:
+            self._put(data)
+        return ProducePartitionReply(0, refusal)
+
+    def _put(self, data: bytes) -> ProducePartitionReply:
+        header = check_batch(data)
+        if header.record_count > self.most_records:
+            return ProducePartitionReply(0, ErrorCode.MESSAGE_TOO_LARGE)
+        verdict = judge(self.producers, [data], len(self.records))
+        if verdict is Objection.OLD_EPOCH:
+            return ProducePartitionReply(0, ErrorCode.INVALID_PRODUCER_EPOCH)
+        if isinstance(verdict, Objection):
+            return ProducePartitionReply(0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        stored_at = verdict[0]
+        if stored_at is None:
+            stored_at = len(self.records)
+            mark = mark_of(data)
+            if mark is not None:
+                self.producers.appended(mark, stored_at)
+            self.records += decode_batch(stamp(data, stored_at))
+            assert len(self.records) == stored_at + header.record_count
+        return ProducePartitionReply(0, ErrorCode.NONE, stored_at)
+
+    @property
+    def values(self) -> list[str]:
+        return [(record.value or b"").decode() for record in self.records]
+
+
+class Brokers:
+    """What nodes answer. All see the same logs; only a partition's leader takes its records."""
+
+    def __init__(self, partitions: int) -> None:
+        self.logs = {TopicPartition("t", number): Log() for number in range(partitions)}
+        self.ids = 0
+        self.has_ids = True
+
+    def answer(self, node: int, message: Message) -> Message:
+        if isinstance(message, Metadata):
+            return self.metadata(message)
+        if isinstance(message, InitProducerId):
+            if not self.has_ids:
+                return InitProducerIdReply(ErrorCode.UNSUPPORTED_VERSION)
+            self.ids += 1
+            return InitProducerIdReply(producer_id=self.ids, producer_epoch=0)
+        assert isinstance(message, Produce)
+        return ProduceReply(
+            tuple(
+                ProduceTopicReply(
+                    topic.name,
+                    tuple(self._put(node, TopicPartition(topic.name, one.index), one.records) for one in parts),
+                )
+                for topic in message.topic_data
+                for parts in [topic.partition_data]
+            )
+        )
+
+    def _put(self, node: int, one: TopicPartition, data: bytes) -> ProducePartitionReply:
+        log = self.logs[one]
+        put = log.put(data) if log.leader == node else ProducePartitionReply(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return ProducePartitionReply(one.partition, put.error_code, put.base_offset, error_message=put.error_message)
+
+    def metadata(self, message: Metadata) -> MetadataReply:
+        partitions = tuple(MetadataPartitionReply(one.partition, log.leader) for one, log in self.logs.items())
+        assert message.topics is not None
+        return MetadataReply(
+            tuple(MetadataBroker(node.node_id, node.host, node.port) for node in NODES),
+            topics=tuple(
+                MetadataTopicReply("t", partitions=partitions)
+                if topic.name == "t"
+                else MetadataTopicReply(topic.name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                for topic in message.topics
+            ),
+        )
+
+
+class Stage:
+    """Calls wait in `calls` until the test answers them, in whatever way."""
+
+    def __init__(self, partitions: int = 3, **settings: Any) -> None:
+        self.brokers = Brokers(partitions)
+        self.core = Producing(ProducerSettings(**settings))
+        self.now_ms = 0
+        self.calls: dict[int, Call] = {}
+        self.hung_up: list[NodeAddress | None] = []
+        self.offsets: dict[object, int] = {}
+        self.errors: dict[object, MusterError] = {}
+        self.told: list[object] = []
+
+    def feed(self, event: Any) -> "Stage":
+        for effect in self.core.step(event, self.now_ms):
+            if isinstance(effect, Call):
+                self.calls[effect.call] = effect
+            elif isinstance(effect, HangUp):
+                self.hung_up.append(effect.node)
+            elif isinstance(effect, Delivered):
+                self.told += effect.handles
+                for place, handle in enumerate(effect.handles):
+                    assert handle not in self.offsets
+                    self.offsets[handle] = effect.base_offset + place if effect.base_offset >= 0 else -1
+            else:
+                assert isinstance(effect, Undelivered)
+                self.told += effect.handles
+                self.errors.update(dict.fromkeys(effect.handles, effect.error))
+        return self
+
+    def wake(self, after_ms: int = 0) -> "Stage":
+        self.now_ms += after_ms
+        return self.feed(Woke())
+
+    def ready(self) -> "Stage":
+        """Leaders are known, and the producer's id."""
+        assert self.core.partition_count("t", self.now_ms) is None
+        self.wake().answer(Metadata)
+        return self
+
+    def send(
+        self, *values: str, partition: int | None = 0, key: bytes | None = None, headers: Any = (), at_ms: int = 7
+    ) -> list[int]:
+        """Each value is its own handle. Where they went."""
+        placed = []
+        for value in values:
+            record = Pending(key, value.encode(), headers, at_ms, value)
+            number = self.core.append("t", partition, record, self.now_ms)
+            assert number is not None, "the buffer is full"
+            placed.append(number)
+        return placed
+
+    def flush(self) -> "Stage":
+        self.core.close_batches()
+        self.wake()
+        if any(isinstance(call.message, InitProducerId) for call in self.calls.values()):
+            self.answer(InitProducerId)
+        return self
+
+    def waiting(self, kind: type[Message] = Produce) -> list[Call]:
+        return [call for call in self.calls.values() if isinstance(call.message, kind)]
+
+    def take(self, kind: type[Message], place: int = 0) -> Call:
+        return self.calls.pop(self.waiting(kind)[place].call)
+
+    def answer(self, kind: type[Message] = Produce, place: int = 0) -> "Stage":
+        """As the node would."""
+        call = self.take(kind, place)
+        node = 0 if call.node is None else call.node.port
+        return self.feed(Replied(call.call, self.brokers.answer(node, call.message)))
+
+    def lose(self, place: int = 0, *, stored: bool) -> "Stage":
+        """The connection breaks before the answer, or before the request arrived."""
+        call = self.take(Produce, place)
+        assert call.node is not None
+        if stored:
+            self.brokers.answer(call.node.port, call.message)
+        return self.feed(CallFailed(call.call))
+
+    def refuse(self, code: ErrorCode, place: int = 0, sentence: str | None = None) -> "Stage":
+        call = self.take(Produce, place)
+        assert isinstance(call.message, Produce)
+        return self.feed(
+            Replied(
+                call.call,
+                ProduceReply(
+                    tuple(
+                        ProduceTopicReply(
+                            topic.name,
+                            tuple(
+                                ProducePartitionReply(one.index, code, error_message=sentence)
+                                for one in topic.partition_data
+                            ),
+                        )
+                        for topic in call.message.topic_data
+                    )
+                ),
+            )
+        )
+
+    def settle(self, rounds: int = 2_000) -> "Stage":
+        """Everything is answered as nodes would, and time passes, until nothing is left to do."""
+        for _ in range(rounds):
+            while self.calls:
+                self.answer(type(next(iter(self.calls.values())).message))
+            due_ms = self.core.next_deadline_ms
+            if due_ms is None:
+                return self
+            self.wake(max(0, due_ms - self.now_ms))
+        raise AssertionError("it never comes to rest")
+
+    def values(self, partition: int = 0) -> list[str]:
+        return self.brokers.logs[TopicPartition("t", partition)].values
+
+
+def batches(call: Call) -> dict[int, tuple[int, int, int]]:
+    """Of each partition: epoch, first sequence, records."""
+    assert isinstance(call.message, Produce)
+    found = {}
+    for topic in call.message.topic_data:
+        for one in topic.partition_data:
+            header = check_batch(one.records)
+            found[one.index] = (header.producer_epoch, header.base_sequence, header.record_count)
+    return found

@@ -1,0 +1,186 @@
+"""Whatever is lost, cut and moved: each record is in the log once, in its order."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.errors import Refused, RequestTimedOut
+from muster.events import Call, CallFailed, Replied
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.data import Produce
+from tests.client.producing.stage import NODES, P1, Stage
+
+PARTITIONS = 2
+
+
+class Net:
+    """Connections that break: what was on its way over one may still arrive, late, and is then answered to nobody."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.arriving: dict[int, list[Call]] = {}  # by node, in order
+        self.answers: list[tuple[Call, Message]] = []
+        self.late: list[list[Call]] = []
+
+    def carry(self) -> None:
+        for number, call in tuple(self.stage.calls.items()):
+            del self.stage.calls[number]
+            self.arriving.setdefault(node_of(call), []).append(call)
+
+    def arrive(self, node: int) -> None:
+        if self.arriving.get(node):
+            call = self.arriving[node].pop(0)
+            self.answers.append((call, self.stage.brokers.answer(node, call.message)))
+
+    def hear(self, place: int) -> None:
+        if self.answers:
+            call, reply = self.answers.pop(place % len(self.answers))
+            self.stage.feed(Replied(call.call, reply))
+
+    def cut(self, node: int) -> None:
+        waiting = self.arriving.pop(node, [])
+        unheard = [call for call, _ in self.answers if node_of(call) == node]
+        self.answers = [(call, reply) for call, reply in self.answers if node_of(call) != node]
+        self.late.append(list(waiting))
+        for call in unheard + waiting:
+            self.stage.feed(CallFailed(call.call))
+
+    def arrive_late(self, place: int) -> None:
+        if self.late:
+            calls = self.late[place % len(self.late)]
+            if calls:
+                call = calls.pop(0)
+                self.stage.brokers.answer(node_of(call), call.message)
+
+
+def node_of(call: Call) -> int:
+    return 0 if call.node is None else call.node.port
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.integers(0, PARTITIONS - 1), st.integers(1, 4)),
+        st.tuples(st.sampled_from(["arrive", "cut", "late"]), st.integers(0, 2), st.just(0)),
+        st.tuples(st.just("hear"), st.integers(0, 5), st.just(0)),
+        st.tuples(st.just("move"), st.integers(0, PARTITIONS - 1), st.integers(0, 2)),
+        st.tuples(st.just("wait"), st.integers(0, 3), st.just(0)),
+        st.tuples(st.just("refuse"), st.integers(0, PARTITIONS - 1), st.integers(0, 4)),
+    ),
+    max_size=120,
+)
+WAITS_MS = (5, 100, 1_000, 12_000)
+PASSING = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT)
+
+
+class Play:
+    """Carries out steps; what was sent to each partition."""
+
+    def __init__(self, stage: Stage, refusals: tuple[ErrorCode, ...]) -> None:
+        self.stage = stage
+        self.net = Net(stage)
+        self.refusals = refusals
+        self.sent: dict[int, list[str]] = {number: [] for number in range(PARTITIONS)}
+        stage.brokers.logs[P1].most_records = 2
+
+    def send(self, partition: int, count: int) -> None:
+        for _ in range(count):
+            value = f"{partition}:{len(self.sent[partition])}"
+            self.stage.send(value, partition=partition)
+            self.sent[partition].append(value)
+        self.stage.core.close_batches()
+        self.stage.wake()
+
+    def arrive(self, node: int, _: int) -> None:
+        self.net.arrive(node)
+
+    def cut(self, node: int, _: int) -> None:
+        self.net.cut(node)
+
+    def late(self, place: int, _: int) -> None:
+        self.net.arrive_late(place)
+
+    def hear(self, place: int, _: int) -> None:
+        self.net.hear(place)
+
+    def move(self, partition: int, node: int) -> None:
+        self.stage.brokers.logs[TopicPartition("t", partition)].leader = node
+
+    def refuse(self, partition: int, which: int) -> None:
+        log = self.stage.brokers.logs[TopicPartition("t", partition)]
+        log.refusals.append(self.refusals[which % len(self.refusals)])
+
+    def wait(self, which: int, _: int) -> None:
+        self.stage.wake(WAITS_MS[which])
+
+    def all(self, steps: list[tuple[str, int, int]]) -> dict[int, list[str]]:
+        for what, first, second in steps:
+            getattr(self, what)(first, second)
+            self.net.carry()
+        while any(self.net.arriving.values()):
+            for node in range(len(NODES)):
+                self.net.arrive(node)
+        while self.net.answers:
+            self.net.hear(0)
+        self.stage.settle()
+        for calls in self.net.late:
+            for call in calls:
+                self.stage.brokers.answer(node_of(call), call.message)
+        return self.sent
+
+
+@settings(deadline=None, max_examples=300)
+@given(STEPS)
+def test_each_record_is_in_the_log_once_and_in_order(steps: list[tuple[str, int, int]]) -> None:
+    stage = Stage(PARTITIONS, linger_ms=0, request_timeout_ms=10**7, delivery_timeout_ms=10**8).ready()
+    sent = Play(stage, PASSING).all(steps)
+    assert stage.errors == {}
+    for partition, values in sent.items():
+        assert stage.values(partition) == values
+        assert [stage.offsets[value] for value in values] == list(range(len(values)))
+    assert stage.core._buffered == 0
+    assert stage.core._rounds == {}
+
+
+@settings(deadline=None, max_examples=300)
+@given(STEPS)
+def test_what_is_given_up_may_be_missing_and_nothing_else_is_or_comes_twice(steps: list[tuple[str, int, int]]) -> None:
+    """Batches live for twenty seconds here, which several waits exceed."""
+    stage = Stage(PARTITIONS, linger_ms=0, request_timeout_ms=15_000, delivery_timeout_ms=20_000).ready()
+    sent = Play(stage, (*PASSING, ErrorCode.INVALID_RECORD)).all(steps)
+    for partition, values in sent.items():
+        found = stage.values(partition)
+        assert found == [value for value in values if value in set(found)], "once, and in order"
+        assert {value for value in values if value not in stage.errors} <= set(found)
+        for value in values:
+            if value in stage.offsets:
+                assert stage.offsets[value] == found.index(value)
+            elif isinstance(stage.errors[value], Refused):
+                assert value not in found or "may be" in str(stage.errors[value])
+            else:
+                assert isinstance(stage.errors[value], RequestTimedOut)
+    assert stage.core._buffered == 0
+
+
+@settings(deadline=None, max_examples=100)
+@given(STEPS)
+def test_no_more_is_under_way_than_brokers_remember(steps: list[tuple[str, int, int]]) -> None:
+    stage = Stage(PARTITIONS, linger_ms=0, request_timeout_ms=10**7, delivery_timeout_ms=10**8).ready()
+    net = Net(stage)
+    for what, first, _ in steps:
+        if what == "send":
+            stage.send("x", partition=first)
+            stage.core.close_batches()
+        elif what == "arrive":
+            net.arrive(first)
+        elif what == "hear":
+            net.hear(first)
+        elif what == "cut":
+            net.cut(first)
+        stage.wake()
+        net.carry()
+        under_way = [call for calls in net.arriving.values() for call in calls] + [call for call, _ in net.answers]
+        for node in range(len(NODES)):
+            produces = [call for call in under_way if isinstance(call.message, Produce) and node_of(call) == node]
+            assert len(produces) <= 5
+    assert stage.now_ms == 0
