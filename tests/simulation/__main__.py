@@ -11,7 +11,7 @@ import sys
 from tests.simulation.marks import missing
 from tests.simulation.plan import BRISK, SLOW, draw
 from tests.simulation.shrink import shrink
-from tests.simulation.sweep import sweep
+from tests.simulation.sweep import PROGRESS_S, sweep
 from tests.simulation.world import World
 
 
@@ -30,6 +30,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.seed is not None:
         return one(options)
+    print(_beginning(options), file=sys.stderr, flush=True)
     total = sweep(
         options.first,
         SLOW if options.slow else BRISK,
@@ -42,6 +43,14 @@ def main() -> int:
     for mark in (never := missing(total.counts)):
         print(f"never happened: {mark}", file=sys.stderr)
     return 1 if total.broken or never else 0
+
+
+def _beginning(options: argparse.Namespace) -> str:
+    """What is about to run: nothing more is heard of it for a minute."""
+    wanted = f"{options.seeds:,} seeds" if options.events is None else f"seeds for {options.events:,} events"
+    pace = "slow worlds" if options.slow else "brisk worlds"
+    workers = f"{options.workers} {'worker' if options.workers == 1 else 'workers'}"
+    return f"{wanted} from {options.first} on, {pace}, {workers}; a line every {PROGRESS_S} s"
 
 
 def one(options: argparse.Namespace) -> int:

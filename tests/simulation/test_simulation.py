@@ -8,8 +8,10 @@ from collections import Counter
 
 import pytest
 
+from tests.simulation import __main__ as command
 from tests.simulation.marks import missing
 from tests.simulation.plan import draw
+from tests.simulation.sweep import Total
 from tests.simulation.world import run_one
 
 SEEDS, SHARES = 180, 3
@@ -46,3 +48,19 @@ def _trace_under(hash_seed: str, seed: int) -> str:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     command = [sys.executable, "-m", "tests.simulation", "--seed", str(seed)]
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()[0]
+
+
+def test_a_sweep_says_at_once_what_it_is_about_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+
+    def sweep(*_given: object, **_options: object) -> Total:
+        told.append(capsys.readouterr().err)
+        return Total()
+
+    monkeypatch.setattr(command, "sweep", sweep)
+    monkeypatch.setattr(sys, "argv", ["tests.simulation", "--slow", "--events", "5000", "--first", "7"])
+    command.main()
+
+    assert told == ["seeds for 5,000 events from 7 on, slow worlds, 2 workers; a line every 60 s\n"]
