@@ -60,11 +60,15 @@ class Cluster:
         return until(find, timeout_s, f"nobody coordinates group {group_id}")
 
     def partition_count(self, topic: str, timeout_s: float = 30.0) -> int:
-        """Raises `Refused` for a topic that does not exist."""
-        with self._lock:
-            if topic not in self._counts:
-                self._refresh([topic], timeout_s)
-            return self._counts[topic]
+        """Waits for a topic that is being made. Raises `Refused` for one that does not exist, `RequestTimedOut`."""
+
+        def find() -> int | None:
+            with self._lock:
+                if topic not in self._counts:
+                    self._refresh([topic], timeout_s)
+                return self._counts.get(topic)
+
+        return until(find, timeout_s, f"topic {topic} has no partitions yet")
 
     def leader(self, partition: TopicPartition, timeout_s: float = 30.0) -> NodeAddress:
         """Who has the partition; waits while nobody has. Raises `Refused`, `RequestTimedOut`."""
@@ -142,6 +146,8 @@ class Cluster:
         for topic in reply.topics:
             if topic.name is None or (topic.error_code != ErrorCode.NONE and not topic.partitions):
                 code = topic.error_code
+                if code.retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
                 if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise Refused(code, f"there is no topic {topic.name!r}: create it with `muster topics create`")
                 raise Refused(code, f"topic {topic.name!r}: {code.name}")

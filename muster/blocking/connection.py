@@ -110,6 +110,8 @@ class Connection:
     def _connected(self, deadline: float) -> socket.socket:
         if self._is_closed:
             raise ClientClosed("this connection was closed")
+        if self._socket is not None and _is_over(self._socket):
+            self._drop()
         if self._socket is None:
             self._socket = self._connect(deadline)
             self._session = open_session(self._dialect, self._client_id)
@@ -162,6 +164,17 @@ def cannot_connect(failures: Mapping[NodeAddress, OSError | str], dialect: Diale
     """The sentence for people: each address tried and why it failed, and once what to look at."""
     tried = "; ".join(f"{address}: {_why(error)}" for address, error in failures.items())
     return f"cannot connect to {tried}. {dialect.advice}"
+
+
+def _is_over(connected: socket.socket) -> bool:
+    """Whether the server has closed it meanwhile, as Kafka's brokers do with connections that were idle for long."""
+    connected.settimeout(0)
+    try:
+        return not connected.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _why(error: OSError | str) -> str:

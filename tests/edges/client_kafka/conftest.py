@@ -1,0 +1,107 @@
+"""Our own client over Kafka's protocol: against musterd's listener for it, or against any server.
+
+`TEST_CLIENT_BOOTSTRAP=kafka://HOST:PORT` points the tests at another server, an Apache Kafka for instance. Names are
+what keeps tests apart; what needs the native protocol beside is left out there.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from muster import Consumer, Refused, TopicPartition
+from muster.blocking import Cluster, Connection
+from protocol.errors import ErrorCode
+from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
+from tests.edges.musterd import running, within
+
+SETTINGS = ("group.initial.rebalance.delay.ms=0",)
+HEARTBEAT_MS = 300
+
+
+class Where(NamedTuple):
+    """`native` is None where nobody speaks that."""
+
+    kafka: str
+    native: str | None
+
+
+@pytest.fixture(scope="session")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Where]:
+    elsewhere = os.environ.get("TEST_CLIENT_BOOTSTRAP")
+    if elsewhere:
+        yield Where(elsewhere, None)
+        return
+    with running(tmp_path_factory.mktemp("client-kafka") / "data", *SETTINGS, with_kafka=True) as daemon:
+        yield Where(f"kafka://127.0.0.1:{daemon.kafka_port}", daemon.bootstrap)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Nobody else's: of a topic, of a group."""
+    return f"{re.sub('[^a-z0-9]+', '-', request.node.name.lower())[:60]}-{secrets.token_hex(3)}"
+
+
+@pytest.fixture
+def topic(where: Where, name: str) -> str:
+    """One of four partitions."""
+    with Connection(where.kafka) as connection:
+        reply = connection.ask(CreateTopics((CreatableTopic(name, 4, 1),)))
+        assert isinstance(reply, CreateTopicsReply)
+        assert reply.topics[0].error_code == ErrorCode.NONE
+    cluster = Cluster(where.kafka)
+    # A broker hears of a new topic a little later than its controller, and has its logs later still.
+    assert within(10, lambda: _is_there(cluster, name))
+    cluster.close()
+    return name
+
+
+def _is_there(cluster: Cluster, topic: str) -> bool:
+    try:
+        return len(cluster.offsets([TopicPartition(topic, number) for number in range(4)], -1)) == 4
+    except Refused as refused:
+        if refused.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return False
+
+
+class Stage:
+    """Makes consumers and closes those that the test left open."""
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self._open: list[Consumer] = []
+
+    def consumer(self, bootstrap: str, topic: str, **settings: object) -> Consumer:
+        given = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "heartbeat_interval_ms": HEARTBEAT_MS}
+        consumer = Consumer(bootstrap, self._group, **{**given, **settings})  # type: ignore[arg-type]
+        consumer.subscribe([topic])
+        self._open.append(consumer)
+        return consumer
+
+    def close(self) -> None:
+        for consumer in self._open:
+            consumer.close()
+
+
+@pytest.fixture
+def stage(name: str) -> Iterator[Stage]:
+    stage = Stage(name)
+    yield stage
+    stage.close()
+
+
+def poll_until(holds: Callable[[], bool], *consumers: Consumer, seconds: float = 20.0) -> list[bytes]:
+    """The values read meanwhile by all, in turns."""
+    values: list[bytes] = []
+
+    def poll() -> bool:
+        for consumer in consumers:
+            values.extend(record.value or b"" for record in consumer.poll(0.05))
+        return holds()
+
+    assert within(seconds, poll, every_s=0), [consumer.assignment for consumer in consumers]
+    return values
