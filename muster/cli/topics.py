@@ -16,6 +16,7 @@ from protocol.messages.topics import (
     DeletableTopic,
     DeleteTopics,
     DeleteTopicsReply,
+    TopicConfig,
 )
 
 app = typer.Typer(no_args_is_help=True)
@@ -39,12 +40,17 @@ def create(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     partitions: Annotated[int, typer.Option(min=-1, show_default="the server's num.partitions", help="How many.")] = -1,
+    configs: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="KEY=VALUE", help="A setting, as cleanup.policy=compact; repeatable."),
+    ] = None,
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a topic."""
+    settings = tuple(map(_setting, configs or ()))
     with reaching(ctx, bootstrap) as cluster:
-        wanted = CreateTopics((CreatableTopic(name, partitions),))
+        wanted = CreateTopics((CreatableTopic(name, partitions, configs=settings),))
         made = expect(CreateTopicsReply, cluster.ask(wanted)).topics[0]
     if made.error_code is ErrorCode.TOPIC_ALREADY_EXISTS:
         raise Refused(made.error_code, f"there is a topic {name!r} already")
@@ -55,6 +61,13 @@ def create(
         show_json({"name": made.name, "partitions": made.num_partitions, "topic_id": made.topic_id.hex()})
     else:
         print(f"Made topic {made.name} with {made.num_partitions} partitions.")
+
+
+def _setting(text: str) -> TopicConfig:
+    key, is_there, value = text.partition("=")
+    if not is_there:
+        raise typer.BadParameter(f"{text!r} has no '=': KEY=VALUE is wanted", param_hint="--config")
+    return TopicConfig(key, value)
 
 
 @app.command()

@@ -109,6 +109,7 @@ class FakeNode:
         self.unreadable: dict[tuple[str, int], int] = {}
         """From which offset on the disk does not give the records of a partition."""
         self.topics: dict[str, list[list[bytes]]] = {}
+        self.configs: dict[str, dict[str, str | None]] = {}
         self.expiry = DescribeExpiryReply(
             group_state="Empty",
             group_expires_ms=1_700_604_800_000,
@@ -219,6 +220,7 @@ class FakeNode:
         return read_header(log[-1]).next_offset if log else 0
 
     def CreateTopics(self, message: CreateTopics) -> Message:  # noqa: N802
+        self.configs |= {topic.name: {one.name: one.value for one in topic.configs} for topic in message.topics}
         return CreateTopicsReply(tuple(self._create(topic.name, topic.num_partitions) for topic in message.topics))
 
     def DeleteTopics(self, message: DeleteTopics) -> Message:  # noqa: N802

@@ -31,6 +31,20 @@ def test_a_topic_is_made_for_scripts(shell: Shell) -> None:
     assert shell.json("topics", "create", "t") == {"name": "t", "partitions": 1, "topic_id": "07" * 16}
 
 
+def test_a_topic_is_made_with_settings_of_its_own(shell: Shell, node: FakeNode) -> None:
+    settings = ("--config", "cleanup.policy=compact", "--config", "note=a=b")
+    shell.run("topics", "create", "prices", *settings)
+
+    assert node.configs["prices"] == {"cleanup.policy": "compact", "note": "a=b"}
+
+
+def test_a_setting_without_a_value_is_a_usage_error(shell: Shell, node: FakeNode) -> None:
+    assert "'compact' has no '=': KEY=VALUE is wanted" in shell.complaint(
+        "topics", "create", "prices", "--config", "compact", code=2
+    )
+    assert node.questions == 0
+
+
 def test_a_refused_topic_is_one_sentence_and_exit_1(shell: Shell, node: FakeNode) -> None:
     node.make_topic("t", 1)
 
