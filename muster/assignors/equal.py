@@ -10,14 +10,16 @@ from muster.topic_partition import TopicPartition
 
 def share_equally(
     partition_counts: Mapping[str, int],
-    members: Sequence[str],
-    held: Mapping[str, Sequence[TopicPartition]],
     nearness: Nearness,
+    held: Mapping[str, Sequence[TopicPartition]],
+    must_revoke: bool,  # makes no difference among equals
 ) -> Assignment:
-    """Everybody gets the floor or the ceiling of the mean and keeps what it held up to that. `members` in order."""
-    sharing = _Sharing(sum(partition_counts.values()), members)
-    for member_id in members:
-        sharing.keep(member_id, [one for one in held.get(member_id, ()) if nearness.is_near(member_id, one)])
+    """Everybody gets the floor or the ceiling of the mean and keeps what it held up to that. `held` names every
+    member, in order.
+    """
+    sharing = _Sharing(sum(partition_counts.values()), tuple(held))
+    for member_id, partitions in held.items():
+        sharing.keep(member_id, partitions)
     kept = {one for partitions in sharing.shares.values() for one in partitions}
     every = (TopicPartition(topic, number) for topic in sorted(partition_counts)
              for number in range(partition_counts[topic]))  # fmt: skip
@@ -42,9 +44,9 @@ class _Sharing:
         self._below: list[str] = []
         self._at_lower: list[str] = []
 
-    def keep(self, member_id: str, held: list[TopicPartition]) -> None:
+    def keep(self, member_id: str, partitions: Sequence[TopicPartition]) -> None:
         """Lowest numbers first; who comes first may be the one with one more."""
-        held.sort(key=lambda one: (one.partition, one.topic))
+        held = sorted(partitions, key=lambda one: (one.partition, one.topic))
         if len(held) < self._lower:
             self._below.append(member_id)
         elif len(held) >= self._upper and self._extra:
@@ -60,11 +62,14 @@ class _Sharing:
         """In a circle over those near each; gives back what had nobody near with room."""
         left = []
         place = 0
+        hopeless: set[frozenset[str]] = set()  # where nobody below is any more; they only get fewer
         for one in partitions:
-            found = self._find_near(self._below, place, one, nearness)
+            racks = nearness.racks_of(one)
+            found = None if racks in hopeless else self._find_near(self._below, place, one, nearness)
             if found is not None:
                 place = self._fill(found, one)
                 continue
+            hopeless.add(racks)
             found = self._find_near(self._at_lower, 0, one, nearness)
             if found is not None:
                 self.shares[self._at_lower.pop(found)].append(one)

@@ -9,10 +9,11 @@ from muster.topic_partition import TopicPartition
 
 def share_generally(
     partition_counts: Mapping[str, int],
-    topics_of: Mapping[str, Sequence[str]],
-    held: Mapping[str, Sequence[TopicPartition]],
-    earlier: Mapping[TopicPartition, str],
     nearness: Nearness,
+    topics_of: Mapping[str, Sequence[str]],
+    earlier: Mapping[TopicPartition, str],
+    held: Mapping[str, Sequence[TopicPartition]],
+    must_revoke: bool,
 ) -> Assignment:
     """What is held stays, the rest goes where least is, then single partitions move from those with more to those with
     at least two fewer until none can. `topics_of` names each member, in order, and its topics among the counted ones.
@@ -20,13 +21,9 @@ def share_generally(
     Each move lowers the sum of the differences between all pairs of members, so there is nothing to undo.
     """
     balance = _Balance(topics_of, earlier, nearness)
-    must_revoke = False
     for member_id, partitions in held.items():
         for one in partitions:
-            if nearness.is_near(member_id, one):
-                balance.keep(one, member_id)
-            else:
-                must_revoke = True
+            balance.keep(one, member_id)
     every = [
         TopicPartition(topic, number)
         for topic in sorted(balance.eligible, key=lambda topic: (len(balance.eligible[topic]), topic))

@@ -20,9 +20,9 @@ def racks_of_members(subscribers: Iterable[Subscriber]) -> dict[str, str]:
     return {one.member_id: one.rack_id for one in subscribers if one.rack_id}
 
 
-def racks_of_partitions(racks: Racks, topic: str, count: int) -> list[AbstractSet[str]]:
+def racks_of_partitions(racks: Racks, topic: str, count: int) -> list[frozenset[str]]:
     """Of each partition, by number; nowhere where nothing is known."""
-    known = list(racks.get(topic, ())[:count])
+    known = [frozenset(ones) for ones in racks.get(topic, ())[:count]]
     return known + [_NOWHERE] * (count - len(known))
 
 
@@ -41,6 +41,10 @@ class Nearness:
         everywhere = [each for ones in self._partitions.values() for each in ones]
         self.matters = are_racks_worth_it(frozenset(self._members.values()), everywhere)
         """Whether racks are looked at at all."""
+
+    def racks_of(self, one: TopicPartition) -> frozenset[str]:
+        """Where the replicas of the partition are; nobody asks where racks do not matter."""
+        return self._partitions[one.topic][one.partition]
 
     def is_near(self, member_id: str, one: TopicPartition) -> bool:
         """True also for a member that names no rack."""

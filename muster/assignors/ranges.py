@@ -81,7 +81,7 @@ class _Topic:
 def _deal_near(topics: list[_Topic], member_racks: Mapping[str, str], racks: Racks) -> None:
     if not member_racks:
         return
-    alike: dict[tuple[int, tuple[str, ...]], list[tuple[_Topic, list[AbstractSet[str]]]]] = {}
+    alike: dict[tuple[int, tuple[str, ...]], list[tuple[_Topic, list[frozenset[str]]]]] = {}
     worth = {}
     for topic in topics:
         lie = racks_of_partitions(racks, topic.name, topic.count)
@@ -99,7 +99,7 @@ def _deal_near(topics: list[_Topic], member_racks: Mapping[str, str], racks: Rac
 
 
 def _deal_near_together(
-    topics: list[_Topic], member_racks: Mapping[str, str], racks: list[list[AbstractSet[str]]]
+    topics: list[_Topic], member_racks: Mapping[str, str], racks: list[list[frozenset[str]]]
 ) -> None:
     """Each number of all topics to the first member with room that is near all of them. Room is the same in all."""
     first = topics[0]
@@ -107,7 +107,7 @@ def _deal_near_together(
     for place in reversed(range(len(first.members))):
         waiting.setdefault(member_racks.get(first.members[place]), []).append(place)
     for number in range(first.count):
-        common = frozenset.intersection(*(frozenset(lie[number]) for lie in racks))
+        common = frozenset.intersection(*(lie[number] for lie in racks))
         found = _first_with_room(first, [waiting[rack] for rack in waiting if rack is None or rack in common])
         if found is not None:
             for topic in topics:

@@ -1,15 +1,16 @@
 """`sticky` and `cooperative-sticky` (group-protocol 6.5 and 6.6): balanced first, then as it was."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from muster.assignors.cooperative import withhold
 from muster.assignors.equal import share_equally
 from muster.assignors.general import share_generally
 from muster.assignors.model import NO_RACKS, UNKNOWN_GENERATION, Assignment, Racks, Subscriber
+from muster.assignors.nearer import Held, Share, share_nearer
 from muster.assignors.ownership import Claim, Ownership, settle
 from muster.assignors.racks import Nearness
 from muster.assignors.user_data import decode_cooperative_user_data, decode_sticky_user_data
-from muster.topic_partition import TopicPartition
 
 
 def assign_sticky(
@@ -50,19 +51,20 @@ def _share_out(
     if not members:
         return {}
     topics_of = {one.member_id: frozenset(one.topics) for one in members}
-    held: dict[str, list[TopicPartition]] = {one.member_id: [] for one in members}
+    held: Held = {one.member_id: [] for one in members}
     for one, member_id in ownership.owners.items():
         if 0 <= one.partition < counts.get(one.topic, 0) and one.topic in topics_of[member_id]:
             held[member_id].append(one)
     nearness = Nearness(counts, members, racks)
     if len(set(topics_of.values())) == 1:
-        assignment = share_equally(counts, list(held), held, nearness)
+        share: Share = partial(share_equally, counts, nearness)
     else:
         readable = {
             member_id: [topic for topic in counts if topic in topics] for member_id, topics in topics_of.items()
         }
         earlier = {one: member_id for one, member_id in ownership.earlier.items() if one.topic in counts}
-        assignment = share_generally(counts, readable, held, earlier, nearness)
+        share = partial(share_generally, counts, nearness, readable, earlier)
+    assignment = share_nearer(share, held, nearness)
     for partitions in assignment.values():
         partitions.sort()
     return assignment

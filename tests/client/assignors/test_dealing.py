@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.assignors import Assignor, Subscriber, assign_range, assign_round_robin, by_name, register
+from muster.assignors import (
+    Assignor,
+    RebalanceProtocol,
+    Subscriber,
+    assign_range,
+    assign_round_robin,
+    by_name,
+    common_protocol,
+    register,
+)
 from muster.topic_partition import TopicPartition
 
 TOPICS = ("t0", "t1", "t2", "t3")
@@ -61,6 +70,35 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
 def test_a_name_is_given_once() -> None:
     with pytest.raises(ValueError, match="registered already"):
         register(Assignor("range", assign_range))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["range", "cooperative-sticky"], RebalanceProtocol.EAGER),
+        (["cooperative-sticky"], RebalanceProtocol.COOPERATIVE),
+        (["sticky"], RebalanceProtocol.EAGER),
+        (["range", "roundrobin"], RebalanceProtocol.EAGER),
+    ],
+)
+def test_a_member_rebalances_in_the_highest_way_that_all_its_assignors_know(
+    names: list[str], expected: RebalanceProtocol
+) -> None:
+    assert common_protocol(names) is expected
+
+
+def test_a_member_without_assignors_has_no_way_to_rebalance() -> None:
+    with pytest.raises(ValueError, match="no way to rebalance is common"):
+        common_protocol([])
+
+
+@pytest.mark.parametrize("name", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+def test_a_thousand_members_share_ten_thousand_partitions(name: str) -> None:
+    topics = {f"t{number}": 100 for number in range(100)}
+    members = [Subscriber(f"m{number:04}", tuple(topics)) for number in range(1_000)]
+    given_out = by_name(name).assign(topics, members)
+    assert sum(map(len, given_out.values())) == 10_000
+    assert len(given_out) == 1_000
 
 
 groups = st.lists(
