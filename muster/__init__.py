@@ -12,8 +12,16 @@ from muster._installation import check_installation
 
 check_installation(__file__)
 
-from muster.blocking import Consumer, GroupMember, Producer, RangeReader  # noqa: E402  (after the check they would trip over)
+from muster.blocking import (  # noqa: E402  (after the check they would trip over)
+    Consumer,
+    GroupMember,
+    Producer,
+    RangeReader,
+    Sent,
+    Written,
+)
 from muster.errors import (  # noqa: E402
+    BufferFull,
     CannotConnect,
     ClientClosed,
     CommitRefused,
@@ -31,6 +39,7 @@ from muster.fetching import ConsumerRecord  # noqa: E402
 from muster.topic_partition import TopicPartition  # noqa: E402
 
 __all__ = [
+    "BufferFull",
     "CannotConnect",
     "ClientClosed",
     "CommitRefused",
@@ -48,5 +57,7 @@ __all__ = [
     "RangeReader",
     "Refused",
     "RequestTimedOut",
+    "Sent",
     "TopicPartition",
+    "Written",
 ]

@@ -91,5 +91,9 @@ class ConcurrentUse(MusterError):
     """A second thread entered a client that belongs to one thread at a time."""
 
 
+class BufferFull(MusterError):
+    """A producer has had no room for another record for `max_block_ms`. It was not taken."""
+
+
 class ClientClosed(MusterError):
     """The client was closed before."""

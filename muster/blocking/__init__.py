@@ -10,5 +10,6 @@ from muster.blocking.consumer import Consumer
 from muster.blocking.group_member import GroupMember
 from muster.blocking.producer import Producer
 from muster.blocking.range_reader import RangeReader
+from muster.blocking.sent import Sent, Written
 
-__all__ = ["Cluster", "Connection", "Consumer", "GroupMember", "Producer", "RangeReader"]
+__all__ = ["Cluster", "Connection", "Consumer", "GroupMember", "Producer", "RangeReader", "Sent", "Written"]

@@ -1,54 +1,89 @@
-"""Writing records: batched by partition, acknowledged when durable."""
+"""Writing records: batched by partition, each stored once, acknowledged when durable."""
 
 import random
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
-from muster.blocking.cluster import RETRY_S, Cluster, expect
-from muster.errors import CannotConnect, ClientClosed, MusterError, Refused
-from muster.events import NodeAddress
-from muster.partitioner import partition_of
-from muster.topic_partition import TopicPartition
-from protocol.errors import ErrorCode
-from protocol.messages.data import Produce, ProducePartition, ProduceReply, ProduceTopic
-from protocol.record_batch import encode_batch
+from muster.blocking.background import Background, Driven
+from muster.blocking.sent import Sent
+from muster.dialects import Dialect
+from muster.dialects.bootstrap import parse_bootstrap
+from muster.errors import BufferFull, CannotConnect, ClientClosed, MusterError, RequestTimedOut
+from muster.events import Effect, Woke
+from muster.producing import NOT_KNOWN, Delivered, ProducerSettings, Producing, Undelivered
+from muster.producing.batch import Pending
+from protocol.record_compression import Compression
 
-_STAY_RECORDS = 100
-_RECORD_OVERHEAD_BYTES = 20
+Headers = Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]]
+CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+_REMEMBERED_FAILURES = 1_000
 
 
 class Producer:
-    """Appends records to topics. `send` only collects; what was collected goes out when it is `batch_bytes`, or is
-    `linger_ms` old at the next `send`, and at `flush` and `close`. `acks` -1: on disk; 1: appended.
+    """Appends records to topics, from any number of threads. A thread of its own sends them: a batch of a partition
+    goes out when it has `batch_bytes` or is `linger_ms` old, and sooner at `flush` and `close`.
 
-    A batch whose answer was lost is sent again, so its records may stand in the log twice. From one thread at a time.
+    Idempotent, which it is with `acks=-1` unless `enable_idempotence` is False: a record that is acknowledged is in the
+    log once, and the records of a partition stand there in the order of their `send`s, whatever connections, nodes and
+    answers were lost meanwhile. One that is not acknowledged within `delivery_timeout_ms` fails, and those after it go
+    on; it may be in the log nevertheless, once.
+
+    Making one connects to nothing. Not for use across a fork.
     """
 
     def __init__(
         self,
         bootstrap: str,
         *,
-        acks: int = -1,
-        batch_bytes: int = 256 * 1024,
-        linger_ms: int = 100,
-        timeout_s: float = 30.0,
+        acks: int | Literal["all"] = -1,
+        enable_idempotence: bool | None = None,
+        compression: CompressionName = "none",
+        batch_bytes: int = 16_384,
+        linger_ms: int = 5,
+        buffer_memory_bytes: int = 32 * 1024 * 1024,
+        max_request_bytes: int = 1024 * 1024,
+        max_block_ms: int = 60_000,
+        request_timeout_ms: int = 30_000,
+        delivery_timeout_ms: int = 120_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
         client_id: str = "muster",
-        dialect: str | None = None,
+        dialect: Dialect | str | None = None,
     ) -> None:
-        if acks not in {-1, 1}:
-            raise ValueError(f"acks is {acks}, it must be -1 (on disk) or 1 (appended)")
-        self._cluster = Cluster(bootstrap, dialect=dialect, client_id=client_id)
-        self._acks = acks
-        self._batch_bytes = batch_bytes
-        self._linger_s = linger_ms / 1000
-        self._timeout_s = timeout_s
-        self._batches: dict[TopicPartition, list[tuple[bytes | None, bytes | None]]] = {}
-        self._bytes = 0
-        self._oldest_s = 0.0
-        self._turn = random.randrange(1 << 16)  # noqa: S311 - else all short-lived producers begin with partition 0
-        self._stayed = 0
+        """`acks` -1 or "all": on disk; 1: appended; 0: not waited for, and nothing is heard of what went wrong.
+        `max_block_ms` is what `send` waits for a topic to be known and for room in `buffer_memory_bytes`. Raises
+        ValueError for what cannot work.
+        """
+        level = -1 if acks == "all" else acks
+        if compression.upper() not in Compression.__members__:
+            known = ", ".join(repr(one.name.lower()) for one in Compression)
+            raise ValueError(f"compression is {compression!r}, it must be one of {known}")
+        self._core = Producing(
+            ProducerSettings(
+                acks=level,
+                is_idempotent=level == -1 if enable_idempotence is None else enable_idempotence,
+                compression=Compression[compression.upper()],
+                batch_bytes=batch_bytes,
+                linger_ms=linger_ms,
+                buffer_memory_bytes=buffer_memory_bytes,
+                max_request_bytes=max_request_bytes,
+                request_timeout_ms=request_timeout_ms,
+                delivery_timeout_ms=delivery_timeout_ms,
+                retry_backoff_ms=retry_backoff_ms,
+                retry_backoff_max_ms=retry_backoff_max_ms,
+            ),
+            random.randrange(1 << 16),  # noqa: S311 - else all short-lived producers begin with partition 0
+        )
+        self._max_block_s = max_block_ms / 1000
+        self._background = Background(parse_bootstrap(bootstrap, dialect), client_id)
+        self._driven = Driven(self._core, self._take)
+        self._background.add(self._driven)
+        self._changed = self._background.changed
+        self._failed: deque[Sent] = deque(maxlen=_REMEMBERED_FAILURES)
         self._is_closed = False
 
     def send(
@@ -57,69 +92,66 @@ class Producer:
         value: bytes | str | None,
         key: bytes | str | None = None,
         partition: int | None = None,
-    ) -> TopicPartition:
-        """Collect a record and say which partition it goes to: `partition`, or by the key's hash as Kafka's clients
-        place it, or in turns. Text is encoded as UTF-8. Raises what an earlier batch that goes out now met.
+        *,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> Sent:
+        """Take a record to be written to `partition`, or by the key's hash as Kafka's clients place it, or in turns.
+        Text is encoded as UTF-8; `timestamp_ms` None: now. What is returned knows the partition at once, and later the
+        offset.
+
+        Raises `Refused` for a topic that is not there, ValueError for a partition that is not, `CannotConnect` or
+        `RequestTimedOut` if nothing is known of the topic in `max_block_ms`, `BufferFull` if there is no room so long.
         """
-        if self._is_closed:
-            raise ClientClosed("this producer was closed")
-        raw_value = value.encode() if isinstance(value, str) else value
-        raw_key = key.encode() if isinstance(key, str) else key
-        count = self._cluster.partition_count(topic, self._timeout_s)
-        if partition is None:
-            partition = self._next_turn() % count if raw_key is None else partition_of(raw_key, count)
-        elif not 0 <= partition < count:
-            raise ValueError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
-        if not self._batches:
-            self._oldest_s = time.monotonic()
-        one = TopicPartition(topic, partition)
-        self._batches.setdefault(one, []).append((raw_key, raw_value))
-        self._bytes += len(raw_value or b"") + len(raw_key or b"") + _RECORD_OVERHEAD_BYTES
-        if self._bytes >= self._batch_bytes or time.monotonic() - self._oldest_s >= self._linger_s:
-            self.flush()
-        return one
+        wall_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        sent = Sent(self._changed, topic, wall_ms)
+        record = Pending(
+            key.encode() if isinstance(key, str) else key,
+            value.encode() if isinstance(value, str) else value,
+            tuple(headers.items() if isinstance(headers, Mapping) else headers) if headers else (),
+            wall_ms,
+            sent,
+        )
+        with self._changed:
+            placed = self._append(topic, partition, record)
+            if placed < 0:
+                placed = self._append_later(topic, partition, record)
+            sent.partition = placed
+            if self._core.wants_step:
+                self._background.feed(self._driven, Woke())
+        return sent
 
-    def _next_turn(self) -> int:
-        """Records without a key stay together for a while, which makes batches; then the next partition's turn."""
-        self._stayed += 1
-        if self._stayed >= _STAY_RECORDS:
-            self._turn, self._stayed = self._turn + 1, 0
-        return self._turn
-
-    def flush(self) -> Mapping[TopicPartition, int]:
-        """Write what was collected and wait until it is acknowledged; the first offset of each partition's batch.
-        Raises `Refused`, `CannotConnect`, `RequestTimedOut`: what was not acknowledged is then dropped.
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Send what was collected and wait until all of it is acknowledged or given up: within `delivery_timeout_ms`
+        at the latest, or `timeout_s`. Raises the first failure since the last flush that nobody was told of by its
+        `Sent`, and `CannotConnect` or `RequestTimedOut` after `timeout_s`; what remains is still on its way then.
         """
-        waiting, self._batches, self._bytes = self._batches, {}, 0
-        now_ms = time.time_ns() // 1_000_000
-        encoded = {one: encode_batch(records, timestamp_ms=now_ms) for one, records in waiting.items()}
-        written: dict[TopicPartition, int] = {}
-        deadline = time.monotonic() + self._timeout_s
-        while encoded:
-            failure: MusterError | None = None
-            for node, ones in self._by_leader(encoded).items():
-                try:
-                    failure = self._produce(node, {one: encoded[one] for one in ones}, written) or failure
-                except CannotConnect as lost:
-                    failure = lost
-                    for one in ones:
-                        self._cluster.forget_leader(one)
-            for one in written:
-                encoded.pop(one, None)
-            if encoded:
-                if time.monotonic() + RETRY_S >= deadline:
-                    raise failure or MusterError("a produce was answered without naming its partitions")
-                time.sleep(RETRY_S)
-        return written
+        with self._changed:
+            number = self._core.close_batches()
+            if not self._core.is_flushed(number):
+                self._background.feed(self._driven, Woke())
+            if not self._changed.wait_for(lambda: self._core.is_flushed(number), timeout_s):
+                raise self._trouble(f"not all records were acknowledged within {timeout_s:g} s")
+            failed = [sent for sent in self._failed if not sent.is_told]
+            self._failed.clear()
+        if failed:
+            failed[0].result()
 
-    def close(self) -> None:
-        """Flush and disconnect. Closing twice is fine."""
-        if not self._is_closed:
-            try:
-                self.flush()
-            finally:
-                self._is_closed = True
-                self._cluster.close()
+    def close(self, timeout_s: float | None = None) -> None:
+        """Flush and disconnect; what is not acknowledged after `timeout_s` is given up. Closing twice is fine."""
+        with self._changed:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        try:
+            self.flush(timeout_s)
+        finally:
+            with self._changed:
+                self._core.abandon(ClientClosed("the producer was closed before the record was acknowledged"))
+                for effect in self._core.step(Woke(), _now_ms()):
+                    self._take(effect)
+                self._changed.notify_all()
+            self._background.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -127,36 +159,66 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except MusterError:
+            if error is None:  # what came first is what people must see
+                raise
 
-    def _by_leader(self, encoded: Mapping[TopicPartition, bytes]) -> dict[NodeAddress, list[TopicPartition]]:
-        by_leader: dict[NodeAddress, list[TopicPartition]] = {}
-        for one in encoded:
-            by_leader.setdefault(self._cluster.leader(one, self._timeout_s), []).append(one)
-        return by_leader
+    # -- under the lock
 
-    def _produce(
-        self, node: NodeAddress, data: Mapping[TopicPartition, bytes], written: dict[TopicPartition, int]
-    ) -> MusterError | None:
-        """Notes what was written; returns what may pass, raises what will not."""
-        topics: dict[str, list[ProducePartition]] = {}
-        for one, batch in data.items():
-            topics.setdefault(one.topic, []).append(ProducePartition(one.partition, batch))
-        request = Produce(
-            tuple(ProduceTopic(name, tuple(ones)) for name, ones in topics.items()),
-            self._acks,
-            int(self._timeout_s * 1000),
+    def _append(self, topic: str, partition: int | None, record: Pending) -> int:
+        if self._is_closed:
+            raise ClientClosed("this producer was closed")
+        return self._core.append(topic, partition, record, _now_ms())
+
+    def _append_later(self, topic: str, partition: int | None, record: Pending) -> int:
+        """The topic is asked for, or whatever is collected goes out, which makes room."""
+        deadline = time.monotonic() + self._max_block_s
+        while True:
+            if self._core.wants_step:
+                self._background.feed(self._driven, Woke())
+            placed = self._append(topic, partition, record)
+            if placed >= 0:
+                return placed
+            if self._core.wants_step:
+                continue
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise self._no_topic(topic) if placed == NOT_KNOWN else self._no_room()
+            self._changed.wait(left_s)
+
+    def _no_topic(self, topic: str) -> MusterError:
+        return self._trouble(f"nothing is known of topic {topic!r} after {self._max_block_s:g} s")
+
+    def _no_room(self) -> BufferFull:
+        trouble = self._background.trouble
+        return BufferFull(
+            f"buffer_memory_bytes were full for {self._max_block_s:g} s: records come faster than they are"
+            f" acknowledged.{' ' if trouble else ''}{trouble}"
         )
-        failure: MusterError | None = None
-        for topic in expect(ProduceReply, self._cluster.ask(request, self._timeout_s, node=node)).responses:
-            for answer in topic.partition_responses:
-                one, code = TopicPartition(topic.name, answer.index), answer.error_code
-                if code == ErrorCode.NONE:
-                    written[one] = answer.base_offset
-                    continue
-                said = answer.error_message or code.name
-                failure = Refused(code, f"{one} did not take the records: {said}")
-                if not code.retriable:
-                    raise failure
-                self._cluster.forget_leader(one)
-        return failure
+
+    def _trouble(self, sentence: str) -> MusterError:
+        trouble = self._background.trouble
+        return CannotConnect(trouble) if trouble else RequestTimedOut(sentence)
+
+    def _take(self, effect: Effect) -> None:
+        if isinstance(effect, Delivered):
+            offset = effect.base_offset
+            for sent in effect.handles:
+                assert isinstance(sent, Sent)
+                sent.deliver(offset, effect.append_time_ms)
+                if offset >= 0:
+                    offset += 1
+        elif isinstance(effect, Undelivered):
+            error, trouble = effect.error, self._background.trouble
+            if trouble and isinstance(error, RequestTimedOut):
+                error = CannotConnect(f"{error}. {trouble}")
+            for sent in effect.handles:
+                assert isinstance(sent, Sent)
+                sent.fail(error)
+                self._failed.append(sent)
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -3,17 +3,20 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from protocol.record_batch import HEADER_BYTES, pack_batch
 from protocol.record_compression import Compression, compress
-from protocol.record_writing import encode_record, signed_varint, varint
+from protocol.record_writing import signed_varint, varint
 
 Headers = Sequence[tuple[str, bytes | None]]
 
 _OVERHEAD_BYTES = 21  # of a record, at most: five numbers, and what counts its bytes
 _HEADER_OVERHEAD_BYTES = 10
+_NULL = signed_varint(-1)
 
 
-class Pending(NamedTuple):
+class Pending(msgspec.Struct, frozen=True, gc=False):
     """A record, and what its sender knows it by."""
 
     key: bytes | None
@@ -68,10 +71,6 @@ class Batch:
         self.failure = ""  # what the last answer said
         self.payload: bytes | None = None
 
-    def add(self, record: Pending, size: int) -> None:
-        self.records.append(record)
-        self.bytes += size
-
     def handles(self) -> tuple[object, ...]:
         return tuple([record.handle for record in self.records])
 
@@ -88,7 +87,8 @@ class Batch:
     def _part(self, first: int, end: int) -> "Batch":
         part = Batch(self.began_ms, self.flush_round)
         for record in self.records[first:end]:
-            part.add(record, size_of(record.key, record.value, record.headers))
+            part.records.append(record)
+            part.bytes += size_of(record.key, record.value, record.headers)
         part.is_closed = True
         part.attempts, part.failure = self.attempts, self.failure
         part.may_be_stored = self.may_be_stored
@@ -119,24 +119,26 @@ def sequence_after(sequence: int, count: int) -> int:
 
 
 def _payload(records: list[Pending], base_ms: int) -> bytes:
-    return b"".join(
-        [
-            encode_record(varint(delta), record.key, record.value)
-            if record.timestamp_ms == base_ms and not record.headers
-            else _encode(delta, record, record.timestamp_ms - base_ms)
-            for delta, record in enumerate(records)
-        ]
-    )
+    parts: list[bytes] = []
+    for delta, record in enumerate(records):
+        key, value = record.key, record.value
+        body = b"".join(
+            (
+                b"\0",
+                signed_varint(record.timestamp_ms - base_ms),
+                varint(delta),
+                _NULL if key is None else varint(len(key)) + key,
+                _NULL if value is None else varint(len(value)) + value,
+                _headers(record.headers) if record.headers else b"\0",
+            )
+        )
+        parts += (varint(len(body)), body)
+    return b"".join(parts)
 
 
-def _encode(delta: int, record: Pending, later_ms: int) -> bytes:
-    parts = [b"\0", signed_varint(later_ms), varint(delta), _field(record.key), _field(record.value)]
-    parts.append(varint(len(record.headers)))
-    for name, content in record.headers:
-        parts += (_field(name.encode()), _field(content))
-    body = b"".join(parts)
-    return varint(len(body)) + body
-
-
-def _field(data: bytes | None) -> bytes:
-    return signed_varint(-1) if data is None else varint(len(data)) + data
+def _headers(headers: Headers) -> bytes:
+    parts = [varint(len(headers))]
+    for name, content in headers:
+        raw = name.encode()
+        parts += (varint(len(raw)), raw, _NULL if content is None else varint(len(content)) + content)
+    return b"".join(parts)

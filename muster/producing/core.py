@@ -8,8 +8,8 @@ from muster.errors import MusterError, Refused, RequestTimedOut
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from muster.producing.answers import Answer, answers_of
 from muster.producing.batch import NOBODY, Batch, Pending, ProducerId, size_of
-from muster.producing.lane import Lane
 from muster.producing.placing import Placing
+from muster.producing.queue import Queue
 from muster.producing.settings import MOST_IN_FLIGHT, ProducerSettings
 from muster.producing.topics import Topics
 from muster.topic_partition import TopicPartition
@@ -24,7 +24,9 @@ from protocol.messages.data import (
 )
 from protocol.messages.topics import Metadata, MetadataReply
 
-Picked = list[tuple[Lane, Batch]]
+NOT_KNOWN, NO_ROOM = -1, -2
+
+Picked = list[tuple[Queue, Batch]]
 
 _OUT_OF_SEQUENCE = frozenset(
     {
@@ -87,8 +89,9 @@ class Producing:
         self._settings = settings
         self._topics = Topics(settings)
         self._placing = Placing(first_turn, settings.batch_bytes)
-        self._lanes: dict[TopicPartition, Lane] = {}
-        self._busy: dict[TopicPartition, Lane] = {}  # those with batches; the one served last is last
+        self._queues: dict[tuple[str, int], Queue] = {}
+        self._busy: dict[TopicPartition, Queue] = {}  # those with batches; the one served last is last
+        self._largest = min(settings.max_request_bytes, settings.buffer_memory_bytes)
         self._buffered = 0
         self._is_exhausted = False
         self._round = 0
@@ -106,42 +109,37 @@ class Producing:
 
     # -- records in
 
-    def partition_count(self, topic: str, now_ms: int) -> int | None:
-        """None: not known yet; the next step asks for it. Raises `Refused` for a topic that cannot be written to."""
-        count = self._topics.partition_count(topic, now_ms)
-        self.wants_step = self.wants_step or count is None
-        return count
-
-    def append(self, topic: str, partition: int | None, record: Pending, now_ms: int) -> int | None:
-        """Take a record for `partition`, or the one its key or its turn makes it; which that is. None: not taken, the
-        buffer is full. `partition_count` is known. If `wants_step` is set afterwards, it wants one soon. Raises
-        ValueError for a partition that is not there, `Refused` for a record larger than a request may be.
+    def append(self, topic: str, partition: int | None, record: Pending, now_ms: int) -> int:
+        """Take a record for `partition`, or the one its key or its turn makes it; which that is. `NOT_KNOWN` or
+        `NO_ROOM`: not taken, nothing is known of the topic or the buffer is full; the next step does something about
+        it. If `wants_step` is set afterwards, it wants one soon. Raises `Refused` for a topic that cannot be written
+        to and a record larger than a request may be, ValueError for a partition that is not there.
         """
+        count = self._topics.partition_count(topic)
+        if count is None:
+            if not self._topics.is_wanted(topic):
+                self._topics.want(topic, now_ms)
+                self.wants_step = True
+            return NOT_KNOWN
         size = size_of(record.key, record.value, record.headers)
-        count = self._topics.partition_count(topic, now_ms)
-        assert count is not None
-        if size > min(self._settings.max_request_bytes, self._settings.buffer_memory_bytes):
-            most = min(self._settings.max_request_bytes, self._settings.buffer_memory_bytes)
-            sentence = f"a record of {size} bytes for topic {topic!r}, and a request has at most {most}"
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, sentence)
         if partition is not None and not 0 <= partition < count:
             raise ValueError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
-        if self._buffered and self._buffered + size > self._settings.buffer_memory_bytes:
+        if size > self._largest:
+            sentence = f"a record of {size} bytes for topic {topic!r}, and a request has at most {self._largest}"
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, sentence)
+        if self._buffered + size > self._settings.buffer_memory_bytes and self._buffered:
             self.wants_step = self.wants_step or not self._is_exhausted
             self._is_exhausted = True
-            return None
-        placed = partition
-        if placed is None:
-            placed = self._placing.partition(topic, record.key, count, self._topics)
-            if record.key is None:
-                self._placing.placed(topic, size)
-        self._add(TopicPartition(topic, placed), record, size, now_ms)
-        return placed
+            return NO_ROOM
+        if partition is None:
+            partition = self._placing.place(topic, record.key, size, count, self._topics)
+        self._add(topic, partition, record, size, now_ms)
+        return partition
 
     def close_batches(self) -> int:
         """Whatever was appended goes out with the next step. The number to ask `is_flushed` with."""
-        for lane in self._busy.values():
-            batch = lane.open_batch()
+        for queue in self._busy.values():
+            batch = queue.open_batch()
             if batch is not None:
                 batch.is_closed = True
         self._round += 1
@@ -152,26 +150,48 @@ class Producing:
         """Whether all that was appended before that `close_batches` is delivered or given up."""
         return all(one >= number for one in self._rounds)
 
-    def _add(self, one: TopicPartition, record: Pending, size: int, now_ms: int) -> None:
-        lane = self._lanes.get(one)
-        if lane is None:
-            lane = self._lanes[one] = Lane(one, self._settings.window)
-        batch = lane.open_batch()
+    def _add(self, topic: str, partition: int, record: Pending, size: int, now_ms: int) -> None:
+        queue = self._queues.get((topic, partition)) or self._queue(TopicPartition(topic, partition))
+        batch = queue.open_batch()
         if batch is not None and batch.bytes + size > self._settings.batch_bytes:
             batch.is_closed, batch = True, None
-        before = 0
         if batch is None:
-            batch = Batch(now_ms, self._round)
-            lane.batches.append(batch)
-            self._busy[one] = lane
-            self._rounds[self._round] = self._rounds.get(self._round, 0) + 1
-            self.wants_step = True
-        else:
-            before = batch.bytes
-        batch.add(record, size)
-        self._buffered += batch.bytes - before
+            batch = self._begin(queue, now_ms)
+        batch.records.append(record)
+        batch.bytes += size
+        self._buffered += size
         if batch.bytes >= self._settings.batch_bytes:
-            batch.is_closed = self.wants_step = True
+            batch.is_closed = True
+            self._want_step(queue)
+
+    def _begin(self, queue: Queue, now_ms: int) -> Batch:
+        one = queue.topic_partition
+        batch = Batch(now_ms, self._round)
+        queue.batches.append(batch)
+        self._busy[one] = queue
+        self._rounds[self._round] = self._rounds.get(self._round, 0) + 1
+        self._buffered += batch.bytes
+        self._topics.refresh(one.topic, now_ms)
+        self._want_step(queue)
+        return batch
+
+    def _want_step(self, queue: Queue) -> None:
+        """To send, or to be woken in time; a node that is sent as much as it may be is heard of soon enough."""
+        node = self._topics.leader(queue.topic_partition)
+        if node is None or self._in_flight.get(node, 0) < MOST_IN_FLIGHT:
+            self.wants_step = True
+
+    def _queue(self, one: TopicPartition) -> Queue:
+        queue = self._queues[one] = Queue(one, self._settings.window)
+        return queue
+
+    def abandon(self, error: MusterError) -> None:
+        """Give up whatever is not delivered yet; the next step says so."""
+        for queue in tuple(self._busy.values()):
+            for batch in tuple(queue.batches):
+                if not batch.is_over:
+                    self._give_up(queue, batch, error)
+        self.wants_step = True
 
     # -- driving
 
@@ -185,8 +205,8 @@ class Producing:
             if sent.deadline_ms <= self._now_ms:
                 self._effects.append(HangUp(sent.node))
                 self._hear(number, None)
-        for lane in tuple(self._busy.values()):
-            self._expire(lane)
+        for queue in tuple(self._busy.values()):
+            self._expire(queue)
         self._plan()
         effects, self._effects = self._effects, []
         return effects
@@ -195,33 +215,33 @@ class Producing:
     def next_deadline_ms(self) -> int | None:
         return self._due_ms
 
-    def _expire(self, lane: Lane) -> None:
-        """The first of a lane is the oldest, and not over."""
+    def _expire(self, queue: Queue) -> None:
+        """The first of a queue is the oldest, and not over."""
         oldest_ms = self._now_ms - self._settings.delivery_timeout_ms
-        while lane.batches and lane.batches[0].began_ms <= oldest_ms:
-            batch = lane.batches[0]
-            self._give_up(lane, batch, self._too_late(lane, batch))
-        if lane.can_renew:
-            for batch in lane.doubtful():
-                sentence = f"{lane.topic_partition}: one before it was given up, and it may be stored or not"
-                lane.finish(batch)
-                self._end(lane, batch, Undelivered(lane.topic_partition, batch.handles(), RequestTimedOut(sentence)))
-            if lane.renew():
+        while queue.batches and queue.batches[0].began_ms <= oldest_ms:
+            batch = queue.batches[0]
+            self._give_up(queue, batch, self._too_late(queue, batch))
+        if queue.can_renew:
+            for batch in queue.doubtful():
+                sentence = f"{queue.topic_partition}: one before it was given up, and it may be stored or not"
+                queue.finish(batch)
+                self._end(queue, batch, Undelivered(queue.topic_partition, batch.handles(), RequestTimedOut(sentence)))
+            if queue.renew():
                 self._producer = None
-            if not lane.batches:
-                self._busy.pop(lane.topic_partition, None)
+            if not queue.batches:
+                self._busy.pop(queue.topic_partition, None)
 
-    def _too_late(self, lane: Lane, batch: Batch) -> RequestTimedOut:
-        waited = f"{lane.topic_partition}: not acknowledged within {self._settings.delivery_timeout_ms} ms"
+    def _too_late(self, queue: Queue, batch: Batch) -> RequestTimedOut:
+        waited = f"{queue.topic_partition}: not acknowledged within {self._settings.delivery_timeout_ms} ms"
         heard = f" ({batch.failure})" if batch.failure else ""
         may_be = "; it may be stored or not" if batch.may_be_stored or batch.call is not None else ""
         return RequestTimedOut(waited + heard + may_be)
 
-    def _give_up(self, lane: Lane, batch: Batch, error: MusterError) -> None:
-        lane.give_up(batch)
-        self._end(lane, batch, Undelivered(lane.topic_partition, batch.handles(), error))
+    def _give_up(self, queue: Queue, batch: Batch, error: MusterError) -> None:
+        queue.give_up(batch)
+        self._end(queue, batch, Undelivered(queue.topic_partition, batch.handles(), error))
 
-    def _end(self, lane: Lane, batch: Batch, effect: Delivered | Undelivered) -> None:
+    def _end(self, queue: Queue, batch: Batch, effect: Delivered | Undelivered) -> None:
         """The batch is over: nobody has to keep it."""
         self._effects.append(effect)
         self._buffered -= batch.bytes
@@ -229,8 +249,8 @@ class Producing:
         self._rounds[batch.flush_round] -= 1
         if not self._rounds[batch.flush_round]:
             del self._rounds[batch.flush_round]
-        if not lane.batches and not lane.is_renewing:
-            self._busy.pop(lane.topic_partition, None)
+        if not queue.batches and not queue.is_renewing:
+            self._busy.pop(queue.topic_partition, None)
 
     # -- asking
 
@@ -252,9 +272,9 @@ class Producing:
                 self._due(ask_at_ms)
         for sent in self._sent.values():
             self._due(sent.deadline_ms)
-        for lane in self._busy.values():
-            if lane.batches:
-                self._due(lane.batches[0].began_ms + self._settings.delivery_timeout_ms)
+        for queue in self._busy.values():
+            if queue.batches:
+                self._due(queue.batches[0].began_ms + self._settings.delivery_timeout_ms)
 
     def _due(self, at_ms: int) -> None:
         if self._due_ms is None or at_ms < self._due_ms:
@@ -268,13 +288,13 @@ class Producing:
         have."""
         picked: dict[NodeAddress, Picked] = {}
         used: dict[NodeAddress, int] = {}
-        for lane in self._busy.values():
-            batch = lane.next_to_send(self._now_ms)
-            if batch is None or not self._is_ready(batch) or not self._has_id(lane):
+        for queue in self._busy.values():
+            batch = queue.next_to_send(self._now_ms)
+            if batch is None or not self._is_ready(batch) or not self._has_id(queue):
                 continue
-            node = self._topics.leader(lane.topic_partition)
+            node = self._topics.leader(queue.topic_partition)
             if node is None:
-                self._topics.want(lane.topic_partition.topic, self._now_ms)
+                self._topics.want(queue.topic_partition.topic, self._now_ms)
                 continue
             size = used.get(node, 0) + batch.bytes
             if self._in_flight.get(node, 0) >= MOST_IN_FLIGHT or (
@@ -282,7 +302,7 @@ class Producing:
             ):
                 continue
             used[node] = size
-            picked.setdefault(node, []).append((lane, batch))
+            picked.setdefault(node, []).append((queue, batch))
         return picked
 
     def _is_ready(self, batch: Batch) -> bool:
@@ -294,20 +314,20 @@ class Producing:
             return False
         return True
 
-    def _has_id(self, lane: Lane) -> bool:
-        if self._settings.is_idempotent and lane.producer is NOBODY:
+    def _has_id(self, queue: Queue) -> bool:
+        if self._settings.is_idempotent and queue.producer is NOBODY:
             if self._producer is None:
                 self._wants_id = True
                 return False
-            lane.producer = self._producer
+            queue.producer = self._producer
         return True
 
     def _produce(self, node: NodeAddress, picked: Picked) -> None:
         topics: dict[str, list[ProducePartition]] = {}
-        for lane, batch in picked:
-            lane.send(batch, self._calls_made + 1)
-            one = lane.topic_partition
-            data = batch.encode(self._settings.compression, lane.producer)
+        for queue, batch in picked:
+            queue.send(batch, self._calls_made + 1)
+            one = queue.topic_partition
+            data = batch.encode(self._settings.compression, queue.producer)
             topics.setdefault(one.topic, []).append(ProducePartition(one.partition, data))
             self._busy[one] = self._busy.pop(one)
         message = Produce(
@@ -318,8 +338,8 @@ class Producing:
         if self._settings.acks == 0:
             self._calls_made += 1
             self._effects.append(Call(self._calls_made, node, message))
-            for lane, batch in picked:
-                self._hear_batch(lane, batch, Answer(ErrorCode.NONE))
+            for queue, batch in picked:
+                self._hear_batch(queue, batch, Answer(ErrorCode.NONE))
         else:
             self._in_flight[node] = self._in_flight.get(node, 0) + 1
             self._call(message, node, picked)
@@ -348,8 +368,8 @@ class Producing:
         elif sent.node is not None:
             self._in_flight[sent.node] -= 1
             answers = answers_of(reply)
-            for lane, batch in sent.picked:
-                self._hear_batch(lane, batch, answers(lane.topic_partition))
+            for queue, batch in sent.picked:
+                self._hear_batch(queue, batch, answers(queue.topic_partition))
 
     def _hear_id(self, reply: Message | None) -> None:
         code = getattr(reply, "error_code", ErrorCode.NETWORK_EXCEPTION)
@@ -366,50 +386,50 @@ class Producing:
                 f"no producer id was given ({code.name}): the server does not serve idempotent producers, or not this"
                 " one. With enable_idempotence=False records are written without"
             )
-            for lane, batch in self._without_id():
-                self._give_up(lane, batch, Refused(code, sentence))
+            for queue, batch in self._without_id():
+                self._give_up(queue, batch, Refused(code, sentence))
 
-    def _without_id(self) -> Iterable[tuple[Lane, Batch]]:
-        lanes = [lane for lane in self._busy.values() if lane.producer is NOBODY]
-        return [(lane, batch) for lane in lanes for batch in lane.batches if not batch.is_over]
+    def _without_id(self) -> Iterable[tuple[Queue, Batch]]:
+        queues = [queue for queue in self._busy.values() if queue.producer is NOBODY]
+        return [(queue, batch) for queue in queues for batch in queue.batches if not batch.is_over]
 
-    def _hear_batch(self, lane: Lane, batch: Batch, answer: Answer) -> None:
-        lane.answered(batch)
+    def _hear_batch(self, queue: Queue, batch: Batch, answer: Answer) -> None:
+        queue.answered(batch)
         code = answer.code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             was_over = batch.is_over
-            lane.acknowledged(batch, self._now_ms)
+            queue.acknowledged(batch, self._now_ms)
             if not was_over:
-                told = Delivered(lane.topic_partition, batch.handles(), answer.base_offset, answer.append_time_ms)
-                self._end(lane, batch, told)
+                told = Delivered(queue.topic_partition, batch.handles(), answer.base_offset, answer.append_time_ms)
+                self._end(queue, batch, told)
         elif not batch.is_over:
             batch.failure = answer.sentence or code.name
             batch.may_be_stored = batch.may_be_stored or code in _SAYS_NOTHING
             if code.retriable and code not in _SAME_LEADER:
-                self._topics.doubt(lane.topic_partition, self._now_ms)
-            self._try_again(lane, batch, code)
+                self._topics.doubt(queue.topic_partition, self._now_ms)
+            self._try_again(queue, batch, code)
 
-    def _try_again(self, lane: Lane, batch: Batch, code: ErrorCode) -> None:
+    def _try_again(self, queue: Queue, batch: Batch, code: ErrorCode) -> None:
         if code in _OUT_OF_SEQUENCE and batch.sequence >= 0:
             # Behind another that was not answered yet it tells nothing, except that this call did not store it.
             if batch.went_first and batch.may_be_stored:
-                self._refuse(lane, batch, code)
+                self._refuse(queue, batch, code)
             elif batch.went_first:
-                lane.want_epoch(batch, wants_id=code in _WANTS_ID)
+                queue.want_epoch(batch, wants_id=code in _WANTS_ID)
                 self._wait(batch)
         elif code in _TOO_LARGE and len(batch.records) > 1:
-            first, second = lane.split(batch)
+            first, second = queue.split(batch)
             self._buffered += first.bytes + second.bytes - batch.bytes
             self._rounds[batch.flush_round] += 1
         elif code.retriable:
             self._wait(batch)
         else:
-            self._refuse(lane, batch, code)
+            self._refuse(queue, batch, code)
 
-    def _refuse(self, lane: Lane, batch: Batch, code: ErrorCode) -> None:
-        sentence = f"{lane.topic_partition} did not take the records: {batch.failure}"
+    def _refuse(self, queue: Queue, batch: Batch, code: ErrorCode) -> None:
+        sentence = f"{queue.topic_partition} did not take the records: {batch.failure}"
         may_be = "; what was sent of them before may be stored" if batch.may_be_stored else ""
-        self._give_up(lane, batch, Refused(code, sentence + may_be))
+        self._give_up(queue, batch, Refused(code, sentence + may_be))
 
     def _wait(self, batch: Batch) -> None:
         batch.retry_at_ms = self._now_ms + self._settings.backoff_ms(batch.failures)

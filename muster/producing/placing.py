@@ -1,5 +1,7 @@
 """Which partition a record goes to."""
 
+from dataclasses import dataclass
+
 from muster.partitioner import partition_of
 from muster.producing.topics import Topics
 
@@ -14,19 +16,30 @@ class Placing:
         """`first_turn` is to differ between producers, else all begin with the same partition."""
         self._first_turn = first_turn
         self._batch_bytes = batch_bytes
-        self._turns: dict[str, tuple[int, int]] = {}  # topic -> turn, bytes so far
+        self._turns: dict[str, _Turn] = {}
 
-    def partition(self, topic: str, key: bytes | None, count: int, topics: Topics) -> int:
+    def place(self, topic: str, key: bytes | None, size: int, count: int, topics: Topics) -> int:
+        """Where a record of so many bytes goes; it counts as gone there."""
         if key is not None:
             return partition_of(key, count)
-        turn = self._turns.get(topic, (self._first_turn, 0))[0]
-        for later in range(count):
-            if topics.has_leader(topic, (turn + later) % count):
-                return (turn + later) % count
-        return turn % count
+        turn = self._turns.get(topic)
+        if turn is None:
+            turn = self._turns[topic] = _Turn(_with_leader(self._first_turn, topic, count, topics))
+        partition = turn.partition
+        turn.bytes += size
+        if turn.bytes >= self._batch_bytes:
+            turn.partition, turn.bytes = _with_leader(partition + 1, topic, count, topics), 0
+        return partition
 
-    def placed(self, topic: str, size: int) -> None:
-        """A record of so many bytes went where `partition` said, for want of a key."""
-        turn, so_far = self._turns.get(topic, (self._first_turn, 0))
-        so_far += size
-        self._turns[topic] = (turn + 1, 0) if so_far >= self._batch_bytes else (turn, so_far)
+
+@dataclass(slots=True)
+class _Turn:
+    partition: int
+    bytes: int = 0
+
+
+def _with_leader(first: int, topic: str, count: int, topics: Topics) -> int:
+    for later in range(count):
+        if topics.has_leader(topic, (first + later) % count):
+            return (first + later) % count
+    return first % count

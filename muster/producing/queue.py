@@ -22,7 +22,7 @@ _KNOWN_MS = 60_000
 """So long after an acknowledgement a broker certainly knows the producer: they forget after minutes, Kafka's a day."""
 
 
-class Lane:
+class Queue:
     """Batches in the order of their records: sent ones first, the open one last. One that is over stays until all
     before it are.
     """
@@ -65,7 +65,7 @@ class Lane:
         return None
 
     def send(self, batch: Batch, call: int) -> None:
-        """`batch` is what `next_to_send` said. It is numbered if the lane has a producer id."""
+        """`batch` is what `next_to_send` said. It is numbered if the queue has a producer id."""
         batch.call = call
         batch.attempts += 1
         batch.is_closed = True

@@ -24,14 +24,19 @@ class Topics:
         self._failures = 0
         self._ask_at_ms = 0
 
-    def partition_count(self, topic: str, now_ms: int) -> int | None:
-        """None: not known yet; it is asked for. Raises `Refused`, once, for a topic that cannot be written to."""
+    def partition_count(self, topic: str) -> int | None:
+        """None: not known. Raises `Refused`, once, for a topic that cannot be written to."""
         if topic in self._errors:
             raise self._errors.pop(topic)
-        count = self._counts.get(topic)
-        if count is None or self._known_at_ms[topic] + self._settings.metadata_max_age_ms <= now_ms:
+        return self._counts.get(topic)
+
+    def is_wanted(self, topic: str) -> bool:
+        return topic in self._wanted
+
+    def refresh(self, topic: str, now_ms: int) -> None:
+        """It may have more partitions by now, if it was not looked at for long."""
+        if self._known_at_ms[topic] + self._settings.metadata_max_age_ms <= now_ms:
             self.want(topic, now_ms)
-        return count
 
     def leader(self, one: TopicPartition) -> NodeAddress | None:
         return self._leaders.get(one)

@@ -5,7 +5,7 @@ from typing import Any
 
 from muster.errors import MusterError
 from muster.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
-from muster.producing import Delivered, ProducerSettings, Producing, Undelivered
+from muster.producing import NOT_KNOWN, Delivered, ProducerSettings, Producing, Undelivered
 from muster.producing.batch import Pending
 from muster.topic_partition import TopicPartition
 from partition_log.producers import Objection, Producers, judge, mark_of
@@ -156,9 +156,8 @@ class Stage:
 
     def ready(self) -> "Stage":
         """Leaders are known, and the producer's id."""
-        assert self.core.partition_count("t", self.now_ms) is None
-        self.wake().answer(Metadata)
-        return self
+        assert self.core.append("t", 0, Pending(None, b"", (), 0, None), self.now_ms) == NOT_KNOWN
+        return self.wake().answer(Metadata)
 
     def send(
         self, *values: str, partition: int | None = 0, key: bytes | None = None, headers: Any = (), at_ms: int = 7
@@ -168,7 +167,7 @@ class Stage:
         for value in values:
             record = Pending(key, value.encode(), headers, at_ms, value)
             number = self.core.append("t", partition, record, self.now_ms)
-            assert number is not None, "the buffer is full"
+            assert number >= 0, "not taken"
             placed.append(number)
         return placed
 
