@@ -20,8 +20,10 @@ from muster.dialects.lanes import Lane, lane_of
 from muster.errors import MusterError
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
 from protocol.errors import ProtocolViolation
+from protocol.messages.data import Produce
 
 _READ_BYTES = 256 * 1024
+_SEND_OFF_S = 1.0
 
 
 class Core(Protocol):
@@ -56,6 +58,13 @@ class _Wire:
     waiting: dict[int, Call] = field(default_factory=dict)
     """By the connection's numbers."""
     is_open: bool = False
+    has_silent: bool = False
+    """Whether something was to be sent that is never answered."""
+
+    @property
+    def owes(self) -> bool:
+        """Whether such a thing may still be here."""
+        return self.has_silent and bool(self.out or not self.session.is_ready)
 
 
 class Background:
@@ -98,6 +107,13 @@ class Background:
             self._step(driven, event)
             self._wake()
 
+    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+        """What a core asks for when it is told the time so."""
+        with self.changed:
+            self._start()
+            self._carry_out(driven, action(_now_ms()))
+            self._wake()
+
     def stop(self) -> None:
         """End the thread and close its connections."""
         with self.changed:
@@ -129,7 +145,10 @@ class Background:
                 self._waker.send(b"\0")
 
     def _step(self, driven: Driven, event: MemberEvent) -> None:
-        for effect in driven.core.step(event, _now_ms()):
+        self._carry_out(driven, driven.core.step(event, _now_ms()))
+
+    def _carry_out(self, driven: Driven, effects: list[Effect]) -> None:
+        for effect in effects:
             if isinstance(effect, Call):
                 self._send(driven, effect)
             elif isinstance(effect, HangUp):
@@ -150,7 +169,10 @@ class Background:
             self._due.append((driven, CallFailed(call.call)))
             return
         number, data = wire.session.encode_request(call.message)
-        wire.waiting[number] = call
+        if isinstance(call.message, Produce) and call.message.acks == 0:
+            wire.has_silent = True
+        else:
+            wire.waiting[number] = call
         wire.out += data
         self._hear(wire, wire.session.receive_data(b""))
         self._watch(wire)
@@ -232,6 +254,7 @@ class Background:
                     wire: _Wire = key.data
                     if self._wires.get(wire.way) is wire:
                         self._serve(wire, events)
+        self._send_off(selector, wakened)
         with self.changed:
             for wire in tuple(self._wires.values()):
                 self._close(wire)
@@ -241,6 +264,20 @@ class Background:
                 self._waker.close()
                 self._waker = None
             self.changed.notify_all()
+
+    def _send_off(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
+        """What nobody waits for an answer to is let go of once it is sent, if that takes no longer than a moment."""
+        selector.unregister(wakened)
+        deadline = time.monotonic() + _SEND_OFF_S
+        while time.monotonic() < deadline:
+            with self.changed:
+                if not any(wire.owes for wire in self._wires.values()):
+                    return
+            for key, events in selector.select(0.05):
+                wire: _Wire = key.data
+                with self.changed:
+                    if self._wires.get(wire.way) is wire:
+                        self._serve(wire, events)
 
     def _pass_time(self) -> None:
         while self._due:

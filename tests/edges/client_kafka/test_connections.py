@@ -5,10 +5,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from muster import RangeReader
 from muster.blocking import Connection
+from muster.blocking.background import Background, Driven
+from muster.dialects.bootstrap import parse_bootstrap
+from muster.events import Call, Effect, MemberEvent, Woke
 from protocol.kafka.session import KafkaDialect
 from protocol.messages import Message
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, HeartbeatReply
+from protocol.record_batch import encode_batch
+from tests.edges.client_kafka.conftest import Where
 
 BEAT = Heartbeat("g", 1, "m")
 
@@ -52,3 +59,23 @@ def test_a_connection_that_was_closed_while_idle_is_made_anew_and_nobody_hears_o
             connection._socket.recv(1, socket.MSG_PEEK)  # type: ignore[union-attr]  # until it is closed there
         connection.close()
         assert seen == [1, 1, 1]
+
+
+def test_what_is_never_answered_is_sent_before_the_thread_ends(where: Where, topic: str) -> None:
+    """Though the connection is only being made when the thread is told to end."""
+
+    class Core:
+        next_deadline_ms = None
+
+        def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+            part = ProducePartition(0, encode_batch([(None, b"quiet")], timestamp_ms=1))
+            silent = Produce((ProduceTopic(topic, (part,)),), acks=0)
+            return [Call(1, None, silent)] if isinstance(event, Woke) else []
+
+    background = Background(parse_bootstrap(where.kafka), "test")
+    driven = Driven(Core(), lambda _: None)
+    background.add(driven)
+    background.feed(driven, Woke())
+    background.stop()
+    with RangeReader(where.kafka, topic, 0, 0, 1) as reader:
+        assert [record.value for record in reader.records()] == [b"quiet"]
