@@ -83,12 +83,13 @@ def ready(positions: dict[TopicPartition, int], *leaders: int, **settings: Any) 
 
 
 def fetched(one: TopicPartition, offset: int = 0, count: int = 0, error: ErrorCode = ErrorCode.NONE) -> FetchReply:
-    records = (
-        encode_batch([(None, b"%d" % n) for n in range(count)], timestamp_ms=1, base_offset=offset) if count else b""
-    )
-    return FetchReply(
-        responses=(FetchTopicReply(one.topic, (FetchPartitionReply(one.partition, error, records=records),)),)
-    )
+    pairs = [(None, b"%d" % n) for n in range(count)]
+    return fetched_bytes(one, encode_batch(pairs, timestamp_ms=1, base_offset=offset) if count else b"", error)
+
+
+def fetched_bytes(one: TopicPartition, records: bytes, error: ErrorCode = ErrorCode.NONE) -> FetchReply:
+    answer = FetchPartitionReply(one.partition, error, records=records)
+    return FetchReply(responses=(FetchTopicReply(one.topic, (answer,)),))
 
 
 def asked(message: Message) -> dict[int, int]:
