@@ -22,7 +22,7 @@ _IN_USE = "in use by another process: what it writes meanwhile may not be seen, 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 0 if what was looked at is sound, 1 if it is damaged or cannot be read, 2 for wrong arguments."""
-    given = _parser().parse_args(arguments)
+    given = _given(arguments)
     disk = ReadOnlyDisk()
     folder = given.folder.rstrip("/") or "/"
     names = disk.list(folder) if os.path.isdir(folder) else []
@@ -64,6 +64,17 @@ def _holes(inspector: Inspector) -> Callable[[str], bool]:
     return lambda log: log.startswith("__") or log.rpartition("-")[0] in compacted
 
 
+def _given(arguments: Sequence[str]) -> argparse.Namespace:
+    """Names of logs may stand behind flags: argparse leaves those over."""
+    parser = _parser()
+    given, rest = parser.parse_known_args(arguments)
+    if wrong := [word for word in rest if word.startswith("-") or given.command != "dump"]:
+        parser.error(f"unrecognized arguments: {' '.join(wrong)}")
+    if rest:
+        given.logs += rest
+    return given
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("musterd log", description="Read a data folder, in use or not; change nothing.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="verify|dump")
@@ -74,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="a JSON object a line")
     dump.add_argument("logs", metavar="LOG", nargs="*", help="as __consumer_offsets-12, orders-0, or wal (all logs)")
     dump.add_argument("--values", action="store_true", help="keys and values too, as text (the first 4,096 bytes)")
+    files_help = "what the logs' own files hold, where the checkpoint or the write-ahead log is damaged"
+    dump.add_argument("--files-only", action="store_true", help=files_help)
     dump.add_argument("--from", dest="first", metavar="OFFSET", type=int, default=0, help="begin there (0)")
     dump.add_argument("--limit", metavar="N", type=int, default=None, help="so many records of each log (all)")
     return parser
@@ -130,11 +143,11 @@ def _without_weight(finding: Any) -> Entry:
 
 def _dump(inspector: Inspector, given: argparse.Namespace) -> int:
     """One that is not there, or cannot be read, keeps nobody from the others."""
-    known = inspector.names()
+    known = inspector.file_names() if given.files_only else inspector.names()
     wanted = given.logs or known
     is_whole = True
     for name in wanted:
-        if name != "wal" and name not in known:
+        if (name != "wal" or given.files_only) and name not in known:
             _complain(f"there is no log {name} with records here{_like(name, known)}")
             is_whole = False
             continue
@@ -179,7 +192,7 @@ def _entries(inspector: Inspector, name: str, given: argparse.Namespace) -> Iter
     if name == "wal":
         yield from map(frame_entry, inspector.frames())
         return
-    for batch in inspector.batches(name):
+    for batch in inspector.file_batches(name) if given.files_only else inspector.batches(name):
         if batch.header is not None and batch.next_offset <= given.first:
             continue
         for entry in entries_of(name, batch, with_values=given.values):

@@ -153,6 +153,14 @@ class Inspector:
                 alive.add(framed.log)
         return sorted(alive)
 
+    def file_names(self) -> list[str]:
+        """Of all logs that have files, sorted, whatever the checkpoint and the write-ahead log say."""
+        return sorted(self._log_folders())
+
+    def file_batches(self, name: str) -> Iterator[Walked]:
+        """Of a log as its files lie: what a checkpoint would leave out is there, what was only written ahead is not."""
+        return LogFiles(self._disk, self._folder, name, holes=True).batches(None)
+
     def frames(self) -> Iterator[Framed]:
         """What was written ahead since the checkpoint. Raises `LogDamaged`."""
         return self._framed(read_checkpoint(self._disk, self._wal_folder) or _NONE)

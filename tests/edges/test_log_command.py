@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -185,6 +186,29 @@ def test_a_log_that_cannot_be_read_keeps_nobody_from_the_others(
     code, out, err = run(capsys, "dump", str(folder))
     assert (code, err) == (1, "musterd log: cannot read notes.log: Input/output error\n")
     assert "--- __muster_topics-0" in out
+
+
+def test_names_of_logs_may_stand_behind_flags(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "__muster_topics-0"
+    assert entries(capsys, str(folder), "--limit", "1", name) == entries(capsys, str(folder), name)
+    for wrong in (("verify", str(folder), "more"), ("dump", str(folder), "--sizes")):
+        with pytest.raises(SystemExit, match="2"):
+            log_command.main(wrong)
+        assert "unrecognized arguments" in capsys.readouterr().err
+
+
+def test_the_files_alone_are_read_where_the_checkpoint_is_damaged(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "copy"
+    shutil.copytree(folder, data)
+    whole = entries(capsys, str(data))
+    (data / "wal" / "checkpoint").write_bytes(b"nothing of the kind")
+    code, out, _err = run(capsys, "dump", str(data))
+    assert (code, out) == (1, "")
+    assert entries(capsys, str(data), "--files-only") == whole
+    code, _out, err = run(capsys, "dump", str(data), "wal", "--files-only")
+    assert (code, err) == (1, "musterd log: there is no log wal with records here\n")
 
 
 def test_after_a_kill_the_folder_is_said_to_be_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
