@@ -1,0 +1,222 @@
+"""The producer against a real daemon, killed at times."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from muster import BufferFull, CannotConnect, Producer, RangeReader, Refused, RequestTimedOut, Sent, TopicPartition
+from muster.blocking.cluster import LATEST, Cluster
+from muster.blocking.connection import Connection
+from muster.fetching import ConsumerRecord
+from protocol.errors import ErrorCode
+from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply, TopicConfig
+from tests.edges.musterd import Daemon, running
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    with running(tmp_path / "data", with_kafka=True) as daemon:
+        create(daemon, "t", PARTITIONS)
+        yield daemon
+
+
+def create(daemon: Daemon, topic: str, partitions: int, *configs: TopicConfig) -> None:
+    with Connection(daemon.bootstrap) as connection:
+        reply = connection.ask(CreateTopics((CreatableTopic(topic, partitions, configs=configs),)))
+    assert isinstance(reply, CreateTopicsReply)
+    assert reply.topics[0].error_code == ErrorCode.NONE
+
+
+def log(daemon: Daemon, partition: int, topic: str = "t") -> list[ConsumerRecord]:
+    one = TopicPartition(topic, partition)
+    cluster = Cluster(daemon.bootstrap)
+    try:
+        end = cluster.offsets([one], LATEST)[one]
+    finally:
+        cluster.close()
+    with RangeReader(daemon.bootstrap, topic, partition, 0, end) as reader:
+        return list(reader.records())
+
+
+def values(daemon: Daemon, partition: int) -> list[bytes | None]:
+    return [record.value for record in log(daemon, partition)]
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("dialect", ["native", "kafka"])
+def test_a_daemon_killed_three_times_has_each_record_once_and_in_order(daemon: Daemon, dialect: str) -> None:
+    sent: list[list[tuple[bytes, Sent]]] = [[] for _ in range(PARTITIONS)]
+    stop = threading.Event()
+
+    def write(producer: Producer, partition: int) -> None:
+        number = 0
+        while not stop.is_set():
+            value = b"%d" % number
+            sent[partition].append((value, producer.send("t", value, partition=partition)))
+            number += 1
+            if number % 20 == 0:
+                time.sleep(0.001)
+
+    bootstrap = daemon.bootstrap if dialect == "native" else f"kafka://127.0.0.1:{daemon.kafka_port}"
+    with Producer(bootstrap, batch_bytes=1_000, linger_ms=1) as producer:
+        threads = [threading.Thread(target=write, args=(producer, number)) for number in range(PARTITIONS)]
+        for thread in threads:
+            thread.start()
+        for _ in range(3):
+            time.sleep(0.4)
+            daemon.kill()
+            time.sleep(0.1)
+            daemon.start()
+        time.sleep(0.4)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        producer.flush(timeout_s=30)
+    for number, written in enumerate(sent):
+        assert len(written) > 100, "nothing was tested"
+        assert values(daemon, number) == [value for value, _ in written]
+        assert [one.result().offset for _, one in written] == list(range(len(written)))
+
+
+def test_a_record_says_where_it_stands(daemon: Daemon) -> None:
+    with Producer(daemon.bootstrap) as producer:
+        first = producer.send("t", "a", "k", headers={"h": b"1", "none": None}, timestamp_ms=1_700_000_000_000)
+        second = producer.send("t", None, key="k")
+        written = first.result(timeout_s=10)
+        assert (written.topic, written.partition) == ("t", first.partition)
+        assert written.timestamp_ms == 1_700_000_000_000
+        assert second.result(10).offset == written.offset + 1
+        assert second.is_done
+    found, gone = log(daemon, written.partition)
+    assert (found.key, found.value, found.headers) == (b"k", b"a", (("h", b"1"), ("none", None)))
+    assert found.timestamp_ms == written.timestamp_ms
+    assert abs(gone.timestamp_ms - time.time() * 1000) < 60_000
+    assert gone.value is None
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_compressed_records_come_back_as_they_were(daemon: Daemon, compression: str) -> None:
+    with Producer(daemon.bootstrap, compression=compression) as producer:  # type: ignore[arg-type]
+        for number in range(500):
+            producer.send("t", b"value %d" % number, partition=1)
+    assert values(daemon, 1) == [b"value %d" % number for number in range(500)]
+
+
+def test_callbacks_hear_of_each_record(daemon: Daemon) -> None:
+    heard: list[Sent] = []
+    with Producer(daemon.bootstrap) as producer:
+        for number in range(10):
+            producer.send("t", b"%d" % number).add_done_callback(heard.append)
+        producer.flush()
+        assert len(heard) == 10
+        assert all(one.is_done and one.exception() is None for one in heard)
+        done = producer.send("t", b"later")
+        done.result(10)
+        done.add_done_callback(heard.append)
+    assert heard[-1] is done
+
+
+def test_a_callback_that_fails_does_no_harm(daemon: Daemon, caplog: pytest.LogCaptureFixture) -> None:
+    with Producer(daemon.bootstrap) as producer:
+        producer.send("t", b"x").add_done_callback(lambda _: 1 / 0)
+        producer.flush()
+        producer.send("t", b"y").result(10)
+    assert "a callback" in caplog.text
+
+
+def test_many_threads_share_one_producer(daemon: Daemon) -> None:
+    def write(name: int) -> None:
+        for number in range(300):
+            producer.send("t", b"%d:%d" % (name, number), key=b"%d" % name)
+
+    with Producer(daemon.bootstrap, buffer_memory_bytes=4_000, batch_bytes=1_000) as producer:
+        threads = [threading.Thread(target=write, args=(name,)) for name in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found = [value or b"" for number in range(PARTITIONS) for value in values(daemon, number)]
+    assert len(found) == 1_800
+    for name in range(6):
+        mine = [value for value in found if value.startswith(b"%d:" % name)]
+        assert mine == [b"%d:%d" % (name, number) for number in range(300)]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_fewer_acks_write_too(daemon: Daemon, acks: int) -> None:
+    with Producer(daemon.bootstrap, acks=acks) as producer:
+        written = [producer.send("t", b"%d" % number, partition=0) for number in range(100)]
+        producer.flush()
+        offsets = [one.result().offset for one in written]
+        assert offsets == ([-1] * 100 if acks == 0 else list(range(100)))
+    with Producer(daemon.bootstrap) as after:
+        assert after.send("t", b"last", partition=0).result(10).offset == 100
+    assert values(daemon, 0)[:100] == [b"%d" % number for number in range(100)]
+
+
+def test_what_the_server_refuses_is_told_by_the_record_and_at_flush(daemon: Daemon) -> None:
+    create(daemon, "small", 1, TopicConfig("max.message.bytes", "1000"))
+    with Producer(daemon.bootstrap) as producer:
+        for number in range(50):
+            producer.send("small", b"%d" % number + bytes(100))
+        producer.flush()
+        large = producer.send("small", bytes(5_000))
+        after = producer.send("small", b"after")
+        with pytest.raises(Refused, match="small-0 did not take the records"):
+            producer.flush()
+        producer.flush()
+        with pytest.raises(Refused):
+            large.result()
+        assert after.result(10).offset == 50
+    assert len(log(daemon, 0, "small")) == 51
+
+
+def test_a_full_buffer_is_waited_for_and_then_said(daemon: Daemon) -> None:
+    with Producer(daemon.bootstrap, buffer_memory_bytes=3_000, max_block_ms=300, linger_ms=10_000) as producer:
+        first, _, third = [producer.send("t", os.urandom(1_000), partition=0) for _ in range(3)]
+        assert first.result(0).offset == 0, "what lingers goes out for the third"
+        assert not third.is_done
+        producer.flush()
+        daemon.kill()
+        producer.send("t", os.urandom(1_000), partition=0)
+        producer.send("t", os.urandom(1_000), partition=0)
+        with pytest.raises(BufferFull, match=r"were full for 0.3 s: .* cannot connect"):
+            producer.send("t", os.urandom(2_000), partition=0)
+        daemon.start()
+        producer.flush(30)
+
+
+def test_what_nobody_acknowledges_in_time_is_given_up(daemon: Daemon) -> None:
+    with Producer(daemon.bootstrap, request_timeout_ms=200, delivery_timeout_ms=500) as producer:
+        producer.send("t", b"first", partition=0).result(10)
+        daemon.kill()
+        lost = producer.send("t", b"lost", partition=0)
+        with pytest.raises((CannotConnect, RequestTimedOut), match="not acknowledged within 500 ms"):
+            lost.result(10)
+        daemon.start()
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                assert producer.send("t", b"next", partition=0).result(10).offset >= 1
+                break
+            except (CannotConnect, RequestTimedOut):
+                assert time.monotonic() < deadline
+    assert values(daemon, 0)[-1] == b"next"
+
+
+def test_closing_gives_up_what_it_cannot_wait_for(daemon: Daemon) -> None:
+    producer = Producer(daemon.bootstrap)
+    producer.send("t", b"first").result(10)
+    daemon.kill()
+    lost = producer.send("t", b"lost")
+    with pytest.raises((CannotConnect, RequestTimedOut)):
+        producer.close(timeout_s=0.3)
+    with pytest.raises(Exception, match="closed before the record was acknowledged"):
+        lost.result(0)
+    producer.close()
