@@ -22,6 +22,7 @@ from protocol.messages.topics import (
     MetadataReply,
     MetadataTopicReply,
 )
+from protocol.record_batch import decode_batch, read_header
 from tests.client.fetching.nodes import Log, Node
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
@@ -168,6 +169,14 @@ class World:
         return MetadataReply(brokers, topics=(MetadataTopicReply("t", partitions=partitions),))
 
     # -- looking
+
+    def records(self, one: TopicPartition) -> list[int]:
+        """The offsets that hold a record for the application."""
+        found: list[int] = []
+        for batch in self.logs[one].batches:
+            if not read_header(batch).is_control:
+                found += [record.offset for record in decode_batch(batch)]
+        return found
 
     def asked(self) -> Iterator[tuple[int, dict[int, int]]]:
         """Of each fetch that reached a node: the node, and what it named with its offsets."""
