@@ -23,6 +23,7 @@ from muster.blocking import (  # noqa: E402  (after the check they would trip ov
 from muster.errors import (  # noqa: E402
     BufferFull,
     CannotConnect,
+    CannotDeserialize,
     ClientClosed,
     CommitRefused,
     ConcurrentUse,
@@ -34,6 +35,8 @@ from muster.errors import (  # noqa: E402
     OffsetOutOfRange,
     Refused,
     RequestTimedOut,
+    WokenUp,
+    WrongSubscription,
 )
 from muster.fetching import ConsumerRecord  # noqa: E402
 from muster.topic_partition import TopicPartition  # noqa: E402
@@ -41,6 +44,7 @@ from muster.topic_partition import TopicPartition  # noqa: E402
 __all__ = [
     "BufferFull",
     "CannotConnect",
+    "CannotDeserialize",
     "ClientClosed",
     "CommitRefused",
     "ConcurrentUse",
@@ -59,5 +63,7 @@ __all__ = [
     "RequestTimedOut",
     "Sent",
     "TopicPartition",
+    "WokenUp",
+    "WrongSubscription",
     "Written",
 ]

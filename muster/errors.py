@@ -87,6 +87,14 @@ class CannotDeserialize(MusterError):
         self.__cause__ = cause
 
 
+class WokenUp(MusterError):
+    """`wakeup` was called: what was under way was left where it was, and the next call goes on with it."""
+
+
+class WrongSubscription(MusterError):
+    """Topics, a pattern and partitions chosen by hand exclude each other: `unsubscribe` first."""
+
+
 class ConcurrentUse(MusterError):
     """A second thread entered a client that belongs to one thread at a time."""
 

@@ -1,150 +1,269 @@
 """The consumer people know: subscribe, poll, commit, close."""
 
+import contextlib
+import random
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from muster.blocking.group_member import GroupMember, Partitions
-from muster.errors import CommitRefused, MusterError, NoOffset, RequestTimedOut
-from muster.events import Effect, Woke
-from muster.fetching import ConsumerRecord, Fetcher, FetchSettings
-from muster.subscription import OffsetReset, Subscription
+from muster.blocking.background import Background
+from muster.blocking.commits import Commits, now_ms
+from muster.blocking.errands import Done
+from muster.blocking.group_member import GroupMember, Listener, Partitions
+from muster.consuming import CommitSettings, Consuming, Kind, isolation, offset_reset
+from muster.dialects.bootstrap import parse_bootstrap
+from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
+from muster.events import (
+    AssignedByHand,
+    CommitAsked,
+    OffsetsAsked,
+    OffsetsDone,
+    OffsetToCommit,
+    RejoinAsked,
+    Subscribed,
+    SubscribedToPattern,
+    Woke,
+)
+from muster.fetching import ConsumerRecord, Deserializer, FetchSettings
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
-_LAST_COMMIT_S = 5.0
-"""How long a rebalance or a close waits for the commit that precedes it."""
+_OFFSETS_TIMEOUT_MS = 30_000
+_SHARED = ("request_timeout_ms", "retry_backoff_ms", "retry_backoff_max_ms", "metadata_max_age_ms")
+"""Settings of the member that fetching has too."""
 
 
-class Consumer:
-    """Reads the partitions of its topics that its group gives it. From one thread at a time.
+class Consumer(Commits):
+    """Reads records: of topics or a pattern, as the group decides (`subscribe`), or of partitions of your own choice
+    (`assign`). From one thread at a time; `wakeup` may come from any.
 
-    `auto_offset_reset` says where to begin without a committed offset: "latest", "earliest", or "none" (an error). With
-    `enable_auto_commit` everything that earlier polls returned counts as done, and is committed every
-    `auto_commit_interval_ms`, before a rebalance, and at `close`. Other settings are those of `GroupMember`.
+    With `enable_auto_commit` everything that earlier polls returned counts as done, and is committed every
+    `auto_commit_interval_ms`, before a rebalance takes a partition away, and at `close`. Further settings are those of
+    `GroupMember` (`session_timeout_ms`, `assignors`, `group_instance_id`, ...) and `FetchSettings`.
     """
 
     def __init__(
         self,
         bootstrap: str,
-        group_id: str,
+        group_id: str | None = None,
         *,
         auto_offset_reset: str = "latest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 5_000,
         max_poll_records: int = 500,
-        **settings: Any,
+        isolation_level: str = "read_uncommitted",
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        fetch_min_bytes: int = 1,
+        fetch_max_wait_ms: int = 500,
+        fetch_max_bytes: int = 52_428_800,
+        max_partition_fetch_bytes: int = 1_048_576,
+        rack_id: str | None = None,
+        client_id: str = "muster",
+        dialect: str | None = None,
+        **member_settings: Any,
     ) -> None:
+        """`auto_offset_reset` says where to begin without a committed offset: "latest", "earliest", or "none" (an
+        error). `isolation_level` "read_committed" hides what transactions have not committed. Without `group_id`
+        there is `assign` alone, and no commit. Making one connects to nothing; raises ValueError for what cannot work.
+        """
         if max_poll_records < 1:
             raise ValueError(f"max_poll_records is {max_poll_records}, it must be 1 or more")
-        try:
-            reset = OffsetReset(auto_offset_reset)
-        except ValueError:
-            known = ", ".join(repr(one.value) for one in OffsetReset)
-            raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}, it must be one of {known}") from None
-        self._bootstrap = bootstrap
-        self._group_id = group_id
-        self._settings = settings
-        self._reset = reset
-        self._auto_commits = enable_auto_commit
-        self._commit_interval_s = auto_commit_interval_ms / 1000
-        self._max_poll_records = max_poll_records
-        self._subscription = Subscription()
-        self._fetcher = Fetcher(self._subscription, FetchSettings(reset=reset))
-        self._next_commit_s = 0.0
-        self._member: GroupMember | None = None
-        # Before anything is subscribed to there is no member; making one checks the settings.
-        GroupMember(bootstrap, group_id, ("-",), **settings)
-
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Read these from now on; they replace those of an earlier call at the next poll."""
-        names = [topics] if isinstance(topics, str) else list(topics)
-        if not names or not all(names):
-            raise ValueError(f"cannot subscribe to {names}: name one topic at least")
-        if self._member is not None:
-            self._member.subscribe(names)
-            return
-        self._member = GroupMember(
-            self._bootstrap,
-            self._group_id,
-            names,
-            on_assigned=self._assigned,
-            on_revoked=self._revoked,
-            on_lost=self._lost,
-            **self._settings,
+        shared = {name: member_settings[name] for name in _SHARED if name in member_settings}
+        settings = FetchSettings(
+            reset=offset_reset(auto_offset_reset),
+            min_bytes=fetch_min_bytes,
+            max_wait_ms=fetch_max_wait_ms,
+            max_bytes=fetch_max_bytes,
+            partition_max_bytes=max_partition_fetch_bytes,
+            isolation=isolation(isolation_level),
+            rack=rack_id or "",
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            **shared,
         )
-        self._driven = self._member.drive(self._fetcher, _ignore)
+        is_automatic = enable_auto_commit and group_id is not None
+        commits = CommitSettings(is_automatic=is_automatic, interval_ms=auto_commit_interval_ms)
+        self._max_poll_records = max_poll_records
+        parsed = parse_bootstrap(bootstrap, dialect)
+        self._listeners: tuple[Listener | None, Listener | None, Listener | None] = (None, None, None)
+        member: GroupMember | None = None
+        if group_id is not None:
+            member = GroupMember(
+                bootstrap,
+                group_id,
+                (),
+                on_assigned=self._assigned,
+                on_revoked=self._revoked,
+                on_lost=self._lost,
+                rack_id=rack_id,
+                client_id=client_id,
+                dialect=dialect,
+                **member_settings,
+            )
+            member.before_revoking(self._before_revoking)
+        background = member.background if member else Background(parsed, client_id)
+        super().__init__(Consuming(settings, commits, random.random), background, member)
 
-    @property
-    def assignment(self) -> Partitions:
-        return self._member.assignment if self._member else ()
+    # -- what is read
 
-    @property
-    def member(self) -> GroupMember:
-        """The membership beneath. Raises MusterError before `subscribe`."""
-        if self._member is None:
-            raise MusterError("nothing is subscribed to yet: call subscribe first")
-        return self._member
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        exclude_internal_topics: bool = True,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        """Read these topics, or all whose whole name matches `pattern`, from the next poll on; they replace those of
+        an earlier call. No topic at all is `unsubscribe`. The listeners are called from `poll` and `close`, with what
+        is new or gone; without `on_lost`, `on_revoked` is called instead. Raises WrongSubscription, ValueError.
+        """
+        names = [topics] if isinstance(topics, str) else list(topics)
+        if pattern is not None and names:
+            raise ValueError("either topics or a pattern is wanted, not both")
+        if not all(name.strip() for name in names):
+            raise ValueError(f"cannot subscribe to {names}: a topic without a name is among them")
+        with self._one_user.entered():
+            member = self.member
+            if pattern is None and not names:
+                self.unsubscribe()
+                return
+            self._consuming.choose(Kind.TOPICS if pattern is None else Kind.PATTERN)
+            self._listeners = (on_assigned, on_revoked, on_lost or on_revoked)
+            if pattern is None:
+                member.tell(Subscribed(tuple(names)))
+                with self._changed:  # what is buffered of other topics is not wanted any more
+                    keep = set(names)
+                    dropped = (one for one in self._consuming.subscription.assigned if one.topic not in keep)
+                    self._consuming.subscription.mark_pending_revocation(tuple(dropped))
+            else:
+                member.tell(SubscribedToPattern(pattern, not exclude_internal_topics))
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these and no others, whatever the group does; none at all is `unsubscribe`. Positions begin at the
+        group's committed offsets, if there is a group. Raises WrongSubscription.
+        """
+        chosen = tuple(sorted(set(partitions)))
+        with self._one_user.entered():
+            if not chosen:
+                self.unsubscribe()
+                return
+            self._consuming.choose(Kind.BY_HAND)
+            self._commit_if_due()
+            if self._member is not None:
+                self._member.tell(AssignedByHand(chosen))
+            with self._changed:
+                self._consuming.assigned(chosen, now_ms())
+                self._consuming.subscription.callback_returned()
+
+    def unsubscribe(self) -> None:
+        """Read nothing: listeners are told, the group is left, nothing is committed."""
+        with self._one_user.entered():
+            if self._member is not None:
+                by_hand = self._consuming.kind is Kind.BY_HAND
+                self._member.tell(AssignedByHand(()) if by_hand else Subscribed(()))
+                self._member.before_revoking(lambda _partitions: None)
+                self._member.poll()
+                self._member.before_revoking(self._before_revoking)
+            with self._changed:
+                self._consuming.fetcher.assign(())
+            self._consuming.kind = Kind.NOTHING
+
+    # -- reading
 
     def poll(self, timeout_s: float = 1.0) -> list[ConsumerRecord]:
-        """Records as soon as there are any, an empty list after `timeout_s`. Raises as `GroupMember.poll` does, and
-        `OffsetOutOfRange`, `NoOffset`, `CorruptRecords`, `Refused`.
+        """Records as soon as there are any, an empty list after `timeout_s`, or sooner if only what is not for the
+        application was read. Raises as `GroupMember.poll` does, `WokenUp`, and what cannot be read: `OffsetOutOfRange`,
+        `NoOffset`, `CorruptRecords`, `CannotDeserialize`, `Refused`. What a listener raises comes out of here too.
         """
-        member, deadline = self.member, time.monotonic() + timeout_s
-        background = member.background
-        while True:
-            member.poll(0.0)
-            self._commit_if_due(member)
-            with background.changed:
-                records = self._fetcher.take(self._max_poll_records)
-                if records or self._subscription.assigned:
+        with self._one_user.entered():
+            if self._consuming.kind is Kind.NOTHING:
+                raise MusterError("nothing is subscribed to yet: call subscribe or assign first")
+            deadline = time.monotonic() + timeout_s
+            while True:
+                self._serve()
+                with self._changed:
+                    records = self._consuming.take(self._max_poll_records)
+                    is_done = bool(records) or self._consuming.fetcher.made_progress
                     # What was handed out makes room: the next fetch is under way while the application works.
-                    background.feed(self._driven, Woke())
-                left_s = deadline - time.monotonic()
-                if records or left_s <= 0:
-                    break
-                if not self._fetcher.has_something and not member.needs_poll:
-                    background.changed.wait(min(left_s, self._next_commit_s - time.monotonic() + 0.001, 1.0))
-        if not records and timeout_s > 0 and not background.has_ever_connected:
-            member.poll(0.001)  # says that nobody is there
-        return records
+                    self._background.feed(self._driven, Woke())
+                    left_s = deadline - time.monotonic()
+                    if is_done or left_s <= 0:
+                        break
+                    self._wait(left_s)
+            if not records and timeout_s > 0:
+                self._complain_if_nobody_is_there()
+            return records
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one by one, for ever."""
         while True:
             yield from self.poll()
 
-    def commit(
-        self, offsets: Mapping[TopicPartition, int] | None = None, timeout_s: float = 60.0
-    ) -> dict[TopicPartition, int]:
-        """Store `offsets`, or the position after everything polled so far. Raises as `GroupMember.commit` does."""
-        return self.member.commit(self.positions() if offsets is None else offsets, timeout_s)
+    def wakeup(self) -> None:
+        """Interrupt a `poll` or a `commit` that waits, or the next one: it raises `WokenUp`. From any thread."""
+        if self._member is not None:
+            self._member.wakeup()
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        return self.member.committed(partitions)
+    # -- positions
 
-    def positions(self) -> dict[TopicPartition, int]:
-        """The next offset to hand out of each assigned partition that has one."""
-        with self.member.background.changed:
-            return dict(self._subscription.positions())
-
-    def troubles(self) -> dict[TopicPartition, tuple[int, ErrorCode]]:
-        """The assigned partitions that cannot be read at present, with the offset they stand at and why: `poll` gives
-        records of the others meanwhile, and of these as soon as they can be read.
+    def position(self, partition: TopicPartition, timeout_s: float = 60.0) -> int:
+        """The next offset to hand out, found out if need be. Raises ValueError if it is not assigned, and
+        RequestTimedOut.
         """
-        with self.member.background.changed:
-            return self._subscription.troubles()
+        with self._one_user.entered():
+            deadline = time.monotonic() + timeout_s
+            while True:
+                with self._changed:
+                    at = self._consuming.subscription.position(partition)
+                if at is not None:
+                    return at
+                self._serve()
+                with self._changed:
+                    self._background.feed(self._driven, Woke())
+                    left_s = deadline - time.monotonic()
+                    if left_s <= 0:
+                        raise RequestTimedOut(f"the position of {partition} is not known after {timeout_s:g} s")
+                    self._wait(min(left_s, 0.1))
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from there."""
-        with self.member.background.changed:
-            self._subscription.seek(partition, offset)
+    # -- offsets
+
+    def enforce_rebalance(self, reason: str = "the application asked for it") -> None:
+        """Have the group share out again, from the next poll on."""
+        with self._one_user.entered():
+            self.member.tell(RejoinAsked(reason))
+
+    # -- the end
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Commit if that is automatic, leave the group. Closing twice is fine."""
-        if self._member is not None:
-            self._member.close(timeout_s)
+        """Commit if that is automatic, tell the listeners, leave the group. Closing twice is fine."""
+        if self._one_user.is_closed:
+            return
+        deadline = time.monotonic() + timeout_s
+        with self._one_user.entered():
+            try:
+                self._close(deadline)
+            finally:
+                self._background.stop()
+                self._one_user.is_closed = True
+
+    def _close(self, deadline: float) -> None:
+        member = self._member
+        if member is not None:
+            member.errands.sleep_through()
+            positions = self.positions() if self._consuming.commits_itself else {}
+            if self._consuming.kind is Kind.BY_HAND and positions:
+                # What is not committed is read again: at least once is the promise.
+                with contextlib.suppress(Refused, RequestTimedOut, CannotConnect):
+                    member.commit(positions, max(deadline - time.monotonic(), 0.0))
+            member.errands.finish_later_ones(deadline - time.monotonic() if positions else 0.0)
+        self._background.carry_out(self._driven, self._consuming.fetcher.close)
+        if member is not None:
+            member.close(max(deadline - time.monotonic(), 0.001))
 
     def __enter__(self) -> Self:
         return self
@@ -154,50 +273,86 @@ class Consumer:
     ) -> None:
         self.close()
 
+    # -- between polls
+
+    def _serve(self) -> None:
+        """One pass: the group, callbacks, where partitions begin, commits that are due (consumer-client A7, B1)."""
+        consuming, member = self._consuming, self._member
+        if member is not None:
+            member.errands.raise_wakeup()
+            self._run_callbacks()
+            if consuming.kind is not Kind.BY_HAND:
+                member.poll(0.0)
+            with self._changed:
+                asked = consuming.ask_for()
+            if asked:
+                number = member.errands.number_heard(self._hear_offsets)
+                member.tell(OffsetsAsked(number, asked, now_ms() + _OFFSETS_TIMEOUT_MS))
+        with self._changed:
+            code = consuming.begin(has_group=member is not None)
+        if code != ErrorCode.NONE:
+            raise Refused(code, f"the group's committed offsets were refused: {code.name}")
+        self._commit_if_due()
+
+    def _hear_offsets(self, done: Done) -> None:
+        assert isinstance(done, OffsetsDone)
+        self._consuming.heard(done)
+
+    def _wait(self, left_s: float) -> None:
+        """Under the lock, until something happened or is due."""
+        member, consuming = self._member, self._consuming
+        if consuming.fetcher.has_something or (member is not None and self._has_news(member)):
+            return
+        due_ms = consuming.next_commit_ms
+        until_commit_s = 1.0 if due_ms is None else max((due_ms - now_ms()) / 1000, 0.0) + 0.001
+        self._changed.wait(min(left_s, until_commit_s, 1.0))
+
+    def _has_news(self, member: GroupMember) -> bool:
+        is_asked = self._consuming.kind is not Kind.BY_HAND and member.needs_poll
+        return is_asked or member.errands.is_woken or member.errands.has_callbacks
+
+    def _complain_if_nobody_is_there(self) -> None:
+        if self._member is not None and self._consuming.kind is not Kind.BY_HAND:
+            if not self._background.has_ever_connected:
+                self._member.poll(0.001)  # says that nobody is there
+        elif not self._background.has_ever_connected and self._background.last_failure:
+            raise CannotConnect(self._background.last_failure)
+
     # -- called by the member, in poll and close
 
-    def _assigned(self, partitions: Partitions) -> None:
-        member = self.member
-        found = member.committed(partitions)
-        with member.background.changed:
-            self._subscription.assign(partitions)
-            for one, offset in found.items():
-                if offset is not None:
-                    self._subscription.seek(one, offset)
-                elif self._reset is not OffsetReset.NONE:
-                    self._subscription.await_reset(one, self._reset)
-            self._next_commit_s = time.monotonic() + self._commit_interval_s
-        missing = self._subscription.missing()
-        if missing:
-            names = ", ".join(map(str, missing))
-            raise NoOffset(f"group {self._group_id} has no offset for {names}, and auto_offset_reset is 'none'")
+    def _before_revoking(self, partitions: Partitions) -> int | None:
+        with self._changed:
+            offsets = self._consuming.last_commit(partitions)
+        if not offsets or self._member is None:
+            return None
+        number = self._member.errands.number()
+        wanted = {one: OffsetToCommit(at) for one, at in offsets.items()}
+        self._member.tell(CommitAsked(number, wanted, now_ms() + self._member.rebalance_timeout_ms))
+        return number
 
-    def _revoked(self, _partitions: Partitions) -> None:
-        if self._auto_commits:
-            self._commit_quietly()
-        self._lost(())
-
-    def _lost(self, _partitions: Partitions) -> None:
-        with self.member.background.changed:
-            self._subscription.assign(())
-
-    def _commit_quietly(self) -> None:
-        positions = self.positions()
-        if not positions:
-            return
+    def _assigned(self, added: Partitions) -> None:
+        with self._changed:
+            self._consuming.assigned(self.member.assignment, now_ms())
+        listener = self._listeners[0]
         try:
-            self.member.commit(positions, _LAST_COMMIT_S)
-        except (CommitRefused, RequestTimedOut):
-            return  # the next owner repeats what was not committed: at least once is the promise
+            if listener is not None:
+                listener(added)
+        finally:
+            with self._changed:
+                self._consuming.subscription.callback_returned()
 
-    def _commit_if_due(self, member: GroupMember) -> None:
-        now_s = time.monotonic()
-        if self._next_commit_s <= now_s:
-            self._next_commit_s = now_s + self._commit_interval_s
-            positions = self.positions()
-            if self._auto_commits and positions:
-                member.commit_later(positions)
+    def _revoked(self, partitions: Partitions) -> None:
+        self._take_away(self._listeners[1], partitions)
 
+    def _lost(self, partitions: Partitions) -> None:
+        self._take_away(self._listeners[2], partitions)
 
-def _ignore(_effect: Effect) -> None:
-    """A fetcher asks for calls only."""
+    def _take_away(self, listener: Listener | None, partitions: Partitions) -> None:
+        with self._changed:
+            self._consuming.subscription.mark_pending_revocation(partitions)
+        try:
+            if listener is not None:
+                listener(partitions)
+        finally:
+            with self._changed:
+                self._consuming.take_away(partitions)

@@ -1,26 +1,24 @@
 """A member of a group for applications that read by themselves: a Spark query, a database export, a batch job."""
 
 import random
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
 from muster.blocking.background import Background, Core, Driven
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
+from muster.blocking.errands import Done, Errands, raise_for
+from muster.blocking.one_user import OneUser
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import (
     CannotConnect,
-    ClientClosed,
-    CommitRefused,
-    ConcurrentUse,
     Fenced,
     GroupRefused,
     Refused,
     RequestTimedOut,
+    WokenUp,
 )
 from muster.events import (
     Assigned,
@@ -31,6 +29,7 @@ from muster.events import (
     Effect,
     Fatal,
     Lost,
+    MemberEvent,
     OffsetsAsked,
     OffsetsDone,
     OffsetToCommit,
@@ -46,7 +45,6 @@ from protocol.errors import ErrorCode
 
 Partitions = tuple[TopicPartition, ...]
 Listener = Callable[[Partitions], None]
-_ERRAND_GRACE_S = 1.0
 
 
 class GroupMember:
@@ -55,7 +53,8 @@ class GroupMember:
     Heartbeats run in a thread of their own from the first `poll` on. Rebalances are served from `poll` alone: there,
     and nowhere else but in `close`, `on_revoked` (commit what is done: it still counts), `on_lost` (others may have
     these already) and `on_assigned` are called, each with what is gone or new: everything in an eager rebalance, what
-    moves in a cooperative one (`assignors` of nothing but "cooperative-sticky"). A member not polled for `max_poll_interval_ms` leaves its group.
+    moves in a cooperative one (`assignors` of nothing but "cooperative-sticky"). A member not polled for
+    `max_poll_interval_ms` leaves its group.
 
     Making one connects to nothing. Use it from one thread at a time, and not across a fork.
     """
@@ -73,8 +72,12 @@ class GroupMember:
         heartbeat_interval_ms: int = 3_000,
         max_poll_interval_ms: int = 300_000,
         request_timeout_ms: int = 30_000,
-        assignors: Iterable[str] = ("range", "roundrobin"),
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+        assignors: Iterable[str] = ("range", "cooperative-sticky"),
         group_instance_id: str | None = None,
+        rack_id: str | None = None,
         client_id: str = "muster",
         dialect: str | None = None,
     ) -> None:
@@ -86,6 +89,7 @@ class GroupMember:
         self._on_revoked = on_revoked
         self._on_lost = on_lost or on_revoked
         self._request_timeout_s = request_timeout_ms / 1000
+        self._rebalance_timeout_ms = max_poll_interval_ms
         self._membership = Membership(
             MemberSettings(
                 group_id=group_id,
@@ -95,6 +99,10 @@ class GroupMember:
                 heartbeat_interval_ms=heartbeat_interval_ms,
                 max_poll_interval_ms=max_poll_interval_ms,
                 request_timeout_ms=request_timeout_ms,
+                retry_backoff_ms=retry_backoff_ms,
+                retry_backoff_max_ms=retry_backoff_max_ms,
+                metadata_max_age_ms=metadata_max_age_ms,
+                rack_id=rack_id,
             ),
             topics,
             random.random,
@@ -105,11 +113,12 @@ class GroupMember:
         self._cluster = Cluster(bootstrap, dialect=dialect, client_id=client_id)
         self._changed = self._background.changed
         self._told: deque[Effect] = deque()
-        self._done: dict[int, CommitDone | OffsetsDone] = {}
-        self._errands = 0
+        self._errands = Errands(self._changed)
         self._assignment: Partitions = ()
-        self._user: int | None = None
-        self._is_closed = False
+        self._one_user = OneUser("member")
+        self._entered = self._one_user.entered
+        self._before_revoking: Callable[[Partitions], int | None] = lambda _partitions: None
+        self._awaited: int | None = None  # the errand that comes before a `Revoked` is told
         self._polled_first_s: float | None = None
 
     # -- who and where
@@ -141,6 +150,8 @@ class GroupMember:
     def needs_poll(self) -> bool:
         """Whether `poll` has a rebalance to serve or something to tell."""
         with self._changed:
+            if self._awaited is not None:
+                return self._errands.is_done(self._awaited)
             return bool(self._told) or self._membership.needs_poll
 
     # -- polling
@@ -168,6 +179,11 @@ class GroupMember:
                         return False
                     if not self.needs_poll:
                         self._changed.wait(left_s)
+                self._errands.raise_wakeup()
+
+    def wakeup(self) -> None:
+        """Interrupt whatever this member waits for, or waits for next: it raises `WokenUp`. From any thread."""
+        self._errands.wake()
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Other topics from now on; the next `poll` serves the rebalance that follows."""
@@ -189,22 +205,24 @@ class GroupMember:
             if at.offset < 0:
                 raise ValueError(f"cannot commit {at.offset} for {one}: an offset is 0 or more")
         with self._entered():
-            errand = self._next_errand()
+            errand = self._errands.number()
             self._background.feed(self._driven, CommitAsked(errand, wanted, _now_ms() + int(timeout_s * 1000)))
-            done = self._wait_for(errand, timeout_s)
-        assert isinstance(done, CommitDone)
-        if done.error_code == ErrorCode.REQUEST_TIMED_OUT:
-            raise RequestTimedOut(self._explained(f"the commit was not answered within {timeout_s:g} s"))
-        if done.error_code != ErrorCode.NONE:
-            raise CommitRefused(done.error_code, _commit_refused(done))
+            ended = self._errands.wait_for(errand, CommitDone, timeout_s)
+            done = raise_for(ended, self._explained(f"the commit was not answered within {timeout_s:g} s"))
         return {one: at.offset for one, at in done.offsets.items()}
 
-    def commit_later(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Send a commit and do not wait; nobody hears how it ended."""
+    def commit_later(
+        self, offsets: Mapping[TopicPartition, int], callback: Callable[[Done], None] = lambda _done: None
+    ) -> int:
+        """Send a commit once and do not wait; `callback` is called from a later `poll`, `commit` or `close`, in the
+        order in which commits ended. Its number.
+        """
         wanted = {one: OffsetToCommit(at) for one, at in offsets.items()}
         with self._entered():
             deadline_ms = _now_ms() + int(self._request_timeout_s * 1000)
-            self._background.feed(self._driven, CommitAsked(-self._next_errand(), wanted, deadline_ms))
+            errand = self._errands.number_later(callback)
+            self._background.feed(self._driven, CommitAsked(errand, wanted, deadline_ms, once=True))
+        return errand
 
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_s: float = 60.0
@@ -213,12 +231,11 @@ class GroupMember:
         `CannotConnect`.
         """
         with self._entered():
-            errand = self._next_errand()
+            errand = self._errands.number()
             asked = OffsetsAsked(errand, tuple(partitions), _now_ms() + int(timeout_s * 1000))
             self._background.feed(self._driven, asked)
-            done = self._wait_for(errand, timeout_s)
-        assert isinstance(done, OffsetsDone)
-        if done.error_code in {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION}:
+            done = self._errands.wait_for(errand, OffsetsDone, timeout_s)
+        if done is None or done.error_code in {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION}:
             if not self._background.has_ever_connected:
                 raise CannotConnect(self._background.last_failure)
             raise RequestTimedOut(self._explained(f"no committed offsets came within {timeout_s:g} s"))
@@ -240,9 +257,10 @@ class GroupMember:
         """Let go (`on_revoked` is called), leave the group, end the thread. A member with a `group_instance_id` does
         not leave: its place is kept for its return until the session times out. Closing twice is fine.
         """
-        if self._is_closed:
+        if self._one_user.is_closed:
             return
         with self._entered():
+            self._errands.sleep_through()
             deadline = time.monotonic() + timeout_s
             self._background.feed(self._driven, Closing())
             failure: Exception | None = None
@@ -255,11 +273,13 @@ class GroupMember:
                     failure = failure or error
                 with self._changed:
                     left_s = deadline - time.monotonic()
-                    if not self._told and (self._membership.is_closed or left_s <= 0):
+                    is_idle = not self._told or (self._awaited is not None and not self.needs_poll)
+                    if is_idle and (self._membership.is_closed or left_s <= 0):
                         break
-                    if not self._told:
+                    if is_idle:
                         self._changed.wait(left_s)
-            self._is_closed = True
+            self._errands.run_callbacks()
+            self._one_user.is_closed = True
             self._background.stop()
             self._cluster.close()
             if failure is not None:
@@ -285,13 +305,36 @@ class GroupMember:
     def background(self) -> Background:
         return self._background
 
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long the others wait for this member in a rebalance."""
+        return self._rebalance_timeout_ms
+
+    @property
+    def errands(self) -> Errands:
+        return self._errands
+
+    def tell(self, event: MemberEvent) -> None:
+        """Let the core know what the application wants."""
+        self._background.feed(self._driven, event)
+
+    def before_revoking(self, prepare: Callable[[Partitions], int | None]) -> None:
+        """Have `prepare` called before partitions are revoked; `on_revoked` waits until the errand has ended whose
+        number it gives, if it gives one: a commit.
+        """
+        self._before_revoking = prepare
+
     def _serve(self) -> None:
         """Tell the application what there is to tell, without the lock: it may take long, heartbeats go on."""
         while True:
             with self._changed:
                 if not self._told:
                     return
-                effect = self._told.popleft()
+                effect = self._told[0]
+            if isinstance(effect, Revoked) and not self._is_prepared(effect.partitions):
+                return
+            with self._changed:
+                self._told.popleft()
             match effect:
                 case Revoked(partitions):
                     self._take_away(self._on_revoked, partitions)
@@ -300,9 +343,29 @@ class GroupMember:
                 case Assigned(partitions, _generation, added):
                     self._assignment = partitions
                     if self._on_assigned is not None:
-                        self._on_assigned(added)
+                        self._tell_again_if_woken(effect, self._on_assigned, added)
                 case Fatal(code, reason):
                     raise (Fenced if code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused)(code, reason)
+
+    def _is_prepared(self, partitions: Partitions) -> bool:
+        if self._awaited is None:
+            self._awaited = self._before_revoking(partitions)
+            if self._awaited is None:
+                return True
+        with self._changed:
+            if not self._errands.is_done(self._awaited):
+                return False
+            self._errands.take(self._awaited)
+        self._awaited = None
+        return True
+
+    def _tell_again_if_woken(self, effect: Effect, listener: Listener, partitions: Partitions) -> None:
+        try:
+            listener(partitions)
+        except WokenUp:
+            with self._changed:
+                self._told.appendleft(effect)
+            raise
 
     def _take_away(self, listener: Listener | None, partitions: Partitions) -> None:
         try:
@@ -316,21 +379,9 @@ class GroupMember:
     def _take(self, effect: Effect) -> None:
         """In the thread, under the lock."""
         if isinstance(effect, CommitDone | OffsetsDone):
-            if effect.errand > 0:  # those nobody waits for have numbers below
-                self._done[effect.errand] = effect
+            self._errands.ended(effect)
         elif not isinstance(effect, Closed):
             self._told.append(effect)
-
-    def _next_errand(self) -> int:
-        self._errands += 1
-        return self._errands
-
-    def _wait_for(self, errand: int, timeout_s: float) -> CommitDone | OffsetsDone:
-        """The core ends every errand by its deadline; the grace only covers a thread that comes late."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: errand in self._done, timeout_s + _ERRAND_GRACE_S):
-                raise RequestTimedOut(self._explained(f"nothing was heard within {timeout_s:g} s"))
-            return self._done.pop(errand)
 
     def _explained(self, sentence: str) -> str:
         return f"{sentence}; {self._background.last_failure}" if self._background.last_failure else sentence
@@ -341,33 +392,6 @@ class GroupMember:
         assert self._polled_first_s is not None
         if timeout_s > 0 or time.monotonic() - self._polled_first_s > self._request_timeout_s:
             raise CannotConnect(self._background.last_failure)
-
-    @contextmanager
-    def _entered(self) -> Iterator[None]:
-        """One thread at a time; callbacks may come back in."""
-        me = threading.get_ident()
-        with self._changed:
-            if self._is_closed:
-                raise ClientClosed("this member was closed")
-            if self._user not in {None, me}:
-                raise ConcurrentUse("this member is in use by another thread: give each thread its own")
-            outermost, self._user = self._user is None, me
-        try:
-            yield
-        finally:
-            if outermost:
-                self._user = None
-
-
-def _commit_refused(done: CommitDone) -> str:
-    match done.error_code:
-        case ErrorCode.REBALANCE_IN_PROGRESS:
-            return "the group is rebalancing: poll, then commit what is still assigned"
-        case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION | ErrorCode.FENCED_INSTANCE_ID:
-            why = f" ({done.reason})" if done.reason else ""
-            return f"{done.error_code.name}: this member is no longer in the group{why}; poll to join again"
-        case _:
-            return f"the commit was refused: {done.error_code.name}"
 
 
 def _now_ms() -> int:

@@ -371,7 +371,7 @@ def test_the_end_of_the_log_is_where_latest_begins(daemon: Daemon) -> None:
 def test_no_offset_and_no_policy_is_an_error(daemon: Daemon) -> None:
     with Consumer(daemon.bootstrap, "g", auto_offset_reset="none") as consumer:
         consumer.subscribe(["flights"])
-        with pytest.raises(NoOffset, match=r"no offset for flights-0, flights-1"):
+        with pytest.raises(NoOffset, match=r"no offset is committed for flights-0, flights-1"):
             read(consumer, 1)
 
 

@@ -1,0 +1,36 @@
+"""A client belongs to one thread at a time."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from muster.errors import ClientClosed, ConcurrentUse
+
+
+class OneUser:
+    """Whoever enters while another thread is inside is refused, and nothing happens to the other."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._lock = threading.Lock()
+        self._user: int | None = None
+        self._depth = 0
+        self.is_closed = False
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Callbacks of the same thread may come back in. Raises ConcurrentUse, ClientClosed."""
+        me = threading.get_ident()
+        with self._lock:
+            if self.is_closed:
+                raise ClientClosed(f"this {self._what} was closed")
+            if self._user not in {None, me}:
+                raise ConcurrentUse(f"this {self._what} is in use by another thread: give each thread its own")
+            self._user, self._depth = me, self._depth + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._depth -= 1
+                if not self._depth:
+                    self._user = None

@@ -1,0 +1,156 @@
+"""What a consumer decides beside its membership and its fetcher, without I/O: where partitions begin, when positions
+are committed by themselves (consumer-client A8, B5). Both edges use it.
+"""
+
+import enum
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from muster.errors import WrongSubscription
+from muster.events import OffsetsDone
+from muster.fetching import ConsumerRecord, Fetcher, FetchSettings, Isolation
+from muster.subscription import OffsetReset, Subscription
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+
+Partitions = tuple[TopicPartition, ...]
+
+
+class Kind(enum.Enum):
+    """How the application says what it reads (consumer-client A9)."""
+
+    NOTHING = "nothing"
+    TOPICS = "topics"
+    PATTERN = "a pattern"
+    BY_HAND = "partitions of its own choice"
+
+
+class CommitSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and defaults are those of consumer-client A1. Raises ValueError for settings that cannot work."""
+
+    is_automatic: bool = True
+    interval_ms: int = 5_000
+    retry_backoff_ms: int = 100
+
+    def __post_init__(self) -> None:
+        if self.interval_ms < 0:
+            raise ValueError(f"auto_commit_interval_ms is {self.interval_ms}, it must be 0 or more")
+
+
+def offset_reset(name: str) -> OffsetReset:
+    """Raises ValueError naming what there is."""
+    try:
+        return OffsetReset(name)
+    except ValueError:
+        known = ", ".join(repr(one.value) for one in OffsetReset)
+        raise ValueError(f"auto_offset_reset is {name!r}, it must be one of {known}") from None
+
+
+def isolation(name: str) -> Isolation:
+    """Raises ValueError naming what there is."""
+    try:
+        return Isolation[name.upper()]
+    except KeyError:
+        known = " or ".join(repr(one.name.lower()) for one in Isolation)
+        raise ValueError(f"isolation_level is {name!r}, it must be {known}") from None
+
+
+class Consuming:
+    """The state between two polls."""
+
+    def __init__(self, fetch: FetchSettings, commits: CommitSettings, jitter: Callable[[], float]) -> None:
+        self.subscription = Subscription()
+        self.fetcher = Fetcher(self.subscription, fetch, jitter)
+        self.kind = Kind.NOTHING
+        self._reset = fetch.reset
+        self._commits = commits
+        self._commit_at_ms = 0
+        self._asked: frozenset[TopicPartition] = frozenset()
+        self._found: dict[TopicPartition, int | None] = {}
+        self._failure = ErrorCode.NONE
+
+    def choose(self, kind: Kind) -> None:
+        """From now on so. Raises WrongSubscription if it was otherwise."""
+        if self.kind not in {Kind.NOTHING, kind}:
+            raise WrongSubscription(f"this consumer reads {self.kind.value}: unsubscribe before it reads {kind.value}")
+        self.kind = kind
+
+    def assigned(self, partitions: Partitions, now_ms: int) -> None:
+        """These and no others; new ones are not fetched before the application knows of them."""
+        self.fetcher.assign(partitions, awaits_callback=True)
+        self._commit_at_ms = now_ms + self._commits.interval_ms
+
+    def take_away(self, partitions: Partitions) -> None:
+        gone = set(partitions)
+        self.fetcher.assign(one for one in self.subscription.assigned if one not in gone)
+
+    # -- where to begin
+
+    def ask_for(self) -> Partitions:
+        """Partitions whose committed offset is wanted and not being asked for yet; `heard` takes the answer."""
+        missing = tuple(one for one in self.subscription.missing() if one not in self._found)
+        if not missing or self._asked.issuperset(missing):
+            return ()
+        self._asked = frozenset(missing)
+        return missing
+
+    def heard(self, done: OffsetsDone) -> None:
+        """Nothing is raised here: `begin` does, in the application's own call."""
+        self._asked = frozenset()
+        if done.error_code == ErrorCode.NONE:
+            self._found.update(done.offsets)
+        elif not done.error_code.retriable and done.error_code != ErrorCode.NETWORK_EXCEPTION:
+            self._failure = done.error_code
+
+    def begin(self, *, has_group: bool) -> ErrorCode:
+        """Give positions to those that can have one now; without a group by the reset rule alone. What the coordinator
+        refused, once. Raises NoOffset.
+        """
+        failure, self._failure = self._failure, ErrorCode.NONE
+        if has_group:
+            found, self._found = self._found, {}
+        else:
+            found = dict.fromkeys(self.subscription.missing())
+        if found:
+            self.fetcher.begin(found)
+        return failure
+
+    # -- commits
+
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Everything handed out so far counts as done."""
+        return self.subscription.positions()
+
+    def commit_due(self, now_ms: int) -> Mapping[TopicPartition, int]:
+        """What to commit by itself now, if it is time. The interval begins anew before the answer comes."""
+        if not self._commits.is_automatic or now_ms < self._commit_at_ms:
+            return {}
+        self._commit_at_ms = now_ms + self._commits.interval_ms
+        return self.positions()
+
+    def commit_ended(self, code: ErrorCode, now_ms: int) -> None:
+        """One that may work the next time is soon tried again, with the positions of then."""
+        if code.retriable or code == ErrorCode.NETWORK_EXCEPTION:
+            self._commit_at_ms = now_ms + self._commits.retry_backoff_ms
+
+    def last_commit(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
+        """Before these are given up: nothing of them is handed out any more, so that no position overtakes its commit
+        (G6)."""
+        self.subscription.mark_pending_revocation(partitions)
+        if not self._commits.is_automatic:
+            return {}
+        going = set(partitions)
+        return {one: offset for one, offset in self.positions().items() if one in going}
+
+    @property
+    def commits_itself(self) -> bool:
+        return self._commits.is_automatic
+
+    @property
+    def next_commit_ms(self) -> int | None:
+        return self._commit_at_ms if self._commits.is_automatic else None
+
+    def take(self, max_records: int) -> list[ConsumerRecord]:
+        """As `Fetcher.take`."""
+        return self.fetcher.take(max_records)
