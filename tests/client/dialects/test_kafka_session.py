@@ -1,6 +1,8 @@
 """A connection to a Kafka server, as bytes."""
 
+import tomllib
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -182,3 +184,8 @@ def test_answers_may_be_cut_anywhere(cuts: list[int]) -> None:
             said += session.receive_data(out[start:end])
         data = session.take_data()
     assert said == [Answer(0, OffsetFetchReply((OffsetFetchGroupReply("g", (topic,)),)))]
+
+
+def test_the_server_is_told_the_version_of_the_client() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert KafkaSession("c", MAX_FRAME_BYTES).take_data().endswith(b"\x06" + project["version"].encode() + b"\0")

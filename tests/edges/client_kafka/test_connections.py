@@ -5,17 +5,20 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from muster import RangeReader
 from muster.blocking import Connection
 from muster.blocking.background import Background, Driven
 from muster.dialects.bootstrap import parse_bootstrap
-from muster.events import Call, Effect, MemberEvent, Woke
+from muster.events import Call, CallFailed, Effect, MemberEvent, Replied, Woke
 from protocol.kafka.session import KafkaDialect
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.record_batch import encode_batch
 from tests.edges.client_kafka.conftest import Where
+from tests.edges.musterd import free_port, within
 
 BEAT = Heartbeat("g", 1, "m")
 
@@ -79,3 +82,28 @@ def test_what_is_never_answered_is_sent_before_the_thread_ends(where: Where, top
     background.stop()
     with RangeReader(where.kafka, topic, 0, 0, 1) as reader:
         assert [record.value for record in reader.records()] == [b"quiet"]
+
+
+def test_a_name_of_several_addresses_is_tried_at_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `localhost` where the server listens on one of its two."""
+    with serving(lambda _: HeartbeatReply(), requests_each=9) as (bootstrap, _):
+        host, _, port = bootstrap.removeprefix("kafka://").partition(":")
+        real = socket.getaddrinfo
+        both = real(host, free_port(), type=socket.SOCK_STREAM) + real(host, int(port), type=socket.SOCK_STREAM)
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+        heard: list[MemberEvent] = []
+
+        class Core:
+            next_deadline_ms = None
+
+            def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+                heard.append(event)
+                return [Call(len(heard), None, BEAT)] if isinstance(event, Woke | CallFailed) else []
+
+        background = Background(parse_bootstrap("kafka://some-name:1"), "test")
+        driven = Driven(Core(), lambda _: None)
+        background.add(driven)
+        background.feed(driven, Woke())
+        assert within(5, lambda: len(heard) == 3)
+        background.stop()
+    assert heard == [Woke(), CallFailed(1), Replied(2, HeartbeatReply())]

@@ -2,12 +2,21 @@
 
 import threading
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 
 import pytest
 
 from muster import GroupMember, Producer
 from muster.blocking import Connection
+from muster.dialects import kafka
+from muster.dialects.versions import CannotBeSaid, choose
+from protocol.apis import BY_MESSAGE
+from protocol.messages import Message
+from protocol.messages.data import Fetch
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
+from protocol.messages.node import ApiVersion, FindCoordinator
+from protocol.messages.offsets import OffsetFetch
 from tests.edges.client_kafka.conftest import Stage, Where, poll_until
 
 
@@ -97,3 +106,24 @@ def test_a_static_member_comes_back_to_what_it_had(where: Where, stage: Stage, t
     poll_until(lambda: len(again.assignment) == 4, again)
     assert again.member.generation_id == generation
     assert again.member.member_id != member
+
+
+def test_in_the_oldest_versions_it_is_all_the_same(
+    where: Where, stage: Stage, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at a server that knows nothing newer."""
+    spoken: dict[type[Message], int] = {}
+
+    def oldest(message: Message, offered: Mapping[int, ApiVersion]) -> int:
+        key = BY_MESSAGE[type(message)].key
+        for version in range(offered[key].min_version, offered[key].max_version + 1):
+            with suppress(CannotBeSaid):
+                spoken[type(message)] = choose(message, {key: ApiVersion(key, version, version)})
+                return spoken[type(message)]
+        return choose(message, offered)
+
+    monkeypatch.setattr(kafka, "choose", oldest)
+    share_and_go_on(where, stage, topic, where.kafka, where.kafka)
+    assert spoken[Fetch] == 4
+    assert spoken[FindCoordinator] < 4
+    assert spoken[OffsetFetch] < 8
