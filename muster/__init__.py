@@ -64,6 +64,6 @@ __all__ = [
     "Sent",
     "TopicPartition",
     "WokenUp",
-    "WrongSubscription",
     "Written",
+    "WrongSubscription",
 ]
