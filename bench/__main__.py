@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
         "scenario", nargs="*", choices=[*SCENARIOS, []], help=f"of {', '.join(SCENARIOS)}; default: all"
     )
     parser.add_argument("--rounds", type=int, help="figures are medians of so many (3)")
-    parser.add_argument("--quick", action="store_true", help="one short round of everything, within a minute")
+    parser.add_argument("--quick", action="store_true", help="one short round of everything: about two minutes")
     parser.add_argument("--huge", action="store_true", help="5,000 members, and ten million commits, too")
     parser.add_argument("--scenarios", nargs="+", choices=kafka.SCENARIOS, default=[], help="of the Kafka comparison")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
