@@ -1,0 +1,244 @@
+"""What goes into a batch, when it goes out, and how its bytes read."""
+
+from typing import Any
+
+import pytest
+
+from muster.errors import Refused
+from muster.events import NodeAddress, Replied
+from muster.producing import NO_ROOM, NOT_KNOWN, ProducerSettings
+from muster.producing.batch import Batch, Pending, ProducerId, size_of
+from protocol.errors import ErrorCode
+from protocol.messages.data import InitProducerId, Produce
+from protocol.messages.topics import Metadata, MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
+from protocol.record_batch import check_batch, decode_batch
+from protocol.record_compression import Compression
+from tests.client.producing.stage import Stage, batches
+
+
+def ready(**settings: Any) -> Stage:
+    """The first batch of each of three partitions is stored: what comes next need not go alone."""
+    stage = Stage(**settings).ready()
+    for partition in range(3):
+        stage.send(f"first of {partition}", partition=partition)
+    stage.flush()
+    while stage.waiting():
+        stage.answer()
+    assert len(stage.offsets) == 3
+    return stage
+
+
+def test_nothing_is_sent_before_it_lingered_long_enough() -> None:
+    stage = ready(linger_ms=5)
+    stage.send("a")
+    stage.wake()
+    assert stage.core.next_deadline_ms == 5
+    stage.wake(4)
+    assert not stage.waiting()
+    stage.send("b")
+    stage.wake(1)
+    assert batches(stage.waiting()[0]) == {0: (0, 1, 2)}
+
+
+def test_a_full_batch_does_not_wait() -> None:
+    stage = ready(linger_ms=1_000, batch_bytes=200)
+    stage.send("a" * 40, "b" * 40)
+    stage.wake()
+    assert not stage.waiting()
+    stage.send("c" * 40)
+    assert stage.core.wants_step
+    stage.wake()
+    assert [batches(call) for call in stage.waiting()] == [{0: (0, 1, 2)}]
+
+
+def test_a_record_larger_than_a_batch_goes_alone() -> None:
+    stage = ready(linger_ms=1_000, batch_bytes=100)
+    stage.send("a", "b" * 500, "c")
+    stage.flush().settle()
+    assert stage.values() == ["first of 0", "a", "b" * 500, "c"]
+
+
+def test_what_is_ready_at_one_node_goes_in_one_request() -> None:
+    stage = ready(linger_ms=0)
+    for partition in range(3):
+        stage.send("x", partition=partition)
+    stage.wake()
+    assert [sorted(batches(call)) for call in stage.waiting()] == [[0, 1, 2]]
+
+
+def test_a_request_has_no_more_bytes_than_it_may() -> None:
+    stage = ready(linger_ms=0, max_request_bytes=1_000)
+    for partition in range(3):
+        stage.send("x" * 400, partition=partition)
+    stage.wake()
+    assert [len(batches(call)) for call in stage.waiting()] == [2, 1]
+
+
+def test_five_requests_are_under_way_to_a_node_and_no_more() -> None:
+    stage = ready(linger_ms=0)
+    for number in range(7):
+        stage.send(f"{number}")
+        stage.core.close_batches()
+    stage.wake()
+    assert [batches(call)[0][1] for call in stage.waiting()] == [1, 2, 3, 4, 5]
+    stage.answer()
+    assert [batches(call)[0][1] for call in stage.waiting()] == [2, 3, 4, 5, 6]
+    assert stage.settle().values() == ["first of 0", *"0123456"]
+
+
+def test_without_sequences_one_batch_of_a_partition_is_under_way() -> None:
+    stage = Stage(linger_ms=0, acks=1, is_idempotent=False).ready()
+    for number in range(3):
+        stage.send(f"{number}")
+        stage.core.close_batches()
+    stage.wake()
+    assert [batches(call) for call in stage.waiting()] == [{0: (-1, -1, 1)}]
+    assert stage.settle().values() == ["0", "1", "2"]
+
+
+def test_the_first_batch_of_a_partition_goes_alone_since_a_broker_takes_whatever_comes_first() -> None:
+    stage = Stage(linger_ms=0).ready()
+    for number in range(3):
+        stage.send(f"{number}")
+        stage.core.close_batches()
+    stage.wake().answer(InitProducerId)
+    assert len(stage.waiting()) == 1
+    stage.answer()
+    assert len(stage.waiting()) == 2
+
+
+def test_after_a_minute_of_silence_a_batch_goes_alone_again() -> None:
+    stage = ready(linger_ms=0).wake(60_001)
+    for number in range(3):
+        stage.send(f"{number}")
+        stage.core.close_batches()
+    stage.wake()
+    assert len(stage.waiting()) == 1
+
+
+def test_without_acks_records_are_over_when_they_are_sent_and_nobody_knows_where_they_are() -> None:
+    stage = Stage(linger_ms=0, acks=0, is_idempotent=False).ready()
+    for number in range(9):
+        stage.send(f"{number}")
+        stage.core.close_batches()
+    stage.wake()
+    assert stage.offsets == {f"{number}": -1 for number in range(9)}
+    assert stage.core.is_flushed(stage.core.close_batches())
+
+
+def test_a_buffer_that_is_full_takes_nothing_and_sends_what_lingers() -> None:
+    stage = ready(linger_ms=10_000, buffer_memory_bytes=400)
+    stage.send("a" * 200)
+    stage.wake()
+    record = Pending(None, b"b" * 200, (), 0, "b")
+    assert stage.core.append("t", 0, record, stage.now_ms) == NO_ROOM
+    assert stage.core.wants_step
+    stage.wake()
+    assert len(stage.waiting()) == 1
+    assert stage.core.append("t", 0, record, stage.now_ms) == NO_ROOM
+    stage.answer()
+    assert stage.core.append("t", 0, record, stage.now_ms) == 0
+
+
+def test_a_record_that_no_request_could_carry_is_refused_at_once() -> None:
+    stage = ready(max_request_bytes=1_000)
+    with pytest.raises(Refused, match="a record of 1021 bytes for topic 't', and a request has at most 1000"):
+        stage.send("x" * 1_000)
+    with pytest.raises(ValueError, match="partitions 0 to 2, not 3"):
+        stage.send("x", partition=3)
+
+
+def test_a_flush_waits_for_what_was_sent_before_it_alone() -> None:
+    stage = ready(linger_ms=1_000)
+    stage.send("before")
+    number = stage.core.close_batches()
+    stage.wake()
+    stage.send("after")
+    assert not stage.core.is_flushed(number)
+    stage.answer()
+    assert stage.core.is_flushed(number)
+    assert not stage.core.is_flushed(stage.core.close_batches())
+
+
+# --- where records go ---
+
+
+def test_a_key_decides_and_else_a_partition_keeps_its_turn_for_a_batch() -> None:
+    stage = ready(batch_bytes=150, linger_ms=1_000)
+    assert stage.send("a", "b", partition=None, key=b"k") == [stage.send("c", partition=None, key=b"k")[0]] * 2
+    placed = stage.send(*("x" * 50 for _ in range(12)), partition=None)
+    assert placed == [0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 0, 0]
+
+
+def test_a_partition_without_a_leader_is_passed_over() -> None:
+    stage = Stage(batch_bytes=100, linger_ms=1_000)
+    assert stage.core.append("t", None, Pending(None, b"", (), 0, 0), 0) == NOT_KNOWN
+    stage.wake()
+    partitions = (MetadataPartitionReply(0, 0), MetadataPartitionReply(1, -1), MetadataPartitionReply(2, 0))
+    topics = (MetadataTopicReply("t", partitions=partitions),)
+    stage.feed(Replied(stage.take(Metadata).call, MetadataReply((MetadataBroker(0, "host", 0),), topics=topics)))
+    assert stage.send(*("x" * 100 for _ in range(4)), partition=None) == [0, 2, 0, 2]
+
+
+def test_a_topic_that_nobody_knows_is_asked_for_for_a_second_and_then_refused() -> None:
+    stage = Stage()
+    record = Pending(None, b"", (), 0, 0)
+    for at_ms in (0, 100, 300, 700, 1_500):
+        stage.now_ms = at_ms
+        assert stage.core.append("nowhere", None, record, stage.now_ms) == NOT_KNOWN
+        stage.wake().answer(Metadata)
+    with pytest.raises(Refused, match="there is no topic 'nowhere': create it"):
+        stage.core.append("nowhere", None, record, stage.now_ms)
+    assert stage.core.append("nowhere", None, record, stage.now_ms) == NOT_KNOWN, "asked for anew"
+
+
+# --- bytes ---
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_a_batch_reads_as_it_was_written(compression: Compression) -> None:
+    batch = Batch(0, 0)
+    long = (("name", b"x" * 300), ("empty", b""), ("none", None), ("ä", b"1"))
+    records = [
+        Pending(None, None, (), 1_000, 0),
+        Pending(b"k", b"v" * 3_000, long, 990, 0),
+        Pending(b"", b"", (), 5_000_000, 0),
+    ]
+    batch.records += records
+    batch.sequence = 17
+    data = batch.encode(compression, ProducerId(2**40, 3))
+    header = check_batch(data)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (2**40, 3, 17)
+    assert (header.base_timestamp_ms, header.max_timestamp_ms, header.compression) == (1_000, 5_000_000, compression)
+    assert [(one.key, one.value, tuple(one.headers), one.timestamp_ms) for one in records] == [
+        (one.key, one.value, one.headers, one.timestamp_ms) for one in decode_batch(data)
+    ]
+    if compression is Compression.NONE:
+        assert len(data) <= 61 + sum(size_of(one.key, one.value, one.headers) for one in records)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"acks": 2}, "acks is 2"),
+        ({"acks": 1}, "only with acks=-1"),
+        ({"batch_bytes": 0}, "batch_bytes is 0"),
+        ({"linger_ms": -1}, "linger_ms is -1"),
+        ({"delivery_timeout_ms": 30_004}, "delivery_timeout_ms is 30004, less than"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, int], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        ProducerSettings(**settings)  # type: ignore[arg-type]
+
+
+def test_the_node_asked_is_the_leader() -> None:
+    stage = Stage(linger_ms=0)
+    list(stage.brokers.logs.values())[1].leader = 2
+    stage.ready()
+    stage.send("x", partition=1)
+    stage.flush()
+    (call,) = stage.waiting(Produce)
+    assert call.node == NodeAddress("host", 2, 2)
+    stage.refuse(ErrorCode.INVALID_RECORD)
+    assert list(stage.errors) == ["x"]
