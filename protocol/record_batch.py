@@ -6,12 +6,13 @@ epoch, which stand before it, may be stamped by whoever stores a batch.
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import msgspec
 from crc32c import crc32c
 
 from protocol.record_compression import MAX_DECOMPRESSED_BYTES, CannotDecompress, decompress
+from protocol.record_reading import Make, NotRecords, read_records, read_varint
 from protocol.record_writing import encode_record, varint
 
 HEADER_BYTES = 61
@@ -20,7 +21,6 @@ LENGTH_END = 12
 """A batch's own `length` counts from here."""
 MAGIC = 2
 _MAGIC_AT = 16
-_MOST_HEADERS = 1_000_000  # of a batch: each is an object, and takes two bytes of which compression leaves nothing
 
 _HEAD = struct.Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
 _BODY = struct.Struct(">hiqqqhii")  # what the crc covers, up to the records
@@ -36,6 +36,7 @@ _CONTROL = 0x20
 DELETE_HORIZON = 0x40
 """The base timestamp is when the batch's tombstones may go (KIP-534); its records' times still count from it."""
 
+T = TypeVar("T")
 Bytes = bytes | bytearray | memoryview
 
 
@@ -249,8 +250,18 @@ def decode_batch(data: Bytes, position: int = 0, *, max_bytes: int = MAX_DECOMPR
 
 def decode_records(payload: bytes, header: BatchHeader, position: int = 0) -> list[Record]:
     """The records in what `record_bytes` gave. Raises `CorruptBatch`; `position` is for its sentence."""
+    return decode_as(Record, payload, header, position)
+
+
+def decode_as(make: Make[T], payload: bytes, header: BatchHeader, position: int = 0) -> list[T]:
+    """As `decode_records`, but records are what `make` makes of their five fields."""
+    fixed_timestamp = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else None
     try:
-        return _records(payload, header, position)
+        return read_records(
+            make, payload, header.record_count, header.base_offset, header.base_timestamp_ms, fixed_timestamp
+        )
+    except NotRecords as error:
+        raise CorruptBatch(position, str(error)) from None
     except (IndexError, UnicodeDecodeError) as error:
         raise CorruptBatch(position, f"its records are no records: {error}") from None
 
@@ -263,7 +274,7 @@ def record_slices(payload: bytes, header: BatchHeader, most: int) -> Iterator[tu
         while left > most:
             at = start
             for _ in range(most):
-                length, at = _read_varint(payload, at)
+                length, at = read_varint(payload, at)
                 if length < 0:
                     _corrupt(0, "a record of less than nothing")
                 at += length
@@ -290,84 +301,6 @@ def record_bytes(
         return decompress(header.compression, payload, max_bytes)
     except CannotDecompress as error:
         raise CorruptBatch(position, str(error)) from None
-
-
-def _records(buffer: bytes, header: BatchHeader, position: int) -> list[Record]:
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp_ms
-    fixed_timestamp = header.max_timestamp_ms if header.attributes & LOG_APPEND_TIME else None
-    records: list[Record] = []
-    headers_left = _MOST_HEADERS
-    at, size = 0, len(buffer)
-    for _ in range(header.record_count):
-        length, at = _read_varint(buffer, at)
-        end = at + length
-        if length < 0 or end > size:
-            _corrupt(position, "a record reaches beyond its batch")
-        timestamp_delta, at = _read_varint(buffer, at + 1)  # past the record's attributes, which have no meaning yet
-        offset_delta, at = _read_varint(buffer, at)
-        key, at = _read_field(buffer, at)
-        value, at = _read_field(buffer, at)
-        headers: tuple[tuple[str, bytes | None], ...] = ()
-        if buffer[at] == 0:
-            at += 1
-        else:
-            headers, at = _read_headers(buffer, at, headers_left)
-            headers_left -= len(headers)
-        if at != end:
-            _corrupt(position, f"a record ends at {at}, not at {end} as it says")
-        records.append(
-            Record(
-                base_offset + offset_delta,
-                base_timestamp + timestamp_delta if fixed_timestamp is None else fixed_timestamp,
-                key,
-                value,
-                headers,
-            )
-        )
-    if at != size:
-        _corrupt(position, f"{size - at} bytes follow the last record")
-    return records
-
-
-def _read_varint(buffer: bytes, at: int) -> tuple[int, int]:
-    byte = buffer[at]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    number = byte & 0x7F
-    shift = 7
-    while byte >= 0x80:
-        at += 1
-        byte = buffer[at]
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if shift > 70:
-            raise IndexError("a number of more than ten bytes")
-    return (number >> 1) ^ -(number & 1), at + 1
-
-
-def _read_field(buffer: bytes, at: int) -> tuple[bytes | None, int]:
-    byte = buffer[at]
-    if byte < 0x80:
-        length, at = (byte >> 1) ^ -(byte & 1), at + 1
-    else:
-        length, at = _read_varint(buffer, at)
-    if length < 0:
-        return None, at
-    return buffer[at : at + length], at + length  # one that reaches too far is found at the record's end
-
-
-def _read_headers(buffer: bytes, at: int, most: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, at = _read_varint(buffer, at)
-    if not 0 <= count <= min(len(buffer), most):
-        raise IndexError(f"{count} headers, at most {most} more are allowed")
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        name, at = _read_field(buffer, at)
-        value, at = _read_field(buffer, at)
-        if name is None:
-            raise IndexError("a header without a name")
-        headers.append((name.decode(), value))
-    return tuple(headers), at
 
 
 def _corrupt(position: int, reason: str) -> NoReturn:

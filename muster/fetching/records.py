@@ -16,6 +16,7 @@ from protocol.record_batch import (
     CorruptBatch,
     batches,
     check_batch,
+    decode_as,
     decode_records,
     record_bytes,
     record_slices,
@@ -141,19 +142,12 @@ class FetchedRecords:
             self._failure = self._corrupt(max(self.offset, header.base_offset), header.next_offset, corrupt)
             return
         try:
-            records = self._decode(payload, header)
+            records = decode_as(self._make, payload, header)
         except CorruptBatch as corrupt:
             records = list(self._salvage(payload, header, corrupt))
         if header.base_offset < self.offset:
             records = [record for record in records if record.offset >= self.offset]
         self._records = records
-
-    def _decode(self, payload: bytes, header: BatchHeader) -> list[ConsumerRecord]:
-        make = self._make
-        return [
-            make(one.offset, one.timestamp_ms, one.key, one.value, one.headers)
-            for one in decode_records(payload, header)
-        ]
 
     def _salvage(self, payload: bytes, header: BatchHeader, corrupt: CorruptBatch) -> Iterator[ConsumerRecord]:
         """The records before the first that cannot be read. Those before the position may be as they like: the
@@ -163,7 +157,7 @@ class FetchedRecords:
         try:
             for piece, of_one in record_slices(payload, header, 1):
                 try:
-                    (record,) = self._decode(piece, of_one)
+                    (record,) = decode_as(self._make, piece, of_one)
                 except CorruptBatch:
                     if reached >= self.offset:
                         raise
