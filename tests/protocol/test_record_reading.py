@@ -83,7 +83,7 @@ def encode(offset: int, timestamp: int, key: bytes | None, value: bytes | None, 
 class Segment(NamedTuple):
     """Records alike; the timestamp of the n-th is `time` and n times `slope`."""
 
-    count: int
+    rows: int
     key: int | None = None
     value: int | None = 1
     time: int = 0
@@ -108,7 +108,7 @@ def payload(*segments: Segment) -> tuple[bytes, int]:
     parts: list[bytes] = []
     offset = 0
     for one in segments:
-        for number in range(one.count):
+        for number in range(one.rows):
             key = None if one.key is None else bytes([number % 256]) * one.key
             value = None if one.value is None else bytes([number * 7 % 256]) * one.value
             parts.append(encode(offset, one.time + one.slope * number, key, value, one.headers))
