@@ -5,7 +5,8 @@ cheap; `step` takes answers and time, and gives the calls to make, and by `Deliv
 the records.
 """
 
-from muster.producing.core import NO_ROOM, NOT_KNOWN, Delivered, Producing, Undelivered
+from muster.producing.core import NO_ROOM, NOT_KNOWN, Producing
+from muster.producing.effects import Delivered, Undelivered
 from muster.producing.settings import ProducerSettings
 
 __all__ = ["NOT_KNOWN", "NO_ROOM", "Delivered", "ProducerSettings", "Producing", "Undelivered"]

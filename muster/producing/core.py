@@ -8,6 +8,8 @@ from muster.errors import MusterError, Refused, RequestTimedOut
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from muster.producing.answers import Answer, answers_of
 from muster.producing.batch import NOBODY, Batch, Pending, ProducerId, size_of
+from muster.producing.buffer import Buffer
+from muster.producing.effects import Delivered, Undelivered
 from muster.producing.placing import Placing
 from muster.producing.queue import Queue
 from muster.producing.settings import MOST_IN_FLIGHT, ProducerSettings
@@ -51,24 +53,6 @@ _SAYS_NOTHING = frozenset(
 _SAME_LEADER = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.CORRUPT_MESSAGE})
 
 
-class Delivered(Effect, frozen=True):
-    """The records of `handles` are stored, one after the other from `base_offset` on; -1: nobody knows where. Their
-    time is `append_time_ms`, unless that is -1: then it is the one they were sent with."""
-
-    topic_partition: TopicPartition
-    handles: tuple[object, ...]
-    base_offset: int
-    append_time_ms: int = -1
-
-
-class Undelivered(Effect, frozen=True):
-    """The records of `handles` were given up. Whether they may be stored nevertheless, `error` says."""
-
-    topic_partition: TopicPartition
-    handles: tuple[object, ...]
-    error: MusterError
-
-
 class _Sent(msgspec.Struct, frozen=True):
     message: type[Message]
     node: NodeAddress | None
@@ -89,13 +73,8 @@ class Producing:
         self._settings = settings
         self._topics = Topics(settings)
         self._placing = Placing(first_turn, settings.batch_bytes)
-        self._queues: dict[tuple[str, int], Queue] = {}
-        self._busy: dict[TopicPartition, Queue] = {}  # those with batches; the one served last is last
+        self._buffer = Buffer(settings)
         self._largest = min(settings.max_request_bytes, settings.buffer_memory_bytes)
-        self._buffered = 0
-        self._is_exhausted = False
-        self._round = 0
-        self._rounds: dict[int, int] = {}  # batches that are not over, by the flush they belong to
         self._producer: ProducerId | None = None
         self._wants_id = False
         self._id_at_ms = 0
@@ -127,67 +106,36 @@ class Producing:
         if size > self._largest:
             sentence = f"a record of {size} bytes for topic {topic!r}, and a request has at most {self._largest}"
             raise Refused(ErrorCode.MESSAGE_TOO_LARGE, sentence)
-        if self._buffered + size > self._settings.buffer_memory_bytes and self._buffered:
-            self.wants_step = self.wants_step or not self._is_exhausted
-            self._is_exhausted = True
+        if not self._buffer.has_room(size):
+            self.wants_step = self.wants_step or not self._buffer.is_exhausted
+            self._buffer.is_exhausted = True
             return NO_ROOM
         if partition is None:
             partition = self._placing.place(topic, record.key, size, count, self._topics)
-        self._add(topic, partition, record, size, now_ms)
+        queue = self._buffer.queue(topic, partition)
+        if self._buffer.add(queue, record, size, now_ms):
+            self._topics.refresh(topic, now_ms)
+            self._want_step(queue.topic_partition)
         return partition
 
     def close_batches(self) -> int:
         """Whatever was appended goes out with the next step. The number to ask `is_flushed` with."""
-        for queue in self._busy.values():
-            batch = queue.open_batch()
-            if batch is not None:
-                batch.is_closed = True
-        self._round += 1
         self.wants_step = True
-        return self._round
+        return self._buffer.close_batches()
 
     def is_flushed(self, number: int) -> bool:
         """Whether all that was appended before that `close_batches` is delivered or given up."""
-        return all(one >= number for one in self._rounds)
+        return self._buffer.is_flushed(number)
 
-    def _add(self, topic: str, partition: int, record: Pending, size: int, now_ms: int) -> None:
-        queue = self._queues.get((topic, partition)) or self._queue(TopicPartition(topic, partition))
-        batch = queue.open_batch()
-        if batch is not None and batch.bytes + size > self._settings.batch_bytes:
-            batch.is_closed, batch = True, None
-        if batch is None:
-            batch = self._begin(queue, now_ms)
-        batch.records.append(record)
-        batch.bytes += size
-        self._buffered += size
-        if batch.bytes >= self._settings.batch_bytes:
-            batch.is_closed = True
-            self._want_step(queue)
-
-    def _begin(self, queue: Queue, now_ms: int) -> Batch:
-        one = queue.topic_partition
-        batch = Batch(now_ms, self._round)
-        queue.batches.append(batch)
-        self._busy[one] = queue
-        self._rounds[self._round] = self._rounds.get(self._round, 0) + 1
-        self._buffered += batch.bytes
-        self._topics.refresh(one.topic, now_ms)
-        self._want_step(queue)
-        return batch
-
-    def _want_step(self, queue: Queue) -> None:
+    def _want_step(self, one: TopicPartition) -> None:
         """To send, or to be woken in time; a node that is sent as much as it may be is heard of soon enough."""
-        node = self._topics.leader(queue.topic_partition)
+        node = self._topics.leader(one)
         if node is None or self._in_flight.get(node, 0) < MOST_IN_FLIGHT:
             self.wants_step = True
 
-    def _queue(self, one: TopicPartition) -> Queue:
-        queue = self._queues[one] = Queue(one, self._settings.window)
-        return queue
-
     def abandon(self, error: MusterError) -> None:
         """Give up whatever is not delivered yet; the next step says so."""
-        for queue in tuple(self._busy.values()):
+        for queue in tuple(self._buffer.busy.values()):
             for batch in tuple(queue.batches):
                 if not batch.is_over:
                     self._give_up(queue, batch, error)
@@ -205,7 +153,7 @@ class Producing:
             if sent.deadline_ms <= self._now_ms:
                 self._effects.append(HangUp(sent.node))
                 self._hear(number, None)
-        for queue in tuple(self._busy.values()):
+        for queue in tuple(self._buffer.busy.values()):
             self._expire(queue)
         self._plan()
         effects, self._effects = self._effects, []
@@ -228,8 +176,7 @@ class Producing:
                 self._end(queue, batch, Undelivered(queue.topic_partition, batch.handles(), RequestTimedOut(sentence)))
             if queue.renew():
                 self._producer = None
-            if not queue.batches:
-                self._busy.pop(queue.topic_partition, None)
+            self._buffer.settle(queue)
 
     def _too_late(self, queue: Queue, batch: Batch) -> RequestTimedOut:
         waited = f"{queue.topic_partition}: not acknowledged within {self._settings.delivery_timeout_ms} ms"
@@ -244,13 +191,7 @@ class Producing:
     def _end(self, queue: Queue, batch: Batch, effect: Delivered | Undelivered) -> None:
         """The batch is over: nobody has to keep it."""
         self._effects.append(effect)
-        self._buffered -= batch.bytes
-        self._is_exhausted = False
-        self._rounds[batch.flush_round] -= 1
-        if not self._rounds[batch.flush_round]:
-            del self._rounds[batch.flush_round]
-        if not queue.batches and not queue.is_renewing:
-            self._busy.pop(queue.topic_partition, None)
+        self._buffer.end(queue, batch)
 
     # -- asking
 
@@ -272,7 +213,7 @@ class Producing:
                 self._due(ask_at_ms)
         for sent in self._sent.values():
             self._due(sent.deadline_ms)
-        for queue in self._busy.values():
+        for queue in self._buffer.busy.values():
             if queue.batches:
                 self._due(queue.batches[0].began_ms + self._settings.delivery_timeout_ms)
 
@@ -288,7 +229,7 @@ class Producing:
         have."""
         picked: dict[NodeAddress, Picked] = {}
         used: dict[NodeAddress, int] = {}
-        for queue in self._busy.values():
+        for queue in self._buffer.busy.values():
             batch = queue.next_to_send(self._now_ms)
             if batch is None or not self._is_ready(batch) or not self._has_id(queue):
                 continue
@@ -307,7 +248,7 @@ class Producing:
 
     def _is_ready(self, batch: Batch) -> bool:
         ready_at_ms = batch.retry_at_ms
-        if not batch.is_closed and not self._is_exhausted:
+        if not batch.is_closed and not self._buffer.is_exhausted:
             ready_at_ms = max(ready_at_ms, batch.began_ms + self._settings.linger_ms)
         if ready_at_ms > self._now_ms:
             self._due(ready_at_ms)
@@ -329,7 +270,7 @@ class Producing:
             one = queue.topic_partition
             data = batch.encode(self._settings.compression, queue.producer)
             topics.setdefault(one.topic, []).append(ProducePartition(one.partition, data))
-            self._busy[one] = self._busy.pop(one)
+            self._buffer.serve_last(queue)
         message = Produce(
             tuple(ProduceTopic(name, tuple(parts)) for name, parts in topics.items()),
             self._settings.acks,
@@ -390,7 +331,7 @@ class Producing:
                 self._give_up(queue, batch, Refused(code, sentence))
 
     def _without_id(self) -> Iterable[tuple[Queue, Batch]]:
-        queues = [queue for queue in self._busy.values() if queue.producer is NOBODY]
+        queues = [queue for queue in self._buffer.busy.values() if queue.producer is NOBODY]
         return [(queue, batch) for queue in queues for batch in queue.batches if not batch.is_over]
 
     def _hear_batch(self, queue: Queue, batch: Batch, answer: Answer) -> None:
@@ -418,9 +359,7 @@ class Producing:
                 queue.want_epoch(batch, wants_id=code in _WANTS_ID)
                 self._wait(batch)
         elif code in _TOO_LARGE and len(batch.records) > 1:
-            first, second = queue.split(batch)
-            self._buffered += first.bytes + second.bytes - batch.bytes
-            self._rounds[batch.flush_round] += 1
+            self._buffer.split(queue, batch)
         elif code.retriable:
             self._wait(batch)
         else:

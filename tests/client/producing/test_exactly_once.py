@@ -138,8 +138,8 @@ def test_each_record_is_in_the_log_once_and_in_order(steps: list[tuple[str, int,
     for partition, values in sent.items():
         assert stage.values(partition) == values
         assert [stage.offsets[value] for value in values] == list(range(len(values)))
-    assert stage.core._buffered == 0
-    assert stage.core._rounds == {}
+    assert stage.core._buffer.bytes == 0
+    assert stage.core._buffer._rounds == {}
 
 
 @settings(deadline=None, max_examples=300)
@@ -159,7 +159,7 @@ def test_what_is_given_up_may_be_missing_and_nothing_else_is_or_comes_twice(step
                 assert value not in found or "may be" in str(stage.errors[value])
             else:
                 assert isinstance(stage.errors[value], RequestTimedOut)
-    assert stage.core._buffered == 0
+    assert stage.core._buffer.bytes == 0
 
 
 @settings(deadline=None, max_examples=100)

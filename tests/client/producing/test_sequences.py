@@ -177,7 +177,7 @@ def test_an_epoch_that_is_not_ours_any_more_is_left_for_another_id() -> None:
 
 def test_after_the_last_epoch_comes_another_id() -> None:
     stage = ready()
-    queue = stage.core._queues[P0]
+    queue = stage.core._buffer._queues[P0]
     queue.producer = queue.producer._replace(epoch=32_767)
     sent(stage, "a").refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     stage.settle()
@@ -187,7 +187,7 @@ def test_after_the_last_epoch_comes_another_id() -> None:
 
 def test_numbers_begin_again_after_the_largest() -> None:
     stage = ready()
-    queue = stage.core._queues[P0]
+    queue = stage.core._buffer._queues[P0]
     queue._next_sequence = queue._acknowledged_end = 2**31 - 2
     log = stage.brokers.logs[P0]
     log.producers = type(log.producers)(10)
@@ -242,7 +242,7 @@ def test_whatever_is_left_can_be_abandoned() -> None:
     stage.core.abandon(ClientClosed("closed"))
     stage.wake()
     assert list(stage.errors) == ["a", "b"]
-    assert stage.core._buffered == 0
+    assert stage.core._buffer.bytes == 0
 
 
 # --- too large ---
@@ -255,7 +255,7 @@ def test_a_batch_too_large_is_halved_until_it_is_not() -> None:
     sent(stage, "h").settle()
     assert stage.values() == ["first", *"abcdefgh"]
     assert [stage.offsets[value] for value in "abcdefgh"] == list(range(1, 9))
-    assert stage.core._buffered == 0
+    assert stage.core._buffer.bytes == 0
 
 
 def test_a_record_too_large_fails_alone() -> None:
