@@ -129,14 +129,9 @@ class _Balance:
         return place
 
     def _move(self, one: TopicPartition, to: int) -> None:
-        """One more for `to`, one fewer for the holder; partitions of the topic that can go home by that, do."""
-        source = self.holder[one]
-        home = self._home[one]
-        if back := self._away.get((one.topic, to, source)):
+        """One more for `to`, one fewer for the holder: another of the topic if that one goes home by it."""
+        if back := self._away.get((one.topic, to, self.holder[one])):
             one = TopicPartition(one.topic, min(back))
-        elif home not in (source, to) and (back := self._away.get((one.topic, to, home))):
-            self._put(TopicPartition(one.topic, min(back)), to)
-            to = home
         self._put(one, to)
 
     def _put(self, one: TopicPartition, place: int) -> None:

@@ -84,3 +84,11 @@ def test_what_is_revoked_and_left_out_or_free_and_added_is_no_fault() -> None:
     assignment = {"A": list(parts("t-0")), "B": list(parts("t-2"))}
     verify_cooperative("mine", members, assignment)
     assert shown(assignment) == {"A": "t-0", "B": "t-2"}
+
+
+def test_what_one_of_two_owners_keeps_was_not_added() -> None:
+    members = [member("A", owned="t-0", generation=1), member("B", owned="t-0", generation=1)]
+    assignment = {"A": list(parts("t-0")), "B": []}
+    verify_cooperative("mine", members, assignment)
+    with pytest.raises(UnsafeAssignment):
+        verify_cooperative("mine", [*members, member("C")], {"A": [], "B": [], "C": list(parts("t-0"))})

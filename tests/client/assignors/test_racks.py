@@ -1,4 +1,4 @@
-"""Racks: near partitions first, balance before nearness (KIP-881); the answers are those of Kafka 4.3.1."""
+"""Racks: near partitions first, balance before nearness (KIP-881); range answers as Kafka 4.3.1 does."""
 
 import pytest
 
@@ -41,6 +41,18 @@ def test_a_member_without_a_rack_is_near_everything() -> None:
     assert shown(given) == {"A": "t-0 t-1", "B": "t-2 t-3"}
 
 
+def test_range_looks_at_racks_in_the_topics_alone_where_they_matter() -> None:
+    members = [member("A", "t0 t1", rack="2"), member("B", "t0 t1", rack="1")]
+    given = assign_range({"t0": 2, "t1": 4}, members, lie(t0="1 2", t1="1 1 1 1"))
+    assert shown(given) == {"A": "t0-1 t1-0 t1-1", "B": "t0-0 t1-2 t1-3"}
+
+
+def test_range_is_as_ever_where_no_topic_is_worth_a_look_at_racks() -> None:
+    members = [member("A", "t0 t1", rack="2"), member("B", "t0 t1", rack="1")]
+    given = assign_range({"t0": 2, "t1": 2}, members, lie(t0="1 1", t1="1 1"))
+    assert shown(given) == {"A": "t0-0 t1-0", "B": "t0-1 t1-1"}
+
+
 @pytest.mark.parametrize("name", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 @pytest.mark.parametrize(
     "racks",
@@ -76,6 +88,20 @@ def test_sticky_gives_away_what_is_held_far_from_its_replicas() -> None:
 def test_sticky_prefers_balance_to_nearness() -> None:
     members = [member("A", rack="1"), member("B", rack="9")]
     assert shown(assign_sticky({"t": 4}, members, lie(t="1 1 1 12"))) == {"A": "t-0 t-1", "B": "t-2 t-3"}
+
+
+def test_sticky_gives_nothing_to_who_is_near_but_has_its_share() -> None:
+    members = [member("A", owned="t-0 t-1", generation=1, rack="1"), member("B", rack="9")]
+    assert shown(assign_sticky({"t": 4}, members, lie(t="1 1 1 12"))) == {"A": "t-0 t-1", "B": "t-2 t-3"}
+
+
+def test_sticky_leaves_what_is_far_where_it_is_if_it_would_be_far_elsewhere_too() -> None:
+    members = [
+        member("A", owned="t-2", generation=1, rack="1"),
+        member("B", owned="t-0 t-1", generation=1, rack="2"),
+        member("C", rack="1"),
+    ]
+    assert shown(assign_sticky({"t": 3}, members, lie(t="1 12 2"))) == {"A": "t-2", "B": "t-1", "C": "t-0"}
 
 
 def test_sticky_among_members_of_different_topics_looks_at_racks_too() -> None:

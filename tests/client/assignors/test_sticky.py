@@ -84,6 +84,29 @@ def test_a_partition_moves_back_to_who_missed_the_newest_generation() -> None:
     assert shown(assign_sticky({"t": 4}, members)) == {"A": "t-2 t-3", "B": "t-1", "C": "t-0"}
 
 
+def test_topics_that_few_read_are_shared_out_first() -> None:
+    members = [member("A", "t0 t1", "t0-0 t1-0", 1), member("B", "t0"), member("C", "t0 t1"), member("D", "t0")]
+    assert shown(assign_sticky({"t0": 1, "t1": 1}, members)) == {"A": "t0-0", "B": "", "C": "t1-0", "D": ""}
+
+
+def test_what_is_new_moves_so_that_what_is_held_can_stay() -> None:
+    members = [member("A", "t1 t2", "", 1), member("B", "t0 t1", "", 1), member("C", "t0 t2", "t0-0 t2-3", 1)]
+    given = assign_sticky({"t0": 2, "t1": 2, "t2": 4}, members)
+    assert shown(given) == {"A": "t1-1 t2-0 t2-2", "B": "t0-1 t1-0", "C": "t0-0 t2-1 t2-3"}
+
+
+def test_of_two_that_could_move_the_one_goes_that_gets_home_by_it() -> None:
+    members = [
+        member("A", "t1"),
+        member("B", "t0 t1", "t0-1 t0-2 t1-0 t1-1 t1-2", 1),
+        member("C", "t0 t1"),
+        member("D", "t1"),
+        member("E", "t1"),
+    ]
+    given = assign_sticky({"t0": 3, "t1": 3}, members)
+    assert shown(given) == {"A": "t1-0", "B": "t0-1", "C": "t0-0 t0-2", "D": "t1-1", "E": "t1-2"}
+
+
 def test_nobody_is_not_a_group_and_no_partition_no_share() -> None:
     assert assign_sticky({"t": 2}, []) == {}
     assert shown(assign_sticky({}, [member("A"), member("B")])) == {"A": "", "B": ""}
