@@ -252,6 +252,11 @@ class Membership:
         return self._member.generation_id
 
     @property
+    def assigned_in(self) -> int:
+        """The generation of the newest assignment; -1 if there was none."""
+        return self._member.last_generation_id
+
+    @property
     def held(self) -> tuple[TopicPartition, ...]:
         """What the application holds, or was not yet told it lost."""
         return self._member.held

@@ -38,6 +38,13 @@ def _who(member_id: str) -> str:
     return member_id.rsplit("-", 1)[0] if member_id.startswith("instance-") else member_id
 
 
+def _without(table: Any, group_id: str) -> Any:
+    """A table whose keys begin with a group, of the same kind, but for that group."""
+    for key in [key for key in table if key[0] == group_id]:
+        del table[key]
+    return table
+
+
 class Checkers:
     """Watches one world."""
 
@@ -50,6 +57,8 @@ class Checkers:
         self._known_offsets: dict[int, Offsets] = {}
         self._looks: dict[str, tuple[Any, ...]] = {}
         self._looked_at: Node | None = None
+        self._read_to: Offsets = defaultdict(int)
+        self._readers: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
         # Commits that were sent and not answered: such a one may be taken at any time, after newer ones too.
         self._in_doubt: dict[tuple[str, TopicPartition], list[int]] = defaultdict(list)
 
@@ -150,6 +159,26 @@ class Checkers:
                     if not part.error_code and self._is_lost(key, part.committed_offset, known):
                         raise Broken(f"{key}: told {part.committed_offset} though {offsets[key]} was acknowledged")
 
+    # --- what members read ---
+
+    def begins(self, member: SimMember, partition: TopicPartition, offset: int) -> None:
+        """Nothing is skipped: a group goes on where one of its members has been."""
+        group_id = member.settings.group_id
+        if offset > self._read_to[group_id, partition]:
+            read_to = self._read_to[group_id, partition]
+            raise Broken(f"{group_id} begins {partition} at {offset}, and nobody has read beyond {read_to}")
+
+    def reads(self, member: SimMember, partition: TopicPartition, up_to: int) -> None:
+        """No two members read a partition by assignments of one generation, however they came by them."""
+        group_id, generation_id = member.settings.group_id, member.membership.assigned_in
+        self._read_to[group_id, partition] = max(up_to, self._read_to[group_id, partition])
+        reader = member.settings.group_instance_id or member.name
+        newest, other = self._readers.get((group_id, partition), (-1, reader))
+        if generation_id == newest != -1 and reader != other:
+            raise Broken(f"{group_id}: {other} and {reader} read {partition} in generation {generation_id}")
+        if generation_id > newest:
+            self._readers[group_id, partition] = generation_id, reader
+
     # --- what the node is like ---
 
     def after_step(self, node: Node) -> None:
@@ -189,9 +218,9 @@ class Checkers:
             if last.cause != Cause.GROUP_EXPIRED or node.core.shard_of(group_id).offsets.holds(group_id):
                 raise Broken(f"{group_id} is gone, after: {last.cause}")
             self._generation.pop(group_id, None)
-            for of_group in (self._plans, self._handed_out):
-                for key in [key for key in of_group if key[0] == group_id]:
-                    del of_group[key]
+            self._plans = _without(self._plans, group_id)
+            self._handed_out = _without(self._handed_out, group_id)
+            self._readers = _without(self._readers, group_id)
 
     def look_at_all(self, node: Node) -> None:
         """From time to time, since what looks the same may be another."""

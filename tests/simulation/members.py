@@ -37,6 +37,13 @@ from tests.simulation.network import Clock, Link
 from tests.simulation.wires import Dialect, draw_dialect
 
 ERRAND_MS = 5_000
+_ASSIGNORS = (
+    (("range",), ("range", "roundrobin"), ("roundrobin", "range")),
+    (("cooperative-sticky",),),
+    (("sticky",), ("sticky", "range")),
+    (("cooperative-sticky", "range"), ("range", "cooperative-sticky")),
+)
+"""What members of one group offer: they always share one, and rebalance in the same way."""
 
 
 class Exchange(Protocol):
@@ -45,6 +52,10 @@ class Exchange(Protocol):
     def asked(self, member: "SimMember", message: Any) -> None: ...
 
     def heard(self, member: "SimMember", message: Any, reply: Any) -> None: ...
+
+    def begins(self, member: "SimMember", partition: TopicPartition, offset: int) -> None: ...
+
+    def reads(self, member: "SimMember", partition: TopicPartition, up_to: int) -> None: ...
 
 
 class Traits(NamedTuple):
@@ -70,7 +81,7 @@ def draw_traits(seed: int, name: str, group_id: str, *, is_slow: bool) -> Traits
     settings = MemberSettings(
         group_id=group_id,
         group_instance_id=instance,
-        assignors=random.choice((("range",), ("range", "roundrobin"), ("roundrobin", "range"))),
+        assignors=random.choice(_ASSIGNORS[Random(f"{seed} {group_id}").randrange(len(_ASSIGNORS))]),
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=heartbeat_ms,
         max_poll_interval_ms=poll_ms,
@@ -116,6 +127,7 @@ class SimMember:
         self._committing = False
         self._asking_offsets: int | None = None
         self._release_after_commit = False
+        self._releasing: tuple[TopicPartition, ...] = ()
         self._wake_ms: int | None = None
 
     def start(self) -> None:
@@ -132,12 +144,18 @@ class SimMember:
         if self._clock.now_ms >= self.stalled_until_ms:
             read = int(self._random.random() * 40)
             for partition, position in self.held.items():
-                if position is not None:
+                if position is not None and partition not in self._being_released:
                     self.held[partition] = position + read
+                    self._exchange.reads(self, partition, position + read)
             if self._random.random() < self.traits.commits:
                 self._commit()
             self._step(Polled())
         self._later()
+
+    @property
+    def _being_released(self) -> tuple[TopicPartition, ...]:
+        """What its last commit is under way for: nothing of it is read any more."""
+        return self._releasing if self._release_after_commit else ()
 
     def _commit(self) -> None:
         offsets = {p: OffsetToCommit(position) for p, position in self.held.items() if position is not None}
@@ -194,10 +212,11 @@ class SimMember:
                 self.link.close_by_client()
                 self._drop_link()
             case Assigned():
-                self.held = dict.fromkeys(effect.partitions)
+                for partition in effect.added:
+                    self.held[partition] = None
                 self._ask_offsets()
             case Revoked() | Lost():
-                self._revoked(isinstance(effect, Lost))
+                self._revoked(effect.partitions, lost=isinstance(effect, Lost))
             case CommitDone():
                 self._commit_ended(effect)
             case OffsetsDone():
@@ -219,10 +238,11 @@ class SimMember:
             self.link.close_by_client()
 
     def _ask_offsets(self) -> None:
-        if self.held:
+        wanted = tuple(partition for partition, position in self.held.items() if position is None)
+        if wanted:
             self._errands += 1
             self._asking_offsets = self._errands
-            self._step(OffsetsAsked(self._errands, tuple(self.held), self._clock.now_ms + ERRAND_MS))
+            self._step(OffsetsAsked(self._errands, wanted, self._clock.now_ms + ERRAND_MS))
 
     def _offsets_known(self, done: OffsetsDone) -> None:
         if done.errand != self._asking_offsets:
@@ -232,10 +252,12 @@ class SimMember:
             self._ask_offsets()
             return
         for partition, offset in done.offsets.items():
-            if partition in self.held:
+            if partition in self.held and self.held[partition] is None:
                 self.held[partition] = offset or 0
+                self._exchange.begins(self, partition, offset or 0)
 
-    def _revoked(self, lost: bool) -> None:
+    def _revoked(self, partitions: tuple[TopicPartition, ...], *, lost: bool) -> None:
+        self._releasing = partitions
         if lost or self._random.random() < 0.3:
             self._release()
         else:
@@ -246,7 +268,8 @@ class SimMember:
 
     def _release(self) -> None:
         self._release_after_commit = False
-        self.held = {}
+        for partition in self._releasing:
+            self.held.pop(partition, None)
         # Not from within the step that revoked: the core is not entered twice.
         self._clock.after(0, lambda: self._step(Released()))
 
