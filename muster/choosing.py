@@ -3,7 +3,7 @@
 import re
 
 from muster.answers import AllTopicsAnswered
-from muster.events import AssignedByHand, Subscribed, SubscribedToPattern
+from muster.events import AssignedByHand, HangUp, Subscribed, SubscribedToPattern
 from muster.member import Member, Timer
 from protocol.errors import ErrorCode
 from protocol.messages.topics import Metadata
@@ -38,6 +38,8 @@ def hear_topics(m: Member, event: AllTopicsAnswered) -> None:
     if m.pattern is None:
         return
     if event.reply is None:
+        if event.error_code == ErrorCode.NETWORK_EXCEPTION:
+            m.effects.append(HangUp(None))  # somebody else may be there
         m.arm(Timer.TOPICS, m.backoff_ms(m.topics_failures))
         m.topics_failures += 1
         return

@@ -35,6 +35,8 @@ def hear_lookup(m: Member, event: LookupAnswered) -> None:
         m.lookup_failures += 1
         if event.reply is None:
             m.effects.append(HangUp(None))  # the next lookup asks somebody else
+        if not m.is_asking(Metadata):  # A3, step 5: which nodes there are may have changed
+            m.call(Metadata(()), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
         return
     # Until the next poll, nothing is looked for: it would only be refused again (A3, step 2).
     for errand in tuple(m.errands.values()):

@@ -13,6 +13,7 @@ from muster.assignors import (
     verify_cooperative,
 )
 from muster.consumer_protocol import Assignment, Subscription, decode_subscription, encode_assignment
+from muster.events import HangUp
 from muster.member import Member, Timer
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.groups import JoinGroupMember, SyncGroupAssignment
@@ -23,15 +24,25 @@ MISSING_TOPIC_REFRESH_MS = 1_000
 
 
 def ask_metadata(m: Member) -> None:
-    topics = tuple(MetadataTopic(name) for name in _topics_of(m.roster))
-    m.call(Metadata(topics), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
+    m.call(_question(m), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
+
+
+def _question(m: Member) -> Metadata:
+    return Metadata(tuple(MetadataTopic(name) for name in _topics_of(m.roster)))
+
+
+def _is_own(m: Member, event: MetadataAnswered) -> bool:
+    """Whether it is the leader's question that was answered: nodes are asked about too."""
+    return event.sent.message == _question(m)
 
 
 def assign(m: Member, event: MetadataAnswered) -> None:
     """The leader shares out; members the assignor leaves out get nothing."""
-    if not m.is_leader or m.plan is not None:
+    if not m.is_leader or m.plan is not None or not _is_own(m, event):
         return
     if event.reply is None:
+        if event.error_code == ErrorCode.NETWORK_EXCEPTION:
+            m.effects.append(HangUp(None))  # somebody else may be there
         m.arm(Timer.RETRY, m.backoff_ms(m.join_failures))
         m.join_failures += 1
         return
@@ -53,8 +64,10 @@ def assign(m: Member, event: MetadataAnswered) -> None:
 
 def watch(m: Member, event: MetadataAnswered) -> None:
     """A leader rejoins when what it shared out is no longer what there is (A7, R3)."""
-    if not m.is_leader:
+    if not m.is_leader or not _is_own(m, event):
         return
+    if event.error_code == ErrorCode.NETWORK_EXCEPTION:
+        m.effects.append(HangUp(None))
     if event.reply is not None:
         counts = _partition_counts(event.reply)
         if m.watched is not None and counts != m.watched and not m.rejoin:

@@ -1,0 +1,98 @@
+"""Finding the coordinator and keeping a place: consumer-client H3 to H13."""
+
+import pytest
+
+from muster.events import CommitAsked, Lost, OffsetsAsked, OffsetToCommit
+from muster.member import State
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import SyncGroupReply
+from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
+from tests.client.stage import P0, P1, Stage
+from tests.client.theatre import GROUP, LATENCY_MS, P, Theatre
+
+
+def test_h3_with_no_node_there_a_poll_says_no_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre(monkeypatch).make()
+    consumer = theatre.consumer("A", "t")
+    theatre.is_up = False
+    began_ms = theatre.now_ms
+    assert consumer.poll(0.0) == []
+    assert theatre.now_ms == began_ms
+    theatre.is_up = True
+    theatre.steady(consumer)
+    theatre.is_up = False
+    theatre.run(5_000)
+    began_ms = theatre.now_ms
+    assert consumer.poll(0.5) == []
+    assert consumer.member.poll(0.5)  # its place is kept: nobody said otherwise
+    assert theatre.now_ms == began_ms + 500
+
+
+def test_h4_lookups_back_off_look_at_the_nodes_again_and_succeed(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre(monkeypatch).make()
+    consumer = theatre.consumer("A", "t")
+    refusals = 3
+
+    def refuses(_who: str, message: Message) -> Message | None:
+        nonlocal refusals
+        if not isinstance(message, FindCoordinator) or not refusals:
+            return None
+        refusals -= 1
+        return FindCoordinatorReply((FoundCoordinator(GROUP, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE),))
+
+    theatre.script = refuses
+    theatre.polls(consumer, until=lambda: consumer.member.is_steady)
+    at_ms = [one.at_ms for one in theatre.asked if one.kind == "FindCoordinator"]
+    pauses = [after - before - 2 * LATENCY_MS for before, after in zip(at_ms, at_ms[1:], strict=False)]
+    assert [80 <= pauses[0] <= 120, 160 <= pauses[1] <= 240, 320 <= pauses[2] <= 480] == [True] * 3
+    assert theatre.kinds()[:8] == ["FindCoordinator", "Metadata"] * 3 + ["FindCoordinator", "JoinGroup"]
+
+
+def test_h7_whoever_needs_the_coordinator_there_is_one_lookup_on_the_wire() -> None:
+    stage = Stage().steady(P0).beat(ErrorCode.NOT_COORDINATOR)
+    stage.poll().feed(CommitAsked(1, {P0: OffsetToCommit(1)}, stage.now_ms + 60_000))
+    stage.feed(OffsetsAsked(2, (P1,), stage.now_ms + 60_000)).poll().pass_time(500)
+    assert stage.sent_kinds == ["Heartbeat", "FindCoordinator"]
+    stage.find("there", 2).pass_time(200)
+    assert sorted(stage.sent_kinds) == ["Heartbeat", "OffsetCommit", "OffsetFetch"]
+
+
+def test_h8_a_new_member_joins_under_the_id_it_is_given_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre(monkeypatch).make()
+    consumer = theatre.consumer("A", "t")
+    theatre.polls(consumer, until=lambda: consumer.member.is_steady)
+    first, second = (one for one in theatre.asked if one.kind == "JoinGroup")
+    assert first.message.member_id == ""  # type: ignore[attr-defined]
+    assert second.message.member_id == consumer.member.member_id != ""  # type: ignore[attr-defined]
+    assert second.at_ms - first.at_ms == 2 * LATENCY_MS
+    assert theatre.members() == [consumer.member.member_id]
+
+
+def test_h10_a_sync_of_a_generation_gone_keeps_the_id_and_loses_what_was_owned() -> None:
+    stage = Stage(assignors=("cooperative-sticky",)).steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2)
+    stage.answer(SyncGroupReply(ErrorCode.ILLEGAL_GENERATION))
+    assert (stage.member.generation_id, stage.member.member_id) == (-1, "me")
+    (lost,) = stage.told
+    assert isinstance(lost, Lost)
+    assert lost.partitions == (P0,)
+    with_nothing = Stage().poll().find().join().answer(SyncGroupReply(ErrorCode.ILLEGAL_GENERATION))
+    assert (with_nothing.member.generation_id, with_nothing.member.member_id) == (-1, "me")
+    assert with_nothing.told == []
+    assert with_nothing.member.state is State.JOINING
+
+
+def test_h13_a_rebalance_waits_for_the_poll_of_a_member_whose_heart_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre(monkeypatch).make()
+    how = {"session_timeout_ms": 10_000, "max_poll_interval_ms": 60_000}
+    busy, other = theatre.consumer("busy", "t", **how), theatre.consumer("other", **how)
+    theatre.steady(busy)
+    me = busy.member.member_id
+    other.subscribe(["t"])
+    theatre.polls(other, for_ms=20_000)
+    assert theatre.told == []
+    assert theatre.kinds("busy", of=("Heartbeat",)) == ["Heartbeat"] * 6
+    assert me in theatre.members()
+    theatre.steady(busy, other)
+    assert busy.member.member_id == me
+    assert sorted((*busy.assignment, *other.assignment)) == P[:6]

@@ -1,0 +1,347 @@
+"""The blocking consumer, whole, on a clock of its own: several of them, a real node on a simulated disk, and a network
+between them that the test may cut, slow down or answer in the node's place.
+
+Nothing here runs in a second thread. A consumer that waits lets the world go on until something wakes it, so that a
+poll of ten seconds takes no time and ends at an exact millisecond.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from types import SimpleNamespace, TracebackType
+from typing import Any, NamedTuple
+
+import pytest
+
+from coordinator.effects import Effect as NodeEffect
+from coordinator.effects import Send
+from coordinator.events import Lost as ConnectionLost
+from coordinator.events import Opened, Received
+from coordinator.events import Woke as NodeWoke
+from muster import Consumer, ConsumerRecord, TopicPartition
+from muster.blocking.background import Driven
+from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
+from protocol.messages import Message
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
+from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
+from protocol.messages.topics import CreatePartitions, GrowingTopic
+from protocol.native.client import NativeClient, Push
+from protocol.record_batch import encode_batch
+from tests.node.desk import Desk
+
+GROUP = "orders"
+NODE = NodeAddress("desk", 9)
+LATENCY_MS = 1
+P = [TopicPartition("t", number) for number in range(12)]
+
+
+class Asked(NamedTuple):
+    """A request as it left a consumer."""
+
+    at_ms: int
+    who: str
+    message: Message
+
+    @property
+    def kind(self) -> str:
+        return type(self.message).__name__
+
+
+class Told(NamedTuple):
+    """A callback."""
+
+    who: str
+    what: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class Never:
+    """In place of an answer: none comes."""
+
+
+class _Node(Desk):
+    """A node whose words travel."""
+
+    def __init__(self, say: Callable[[Send], None], **settings: Any) -> None:
+        self._say = say
+        super().__init__(**settings)
+
+    def _carry_out(self, effect: NodeEffect) -> None:
+        if isinstance(effect, Send):
+            self._say(effect)
+        else:
+            super()._carry_out(effect)
+
+
+class Changed(AbstractContextManager["Changed"]):
+    """A condition whose waiting is the world going on."""
+
+    def __init__(self, theatre: "Theatre") -> None:
+        self._theatre = theatre
+        self._is_notified = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def notify_all(self) -> None:
+        self._is_notified = True
+
+    def wait(self, timeout_s: float) -> bool:
+        self._is_notified = False
+        self._theatre.run(round(timeout_s * 1000), until=lambda: self._is_notified)
+        return self._is_notified
+
+    def wait_for(self, holds: Callable[[], bool], timeout_s: float) -> bool:
+        self._theatre.run(round(timeout_s * 1000), until=holds)
+        return holds()
+
+
+class Stagehand:
+    """In the place of `muster.blocking.background.Background`, and with its face."""
+
+    def __init__(self, theatre: "Theatre", who: str) -> None:
+        self.theatre = theatre
+        self.who = who
+        self.changed = Changed(theatre)
+        self.has_ever_connected = False
+        self.last_failure = ""
+        self.driven: list[Driven] = []
+        self.waiting: dict[tuple[int, int], Call] = {}
+        self.connections: dict[int, int] = {}
+
+    def add(self, driven: Driven) -> None:
+        self.driven.append(driven)
+
+    def feed(self, driven: Driven, event: MemberEvent) -> None:
+        self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
+
+    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+        for effect in action(self.theatre.now_ms):
+            if isinstance(effect, Call):
+                self.waiting[self.driven.index(driven), effect.call] = effect
+                self.theatre.send(self, self.driven.index(driven), effect)
+            elif isinstance(effect, HangUp):
+                self._hang_up(driven, effect.node)
+            else:
+                driven.tell(effect)
+        self.changed.notify_all()
+
+    def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:
+        which = self.driven.index(driven)
+        for key, call in self.waiting.items():
+            if key[0] == which and (call.node is None) == (node is None):
+                self.theatre.after(0, lambda key=key: self.hear(*key, None))  # type: ignore[misc]
+
+    def hear(self, which: int, number: int, reply: Message | None, reason: str = "") -> None:
+        if self.waiting.pop((which, number), None) is None:
+            return
+        if reply is None:
+            self.last_failure = "cannot connect to desk:9"
+            self.feed(self.driven[which], CallFailed(number))
+        else:
+            self.has_ever_connected = True
+            self.feed(self.driven[which], Replied(number, reply, reason))
+
+    def stop(self) -> None:
+        self.theatre.left(self)
+
+
+class Theatre:
+    """`script` may answer in the node's place; `plot` is all that was asked, and told to applications, in its order."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, **settings: Any) -> None:
+        self.now_ms = 0
+        self.is_up = True
+        self.script: Callable[[str, Message], Message | type[Never] | None] = lambda _who, _message: None
+        self.latency_ms: Callable[[Message], int] = lambda _message: LATENCY_MS
+        self.plot: list[Asked | Told] = []
+        self._coming: list[tuple[int, int, Callable[[], None]]] = []
+        self._counted = 0
+        self._hands: list[Stagehand] = []
+        self._clients: dict[int, tuple[NativeClient, Stagehand, int, dict[int, int]]] = {}
+        self.node = _Node(self._said, **settings)
+        clock = SimpleNamespace(monotonic=lambda: self.now_ms / 1000, monotonic_ns=lambda: self.now_ms * 1_000_000)
+        for module in ("consumer", "commits", "group_member"):
+            patch.setattr(f"muster.blocking.{module}.time", clock)
+        for module in ("consumer", "group_member"):
+            patch.setattr(f"muster.blocking.{module}.random", SimpleNamespace(random=lambda: 0.5))
+            patch.setattr(f"muster.blocking.{module}.Background", lambda _where, who: self._hand(who))
+        self.run(1_000)
+
+    # -- who plays
+
+    def consumer(self, who: str, *topics: str, **settings: Any) -> Consumer:
+        """Reads these topics, if any are named, and has every callback written down."""
+        consumer = Consumer(
+            "desk:9",
+            GROUP,
+            client_id=who,
+            **{"auto_offset_reset": "earliest", "enable_auto_commit": False, **settings},
+        )
+        if topics:
+            consumer.subscribe(topics, **self.listeners(who))
+        return consumer
+
+    def listeners(self, who: str) -> dict[str, Callable[[tuple[TopicPartition, ...]], None]]:
+        def writes(what: str) -> Callable[[tuple[TopicPartition, ...]], None]:
+            return lambda partitions: self.plot.append(Told(who, what, partitions))
+
+        return {f"on_{what}": writes(what) for what in ("assigned", "revoked", "lost")}
+
+    def make(self, topic: str = "t", partitions: int = 6) -> "Theatre":
+        self.node.make_topic(topic, partitions)
+        return self
+
+    def grow(self, topic: str, partitions: int) -> None:
+        assert self.node.ask_inside(CreatePartitions((GrowingTopic(topic, partitions),)), call=98) is not None
+
+    def append(self, *partitions: TopicPartition, count: int = 1) -> None:
+        """So many records each."""
+        for one in partitions:
+            data = encode_batch([(None, b"%d" % number) for number in range(count)], timestamp_ms=1)
+            message = Produce((ProduceTopic(one.topic, (ProducePartition(one.partition, data),)),), acks=-1)
+            assert self.node.ask_inside(message, call=97) is not None
+
+    # -- playing
+
+    def polls(
+        self, *consumers: Consumer, until: Callable[[], bool] = lambda: False, for_ms: int = 20_000, every_ms: int = 10
+    ) -> list[ConsumerRecord]:
+        """All of them, in turns, as their applications would; what they were handed."""
+        end_ms, records = self.now_ms + for_ms, list[ConsumerRecord]()
+        while self.now_ms < end_ms:
+            for one in consumers:
+                records += one.poll(0.0)
+            if until():
+                break
+            self.run(every_ms)
+        return records
+
+    def steady(self, *consumers: Consumer) -> "Theatre":
+        """Until they share the topics and have positions; what was asked and told until then is forgotten."""
+        self.polls(*consumers, until=lambda: all(self.is_settled(one) for one in consumers))
+        assert all(self.is_settled(one) for one in consumers), self.told
+        self.forget()
+        return self
+
+    @staticmethod
+    def is_settled(consumer: Consumer) -> bool:
+        return consumer.member.is_steady and len(consumer.positions()) == len(consumer.assignment)
+
+    def forget(self) -> None:
+        self.plot.clear()
+
+    @property
+    def asked(self) -> list[Asked]:
+        return [one for one in self.plot if isinstance(one, Asked)]
+
+    @property
+    def told(self) -> list[Told]:
+        return [one for one in self.plot if isinstance(one, Told)]
+
+    def kinds(self, who: str = "", *, of: Iterable[str] = ()) -> list[str]:
+        """What it asked, in order."""
+        return [one.kind for one in self.asked if who in {"", one.who} and (not of or one.kind in of)]
+
+    def messages(self, kind: str, who: str = "") -> list[Any]:
+        return [one.message for one in self.asked if one.kind == kind and who in {"", one.who}]
+
+    def members(self) -> list[str]:
+        """Of the group, as the coordinator has them."""
+        reply = self.node.ask_inside(DescribeGroups((GROUP,)), call=96)
+        assert isinstance(reply, DescribeGroupsReply)
+        return [one.member_id for one in reply.groups[0].members]
+
+    # -- time
+
+    def run(self, milliseconds: int, until: Callable[[], bool] = lambda: False) -> None:
+        """Let happen what happens in that time, or until something holds."""
+        end_ms, steps = self.now_ms + milliseconds, 0
+        while not until():
+            steps += 1
+            assert steps < 100_000, "the world never rests"
+            at_ms, happens = self._next()
+            if at_ms > end_ms or happens is None:
+                self._now(end_ms)
+                return
+            self._now(max(at_ms, self.now_ms))
+            happens()
+
+    def after(self, milliseconds: int, happens: Callable[[], None]) -> None:
+        self._counted += 1
+        heapq.heappush(self._coming, (self.now_ms + milliseconds, self._counted, happens))
+
+    def _next(self) -> tuple[int, Callable[[], None] | None]:
+        due: list[tuple[int, int, Callable[[], None] | None]] = [(1 << 60, 9, None)]
+        if self._coming:
+            due.append((self._coming[0][0], 0, lambda: heapq.heappop(self._coming)[2]()))
+        if self.node.node.next_deadline_ms is not None:
+            due.append((self.node.node.next_deadline_ms, 1, lambda: self.node.step(NodeWoke()) and None))
+        for hand in self._hands:
+            for driven in hand.driven:
+                at_ms = driven.core.next_deadline_ms
+                if at_ms is not None:
+                    due.append((at_ms, 2, lambda hand=hand, driven=driven: hand.feed(driven, Woke())))  # type: ignore[misc]
+        at_ms, _, happens = min(due, key=lambda one: one[:2])
+        return at_ms, happens
+
+    def _now(self, now_ms: int) -> None:
+        self.now_ms = self.node.now_ms = now_ms
+
+    # -- the network
+
+    def _hand(self, who: str) -> Stagehand:
+        hand = Stagehand(self, who)
+        self._hands.append(hand)
+        return hand
+
+    def left(self, hand: Stagehand) -> None:
+        """Its thread has ended and its connections are closed."""
+        if hand not in self._hands:
+            return
+        self._hands.remove(hand)
+        hand.waiting.clear()
+        for number in hand.connections.values():
+            self.node.step(ConnectionLost(number))
+
+    def send(self, hand: Stagehand, which: int, call: Call) -> None:
+        self.plot.append(Asked(self.now_ms, hand.who, call.message))
+        if not self.is_up:
+            self.after(LATENCY_MS, lambda: hand.hear(which, call.call, None))
+            return
+        instead = self.script(hand.who, call.message)
+        delay_ms = self.latency_ms(call.message)
+        if isinstance(instead, Message):
+            self.after(2 * delay_ms, lambda: hand.hear(which, call.call, instead))
+        elif instead is None:
+            self.after(delay_ms, lambda: self._arrive(hand, which, call))
+
+    def _arrive(self, hand: Stagehand, which: int, call: Call) -> None:
+        if (which, call.call) not in hand.waiting:
+            return
+        if which not in hand.connections:
+            hand.connections[which] = len(self._clients) + 1
+            self._clients[len(self._clients) + 1] = (NativeClient(1 << 24), hand, which, {})
+            self.node.step(Opened(hand.connections[which], "native", "10.0.0.1"))
+        number = hand.connections[which]
+        client, _, _, calls = self._clients[number]
+        sent, data = client.encode_request(call.message)
+        calls[sent] = call.call
+        self.node.step(Received(number, data))
+
+    def _said(self, effect: Send) -> None:
+        client, hand, which, calls = self._clients[effect.connection]
+        for said in client.receive_data(effect.data):
+            if isinstance(said, Push):
+                self.after(LATENCY_MS, lambda said=said: self._push(hand, which, said))  # type: ignore[misc]
+            else:
+                call, reply, reason = calls.pop(said.number), said.reply, said.error_message
+                self.after(
+                    LATENCY_MS, lambda call=call, reply=reply, reason=reason: hand.hear(which, call, reply, reason)
+                )  # type: ignore[misc]
+
+    def _push(self, hand: Stagehand, which: int, said: Push) -> None:
+        if hand in self._hands and self.is_up:
+            hand.feed(hand.driven[which], Pushed(said.message))
