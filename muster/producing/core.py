@@ -157,6 +157,8 @@ class Producing:
             self._expire(queue)
         self._plan()
         effects, self._effects = self._effects, []
+        # Calls first: who hears of a record may send the next at once, and its call must not overtake these.
+        effects.sort(key=lambda effect: isinstance(effect, Delivered | Undelivered))
         return effects
 
     @property

@@ -65,10 +65,10 @@ class Topics:
         for topic in reply.topics:
             if topic.name is not None:
                 self._hear_topic(topic.name, topic, nodes, now_ms)
-        if self._wanted or any(one.leader_id not in nodes for topic in reply.topics for one in topic.partitions):
-            self.ask_later(now_ms)
-        else:
+        if all(_is_whole(topic, nodes) for topic in reply.topics):
             self._failures = 0
+        else:
+            self.ask_later(now_ms)
 
     def ask_later(self, now_ms: int) -> None:
         """The answer did not come, or did not say all."""
@@ -88,11 +88,18 @@ class Topics:
 
     def _hear_error(self, name: str, code: ErrorCode, now_ms: int) -> None:
         since_ms = self._wanted.get(name, now_ms)
-        if name in self._counts or (code.retriable and now_ms - since_ms < _UNKNOWN_MS):
-            return  # it was there, or may yet be: asked again
+        if name in self._counts:
+            self._wanted.pop(name, None)  # it was there: whoever has something for it will want it again
+            return
+        if code.retriable and now_ms - since_ms < _UNKNOWN_MS:
+            return
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             sentence = f"there is no topic {name!r}: create it with `muster topics create`"
         else:
             sentence = f"topic {name!r}: {code.name}"
         self._errors[name] = Refused(code, sentence)
         self._wanted.pop(name, None)
+
+
+def _is_whole(topic: MetadataTopicReply, nodes: dict[int, NodeAddress]) -> bool:
+    return topic.error_code == ErrorCode.NONE and all(one.leader_id in nodes for one in topic.partitions)

@@ -79,7 +79,7 @@ class Brokers:
     def __init__(self, partitions: int) -> None:
         self.logs = {TopicPartition("t", number): Log() for number in range(partitions)}
         self.ids = 0
-        self.has_ids = True
+        self.has_ids = self.has_topic = True
 
     def answer(self, node: int, message: Message) -> Message:
         if isinstance(message, Metadata):
@@ -113,7 +113,7 @@ class Brokers:
             tuple(MetadataBroker(node.node_id, node.host, node.port) for node in NODES),
             topics=tuple(
                 MetadataTopicReply("t", partitions=partitions)
-                if topic.name == "t"
+                if topic.name == "t" and self.has_topic
                 else MetadataTopicReply(topic.name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 for topic in message.topics
             ),

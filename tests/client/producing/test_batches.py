@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from muster.errors import Refused
-from muster.events import NodeAddress, Replied
-from muster.producing import NO_ROOM, NOT_KNOWN, ProducerSettings
+from muster.errors import Refused, RequestTimedOut
+from muster.events import Call, NodeAddress, Replied
+from muster.producing import NO_ROOM, NOT_KNOWN, Delivered, ProducerSettings
 from muster.producing.batch import Batch, Pending, ProducerId, size_of
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, Produce
@@ -190,6 +190,33 @@ def test_a_topic_that_nobody_knows_is_asked_for_for_a_second_and_then_refused() 
     with pytest.raises(Refused, match="there is no topic 'nowhere': create it"):
         stage.core.append("nowhere", None, record, stage.now_ms)
     assert stage.core.append("nowhere", None, record, stage.now_ms) == NOT_KNOWN, "asked for anew"
+
+
+def test_a_topic_that_was_deleted_is_asked_for_only_while_something_is_left_for_it() -> None:
+    stage = ready(linger_ms=0, delivery_timeout_ms=60_000)
+    stage.brokers.has_topic = False
+    stage.send("lost")
+    stage.wake().refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    asked = 0
+    while stage.core.next_deadline_ms is not None:
+        stage.wake(max(0, stage.core.next_deadline_ms - stage.now_ms))
+        while stage.waiting(Metadata):
+            asked += 1
+            stage.answer(Metadata)
+    assert 50 < asked < 100, "once a second, by and by"
+    assert isinstance(stage.errors["lost"], RequestTimedOut)
+    assert 60_000 <= stage.now_ms <= 61_000, "and then no more"
+
+
+def test_calls_are_made_before_anybody_is_told() -> None:
+    stage = ready(linger_ms=0)
+    for number in range(6):
+        stage.send(f"{number}")
+        stage.core.close_batches()
+    stage.wake()
+    call = stage.take(Produce)
+    effects = stage.core.step(Replied(call.call, stage.brokers.answer(0, call.message)), stage.now_ms)
+    assert [type(effect) for effect in effects] == [Call, Delivered]
 
 
 # --- bytes ---
