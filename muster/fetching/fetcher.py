@@ -214,6 +214,7 @@ class Fetcher:
             request.session_id,
             request.epoch,
             tuple(forgotten),
+            self._settings.rack,
         )
 
     def _session(self, node: NodeAddress) -> FetchSession:

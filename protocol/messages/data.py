@@ -78,7 +78,8 @@ class ForgottenTopic(Message):
 
 
 class Fetch(Message):
-    """Long poll: answered when `min_bytes` are there, a partition has an error, or `max_wait_ms` are over."""
+    """Long poll: answered when `min_bytes` are there, a partition has an error, or `max_wait_ms` are over. `rack_id`:
+    where the reader is (KIP-392)."""
 
     topics: tuple[FetchTopic, ...]
     max_wait_ms: Int32 = 500
@@ -88,6 +89,7 @@ class Fetch(Message):
     session_id: Int32 = 0
     session_epoch: Int32 = -1
     forgotten_topics_data: tuple[ForgottenTopic, ...] = ()
+    rack_id: Text = ""
 
 
 class AbortedTransaction(Message):

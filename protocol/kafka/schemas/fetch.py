@@ -62,7 +62,7 @@ REQUEST = schema(
         f("partitions", each(INT32)),
         since=7,
     ),
-    skip(STRING, "", since=11),
+    f("rack_id", STRING, since=11),
     versions=(4, 18),
     flexible=12,
 )

@@ -55,12 +55,13 @@ def test_a_preferred_follower_is_read_from_while_its_lease_lasts() -> None:
 
 
 def test_the_follower_a_leader_names_is_asked_next() -> None:
-    world = World(0, metadata_max_age_ms=1_000, max_wait_ms=50)
+    world = World(0, metadata_max_age_ms=1_000, max_wait_ms=50, rack="east")
     world.nodes[1].follows.add(P0)
     world.logs[P0].preferred = 1
     world.append(P0, 2)
     assert world.offsets() == [0, 1]
     assert [number for number, _ in world.asked()] == [0, 1]
+    assert {message.rack_id for _, _, message in world.requests} == {"east"}
     world.rest(1_100)
     assert [number for number, _ in world.asked()].count(0) == 2
 

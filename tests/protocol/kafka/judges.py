@@ -48,7 +48,6 @@ _ELSEWHERE: dict[tuple[type[Message], str], Callable[[Any], Any]] = {
     (MetadataTopicReply, "authorized_operations"): lambda m: m.topic_authorized_operations,
     (DescribeClusterReply, "authorized_operations"): lambda m: m.cluster_authorized_operations,
     (Fetch, "replica_id"): lambda m: -1,
-    (Fetch, "rack_id"): lambda m: "",
     (FetchPartition, "last_fetched_epoch"): lambda m: -1,
     (ListOffsets, "replica_id"): lambda m: -1,
     (ListOffsets, "timeout_ms"): lambda m: 0,
