@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from muster.blocking import cluster
+from muster.blocking import cluster, producer
 from muster.cli import app
-from tests.cli.fake_node import FakeConnection, FakeNode
+from tests.cli.fake_node import FakeBackground, FakeConnection, FakeNode
 
 
 class Shell:
@@ -34,6 +34,7 @@ class Shell:
 def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     node = FakeNode()
     monkeypatch.setattr(cluster, "Connection", lambda bootstrap, **_: FakeConnection(node, bootstrap))
+    monkeypatch.setattr(producer, "Background", lambda _bootstrap, _client_id: FakeBackground(node))
     monkeypatch.delenv("MUSTER_BOOTSTRAP", raising=False)
     return node
 

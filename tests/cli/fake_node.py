@@ -1,10 +1,15 @@
 """A node made of dictionaries, where the client thinks it has a connection."""
 
+import threading
+import time
+from collections import deque
 from typing import Any
 
 import msgspec
 
+from muster.blocking.background import Driven
 from muster.errors import CannotConnect
+from muster.events import Call, MemberEvent, Replied
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -14,6 +19,8 @@ from protocol.messages.data import (
     FetchPartitionReply,
     FetchReply,
     FetchTopicReply,
+    InitProducerId,
+    InitProducerIdReply,
     Produce,
     ProducePartitionReply,
     ProduceReply,
@@ -252,6 +259,9 @@ class FakeNode:
             )
         )
 
+    def InitProducerId(self, message: InitProducerId) -> Message:  # noqa: N802
+        return InitProducerIdReply(producer_id=7, producer_epoch=0)
+
     def _append(self, topic: str, partition: int, batch: bytes) -> ProducePartitionReply:
         end = self._end(topic, partition)
         self.topics[topic][partition].append(stamp(batch, end))
@@ -293,3 +303,27 @@ class FakeConnection:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class FakeBackground:
+    """What `Producer` has run its core: everything is answered at once, in the thread that asks."""
+
+    def __init__(self, node: FakeNode) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self.trouble = ""
+        self._node = node
+
+    def add(self, driven: Driven) -> None:
+        """There is no thread to tell."""
+
+    def feed(self, driven: Driven, event: MemberEvent) -> None:
+        due = deque([event])
+        while due:
+            for effect in driven.core.step(due.popleft(), time.monotonic_ns() // 1_000_000):
+                if isinstance(effect, Call):
+                    due.append(Replied(effect.call, self._node.answer(effect.message)))
+                else:
+                    driven.tell(effect)
+
+    def stop(self) -> None:
+        """Nothing runs."""

@@ -134,8 +134,7 @@ def test_a_partition_whose_file_cannot_be_read_is_named_once_and_the_others_are_
     shell: Shell, node: FakeNode
 ) -> None:
     node.make_topic("t", 3)
-    for _ in range(2):
-        shell.run("produce", "t", typed="x\n" * 300)
+    shell.run("produce", "t", "--key-separator", ":", typed="".join(f"{n}:x\n" for n in range(600)))
     node.unreadable = {("t", 1): 0}
     sound = sum(len(log) for number, log in enumerate(node.records("t")) if number != 1)
 
