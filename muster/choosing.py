@@ -12,6 +12,7 @@ from protocol.messages.topics import Metadata
 def subscribe(m: Member, event: Subscribed) -> None:
     m.topics = tuple(sorted(set(event.topics)))
     m.pattern = None
+    m.looks_first = False
     m.disarm(Timer.TOPICS)
 
 
@@ -19,6 +20,7 @@ def subscribe_to_pattern(m: Member, event: SubscribedToPattern) -> None:
     """Nothing is known of yet; `ask_for_topics` follows as soon as it may."""
     m.pattern, m.internal_too = re.compile(event.pattern), event.internal_too
     m.topics = tuple(topic for topic in m.topics if m.matches(topic))
+    m.looked_at_ms = None
     m.disarm(Timer.TOPICS)
 
 
@@ -33,6 +35,13 @@ def ask_for_topics(m: Member) -> None:
     m.call(Metadata(None), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
 
 
+def look_before_joining(m: Member) -> None:
+    """So that all who match it meet a new topic in one rebalance, not each in one of its own (A7, step 4)."""
+    if m.pattern is not None and (m.looked_at_ms is None or m.now_ms - m.looked_at_ms >= m.settings.retry_backoff_ms):
+        m.looks_first = True
+        m.disarm(Timer.TOPICS)
+
+
 def hear_topics(m: Member, event: AllTopicsAnswered) -> None:
     """A pattern's topics are those that are there and whole; others come with a later look."""
     if m.pattern is None:
@@ -44,6 +53,7 @@ def hear_topics(m: Member, event: AllTopicsAnswered) -> None:
         m.topics_failures += 1
         return
     m.topics_failures = 0
+    m.looked_at_ms, m.looks_first = m.now_ms, False
     m.arm(Timer.TOPICS, m.settings.metadata_max_age_ms)
     there = (topic.name for topic in event.reply.topics if topic.name and topic.error_code == ErrorCode.NONE)
     m.topics = tuple(sorted({name for name in there if m.matches(name)}))

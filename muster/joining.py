@@ -7,6 +7,7 @@ consumer-client A4, A5 and A7.
 
 from muster.answers import JoinAnswered, LeaveAnswered, SyncAnswered
 from muster.assignors import by_name
+from muster.choosing import look_before_joining
 from muster.consumer_protocol import (
     PROTOCOL_TYPE,
     Assignment,
@@ -49,6 +50,7 @@ def start(m: Member, _event: Polled) -> None:
         m.lose()
     elif m.topics:
         m.join_again(m.rejoin)
+    look_before_joining(m)
 
 
 def rejoin_if_needed(m: Member, event: Polled) -> None:
@@ -57,6 +59,7 @@ def rejoin_if_needed(m: Member, event: Polled) -> None:
         m.rejoin = "the subscription changed"
     if not m.rejoin or m.coordinator is None or m.releasing:
         return
+    look_before_joining(m)
     unwanted = tuple(one for one in m.held if one.topic not in m.topics)
     if unwanted or not m.settings.is_cooperative or not m.topics:
         m.state = State.RELEASING

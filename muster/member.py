@@ -132,6 +132,10 @@ class Member:
     pattern: Pattern[str] | None = None
     internal_too: bool = False
     topics_failures: int = 0
+    looked_at_ms: int | None = None
+    """When a pattern's topics were last found out; None: not for this pattern."""
+    looks_first: bool = False
+    """Whether a join waits for a new look."""
     rejoin: str = "joining for the first time"
     """Why this member must join again; empty while it need not."""
     fenced: bool = False

@@ -315,7 +315,7 @@ def _settle(m: Member) -> None:
 
 
 def _settle_with_coordinator(m: Member) -> None:
-    if m.state is State.JOINING and Timer.RETRY not in m.timers and not m.is_asking(JoinGroup):
+    if m.state is State.JOINING and Timer.RETRY not in m.timers and not m.looks_first and not m.is_asking(JoinGroup):
         joining.send_join(m)
     if m.state is State.SYNCING and m.plan is not None and not m.is_asking(SyncGroup):
         joining.send_sync(m)

