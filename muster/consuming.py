@@ -3,18 +3,21 @@ are committed by themselves (consumer-client A8, B5). Both edges use it.
 """
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from muster.errors import WrongSubscription
 from muster.events import OffsetsDone
-from muster.fetching import ConsumerRecord, Fetcher, FetchSettings, Isolation
+from muster.fetching import ConsumerRecord, Deserializer, Fetcher, FetchSettings, Isolation
 from muster.subscription import OffsetReset, Subscription
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 Partitions = tuple[TopicPartition, ...]
+
+_LOOK_S = 1.0
 
 
 class Kind(enum.Enum):
@@ -56,6 +59,55 @@ def isolation(name: str) -> Isolation:
         raise ValueError(f"isolation_level is {name!r}, it must be {known}") from None
 
 
+_SHARED = ("request_timeout_ms", "retry_backoff_ms", "retry_backoff_max_ms", "metadata_max_age_ms")
+"""Settings of the member that fetching has too."""
+
+
+def read_settings(
+    *,
+    is_member: bool,
+    auto_offset_reset: str,
+    enable_auto_commit: bool,
+    auto_commit_interval_ms: int,
+    max_poll_records: int,
+    isolation_level: str,
+    key_deserializer: Deserializer | None,
+    value_deserializer: Deserializer | None,
+    fetch_min_bytes: int,
+    fetch_max_wait_ms: int,
+    fetch_max_bytes: int,
+    max_partition_fetch_bytes: int,
+    rack_id: str | None,
+    member_settings: Mapping[str, Any],
+) -> tuple[FetchSettings, CommitSettings]:
+    """What a `Consumer` of either edge is given, as the cores take it. Raises ValueError for what cannot work."""
+    if max_poll_records < 1:
+        raise ValueError(f"max_poll_records is {max_poll_records}, it must be 1 or more")
+    fetch = FetchSettings(
+        reset=offset_reset(auto_offset_reset),
+        min_bytes=fetch_min_bytes,
+        max_wait_ms=fetch_max_wait_ms,
+        max_bytes=fetch_max_bytes,
+        partition_max_bytes=max_partition_fetch_bytes,
+        isolation=isolation(isolation_level),
+        rack=rack_id or "",
+        key_deserializer=key_deserializer,
+        value_deserializer=value_deserializer,
+        **{name: member_settings[name] for name in _SHARED if name in member_settings},
+    )
+    return fetch, CommitSettings(is_automatic=enable_auto_commit and is_member, interval_ms=auto_commit_interval_ms)
+
+
+def topic_names(topics: Iterable[str], pattern: str | None) -> tuple[str, ...]:
+    """Those to subscribe to; a text is one name. Raises ValueError."""
+    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    if pattern is not None and names:
+        raise ValueError("either topics or a pattern is wanted, not both")
+    if not all(name.strip() for name in names):
+        raise ValueError(f"cannot subscribe to {list(names)}: a topic without a name is among them")
+    return names
+
+
 class Consuming:
     """The state between two polls."""
 
@@ -80,6 +132,11 @@ class Consuming:
         """These and no others; new ones are not fetched before the application knows of them."""
         self.fetcher.assign(partitions, awaits_callback=True)
         self._commit_at_ms = now_ms + self._commits.interval_ms
+
+    def drop_other_topics(self, names: Iterable[str]) -> None:
+        """What is buffered of others than these is not wanted any more."""
+        keep = set(names)
+        self.subscription.mark_pending_revocation([one for one in self.subscription.assigned if one.topic not in keep])
 
     def take_away(self, partitions: Partitions) -> None:
         gone = set(partitions)
@@ -150,6 +207,11 @@ class Consuming:
     @property
     def next_commit_ms(self) -> int | None:
         return self._commit_at_ms if self._commits.is_automatic else None
+
+    def patience_s(self, now_ms: int) -> float:
+        """How long to wait at most for something to happen before having another look."""
+        due_ms = self.next_commit_ms
+        return _LOOK_S if due_ms is None else min(max((due_ms - now_ms) / 1000, 0.0) + 0.001, _LOOK_S)
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
         """As `Fetcher.take`."""

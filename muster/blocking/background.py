@@ -13,14 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from muster.blocking.connection import cannot_connect
-from muster.dialects import Answer, Push, Session, open_session
-from muster.dialects.bootstrap import Bootstrap
+from muster.dialects import open_session
+from muster.dialects.bootstrap import Bootstrap, cannot_connect
+from muster.dialects.exchange import Exchange
 from muster.dialects.lanes import Lane, lane_of
 from muster.errors import MusterError
-from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
+from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
 from protocol.errors import ProtocolViolation
-from protocol.messages.data import Produce
 
 _READ_BYTES = 256 * 1024
 _SEND_OFF_S = 1.0
@@ -53,18 +52,13 @@ _Way = tuple[Driven, NodeAddress, Lane]
 class _Wire:
     way: _Way
     socket: socket.socket
-    session: Session
+    exchange: Exchange
     out: bytearray = field(default_factory=bytearray)
-    waiting: dict[int, Call] = field(default_factory=dict)
-    """By the connection's numbers."""
     is_open: bool = False
-    has_silent: bool = False
-    """Whether something was to be sent that is never answered."""
 
     @property
     def owes(self) -> bool:
-        """Whether such a thing may still be here."""
-        return self.has_silent and bool(self.out or not self.session.is_ready)
+        return self.exchange.owes(has_unsent=bool(self.out))
 
 
 class Background:
@@ -160,7 +154,7 @@ class Background:
     def _send(self, driven: Driven, call: Call) -> None:
         address = call.node or self._bootstrap[self._asked % len(self._bootstrap)]
         group = self._wires.get((driven, address, Lane.GROUP))
-        held_back = () if group is None else [one.message for one in group.waiting.values()]
+        held_back = () if group is None else group.exchange.unanswered
         way = (driven, address, lane_of(call.message, self._dialect, held_back))
         try:
             wire = self._wires.get(way) or self._open(way)
@@ -168,13 +162,8 @@ class Background:
             self._note_failure(address, error)
             self._due.append((driven, CallFailed(call.call)))
             return
-        number, data = wire.session.encode_request(call.message)
-        if isinstance(call.message, Produce) and call.message.acks == 0:
-            wire.has_silent = True
-        else:
-            wire.waiting[number] = call
-        wire.out += data
-        self._hear(wire, wire.session.receive_data(b""))
+        wire.out += wire.exchange.say(call)
+        self._hear(wire, b"")
         self._watch(wire)
 
     def _open(self, way: _Way) -> _Wire:
@@ -191,7 +180,7 @@ class Background:
         except OSError:
             connecting.close()
             raise
-        wire = self._wires[way] = _Wire(way, connecting, open_session(self._dialect, self._client_id))
+        wire = self._wires[way] = _Wire(way, connecting, Exchange(open_session(self._dialect, self._client_id)))
         assert self._selector is not None
         self._selector.register(connecting, selectors.EVENT_READ | selectors.EVENT_WRITE, wire)
         return wire
@@ -217,18 +206,11 @@ class Background:
         assert self._selector is not None
         self._selector.unregister(wire.socket)
         wire.socket.close()
-        self._due.extend((wire.way[0], CallFailed(call.call)) for call in wire.waiting.values())
+        self._due.extend((wire.way[0], failed) for failed in wire.exchange.lost())
 
-    def _hear(self, wire: _Wire, said: list[Answer | Push]) -> None:
+    def _hear(self, wire: _Wire, data: bytes) -> None:
         """The core hears of it when it is not in the middle of something else."""
-        driven = wire.way[0]
-        for one in said:
-            if isinstance(one, Push):
-                self._due.append((driven, Pushed(one.message)))
-                continue
-            call = wire.waiting.pop(one.number, None)
-            if call is not None:
-                self._due.append((driven, Replied(call.call, one.reply, one.error_message)))
+        self._due.extend((wire.way[0], event) for event in wire.exchange.hear(data))
 
     def _note_failure(self, address: NodeAddress, error: OSError | str) -> None:
         self.last_failure = cannot_connect({address: error}, self._dialect)
@@ -318,8 +300,8 @@ class Background:
         data = wire.socket.recv(_READ_BYTES)
         if not data:
             raise ConnectionResetError("the server closed the connection")
-        self._hear(wire, wire.session.receive_data(data))
-        more = wire.session.take_data()
+        self._hear(wire, data)
+        more = wire.exchange.take_data()
         if more:
             wire.out += more
             self._watch(wire)

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from muster.blocking.background import Background
-from muster.blocking.errands import Done, refusal
 from muster.blocking.group_member import GroupMember
 from muster.blocking.places import Places
 from muster.consuming import Consuming
 from muster.errors import Fenced, MusterError
 from muster.events import CommitDone, OffsetToCommit
+from muster.outcomes import Done, refusal
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
@@ -53,9 +53,6 @@ class Commits(Places):
         """
         with self._one_user.entered():
             wanted = dict(self.positions() if offsets is None else offsets)
-            for one, offset in wanted.items():
-                if offset < 0:
-                    raise ValueError(f"cannot commit {offset} for {one}: an offset is 0 or more")
             self.member.commit_later(wanted, lambda done: self._tell_commit(done, wanted, callback))
 
     def committed(

@@ -3,12 +3,11 @@
 import contextlib
 import socket
 import time
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
 from muster.dialects import Answer, Dialect, Push, open_session
-from muster.dialects.bootstrap import Bootstrap, parse_bootstrap
+from muster.dialects.bootstrap import Bootstrap, cannot_connect, parse_bootstrap
 from muster.errors import CannotConnect, ClientClosed, Refused, RequestTimedOut
 from muster.events import NodeAddress
 from protocol.errors import ProtocolViolation
@@ -160,12 +159,6 @@ class Connection:
             self._socket = None
 
 
-def cannot_connect(failures: Mapping[NodeAddress, OSError | str], dialect: Dialect) -> str:
-    """The sentence for people: each address tried and why it failed, and once what to look at."""
-    tried = "; ".join(f"{address}: {_why(error)}" for address, error in failures.items())
-    return f"cannot connect to {tried}. {dialect.advice}"
-
-
 def _is_over(connected: socket.socket) -> bool:
     """Whether the server has closed it meanwhile, as Kafka's brokers do with connections that were idle for long."""
     connected.settimeout(0)
@@ -175,7 +168,3 @@ def _is_over(connected: socket.socket) -> bool:
         return False
     except OSError:
         return True
-
-
-def _why(error: OSError | str) -> str:
-    return error if isinstance(error, str) else error.strerror or str(error)

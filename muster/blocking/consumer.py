@@ -9,9 +9,8 @@ from typing import Any, Self
 
 from muster.blocking.background import Background
 from muster.blocking.commits import Commits, now_ms
-from muster.blocking.errands import Done
-from muster.blocking.group_member import GroupMember, Listener, Partitions
-from muster.consuming import CommitSettings, Consuming, Kind, isolation, offset_reset
+from muster.blocking.group_member import GroupMember, Listener
+from muster.consuming import Consuming, Kind, Partitions, read_settings, topic_names
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.events import (
@@ -25,13 +24,12 @@ from muster.events import (
     SubscribedToPattern,
     Woke,
 )
-from muster.fetching import ConsumerRecord, Deserializer, FetchSettings
+from muster.fetching import ConsumerRecord, Deserializer
+from muster.outcomes import Done
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 _OFFSETS_TIMEOUT_MS = 30_000
-_SHARED = ("request_timeout_ms", "retry_backoff_ms", "retry_backoff_max_ms", "metadata_max_age_ms")
-"""Settings of the member that fetching has too."""
 
 
 class Consumer(Commits):
@@ -68,23 +66,22 @@ class Consumer(Commits):
         error). `isolation_level` "read_committed" hides what transactions have not committed. Without `group_id`
         there is `assign` alone, and no commit. Making one connects to nothing; raises ValueError for what cannot work.
         """
-        if max_poll_records < 1:
-            raise ValueError(f"max_poll_records is {max_poll_records}, it must be 1 or more")
-        shared = {name: member_settings[name] for name in _SHARED if name in member_settings}
-        settings = FetchSettings(
-            reset=offset_reset(auto_offset_reset),
-            min_bytes=fetch_min_bytes,
-            max_wait_ms=fetch_max_wait_ms,
-            max_bytes=fetch_max_bytes,
-            partition_max_bytes=max_partition_fetch_bytes,
-            isolation=isolation(isolation_level),
-            rack=rack_id or "",
+        fetch, commits = read_settings(
+            is_member=group_id is not None,
+            auto_offset_reset=auto_offset_reset,
+            enable_auto_commit=enable_auto_commit,
+            auto_commit_interval_ms=auto_commit_interval_ms,
+            max_poll_records=max_poll_records,
+            isolation_level=isolation_level,
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
-            **shared,
+            fetch_min_bytes=fetch_min_bytes,
+            fetch_max_wait_ms=fetch_max_wait_ms,
+            fetch_max_bytes=fetch_max_bytes,
+            max_partition_fetch_bytes=max_partition_fetch_bytes,
+            rack_id=rack_id,
+            member_settings=member_settings,
         )
-        is_automatic = enable_auto_commit and group_id is not None
-        commits = CommitSettings(is_automatic=is_automatic, interval_ms=auto_commit_interval_ms)
         self._max_poll_records = max_poll_records
         parsed = parse_bootstrap(bootstrap, dialect)
         self._listeners: tuple[Listener | None, Listener | None, Listener | None] = (None, None, None)
@@ -104,7 +101,7 @@ class Consumer(Commits):
             )
             member.before_revoking(self._before_revoking)
         background = member.background if member else Background(parsed, client_id)
-        super().__init__(Consuming(settings, commits, random.random), background, member)
+        super().__init__(Consuming(fetch, commits, random.random), background, member)
 
     # -- what is read
 
@@ -122,11 +119,7 @@ class Consumer(Commits):
         an earlier call. No topic at all is `unsubscribe`. The listeners are called from `poll` and `close`, with what
         is new or gone; without `on_lost`, `on_revoked` is called instead. Raises WrongSubscription, ValueError.
         """
-        names = [topics] if isinstance(topics, str) else list(topics)
-        if pattern is not None and names:
-            raise ValueError("either topics or a pattern is wanted, not both")
-        if not all(name.strip() for name in names):
-            raise ValueError(f"cannot subscribe to {names}: a topic without a name is among them")
+        names = topic_names(topics, pattern)
         with self._one_user.entered():
             member = self.member
             if pattern is None and not names:
@@ -135,11 +128,9 @@ class Consumer(Commits):
             self._consuming.choose(Kind.TOPICS if pattern is None else Kind.PATTERN)
             self._listeners = (on_assigned, on_revoked, on_lost or on_revoked)
             if pattern is None:
-                member.tell(Subscribed(tuple(names)))
-                with self._changed:  # what is buffered of other topics is not wanted any more
-                    keep = set(names)
-                    dropped = (one for one in self._consuming.subscription.assigned if one.topic not in keep)
-                    self._consuming.subscription.mark_pending_revocation(tuple(dropped))
+                member.tell(Subscribed(names))
+                with self._changed:
+                    self._consuming.drop_other_topics(names)
             else:
                 member.tell(SubscribedToPattern(pattern, not exclude_internal_topics))
 
@@ -303,9 +294,7 @@ class Consumer(Commits):
         member, consuming = self._member, self._consuming
         if consuming.fetcher.has_something or (member is not None and self._has_news(member)):
             return
-        due_ms = consuming.next_commit_ms
-        until_commit_s = 1.0 if due_ms is None else max((due_ms - now_ms()) / 1000, 0.0) + 0.001
-        self._changed.wait(min(left_s, until_commit_s, 1.0))
+        self._changed.wait(min(left_s, consuming.patience_s(now_ms())))
 
     def _has_news(self, member: GroupMember) -> bool:
         is_asked = self._consuming.kind is not Kind.BY_HAND and member.needs_poll

@@ -2,24 +2,16 @@
 
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
 from muster.blocking.background import Background, Core, Driven
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
-from muster.blocking.errands import Done, Errands, raise_for
+from muster.blocking.errands import Errands
 from muster.blocking.one_user import OneUser
 from muster.dialects.bootstrap import parse_bootstrap
-from muster.errors import (
-    CannotConnect,
-    Fenced,
-    GroupRefused,
-    Refused,
-    RequestTimedOut,
-    WokenUp,
-)
+from muster.errors import CannotConnect, GroupRefused, WokenUp
 from muster.events import (
     Assigned,
     Closed,
@@ -27,7 +19,6 @@ from muster.events import (
     CommitAsked,
     CommitDone,
     Effect,
-    Fatal,
     Lost,
     MemberEvent,
     OffsetsAsked,
@@ -40,10 +31,9 @@ from muster.events import (
 )
 from muster.member import MemberSettings
 from muster.membership import Membership
+from muster.outcomes import Done, Partitions, Told, found, stored, to_commit, without
 from muster.topic_partition import TopicPartition
-from protocol.errors import ErrorCode
 
-Partitions = tuple[TopicPartition, ...]
 Listener = Callable[[Partitions], None]
 
 
@@ -112,13 +102,12 @@ class GroupMember:
         self._background.add(self._driven)
         self._cluster = Cluster(bootstrap, dialect=dialect, client_id=client_id)
         self._changed = self._background.changed
-        self._told: deque[Effect] = deque()
         self._errands = Errands(self._changed)
+        self._told = Told(self._errands)
         self._assignment: Partitions = ()
         self._one_user = OneUser("member")
         self._entered = self._one_user.entered
         self._before_revoking: Callable[[Partitions], int | None] = lambda _partitions: None
-        self._awaited: int | None = None  # the errand that comes before a `Revoked` is told
         self._polled_first_s: float | None = None
 
     # -- who and where
@@ -150,9 +139,7 @@ class GroupMember:
     def needs_poll(self) -> bool:
         """Whether `poll` has a rebalance to serve or something to tell."""
         with self._changed:
-            if self._awaited is not None:
-                return self._errands.is_done(self._awaited)
-            return bool(self._told) or self._membership.needs_poll
+            return not self._told.is_held_up and (bool(self._told) or self._membership.needs_poll)
 
     # -- polling
 
@@ -200,24 +187,20 @@ class GroupMember:
 
         Raises `CommitRefused` (nothing was stored) and `RequestTimedOut` (unknown). ValueError for a negative offset.
         """
-        wanted = {one: at if isinstance(at, OffsetToCommit) else OffsetToCommit(at) for one, at in offsets.items()}
-        for one, at in wanted.items():
-            if at.offset < 0:
-                raise ValueError(f"cannot commit {at.offset} for {one}: an offset is 0 or more")
+        wanted = to_commit(offsets)
         with self._entered():
             errand = self._errands.number()
             self._background.feed(self._driven, CommitAsked(errand, wanted, _now_ms() + int(timeout_s * 1000)))
             ended = self._errands.wait_for(errand, CommitDone, timeout_s)
-            done = raise_for(ended, self._explained(f"the commit was not answered within {timeout_s:g} s"))
-        return {one: at.offset for one, at in done.offsets.items()}
+        return stored(ended, self._explained(f"the commit was not answered within {timeout_s:g} s"))
 
     def commit_later(
         self, offsets: Mapping[TopicPartition, int], callback: Callable[[Done], None] = lambda _done: None
     ) -> int:
         """Send a commit once and do not wait; `callback` is called from a later `poll`, `commit` or `close`, in the
-        order in which commits ended. Its number.
+        order in which commits ended. Its number. Raises ValueError for a negative offset.
         """
-        wanted = {one: OffsetToCommit(at) for one, at in offsets.items()}
+        wanted = to_commit(offsets)
         with self._entered():
             deadline_ms = _now_ms() + int(self._request_timeout_s * 1000)
             errand = self._errands.number_later(callback)
@@ -235,13 +218,8 @@ class GroupMember:
             asked = OffsetsAsked(errand, tuple(partitions), _now_ms() + int(timeout_s * 1000))
             self._background.feed(self._driven, asked)
             done = self._errands.wait_for(errand, OffsetsDone, timeout_s)
-        if done is None or done.error_code in {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION}:
-            if not self._background.has_ever_connected:
-                raise CannotConnect(self._background.last_failure)
-            raise RequestTimedOut(self._explained(f"no committed offsets came within {timeout_s:g} s"))
-        if done.error_code != ErrorCode.NONE:
-            raise Refused(done.error_code, f"the committed offsets were refused: {done.error_code.name}")
-        return dict(done.offsets)
+        unreached = None if self._background.has_ever_connected else self._background.last_failure
+        return found(done, self._explained(f"no committed offsets came within {timeout_s:g} s"), unreached)
 
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
         """The offset the next record of each partition will have."""
@@ -273,7 +251,7 @@ class GroupMember:
                     failure = failure or error
                 with self._changed:
                     left_s = deadline - time.monotonic()
-                    is_idle = not self._told or (self._awaited is not None and not self.needs_poll)
+                    is_idle = not self._told or self._told.is_held_up
                     if is_idle and (self._membership.is_closed or left_s <= 0):
                         break
                     if is_idle:
@@ -328,14 +306,10 @@ class GroupMember:
         """Tell the application what there is to tell, without the lock: it may take long, heartbeats go on."""
         while True:
             with self._changed:
-                if not self._told:
-                    return
-                effect = self._told[0]
-            if isinstance(effect, Revoked) and not self._is_prepared(effect.partitions):
-                return
-            with self._changed:
-                self._told.popleft()
+                effect = self._told.next(self._before_revoking)
             match effect:
+                case None:
+                    return
                 case Revoked(partitions):
                     self._take_away(self._on_revoked, partitions)
                 case Lost(partitions):
@@ -344,27 +318,13 @@ class GroupMember:
                     self._assignment = partitions
                     if self._on_assigned is not None:
                         self._tell_again_if_woken(effect, self._on_assigned, added)
-                case Fatal(code, reason):
-                    raise (Fenced if code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused)(code, reason)
-
-    def _is_prepared(self, partitions: Partitions) -> bool:
-        if self._awaited is None:
-            self._awaited = self._before_revoking(partitions)
-            if self._awaited is None:
-                return True
-        with self._changed:
-            if not self._errands.is_done(self._awaited):
-                return False
-            self._errands.take(self._awaited)
-        self._awaited = None
-        return True
 
     def _tell_again_if_woken(self, effect: Effect, listener: Listener, partitions: Partitions) -> None:
         try:
             listener(partitions)
         except WokenUp:
             with self._changed:
-                self._told.appendleft(effect)
+                self._told.add_again(effect)
             raise
 
     def _take_away(self, listener: Listener | None, partitions: Partitions) -> None:
@@ -372,8 +332,7 @@ class GroupMember:
             if listener is not None:
                 listener(partitions)
         finally:
-            gone = set(partitions)
-            self._assignment = tuple(one for one in self._assignment if one not in gone)
+            self._assignment = without(self._assignment, partitions)
             self._background.feed(self._driven, Released())
 
     def _take(self, effect: Effect) -> None:
@@ -381,7 +340,7 @@ class GroupMember:
         if isinstance(effect, CommitDone | OffsetsDone):
             self._errands.ended(effect)
         elif not isinstance(effect, Closed):
-            self._told.append(effect)
+            self._told.add(effect)
 
     def _explained(self, sentence: str) -> str:
         return f"{sentence}; {self._background.last_failure}" if self._background.last_failure else sentence

@@ -1,5 +1,6 @@
 """Where to knock first, and in which language: "host:port[,host:port]", or "kafka://host:port[,host:port]"."""
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from muster.dialects import Dialect
@@ -48,3 +49,13 @@ def _parse(text: str, dialect: Dialect) -> NodeAddress:
     if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
         raise ValueError(f"{text!r} is no address: HOST:PORT is wanted, with a port of 1 to 65535")
     return NodeAddress(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def cannot_connect(failures: Mapping[NodeAddress, OSError | str], dialect: Dialect) -> str:
+    """The sentence for people: each address tried and why it failed, and once what to look at."""
+    tried = "; ".join(f"{address}: {_why(error)}" for address, error in failures.items())
+    return f"cannot connect to {tried}. {dialect.advice}"
+
+
+def _why(error: OSError | str) -> str:
+    return error if isinstance(error, str) else error.strerror or str(error)

@@ -83,7 +83,9 @@ def test_one_member_gets_everything_and_two_share(daemon: Daemon) -> None:
         assert first.poll(10)
         assert first.assignment == ALL
         with GroupMember(daemon.bootstrap, "g", ["flights"]) as second:
-            assert poll_all(first, second, until=lambda: bool(second.assignment) and second.is_steady)
+            assert poll_all(
+                first, second, until=lambda: bool(second.assignment) and second.is_steady and first.is_steady
+            )
             assert first.assignment + second.assignment in {ALL, ALL[2:] + ALL[:2]}
             assert first.generation_id == second.generation_id
         assert poll_all(first, until=lambda: first.assignment == ALL)
