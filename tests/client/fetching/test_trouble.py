@@ -122,8 +122,15 @@ def test_h62_a_batch_of_control_records_alone_moves_the_position_past_it() -> No
 def test_what_compaction_took_from_the_end_of_a_batch_is_passed() -> None:
     world = World(0)
     records = b"".join(encode_record(varint(number), None, b"v") for number in range(2))
-    times = {"base_timestamp_ms": 1, "max_timestamp_ms": 1}
-    tail_gone = pack_batch(records, base_offset=0, attributes=0, last_offset_delta=9, record_count=2, **times)
+    tail_gone = pack_batch(
+        records,
+        base_offset=0,
+        attributes=0,
+        last_offset_delta=9,
+        base_timestamp_ms=1,
+        max_timestamp_ms=1,
+        record_count=2,
+    )
     world.logs[P0].batches.append(tail_gone)
     assert world.offsets() == [0, 1]
     assert world.subscription.positions() == {P0: 10}
