@@ -103,6 +103,7 @@ class Told:
         self._outcomes = outcomes
         self._queue: deque[Effect] = deque()
         self._awaited: int | None = None  # the errand that comes before the first, a `Revoked`, is told
+        self._is_hurried = False
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -111,6 +112,10 @@ class Told:
     def is_held_up(self) -> bool:
         """Whether the next waits for an errand that has not ended."""
         return self._awaited is not None and not self._outcomes.is_done(self._awaited)
+
+    def hurry(self) -> None:
+        """No time is left: nothing is held up any longer by errands that may never end."""
+        self._is_hurried, self._awaited = True, None
 
     def add(self, effect: Effect) -> None:
         self._queue.append(effect)
@@ -136,6 +141,8 @@ class Told:
         return effect
 
     def _is_prepared(self, partitions: Partitions, prepare: Callable[[Partitions], int | None]) -> bool:
+        if self._is_hurried:
+            return True
         if self._awaited is None:
             self._awaited = prepare(partitions)
             if self._awaited is None:

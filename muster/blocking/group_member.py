@@ -251,6 +251,8 @@ class GroupMember:
                     failure = failure or error
                 with self._changed:
                     left_s = deadline - time.monotonic()
+                    if left_s <= 0:
+                        self._told.hurry()
                     is_idle = not self._told or self._told.is_held_up
                     if is_idle and (self._membership.is_closed or left_s <= 0):
                         break

@@ -24,7 +24,7 @@ def test_h17_a_wakeup_leaves_the_join_outstanding_and_the_next_poll_ends_it(monk
     theatre.after(500, a.wakeup)
     with pytest.raises(WokenUp):
         a.poll(60.0)
-    theatre.polls(a, b, c, until=lambda: all(map(theatre.is_settled, (a, b, c))))
+    theatre.steady_again(a, b, c)
     assert theatre.kinds("a", of=("JoinGroup", "SyncGroup")) == ["JoinGroup", "SyncGroup"]
     assert [one.what for one in theatre.told if one.who == "a"] == ["revoked", "assigned"]
 
@@ -75,7 +75,7 @@ def test_h20_eager_everything_is_revoked_everywhere_before_anything_is_assigned(
     a, b, c = (theatre.consumer(who, "t") for who in "abc")
     theatre.steady(a, b)
     had = {"a": a.assignment, "b": b.assignment}
-    theatre.polls(a, b, c, until=lambda: all(map(theatre.is_settled, (a, b, c))))
+    theatre.steady_again(a, b, c)
     first = [one.what for one in theatre.told].index("assigned")
     assert sorted(theatre.told[:first]) == [Told("a", "revoked", had["a"]), Told("b", "revoked", had["b"])]
     assert [one.what for one in theatre.told[first:]] == ["assigned"] * 3

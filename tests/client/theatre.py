@@ -223,10 +223,16 @@ class Theatre:
 
     def steady(self, *consumers: Consumer) -> "Theatre":
         """Until they share the topics and have positions; what was asked and told until then is forgotten."""
-        self.polls(*consumers, until=lambda: all(self.is_settled(one) for one in consumers))
-        assert all(self.is_settled(one) for one in consumers), self.told
+        self.steady_again(*consumers)
         self.forget()
         return self
+
+    def steady_again(self, *consumers: Consumer) -> None:
+        def are_together() -> bool:
+            return all(map(self.is_settled, consumers)) and len(self.members()) >= len(consumers)
+
+        self.polls(*consumers, until=are_together)
+        assert are_together(), self.told
 
     @staticmethod
     def is_settled(consumer: Consumer) -> bool:

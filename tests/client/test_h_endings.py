@@ -1,0 +1,102 @@
+"""Polls that stay out, and closing: consumer-client H40 to H44."""
+
+from typing import Any
+
+import pytest
+
+from muster import ClientClosed
+from muster.topic_partition import TopicPartition
+from tests.client.theatre import Asked, P, Theatre, Told
+
+SLOW: dict[str, Any] = {"max_poll_interval_ms": 10_000, "session_timeout_ms": 20_000}
+
+
+def test_h40_a_member_that_handles_too_long_leaves_and_hears_of_it_when_it_polls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    theatre = Theatre(monkeypatch).make()
+    slow, other = theatre.consumer("slow", "t", **SLOW), theatre.consumer("other", "t", **SLOW)
+    theatre.steady(slow, other)
+    had, began_ms = slow.assignment, theatre.now_ms
+    theatre.polls(other, for_ms=11_000)
+    (left,) = (one for one in theatre.asked if one.kind == "LeaveGroup")
+    assert left.who == "slow"
+    assert 9_900 <= left.at_ms - began_ms <= 10_100
+    assert list(other.assignment) == P[:6]
+    theatre.forget()
+    theatre.steady_again(slow, other)
+    assert theatre.told[0] == Told("slow", "lost", had)
+    assert sorted((*slow.assignment, *other.assignment)) == P[:6]
+
+
+def test_h41_a_static_member_that_handles_too_long_is_expelled_by_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre(monkeypatch).make()
+    slow = theatre.consumer("slow", "t", group_instance_id="one", **SLOW)
+    other = theatre.consumer("other", "t", **SLOW)
+    theatre.steady(slow, other)
+    had = slow.assignment
+    theatre.polls(other, for_ms=25_000)
+    assert len(other.assignment) == 3
+    theatre.polls(other, for_ms=10_000)
+    assert theatre.messages("LeaveGroup") == []
+    assert list(other.assignment) == P[:6]
+    last_beat_ms = max(one.at_ms for one in theatre.asked if (one.who, one.kind) == ("slow", "Heartbeat"))
+    joined_ms = next(one.at_ms for one in theatre.asked if (one.who, one.kind) == ("other", "JoinGroup"))
+    assert 20_000 <= joined_ms - last_beat_ms <= 20_100
+    theatre.forget()
+    theatre.steady_again(slow, other)
+    assert theatre.told[0] == Told("slow", "lost", had)
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_h42_closing_commits_then_revokes_then_leaves_and_the_rest_rebalance_at_once(
+    monkeypatch: pytest.MonkeyPatch, assignor: str
+) -> None:
+    theatre = Theatre(monkeypatch).make()
+    theatre.append(*P[:6], count=5)
+    how: dict[str, Any] = {"assignors": (assignor,), "enable_auto_commit": True, "auto_commit_interval_ms": 60_000}
+    a, b = theatre.consumer("a", "t", **how), theatre.consumer("b", "t", **how)
+    theatre.polls(a, b, until=lambda: theatre.is_settled(a) and theatre.is_settled(b))
+    theatre.polls(a, b, for_ms=500)
+    theatre.forget()
+    had, began_ms = a.assignment, theatre.now_ms
+    a.close()
+    plot = [one.kind if isinstance(one, Asked) else one.what for one in theatre.plot if one.who == "a"]
+    assert [one for one in plot if one != "Fetch"] == ["OffsetCommit", "revoked", "LeaveGroup"]
+    theatre.polls(b, until=lambda: len(b.assignment) == 6)
+    assert theatre.now_ms - began_ms <= 100
+    assert b.committed(had) == dict.fromkeys(had, 5)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_h43_closing_without_a_coordinator_takes_as_long_as_it_may(
+    monkeypatch: pytest.MonkeyPatch, *, by_hand: bool
+) -> None:
+    theatre = Theatre(monkeypatch).make()
+    theatre.append(P[0], count=5)
+    consumer = theatre.consumer("A", enable_auto_commit=True)
+    if by_hand:
+        consumer.assign([P[0]])
+    else:
+        consumer.subscribe(["t"], **theatre.listeners("A"))
+    assert theatre.polls(consumer, for_ms=1_000)
+    theatre.forget()
+    theatre.is_up = False
+    began_ms = theatre.now_ms
+    consumer.close(2.0)
+    assert 1_900 <= theatre.now_ms - began_ms <= 2_100
+    assert theatre.told == ([] if by_hand else [Told("A", "revoked", tuple(P[:6]))])
+
+
+def test_h44_closing_twice_is_nothing_and_polling_after_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre(monkeypatch).make()
+    consumer = theatre.consumer("A", "t")
+    theatre.steady(consumer)
+    consumer.close()
+    asked = list(theatre.asked)
+    consumer.close()
+    assert theatre.asked == asked
+    with pytest.raises(ClientClosed, match="this consumer was closed"):
+        consumer.poll(0.0)
+    with pytest.raises(ClientClosed):
+        consumer.seek(TopicPartition("t", 0), 0)
