@@ -48,7 +48,7 @@ def hear_topics(m: Member, event: AllTopicsAnswered) -> None:
         return
     if event.reply is None:
         if event.error_code == ErrorCode.NETWORK_EXCEPTION:
-            m.effects.append(HangUp(None))  # somebody else may be there
+            m.effects.append(HangUp(event.sent.node))  # somebody else may be there
         m.arm(Timer.TOPICS, m.backoff_ms(m.topics_failures))
         m.topics_failures += 1
         return

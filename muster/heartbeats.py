@@ -34,7 +34,7 @@ def hear_lookup(m: Member, event: LookupAnswered) -> None:
         m.arm(Timer.LOOKUP, m.backoff_ms(m.lookup_failures))
         m.lookup_failures += 1
         if event.reply is None:
-            m.effects.append(HangUp(None))  # the next lookup asks somebody else
+            m.effects.append(HangUp(event.sent.node))  # the next lookup asks somebody else
         if not m.is_asking(Metadata):  # A3, step 5: which nodes there are may have changed
             m.call(Metadata(()), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
         return

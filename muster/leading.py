@@ -42,7 +42,7 @@ def assign(m: Member, event: MetadataAnswered) -> None:
         return
     if event.reply is None:
         if event.error_code == ErrorCode.NETWORK_EXCEPTION:
-            m.effects.append(HangUp(None))  # somebody else may be there
+            m.effects.append(HangUp(event.sent.node))  # somebody else may be there
         m.arm(Timer.RETRY, m.backoff_ms(m.join_failures))
         m.join_failures += 1
         return
@@ -67,7 +67,7 @@ def watch(m: Member, event: MetadataAnswered) -> None:
     if not m.is_leader or not _is_own(m, event):
         return
     if event.error_code == ErrorCode.NETWORK_EXCEPTION:
-        m.effects.append(HangUp(None))
+        m.effects.append(HangUp(event.sent.node))
     if event.reply is not None:
         counts = _partition_counts(event.reply)
         if m.watched is not None and counts != m.watched and not m.rejoin:

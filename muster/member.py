@@ -1,7 +1,7 @@
 """What a member knows of itself, and the few verbs with which the actions of the table change it."""
 
 import enum
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from re import Pattern
@@ -11,6 +11,7 @@ import msgspec
 
 from muster.assignors import RebalanceProtocol, common_protocol
 from muster.events import Call, Effect, Fatal, HangUp, Lost, NodeAddress, Revoked
+from muster.nodes import Nodes
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -107,6 +108,7 @@ class SentCall(msgspec.Struct, frozen=True):
     member_id: str
     deadline_ms: int
     errand: int | None = None
+    node: NodeAddress | None = None
 
 
 @dataclass(slots=True)
@@ -140,6 +142,7 @@ class Member:
     """Why this member must join again; empty while it need not."""
     fenced: bool = False
     coordinator: NodeAddress | None = None
+    nodes: Nodes = field(default_factory=Nodes)
     joined_topics: tuple[str, ...] = ()
     protocol_name: str = ""
     is_leader: bool = False
@@ -165,11 +168,16 @@ class Member:
         """Send a request to the coordinator, or to any node."""
         assert anywhere or self.coordinator is not None, message
         self.calls_made += 1
+        node = self._any_node() if anywhere else self.coordinator
         self.calls[self.calls_made] = SentCall(
-            message, not anywhere, self.generation_id, self.member_id, self.now_ms + timeout_ms, errand
+            message, not anywhere, self.generation_id, self.member_id, self.now_ms + timeout_ms, errand, node
         )
-        self.effects.append(Call(self.calls_made, None if anywhere else self.coordinator, message))
+        self.effects.append(Call(self.calls_made, node, message))
         return self.calls_made
+
+    def _any_node(self) -> NodeAddress | None:
+        in_flight = Counter(sent.node for sent in self.calls.values() if not sent.to_coordinator)
+        return self.nodes.least_loaded(in_flight, self.jitter())
 
     def is_asking(self, kind: type[Message]) -> bool:
         return any(type(sent.message) is kind for sent in self.calls.values())

@@ -49,9 +49,10 @@ from muster.events import (
     SubscribedToPattern,
     Woke,
 )
-from muster.member import Member, MemberSettings, State, Timer
+from muster.member import Member, MemberSettings, SentCall, State, Timer
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.groups import (
     CoordinatorMoved,
     Heartbeat,
@@ -61,7 +62,7 @@ from protocol.messages.groups import (
     SyncGroup,
 )
 from protocol.messages.node import FindCoordinator
-from protocol.messages.topics import Metadata
+from protocol.messages.topics import Metadata, MetadataReply
 
 E = TypeVar("E")
 Action = Callable[[Member, E], None]
@@ -202,6 +203,7 @@ class Membership:
             case Replied():
                 sent = m.calls.pop(event.call, None)
                 if sent is not None:
+                    _note_nodes(m, sent, event.reply)
                     _apply(m, answered(sent, event.reply, event.reason))
             case CallFailed():
                 m.failed.append((event.call, ErrorCode.NETWORK_EXCEPTION))
@@ -274,6 +276,13 @@ def _apply(m: Member, event: object) -> None:
     TABLE[type(event)][m.state](m, event)
 
 
+def _note_nodes(m: Member, sent: SentCall, reply: Message) -> None:
+    if isinstance(reply, MetadataReply):
+        m.nodes.learn(NodeAddress(one.host, one.port, one.node_id) for one in reply.brokers)
+    if not sent.to_coordinator:
+        m.nodes.answered(sent.node)
+
+
 def _pass_time(m: Member) -> None:
     """Deadlines that have come, and calls that have failed, each through the table, until there are none."""
     for timer in Timer:
@@ -285,11 +294,13 @@ def _pass_time(m: Member) -> None:
         if sent.deadline_ms <= m.now_ms:
             m.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
             if not sent.to_coordinator:
-                m.effects.append(HangUp(None))
+                m.effects.append(HangUp(sent.node))
     while m.failed:
         number, code = m.failed.popleft()
         sent_or_gone = m.calls.pop(number, None)
         if sent_or_gone is not None:
+            if not sent_or_gone.to_coordinator:
+                m.nodes.failed(sent_or_gone.node)
             _apply(m, unanswered(sent_or_gone, code))
     for errand in tuple(m.errands.values()):
         if errand.deadline_ms <= m.now_ms:

@@ -11,6 +11,7 @@ from muster.events import (
     Fatal,
     Lost,
     MemberEvent,
+    NodeAddress,
     Polled,
     Pushed,
     Released,
@@ -45,7 +46,7 @@ class Stage:
         self.now_ms = 1_000
         self.settings = MemberSettings(**{**SETTINGS, **settings})
         self.member = Membership(self.settings, topics, lambda: jitter)
-        self._sent: list[Message] = []
+        self._called: list[tuple[NodeAddress | None, Message]] = []
         self._heard: list[Effect] = []
         self.waiting: dict[int, Message] = {}
         self.ended: list[Effect] = []
@@ -53,7 +54,7 @@ class Stage:
     def feed(self, event: MemberEvent) -> "Stage":
         for effect in self.member.step(event, self.now_ms):
             if isinstance(effect, Call):
-                self._sent.append(effect.message)
+                self._called.append((effect.node, effect.message))
                 self.waiting[effect.call] = effect.message
             else:
                 self._heard.append(effect)
@@ -96,8 +97,13 @@ class Stage:
 
     @property
     def sent(self) -> list[Message]:
-        sent, self._sent = self._sent, []
-        return sent
+        return [message for _, message in self.called]
+
+    @property
+    def called(self) -> list[tuple[NodeAddress | None, Message]]:
+        """As `sent`, with where to."""
+        called, self._called = self._called, []
+        return called
 
     @property
     def sent_kinds(self) -> list[str]:

@@ -1,17 +1,68 @@
-"""Finding the coordinator and keeping a place: consumer-client H3 to H13."""
+"""Finding the coordinator and keeping a place: consumer-client H1 to H13."""
 
 from itertools import pairwise
 
 import pytest
 
-from muster.events import CommitAsked, Lost, OffsetsAsked, OffsetToCommit
+from muster.events import CommitAsked, HangUp, Lost, NodeAddress, OffsetsAsked, OffsetToCommit
 from muster.member import State
+from muster.nodes import Nodes
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import SyncGroupReply
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
+from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
 from tests.client.stage import P0, P1, Stage
 from tests.client.theatre import GROUP, LATENCY_MS, P, Theatre
+
+
+def there(*ports: int) -> MetadataReply:
+    return MetadataReply(tuple(MetadataBroker(port, "node", port) for port in ports))
+
+
+def node(port: int) -> NodeAddress:
+    return NodeAddress("node", port, port)
+
+
+def refusal() -> FindCoordinatorReply:
+    return FindCoordinatorReply((FoundCoordinator(GROUP, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE),))
+
+
+def test_h1_the_first_poll_looks_up_once_at_an_idle_node_that_is_connected() -> None:
+    stage = Stage(jitter=0.99).poll().poll()
+    assert stage.called == [(None, FindCoordinator((GROUP,)))]
+    stage.answer(refusal()).answer(there(1, 2)).poll()  # the bootstrap has answered, these two not yet
+    assert stage.called == [(None, Metadata(()))]
+    assert stage.pass_time(150).called == [(None, FindCoordinator((GROUP,)))]
+
+
+def test_h2_of_two_connected_nodes_the_one_with_fewer_requests_in_flight_is_asked() -> None:
+    nodes = Nodes()
+    nodes.learn([node(1), node(2), node(3)])
+    nodes.answered(node(1))
+    nodes.answered(node(2))
+    for jitter in (0.0, 0.3, 0.6, 0.9):
+        assert nodes.least_loaded({node(1): 3, node(2): 1}, jitter) == node(2)
+    nodes.failed(node(2))
+    assert nodes.least_loaded({node(1): 3, node(3): 1}, 0.9) == node(1), "better busy than not connected"
+    nodes.failed(node(1))
+    assert nodes.least_loaded({node(3): 1}, 0.0) == node(3), "one whose connection is under way"
+    nodes.failed(None)
+    nodes.failed(node(3))
+    assert nodes.least_loaded({}, 0.9) == node(2), "the one that failed longest ago"
+
+
+def test_a_member_whose_bootstrap_is_gone_asks_the_nodes_it_was_told_of() -> None:
+    stage = Stage().poll().answer(refusal()).answer(there(1, 2)).pass_time(150)
+    assert stage.called[-1] == (None, FindCoordinator((GROUP,)))
+    stage.cut("FindCoordinator")
+    assert stage.heard == [HangUp(None)]
+    assert stage.called == [(node(1), Metadata(()))]
+    assert stage.pass_time(300).called == [(node(1), FindCoordinator((GROUP,)))]
+    stage.cut("Metadata").cut("FindCoordinator")
+    assert stage.heard == [HangUp(node(1))]
+    assert stage.called == [(node(2), Metadata(()))]
+    assert stage.pass_time(600).called == [(node(2), FindCoordinator((GROUP,)))]
 
 
 def test_h3_with_no_node_there_a_poll_says_no_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ class Stagehand:
     def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:
         which = self.driven.index(driven)
         for key, call in self.waiting.items():
-            if key[0] == which and (call.node is None) == (node is None):
+            if key[0] == which and call.node == node:
                 self.theatre.after(0, partial(self.hear, *key, None))
 
     def hear(self, which: int, number: int, reply: Message | None, reason: str = "") -> None:
