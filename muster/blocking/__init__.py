@@ -10,6 +10,7 @@ from muster.blocking.consumer import Consumer
 from muster.blocking.group_member import GroupMember
 from muster.blocking.producer import Producer
 from muster.blocking.range_reader import RangeReader
-from muster.blocking.sent import Sent, Written
+from muster.blocking.sent import Sent
+from muster.producing.handles import Written
 
 __all__ = ["Cluster", "Connection", "Consumer", "GroupMember", "Producer", "RangeReader", "Sent", "Written"]

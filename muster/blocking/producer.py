@@ -3,7 +3,6 @@
 import random
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
@@ -11,14 +10,19 @@ from muster.blocking.background import Background, Driven
 from muster.blocking.sent import Sent
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
-from muster.errors import BufferFull, CannotConnect, ClientClosed, MusterError, RequestTimedOut
+from muster.errors import ClientClosed, MusterError
 from muster.events import Effect, Woke
-from muster.producing import NOT_KNOWN, Delivered, ProducerSettings, Producing, Undelivered
+from muster.producing import Producing
 from muster.producing.batch import Pending
-from protocol.record_compression import Compression
-
-Headers = Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]]
-CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+from muster.producing.handles import (
+    CompressionName,
+    Headers,
+    hand_over,
+    not_answered,
+    not_taken,
+    pending,
+    producer_settings,
+)
 
 _REMEMBERED_FAILURES = 1_000
 
@@ -58,15 +62,11 @@ class Producer:
         `max_block_ms` is what `send` waits for a topic to be known and for room in `buffer_memory_bytes`. Raises
         ValueError for what cannot work.
         """
-        level = -1 if acks == "all" else acks
-        if compression.upper() not in Compression.__members__:
-            known = ", ".join(repr(one.name.lower()) for one in Compression)
-            raise ValueError(f"compression is {compression!r}, it must be one of {known}")
         self._core = Producing(
-            ProducerSettings(
-                acks=level,
-                is_idempotent=level == -1 if enable_idempotence is None else enable_idempotence,
-                compression=Compression[compression.upper()],
+            producer_settings(
+                acks=acks,
+                enable_idempotence=enable_idempotence,
+                compression=compression,
                 batch_bytes=batch_bytes,
                 linger_ms=linger_ms,
                 buffer_memory_bytes=buffer_memory_bytes,
@@ -105,13 +105,7 @@ class Producer:
         """
         wall_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         sent = Sent(self._changed, topic, wall_ms)
-        record = Pending(
-            key.encode() if isinstance(key, str) else key,
-            value.encode() if isinstance(value, str) else value,
-            tuple(headers.items() if isinstance(headers, Mapping) else headers) if headers else (),
-            wall_ms,
-            sent,
-        )
+        record = pending(key, value, headers, wall_ms, sent)
         with self._changed:
             placed = self._append(topic, partition, record)
             if placed < 0:
@@ -131,7 +125,8 @@ class Producer:
             if not self._core.is_flushed(number):
                 self._background.feed(self._driven, Woke())
             if not self._changed.wait_for(lambda: self._core.is_flushed(number), timeout_s):
-                raise self._trouble(f"not all records were acknowledged within {timeout_s:g} s")
+                sentence = f"not all records were acknowledged within {timeout_s:g} s"
+                raise not_answered(sentence, self._background.trouble)
             failed = [sent for sent in self._failed if not sent.is_told]
             self._failed.clear()
         if failed:
@@ -185,39 +180,13 @@ class Producer:
                 continue
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                raise self._no_topic(topic) if placed == NOT_KNOWN else self._no_room()
+                raise not_taken(placed, topic, self._max_block_s, self._background.trouble)
             self._changed.wait(left_s)
 
-    def _no_topic(self, topic: str) -> MusterError:
-        return self._trouble(f"nothing is known of topic {topic!r} after {self._max_block_s:g} s")
-
-    def _no_room(self) -> BufferFull:
-        trouble = self._background.trouble
-        return BufferFull(
-            f"buffer_memory_bytes were full for {self._max_block_s:g} s: records come faster than they are"
-            f" acknowledged.{' ' if trouble else ''}{trouble}"
-        )
-
-    def _trouble(self, sentence: str) -> MusterError:
-        trouble = self._background.trouble
-        return CannotConnect(trouble) if trouble else RequestTimedOut(sentence)
-
     def _take(self, effect: Effect) -> None:
-        if isinstance(effect, Delivered):
-            offset = effect.base_offset
-            for sent in effect.handles:
-                assert isinstance(sent, Sent)
-                sent.deliver(offset, effect.append_time_ms)
-                if offset >= 0:
-                    offset += 1
-        elif isinstance(effect, Undelivered):
-            error, trouble = effect.error, self._background.trouble
-            if trouble and isinstance(error, RequestTimedOut):
-                error = CannotConnect(f"{error}. {trouble}")
-            for sent in effect.handles:
-                assert isinstance(sent, Sent)
-                sent.fail(error)
-                self._failed.append(sent)
+        for failed in hand_over(effect, self._background.trouble):
+            assert isinstance(failed, Sent)
+            self._failed.append(failed)
 
 
 def _now_ms() -> int:

@@ -8,18 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from muster.errors import MusterError, RequestTimedOut
+from muster.producing.handles import Written
 from muster.topic_partition import TopicPartition
-
-
-class Written(msgspec.Struct, frozen=True):
-    """Where a record stands. `offset` is -1 where the server did not tell: with `acks=0`, and where it remembers only
-    that it has the record. `timestamp_ms` is the record's, in the log.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
 
 
 class Sent(msgspec.Struct, eq=False):
