@@ -1,0 +1,38 @@
+"""Waiting until something has happened, in one event loop."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class Changed:
+    """What `threading.Condition` is to threads. Nothing happens between a look and the wait that follows it."""
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def notify_all(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Until the next `notify_all`, or so long."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await asyncio.wait((waiter,), timeout=timeout_s)
+        finally:
+            waiter.cancel()
+            self._waiters.discard(waiter)
+
+    async def wait_for(self, holds: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        """Until it holds, or so long; whether it does."""
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout_s is None else loop.time() + timeout_s
+        while not holds():
+            left_s = None if deadline is None else deadline - loop.time()
+            if left_s is not None and left_s <= 0:
+                return False
+            await self.wait(left_s)
+        return True

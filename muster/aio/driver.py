@@ -1,0 +1,312 @@
+"""What drives a client's cores in an event loop: connections as asyncio's transports, time by its timers. No thread, no
+task that lives on: heartbeats go on whenever the application awaits something.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, cast
+
+from muster.aio.changed import Changed
+from muster.dialects import open_session
+from muster.dialects.bootstrap import Bootstrap, cannot_connect
+from muster.dialects.exchange import Exchange
+from muster.dialects.lanes import Lane, lane_of
+from muster.errors import MusterError
+from muster.events import Call, Effect, HangUp, MemberEvent, NodeAddress, Woke
+from protocol.errors import ProtocolViolation
+
+_SEND_OFF_S = 1.0
+
+
+class Core(Protocol):
+    """What is driven: `Membership`, `Fetcher`, `Producing`."""
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]: ...
+
+    @property
+    def next_deadline_ms(self) -> int | None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Driven:
+    """A core, and who is told its effects other than calls. Each has connections of its own: a fetch that waits does
+    not hold up a heartbeat.
+    """
+
+    core: Core
+    tell: Callable[[Effect], None]
+
+
+class _Way(NamedTuple):
+    """Whose connection it is, where to, and what for."""
+
+    driven: Driven
+    address: NodeAddress
+    lane: Lane
+
+
+class Driver:
+    """Runs cores in the event loop that first needed it. Whatever happens, `changed` is notified."""
+
+    def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
+        self.changed = Changed()
+        self.has_ever_connected = False
+        self.last_failure = ""
+        self._bootstrap, self._dialect = bootstrap
+        self._client_id = client_id
+        self._asked = 0
+        self._driven: list[Driven] = []
+        self._wires: dict[_Way, _Wire] = {}
+        self._ending: set[_Wire] = set()
+        """Closed, but the loop has not let go of them yet."""
+        self._due: deque[tuple[Driven, MemberEvent]] = deque()
+        """What cores have yet to hear."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Raises RuntimeError outside of an event loop, MusterError in another than before."""
+        running = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = running
+        elif self._loop is not running:
+            raise MusterError("this client belongs to another event loop: make one in each")
+        return running
+
+    def now_ms(self) -> int:
+        """As cores are told it: by the loop's clock."""
+        return int(self.loop.time() * 1000)
+
+    @property
+    def trouble(self) -> str:
+        """Why nobody can be asked at present, as a sentence; nothing while there is a connection."""
+        return "" if any(wire.is_open for wire in self._wires.values()) else self.last_failure
+
+    def add(self, driven: Driven) -> None:
+        """Have it driven from now on."""
+        self._driven.append(driven)
+
+    def feed(self, driven: Driven, event: MemberEvent) -> None:
+        """Something happened to a core. After `stop` it is too late to tell."""
+        if not self._is_stopped:
+            self._carry_out(driven, driven.core.step(event, self.now_ms()))
+            self._set_timer()
+
+    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+        """What a core asks for when it is told the time so."""
+        if not self._is_stopped:
+            self._carry_out(driven, action(self.now_ms()))
+            self._set_timer()
+
+    async def stop(self) -> None:
+        """Close the connections. What nobody waits for an answer to is let go of once it is sent, if that takes no
+        longer than a moment.
+        """
+        if self._loop is None:
+            return
+        try:
+            if not self._is_stopped:
+                await self.changed.wait_for(lambda: not any(wire.owes for wire in self._wires.values()), _SEND_OFF_S)
+            self._stop()
+            await self.changed.wait_for(lambda: not self._ending, _SEND_OFF_S)
+        finally:
+            self._stop()
+            for wire in tuple(self._ending):
+                wire.abort()
+
+    def _stop(self) -> None:
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for wire in tuple(self._wires.values()):
+            self._close(wire)
+        self._due.clear()
+
+    # -- effects
+
+    def _carry_out(self, driven: Driven, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Call):
+                self._send(driven, effect)
+            elif isinstance(effect, HangUp):
+                self._hang_up(driven, effect.node)
+            else:
+                driven.tell(effect)
+        self.changed.notify_all()
+
+    def _send(self, driven: Driven, call: Call) -> None:
+        address = call.node or self._bootstrap[self._asked % len(self._bootstrap)]
+        group = self._wires.get(_Way(driven, address, Lane.GROUP))
+        held_back = () if group is None else group.exchange.unanswered
+        way = _Way(driven, address, lane_of(call.message, self._dialect, held_back))
+        wire = self._wires.get(way)
+        if wire is None:
+            wire = self._wires[way] = _Wire(self, way, Exchange(open_session(self._dialect, self._client_id)))
+            wire.connect(self.loop)
+        wire.send(wire.exchange.say(call))
+        self._due.extend((driven, event) for event in wire.exchange.hear(b""))
+
+    def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:
+        if node is None:
+            node = self._bootstrap[self._asked % len(self._bootstrap)]
+            self._asked += 1
+        for lane in Lane:
+            wire = self._wires.get(_Way(driven, node, lane))
+            if wire is not None:
+                self._close(wire)
+
+    def _close(self, wire: "_Wire") -> None:
+        """Whatever it was asked will not be answered: the core hears so when it is not in the middle of something."""
+        if self._wires.get(wire.way) is wire:
+            del self._wires[wire.way]
+            self._due.extend((wire.way.driven, failed) for failed in wire.exchange.lost())
+        if wire.close():
+            self._ending.add(wire)
+
+    # -- time
+
+    def _pass_time(self) -> None:
+        if self._is_stopped:
+            return
+        while self._due:
+            driven, event = self._due.popleft()
+            self._carry_out(driven, driven.core.step(event, self.now_ms()))
+        now_ms = self.now_ms()
+        for driven in self._driven:
+            due = driven.core.next_deadline_ms
+            if due is not None and due <= now_ms:
+                self._carry_out(driven, driven.core.step(Woke(), now_ms))
+        self._set_timer()
+
+    def _woke(self) -> None:
+        self._timer = None
+        self._pass_time()
+
+    def _set_timer(self) -> None:
+        """One that rings too early finds nothing to do, and is set anew."""
+        due = [at for at in (driven.core.next_deadline_ms for driven in self._driven) if at is not None]
+        if self._due:
+            due.append(0)
+        if not due:
+            return
+        at_s = min(due) / 1000
+        if self._timer is not None:
+            if self._timer.when() <= at_s:
+                return
+            self._timer.cancel()
+        self._timer = self.loop.call_at(at_s, self._woke)
+
+    # -- called by wires
+
+    def opened(self, wire: "_Wire") -> None:
+        self.has_ever_connected = True
+        self.changed.notify_all()
+
+    def heard(self, wire: "_Wire", data: bytes) -> None:
+        if self._wires.get(wire.way) is not wire:
+            return
+        try:
+            self._due.extend((wire.way.driven, event) for event in wire.exchange.hear(data))
+            wire.send(wire.exchange.take_data())
+        except ProtocolViolation as violation:
+            self.failed(wire, str(violation))
+            return
+        self._pass_time()
+
+    def failed(self, wire: "_Wire", error: OSError | str) -> None:
+        if self._wires.get(wire.way) is wire:
+            self.last_failure = cannot_connect({wire.way.address: error}, self._dialect)
+            self._close(wire)
+            self._pass_time()
+
+    def ended(self, wire: "_Wire") -> None:
+        self._ending.discard(wire)
+        self.changed.notify_all()
+
+
+class _Wire(asyncio.Protocol):
+    """A connection, from before it is made until the loop lets go of it."""
+
+    def __init__(self, driver: Driver, way: _Way, exchange: Exchange) -> None:
+        self.way = way
+        self.exchange = exchange
+        self._driver = driver
+        self._transport: asyncio.Transport | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._unsent = bytearray()
+        self._is_closed = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._is_closed
+
+    @property
+    def owes(self) -> bool:
+        return self.exchange.owes(has_unsent=bool(self._unsent))
+
+    def connect(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._connecting = loop.create_task(self._connect(loop))
+
+    def send(self, data: bytes) -> None:
+        if self._transport is None:
+            self._unsent += data
+        elif data and not self._is_closed:
+            self._transport.write(data)
+
+    def close(self) -> bool:
+        """What was written is sent first. Whether `Driver.ended` is still to come."""
+        is_first, self._is_closed = not self._is_closed, True
+        if self._transport is not None:
+            self._transport.close()
+            return is_first
+        if self._connecting is not None:
+            self._connecting.cancel()
+        return is_first and self._connecting is not None
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop) -> None:
+        address = self.way.address
+        try:
+            await loop.create_connection(lambda: self, address.host, address.port)
+        except OSError as error:
+            self._connecting = None
+            self._driver.failed(self, _plain(error))
+        finally:
+            self._connecting = None
+            if self._transport is None:
+                self._driver.ended(self)
+
+    # -- called by the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        if self._is_closed:
+            self._transport.abort()
+            return
+        self._transport.write(self._unsent)
+        self._unsent = bytearray()
+        self._driver.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._driver.heard(self, data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        reason = error if isinstance(error, OSError) else "the server closed the connection"
+        if not self._is_closed:
+            self._driver.failed(self, reason)
+        self._driver.ended(self)
+
+
+def _plain(error: OSError) -> OSError:
+    """The event loop's own sentence says the address again."""
+    number = error.errno or 0
+    return OSError(number, os.strerror(number)) if number > 0 else error

@@ -1,0 +1,78 @@
+"""Where a consumer stands in its partitions, and where it is told to go on. Part of `Consumer`."""
+
+from muster.aio.driver import Driven, Driver
+from muster.aio.one_user import OneUser
+from muster.consuming import Consuming, Partitions
+from muster.events import Effect, Woke
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+
+
+class Places:
+    """What can be asked and said without the group, from any task of the loop."""
+
+    def __init__(self, consuming: Consuming, driver: Driver, one_user: OneUser) -> None:
+        self._consuming = consuming
+        self._driver = driver
+        self._one_user = one_user
+        self._driven = Driven(consuming.fetcher, _ignore)
+        driver.add(self._driven)
+
+    @property
+    def assignment(self) -> Partitions:
+        return tuple(sorted(self._consuming.subscription.assigned))
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset to hand out of each assigned partition that has one."""
+        return dict(self._consuming.positions())
+
+    def troubles(self) -> dict[TopicPartition, tuple[int, ErrorCode]]:
+        """The assigned partitions that cannot be read at present, with the offset they stand at and why: `poll` gives
+        records of the others meanwhile, and of these as soon as they can be read.
+        """
+        return self._consuming.subscription.troubles()
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How far the position is behind the end; None while that is not known: then it is asked for."""
+        self._one_user.check_open()
+        lag = self._consuming.fetcher.current_lag(partition)
+        if lag is None:
+            self._look()
+        return lag
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from there. Raises ValueError for an offset below 0, or a partition that is not assigned."""
+        self._one_user.check_open()
+        self._consuming.subscription.seek(partition, offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """At the next poll; none named means all."""
+        self._one_user.check_open()
+        self._consuming.subscription.seek_to_beginning(partitions)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """At the next poll; none named means all."""
+        self._one_user.check_open()
+        self._consuming.subscription.seek_to_end(partitions)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing of these until `resume`; what was fetched is kept."""
+        self._one_user.check_open()
+        self._consuming.subscription.pause(partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._one_user.check_open()
+        self._consuming.subscription.resume(partitions)
+        self._driver.changed.notify_all()
+
+    @property
+    def paused(self) -> Partitions:
+        return self._consuming.subscription.paused
+
+    def _look(self) -> None:
+        """Have the fetcher look at what it may fetch now."""
+        self._driver.feed(self._driven, Woke())
+
+
+def _ignore(_effect: Effect) -> None:
+    """A fetcher asks for calls only."""

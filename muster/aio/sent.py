@@ -1,0 +1,83 @@
+"""What becomes of a record that was sent."""
+
+import asyncio
+from collections.abc import Callable, Generator
+
+from muster.errors import MusterError, RequestTimedOut
+from muster.producing.handles import Written
+from muster.topic_partition import TopicPartition
+
+
+class Sent:
+    """A record on its way, and then where it stands or why it does not. `await sent` is `await sent.result()`."""
+
+    __slots__ = ("_callbacks", "_ended", "_error", "_timestamp_ms", "_written", "is_told", "partition", "topic")
+
+    def __init__(self, topic: str, timestamp_ms: int) -> None:
+        self.topic = topic
+        self.partition = -1
+        self.is_told = False
+        """Whether somebody has asked, so that a failure needs no other way to be heard of."""
+        self._timestamp_ms = timestamp_ms
+        self._written: Written | None = None
+        self._error: MusterError | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._callbacks: tuple[Callable[[Sent], object], ...] = ()
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_done(self) -> bool:
+        return self._written is not None or self._error is not None
+
+    async def result(self, timeout_s: float | None = None) -> Written:
+        """Wait until the record is acknowledged. Raises why it was given up, and `RequestTimedOut` if it is not decided
+        in `timeout_s`; then, or when this is cancelled, it is still on its way.
+        """
+        error = await self.exception(timeout_s)
+        if error is not None:
+            raise error
+        assert self._written is not None
+        return self._written
+
+    async def exception(self, timeout_s: float | None = None) -> MusterError | None:
+        """Wait as `result` does; why the record was given up, None if it was not."""
+        if not self.is_done:
+            self._ended = self._ended or asyncio.get_running_loop().create_future()
+            await asyncio.wait((self._ended,), timeout=timeout_s)
+            if not self.is_done:
+                raise RequestTimedOut(f"a record for {self.topic_partition} is not acknowledged after {timeout_s:g} s")
+        self.is_told = True
+        return self._error
+
+    def __await__(self) -> Generator[object, None, Written]:
+        return self.result().__await__()
+
+    def add_done_callback(self, callback: Callable[["Sent"], object]) -> None:
+        """Have the event loop call it soon after this is done."""
+        self.is_told = True
+        self._callbacks = (*self._callbacks, callback)
+        if self.is_done:
+            self._end()
+
+    # -- by the producer
+
+    def deliver(self, offset: int, append_time_ms: int) -> None:
+        timestamp_ms = self._timestamp_ms if append_time_ms < 0 else append_time_ms
+        self._written = Written(self.topic, self.partition, offset, timestamp_ms)
+        self._end()
+
+    def fail(self, error: MusterError) -> None:
+        self._error = error
+        self._end()
+
+    def _end(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+        if self._callbacks:
+            callbacks, self._callbacks = self._callbacks, ()
+            loop = asyncio.get_running_loop()
+            for callback in callbacks:
+                loop.call_soon(callback, self)
