@@ -167,6 +167,8 @@ class GroupMember:
             except Exception as error:  # noqa: BLE001  (the application's own; raised below, once everything is closed)
                 failure = failure or error
             left_s = deadline - loop.time()
+            if left_s <= 0:
+                self._told.hurry()
             is_idle = not self._told or self._told.is_held_up
             if is_idle and (self._membership.is_closed or left_s <= 0):
                 break

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from muster import Producer
 from tests.edges.musterd import Daemon, running, within
 
 ROOT = Path(__file__).parents[2]
@@ -87,3 +89,22 @@ def test_the_python_of_the_readme_prints_the_record_that_it_sends(daemon: Daemon
     done = subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"orders \d+ 0 b'one coffee'\n", done.stdout)
+
+
+def test_members_in_an_event_loop_go_on_from_what_was_committed(daemon: Daemon) -> None:
+    create = [sys.executable, "-m", "muster.cli", "--bootstrap", daemon.bootstrap, "topics", "create", "orders"]
+    subprocess.run([*create, "--partitions", "4"], cwd=ROOT, capture_output=True, timeout=30, check=True)
+    said = []
+    for first in (0, 5):
+        with Producer(daemon.bootstrap) as producer:
+            for number in range(first, first + 5):
+                producer.send("orders", b"%d" % number, partition=number % 4)
+        command = [sys.executable, str(ROOT / "examples" / "consume_asyncio.py"), daemon.bootstrap, "g", "orders", "3"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        said.append(done.stdout.splitlines())
+    for lines, values in zip(said, (range(5), range(5, 10)), strict=True):
+        assert lines[0] == "was given [0, 1, 2, 3]"
+        assert sorted(line.split()[2] for line in lines[1:6]) == [f"b'{number}'" for number in values]
+        assert lines[6:] == ["read 5 records", "gave up [0, 1, 2, 3]"]
