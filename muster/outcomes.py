@@ -21,7 +21,7 @@ class Outcomes:
         self._heard: dict[int, Callable[[Done], None]] = {}
         self._later: dict[int, Callable[[Done], object]] = {}
         self._finished: deque[tuple[Callable[[Done], object], Done]] = deque()
-        self._is_woken = False
+        self._is_woken = self._sleeps_through = False
 
     def number(self) -> int:
         """For an errand that somebody waits for."""
@@ -79,7 +79,7 @@ class Outcomes:
 
     def wake(self) -> None:
         """Whoever waits, or waits next, is interrupted once."""
-        self._is_woken = True
+        self._is_woken = not self._sleeps_through
 
     def raise_wakeup(self) -> None:
         """Raises WokenUp, once a `wake`."""
@@ -93,7 +93,7 @@ class Outcomes:
 
     def sleep_through(self) -> None:
         """Nobody is interrupted any more."""
-        self._is_woken = False
+        self._is_woken, self._sleeps_through = False, True
 
 
 class Told:

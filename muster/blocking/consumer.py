@@ -244,17 +244,22 @@ class Consumer(Commits):
 
     def _close(self, deadline: float) -> None:
         member = self._member
-        if member is not None:
-            member.errands.sleep_through()
-            positions = self.positions() if self._consuming.commits_itself else {}
-            if self._consuming.kind is Kind.BY_HAND and positions:
-                # What is not committed is read again: at least once is the promise.
-                with contextlib.suppress(Refused, RequestTimedOut, CannotConnect):
-                    member.commit(positions, max(deadline - time.monotonic(), 0.0))
-            member.errands.finish_later_ones(deadline - time.monotonic() if positions else 0.0)
-        self._background.carry_out(self._driven, self._consuming.fetcher.close)
-        if member is not None:
-            member.close(max(deadline - time.monotonic(), 0.001))
+        with contextlib.ExitStack() as rest:  # whatever a callback raises: the rest is closed all the same
+            if member is not None:
+                rest.callback(lambda: member.close(max(deadline - time.monotonic(), 0.001)))
+            rest.callback(self._background.carry_out, self._driven, self._consuming.fetcher.close)
+            if member is not None:
+                member.errands.sleep_through()
+                self._commit_by_hand(member, deadline)
+                member.errands.finish_later_ones(deadline - time.monotonic())
+
+    def _commit_by_hand(self, member: GroupMember, deadline: float) -> None:
+        """The last automatic commit, where no revocation brings one about."""
+        positions = self.positions() if self._consuming.commits_itself else {}
+        if self._consuming.kind is Kind.BY_HAND and positions:
+            # What is not committed is read again: at least once is the promise.
+            with contextlib.suppress(Refused, RequestTimedOut, CannotConnect):
+                member.commit(positions, max(deadline - time.monotonic(), 0.0))
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ import pytest
 
 from muster import ClientClosed
 from muster.topic_partition import TopicPartition
+from protocol.messages.offsets import OffsetCommit
 from tests.client.theatre import Asked, P, Theatre, Told
 
 SLOW: dict[str, Any] = {"max_poll_interval_ms": 10_000, "session_timeout_ms": 20_000}
@@ -100,3 +101,29 @@ def test_h44_closing_twice_is_nothing_and_polling_after_it_is_an_error(monkeypat
         consumer.poll(0.0)
     with pytest.raises(ClientClosed):
         consumer.seek(TopicPartition("t", 0), 0)
+
+
+def test_closing_waits_for_commits_asked_for_before_whoever_chose_the_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    theatre = Theatre(monkeypatch).make()
+    consumer = theatre.consumer("A")
+    consumer.assign([P[0]])
+    theatre.polls(consumer, for_ms=100)
+    called: list[object] = []
+    consumer.commit_async({P[0]: 3}, lambda offsets, error: called.append((offsets, error)))
+    consumer.close()
+    assert called == [({P[0]: 3}, None)]
+
+
+def test_a_wakeup_while_closing_interrupts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre(monkeypatch).make()
+    theatre.append(P[0], count=5)
+    consumer = theatre.consumer("A", enable_auto_commit=True, auto_commit_interval_ms=60_000)
+    consumer.assign([P[0]])
+    assert theatre.polls(consumer, for_ms=100)
+    theatre.latency_ms = lambda message: 50 if isinstance(message, OffsetCommit) else 1
+    theatre.after(20, consumer.wakeup)
+    consumer.close()
+    other = theatre.consumer("B")
+    assert other.committed([P[0]]) == {P[0]: 5}
