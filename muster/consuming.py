@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from muster.errors import WrongSubscription
+from muster.errors import Refused, WrongSubscription
 from muster.events import OffsetsDone
 from muster.fetching import ConsumerRecord, Deserializer, Fetcher, FetchSettings, Isolation
 from muster.subscription import OffsetReset, Subscription
@@ -160,9 +160,9 @@ class Consuming:
         elif not done.error_code.retriable and done.error_code != ErrorCode.NETWORK_EXCEPTION:
             self._failure = done.error_code
 
-    def begin(self, *, has_group: bool) -> ErrorCode:
-        """Give positions to those that can have one now; without a group by the reset rule alone. What the coordinator
-        refused, once. Raises NoOffset.
+    def begin(self, *, has_group: bool) -> None:
+        """Give positions to those that can have one now; without a group by the reset rule alone. Raises NoOffset, and
+        Refused if the coordinator has refused what was asked for, once.
         """
         failure, self._failure = self._failure, ErrorCode.NONE
         if has_group:
@@ -171,7 +171,8 @@ class Consuming:
             found = dict.fromkeys(self.subscription.missing())
         if found:
             self.fetcher.begin(found)
-        return failure
+        if failure != ErrorCode.NONE:
+            raise Refused(failure, f"the group's committed offsets were refused: {failure.name}")
 
     # -- commits
 

@@ -27,7 +27,6 @@ from muster.events import (
 from muster.fetching import ConsumerRecord, Deserializer
 from muster.outcomes import Done
 from muster.topic_partition import TopicPartition
-from protocol.errors import ErrorCode
 
 Listener = Callable[[Partitions], Awaitable[Any] | None]
 """A function, or a coroutine function: that is awaited."""
@@ -249,17 +248,27 @@ class Consumer(Commits):
 
     async def _close(self, deadline: float) -> None:
         member, loop = self._member, self._driver.loop
+        failure: Exception | None = None
         if member is not None:
-            member.errands.sleep_through()
-            positions = self.positions() if self._consuming.commits_itself else {}
-            if self._consuming.kind is Kind.BY_HAND and positions:
-                # What is not committed is read again: at least once is the promise.
-                with suppress(Refused, RequestTimedOut, CannotConnect):
-                    await member.commit(positions, max(deadline - loop.time(), 0.0))
-            await member.errands.finish_later_ones(deadline - loop.time() if positions else 0.0)
+            try:
+                member.errands.sleep_through()
+                await self._commit_by_hand(member, deadline)
+                await member.errands.finish_later_ones(deadline - loop.time())
+            except Exception as error:  # noqa: BLE001  (the application's own; raised below, once everything is closed)
+                failure = error
         self._driver.carry_out(self._driven, self._consuming.fetcher.close)
         if member is not None:
             await member.close(max(deadline - loop.time(), 0.001))
+        if failure is not None:
+            raise failure
+
+    async def _commit_by_hand(self, member: GroupMember, deadline: float) -> None:
+        """The last automatic commit, where no revocation brings one about."""
+        positions = self.positions() if self._consuming.commits_itself else {}
+        if self._consuming.kind is Kind.BY_HAND and positions:
+            # What is not committed is read again: at least once is the promise.
+            with suppress(Refused, RequestTimedOut, CannotConnect):
+                await member.commit(positions, max(deadline - self._driver.loop.time(), 0.0))
 
     async def __aenter__(self) -> Self:
         return self
@@ -283,9 +292,7 @@ class Consumer(Commits):
             if asked:
                 number = member.errands.number_heard(self._hear_offsets)
                 member.tell(OffsetsAsked(number, asked, self._driver.now_ms() + _OFFSETS_TIMEOUT_MS))
-        code = consuming.begin(has_group=member is not None)
-        if code != ErrorCode.NONE:
-            raise Refused(code, f"the group's committed offsets were refused: {code.name}")
+        consuming.begin(has_group=member is not None)
         self._commit_if_due()
 
     def _hear_offsets(self, done: Done) -> None:

@@ -80,7 +80,8 @@ class OneUser:
             await work
             return
         assert self._work is None
-        self._work = asyncio.get_running_loop().create_task(work)
+        # Not by the loop's factory: one that begins at once would call a listener before it is known as one.
+        self._work = asyncio.Task(work, loop=asyncio.get_running_loop())
         await self.finish()
 
     async def finish(self) -> None:

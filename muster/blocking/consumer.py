@@ -27,7 +27,6 @@ from muster.events import (
 from muster.fetching import ConsumerRecord, Deserializer
 from muster.outcomes import Done
 from muster.topic_partition import TopicPartition
-from protocol.errors import ErrorCode
 
 _OFFSETS_TIMEOUT_MS = 30_000
 
@@ -285,9 +284,7 @@ class Consumer(Commits):
                 number = member.errands.number_heard(self._hear_offsets)
                 member.tell(OffsetsAsked(number, asked, now_ms() + _OFFSETS_TIMEOUT_MS))
         with self._changed:
-            code = consuming.begin(has_group=member is not None)
-        if code != ErrorCode.NONE:
-            raise Refused(code, f"the group's committed offsets were refused: {code.name}")
+            consuming.begin(has_group=member is not None)
         self._commit_if_due()
 
     def _hear_offsets(self, done: Done) -> None:

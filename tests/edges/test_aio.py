@@ -24,6 +24,7 @@ from muster import Consumer as BlockingConsumer
 from muster.aio import Consumer, Producer, Sent
 from muster.blocking import Connection
 from protocol.errors import ErrorCode
+from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
 from tests.edges.musterd import Daemon, free_port, running
 
@@ -442,6 +443,45 @@ async def test_a_consumer_that_always_has_records_leaves_time_to_others(bootstra
                 break
         assert turns >= 300
     counting.cancel()
+
+
+async def test_an_application_that_stumbles_in_a_callback_still_leaves(daemon: Daemon, topic: str) -> None:
+    async def stumble(_offsets: object, _error: object) -> None:
+        raise LookupError("no such place")
+
+    consumer = consumer_of(daemon.bootstrap, topic)
+    await poll_until(lambda: len(consumer.assignment) == 4, consumer)
+    consumer.commit_async({TopicPartition(topic, 0): 1}, stumble)
+    with pytest.raises(LookupError):
+        await consumer.close()
+    await consumer.close()
+    with Connection(daemon.bootstrap) as connection:
+        reply = connection.ask(DescribeGroups((topic,)))
+    assert isinstance(reply, DescribeGroupsReply)
+    assert reply.groups[0].members == ()
+
+
+async def test_closing_without_a_coordinator_tells_the_application_and_ends_in_time_or_when_cancelled(
+    tmp_path: Path,
+) -> None:
+    told: list[Partitions] = []
+    with running(tmp_path / "data", *SETTINGS) as daemon:
+        create(daemon, "t")
+        consumers = [consumer_of(daemon.bootstrap, "t", enable_auto_commit=True) for _ in range(2)]
+        for consumer in consumers:
+            consumer.subscribe(["t"], on_revoked=told.append)
+        await poll_until(lambda: all(len(one.assignment) == 2 for one in consumers), *consumers)
+        told.clear()
+        daemon.kill()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await consumers[0].close(timeout_s=0.5)
+        assert [len(one) for one in told] == [2]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(consumers[1].close(), 0.5)
+        assert loop.time() - began < 5
+        with pytest.raises(ClientClosed):
+            await consumers[1].poll()
 
 
 # ---------------------------------------------------------------------------------------------------- without a group
