@@ -73,7 +73,7 @@ def test_h15_a_coordinator_killed_and_started_elsewhere_is_found_and_consumption
     told: list[tuple[str, str]] = []
 
     def made(who: str) -> Consumer:
-        consumer = Consumer(bootstrap, "g", auto_offset_reset="earliest", session_timeout_ms=20_000)
+        consumer = Consumer(bootstrap, "g", auto_offset_reset="earliest", heartbeat_interval_ms=200)
         consumer.subscribe(
             ["flights"],
             on_assigned=lambda _ones: told.append((who, "assigned")),
@@ -96,9 +96,12 @@ def test_h15_a_coordinator_killed_and_started_elsewhere_is_found_and_consumption
         produce(second.bootstrap, *range(100, 200))
         records += polled(a, b, until=200 - len(records))
         assert sorted(int(one.value or b"-1") for one in records) == list(range(200))
+        assert a.commit() == a.positions()
+        until = time.monotonic() + 1
+        while time.monotonic() < until:  # some heartbeats long
+            assert (a.poll(0.05), b.poll(0.05)) == ([], [])
         assert (a.assignment, b.assignment) == had
         assert (a.member.generation_id, told) == (generation, [])
-        a.commit()
         a.close()
         b.close()
     finally:
