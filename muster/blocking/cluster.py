@@ -60,7 +60,9 @@ class Cluster:
         return until(find, timeout_s, f"nobody coordinates group {group_id}")
 
     def partition_count(self, topic: str, timeout_s: float = 30.0) -> int:
-        """Waits for a topic that is being made. Raises `Refused` for one that does not exist, `RequestTimedOut`."""
+        """Waits for a topic that is being made, not for a node. Raises `Refused` for a topic that does not exist,
+        `CannotConnect`, `RequestTimedOut`.
+        """
 
         def find() -> int | None:
             with self._lock:
@@ -68,7 +70,7 @@ class Cluster:
                     self._refresh([topic], timeout_s)
                 return self._counts.get(topic)
 
-        return until(find, timeout_s, f"topic {topic} has no partitions yet")
+        return until(find, timeout_s, f"topic {topic} has no partitions yet", also_if_lost=False)
 
     def leader(self, partition: TopicPartition, timeout_s: float = 30.0) -> NodeAddress:
         """Who has the partition; waits while nobody has. Raises `Refused`, `RequestTimedOut`."""
@@ -170,14 +172,16 @@ def expect(kind: type[R], reply: Message) -> R:
 T = TypeVar("T")
 
 
-def until(attempt: Callable[[], T | None], timeout_s: float, sentence: str) -> T:
-    """Try until there is something. A lost connection is tried again too, until time is over."""
+def until(attempt: Callable[[], T | None], timeout_s: float, sentence: str, *, also_if_lost: bool = True) -> T:
+    """Try until there is something. A lost connection is tried again too, unless told otherwise, until time is over."""
     deadline = time.monotonic() + timeout_s
     while True:
         failure: MusterError
         try:
             result = attempt()
         except CannotConnect as lost:
+            if not also_if_lost:
+                raise
             failure = lost
         else:
             if result is not None:
