@@ -187,6 +187,11 @@ class Consuming:
         self._commit_at_ms = now_ms + self._commits.interval_ms
         return self.positions()
 
+    def commit_now(self, now_ms: int) -> Mapping[TopicPartition, int]:
+        """What to commit by itself whether or not it is time."""
+        self._commit_at_ms = min(now_ms, self._commit_at_ms)
+        return self.commit_due(now_ms)
+
     def commit_ended(self, code: ErrorCode, now_ms: int) -> None:
         """One that may work the next time is soon tried again, with the positions of then."""
         if code.retriable or code == ErrorCode.NETWORK_EXCEPTION:

@@ -239,6 +239,14 @@ class Membership:
         return m.state is State.STEADY and m.coordinator is not None and _wants_other_share(m)
 
     @property
+    def rejoins_next(self) -> bool:
+        """Whether a `Polled` would now send a JoinGroup with what is held kept: nothing can be committed after that
+        until the rebalance is over.
+        """
+        m = self._member
+        return m.settings.is_cooperative and m.state is State.STEADY and not m.releasing and self.needs_poll
+
+    @property
     def is_steady(self) -> bool:
         """In the group with its share, and nothing known that would make it rejoin."""
         return self._member.state is State.STEADY and not _wants_other_share(self._member)

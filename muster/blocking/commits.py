@@ -62,9 +62,9 @@ class Commits(Places):
         with self._one_user.entered():
             return self.member.committed(partitions, timeout_s)
 
-    def _commit_if_due(self) -> None:
+    def _commit_if_due(self, *, at_once: bool = False) -> None:
         with self._changed:
-            due = dict(self._consuming.commit_due(now_ms()))
+            due = dict((self._consuming.commit_now if at_once else self._consuming.commit_due)(now_ms()))
         if due:
             self.member.commit_later(due, self._auto_commit_ended)
 

@@ -277,6 +277,8 @@ class Consumer(Commits):
             member.errands.raise_wakeup()
             self._run_callbacks()
             if consuming.kind is not Kind.BY_HAND:
+                if member.rejoins_next:
+                    self._commit_if_due(at_once=True)
                 member.poll(0.0)
             with self._changed:
                 asked = consuming.ask_for()

@@ -141,6 +141,14 @@ class GroupMember:
         with self._changed:
             return not self._told.is_held_up and (bool(self._told) or self._membership.needs_poll)
 
+    @property
+    def rejoins_next(self) -> bool:
+        """Whether the next `poll` begins a cooperative rebalance: from then on, until it is over, nothing can be
+        committed.
+        """
+        with self._changed:
+            return not self._told and self._membership.rejoins_next
+
     # -- polling
 
     def poll(self, timeout_s: float = 0.0) -> bool:

@@ -214,3 +214,20 @@ def test_h39_who_chose_partitions_itself_may_not_commit_for_a_group_with_members
     (asked,) = theatre.messages("OffsetCommit", "stranger")
     assert (asked.generation_id, asked.member_id) == (-1, "")
     assert member.committed([P[0]]) == {P[0]: 7}
+
+
+def test_before_a_cooperative_rebalance_everything_is_committed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre(monkeypatch).make()
+    theatre.append(*P[:6], count=5)
+    how: dict[str, Any] = {**AUTOMATIC, "auto_commit_interval_ms": 60_000, "assignors": ("cooperative-sticky",)}
+    a, b = theatre.consumer("a", "t", **how), theatre.consumer("b", **how)
+    theatre.steady(a)
+    theatre.polls(a, for_ms=500)
+    b.subscribe(["t"])
+    theatre.polls(b, for_ms=100)
+    theatre.forget()
+    a.poll(0.0)
+    assert theatre.kinds("a", of=("OffsetCommit", "JoinGroup")) == ["OffsetCommit", "JoinGroup"]
+    assert committed(theatre.messages("OffsetCommit")[0]) == dict.fromkeys(P[:6], 5)
+    a.poll(0.0)
+    assert len(theatre.messages("OffsetCommit")) == 1
