@@ -318,9 +318,7 @@ class Consumer(Commits):
         """The next record, if it can be had without waiting, and nothing else is to be done first."""
         due_ms = self._consuming.next_commit_ms
         is_due = due_ms is not None and due_ms <= self._driver.now_ms()
-        if is_due or self._has_news or not self._consuming.fetcher.has_something:
-            return []
-        return self._consuming.take(1)
+        return [] if is_due or self._has_news else self._consuming.take(1)
 
     def _complain_if_nobody_is_there(self) -> None:
         if not self._driver.has_ever_connected and self._driver.last_failure:

@@ -1,6 +1,7 @@
 """The asyncio client against a real `musterd`, in both dialects, and beside the client with threads."""
 
 import asyncio
+import random
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -323,6 +324,41 @@ async def test_cancelled_polls_lose_nothing(bootstrap: str, topic: str) -> None:
         await writing
     assert values == numbers(0, 1_000)
     assert cancelled > 20, "nothing was tested"
+
+
+async def test_members_that_come_go_and_are_cancelled_skip_nothing(bootstrap: str, topic: str) -> None:
+    """What is read again is another matter: that much is promised."""
+    seen: set[bytes] = set()
+    members, cancelled, luck = 0, 0, random.Random(7)
+
+    async def write() -> None:
+        async with Producer(bootstrap) as producer:
+            for number in range(2_000):
+                await producer.send(topic, b"%d" % number, key=b"%d" % number)
+                if number % 40 == 0:
+                    await asyncio.sleep(0.04)
+
+    async def member() -> None:
+        nonlocal members, cancelled
+        while len(seen) < 2_000:
+            members += 1
+            assignors = ["cooperative-sticky"]
+            consumer = consumer_of(bootstrap, topic, enable_auto_commit=True, assignors=assignors, max_poll_records=9)
+            async with consumer:
+                for _ in range(luck.randrange(10, 60)):
+                    if len(seen) == 2_000:
+                        break
+                    try:
+                        records = await asyncio.wait_for(consumer.poll(1), luck.choice((0.0005, 0.002, 0.05)))
+                    except TimeoutError:
+                        cancelled += 1
+                        continue
+                    seen.update(record.value or b"" for record in records)
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(member(), member(), member(), write())
+    assert seen == set(numbers(0, 2_000))
+    assert members > 6 and cancelled > 50, "nothing was tested"
 
 
 async def test_a_listener_goes_on_when_the_poll_that_called_it_is_cancelled(bootstrap: str, topic: str) -> None:
