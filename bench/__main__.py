@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import cleaning, idle, kafka, loading, rebalances, requests, restart, timers
+from bench import cleaning, idle, kafka, loading, polling, rebalances, requests, restart, timers
 from bench.report import Options, Sheet, machine, show, write_json
 
 SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
@@ -21,6 +21,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "restart": restart.measure,
     "loading": loading.measure,
     "cleaning": cleaning.measure,
+    "polling": polling.measure,
     "kafka": kafka.measure,
 }
 

@@ -69,14 +69,16 @@ def _reply(key: int, version: int) -> tuple[Reader, bool]:
 class KafkaClient:
     """One connection. Requests are numbered as they are made, and answered in that order."""
 
-    __slots__ = ("_awaited", "_buffer", "_max_frame_bytes", "_next_number", "client_id")
+    __slots__ = ("_awaited", "_chunks", "_held", "_max_frame_bytes", "_next_number", "_wanted", "client_id")
 
     def __init__(self, client_id: str | None, max_frame_bytes: int) -> None:
         """`max_frame_bytes` bounds what the server may send."""
         self.client_id = client_id
         self._max_frame_bytes = max_frame_bytes
         self._awaited: deque[_Awaited] = deque()
-        self._buffer = bytearray()
+        self._chunks: list[bytes] = []  # of an answer that is not whole: joined once, however many there are
+        self._held = 0
+        self._wanted = 4
         self._next_number = 0
 
     @property
@@ -97,32 +99,38 @@ class KafkaClient:
 
         Raises ProtocolViolation for bytes that are no answer to what was asked.
         """
-        buffer = self._buffer
-        buffer += data
+        self._chunks.append(data)
+        self._held += len(data)
+        if self._held < self._wanted:
+            return []
+        buffer = b"".join(self._chunks) if len(self._chunks) > 1 else data
         answers: list[Answer] = []
-        position = 0
+        position, self._wanted = 0, 4
         while len(buffer) - position >= 4:
             (size,) = _INT32(buffer, position)
             if not 4 <= size <= self._max_frame_bytes:
                 raise ProtocolViolation(f"a reply of {size} bytes; 4 to {self._max_frame_bytes} are allowed")
             end = position + 4 + size
             if end > len(buffer):
+                self._wanted = 4 + size
                 break
-            answers.append(self._answer(bytes(buffer[position + 4 : end])))
+            whole = not position and end == len(buffer)  # of a large answer, a copy is what costs most
+            answers.append(self._answer(buffer, 4) if whole else self._answer(buffer[position:end], 4))
             position = end
-        del buffer[:position]
+        rest = buffer[position:]
+        self._chunks, self._held = [rest] if rest else [], len(rest)
         return answers
 
-    def _answer(self, frame: bytes) -> Answer:
-        (number,) = _INT32(frame)
+    def _answer(self, frame: bytes, position: int) -> Answer:
+        (number,) = _INT32(frame, position)
         if not self._awaited or self._awaited[0].correlation_id != number:
             expected = f"request {self._awaited[0].correlation_id} is next" if self._awaited else "none is awaited"
             raise ProtocolViolation(f"a reply to request {number}; {expected}")
         _, key, version = self._awaited.popleft()
-        if key == _API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
+        position += 4
+        if key == _API_VERSIONS and frame[position : position + 2] == _UNSUPPORTED_VERSION:
             version = 0  # a server that does not know the version answers in the oldest (KIP-511)
         read, has_tags = _reply(key, version)
-        position = 4
         if has_tags:
             try:
                 position = read_tags(frame, position)[1]
