@@ -2,6 +2,7 @@
 every record is handed out once, in its partition's order, because nobody is expelled and everybody commits.
 """
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -68,14 +69,18 @@ class Play:
         """
         if self.consumers:
             leaver = self.chance.choice(self.consumers)
-            for _ in range(1_000):
-                if leaver.member.is_steady:
-                    break
-                for consumer in self.consumers:
-                    self.take(consumer)
-                self.theatre.run(5)
+            self.go_on_until(lambda: leaver.member.is_steady)
             self.consumers.remove(leaver)
             leaver.close()
+
+    def go_on_until(self, holds: Callable[[], bool]) -> None:
+        """Two minutes will do: who closed while the network was cut is a member until its session ends."""
+        end_ms = self.theatre.now_ms + 120_000
+        while not holds():
+            assert self.theatre.now_ms < end_ms
+            for consumer in self.consumers:
+                self.take(consumer)
+            self.theatre.run(20)
 
     def cut(self) -> None:
         self.theatre.is_up = False
@@ -108,12 +113,11 @@ class Play:
 
     def end(self) -> None:
         self.join()
-        for _ in range(3_000):
-            for consumer in self.consumers:
-                self.take(consumer)
-            if all(len(offsets) >= self.appended[one] for one, offsets in self.handed_out.items()):
-                return
-            self.theatre.run(10)
+        self.go_on_until(lambda: all(one.member.is_steady for one in self.consumers) and self.is_all_handed_out)
+
+    @property
+    def is_all_handed_out(self) -> bool:
+        return all(len(offsets) >= self.appended[one] for one, offsets in self.handed_out.items())
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
