@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import cleaning, idle, kafka, loading, polling, rebalances, requests, restart, timers
+from bench import cleaning, idle, kafka, loading, noticing, polling, rebalances, requests, restart, timers
 from bench.report import Options, Sheet, machine, show, write_json
 
 SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
@@ -22,6 +22,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "loading": loading.measure,
     "cleaning": cleaning.measure,
     "polling": polling.measure,
+    "noticing": noticing.measure,
     "kafka": kafka.measure,
 }
 
