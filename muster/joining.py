@@ -7,7 +7,7 @@ consumer-client A4, A5 and A7.
 
 from muster.answers import JoinAnswered, LeaveAnswered, SyncAnswered
 from muster.assignors import by_name
-from muster.choosing import look_before_joining
+from muster.choosing import look_before_joining, subscribe
 from muster.consumer_protocol import (
     PROTOCOL_TYPE,
     Assignment,
@@ -15,7 +15,7 @@ from muster.consumer_protocol import (
     decode_assignment,
     encode_subscription,
 )
-from muster.events import Assigned, Closed, Closing, Polled, RejoinAsked, Released
+from muster.events import Assigned, Closed, Closing, Polled, RejoinAsked, Released, Subscribed
 from muster.leading import arm_refresh
 from muster.member import COORDINATOR_GONE, Member, State, Timer
 from protocol.errors import ErrorCode, ProtocolViolation
@@ -89,6 +89,19 @@ def join_when_released(m: Member, _event: Released) -> None:
     else:
         leave_quietly(m)
         m.reset("joining for the first time", forget_id=True)
+        m.unjoin()
+
+
+def subscribe_or_withdraw(m: Member, event: Subscribed) -> None:
+    """In the middle of a join. With nothing to read any more, the others are not kept waiting (A9)."""
+    subscribe(m, event)
+    if m.topics:
+        return
+    m.stop_asking(JoinGroup, SyncGroup, Metadata)
+    m.rejoin = "nothing is subscribed to any more"
+    leave_quietly(m)
+    m.reset(m.rejoin, forget_id=True)
+    if not lose_first(m):
         m.unjoin()
 
 

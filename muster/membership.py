@@ -108,8 +108,8 @@ TABLE = {row.event: row.cells for row in (
         unjoined=joining.let_go, releasing=joining.join_when_released, joining=joining.let_go, syncing=joining.let_go,
         steady=joining.let_go, leaving=joining.depart),
     on(Subscribed)(
-        unjoined=choosing.subscribe, releasing=choosing.subscribe, joining=choosing.subscribe,
-        syncing=choosing.subscribe, steady=choosing.subscribe, leaving=nothing),
+        unjoined=choosing.subscribe, releasing=choosing.subscribe, joining=joining.subscribe_or_withdraw,
+        syncing=joining.subscribe_or_withdraw, steady=choosing.subscribe, leaving=nothing),
     on(SubscribedToPattern)(
         unjoined=choosing.subscribe_to_pattern, releasing=choosing.subscribe_to_pattern,
         joining=choosing.subscribe_to_pattern, syncing=choosing.subscribe_to_pattern,

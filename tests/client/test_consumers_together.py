@@ -126,6 +126,7 @@ def test_every_record_is_handed_out_once_and_in_order(
     monkeypatch: pytest.MonkeyPatch, seed: int, assignor: str
 ) -> None:
     play = Play(Theatre(monkeypatch).make(), seed, assignor)
+    play.theatre.pushes = seed % 3 > 0  # a server of Kafka's has none
     for _ in range(STEPS):
         play.step()
     play.end()

@@ -127,3 +127,25 @@ def test_a_wakeup_while_closing_interrupts_nothing(monkeypatch: pytest.MonkeyPat
     consumer.close()
     other = theatre.consumer("B")
     assert other.committed([P[0]]) == {P[0]: 5}
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_unsubscribing_in_the_middle_of_a_join_leaves_the_group(monkeypatch: pytest.MonkeyPatch, assignor: str) -> None:
+    theatre = Theatre(monkeypatch).make()
+    a, b, c = (theatre.consumer(who, assignors=(assignor,)) for who in "abc")
+    for one, who in ((a, "a"), (b, "b")):
+        one.subscribe(["t"], **theatre.listeners(who))
+    theatre.steady(a, b)
+    had = b.assignment
+    c.subscribe(["t"])
+    theatre.polls(c, for_ms=100)
+    b.poll(0.0)  # it joins; the coordinator waits for a
+    b.unsubscribe()
+    assert theatre.kinds("b", of=("LeaveGroup",)) == ["LeaveGroup"]
+    assert theatre.told == [Told("b", "revoked" if assignor == "range" else "lost", had)]
+    theatre.steady(a, c)
+    assert sorted((*a.assignment, *c.assignment)) == P[:6]
+    assert len(theatre.members()) == 2
+    b.subscribe(["t"])
+    theatre.steady(a, b, c)
+    assert len(b.assignment) == 2

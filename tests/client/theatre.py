@@ -155,7 +155,7 @@ class Theatre:
 
     def __init__(self, patch: pytest.MonkeyPatch, **settings: Any) -> None:
         self.now_ms = 0
-        self.is_up = True
+        self.is_up = self.pushes = True
         self.script: Callable[[str, Message], Message | type[Never] | None] = lambda _who, _message: None
         self.latency_ms: Callable[[Message], int] = lambda _message: LATENCY_MS
         self.plot: list[Asked | Told] = []
@@ -355,5 +355,5 @@ class Theatre:
                 self.after(LATENCY_MS, heard)
 
     def _push(self, hand: Stagehand, which: int, said: Push) -> None:
-        if hand in self._hands and self.is_up:
+        if hand in self._hands and self.is_up and self.pushes:
             hand.feed(hand.driven[which], Pushed(said.message))
