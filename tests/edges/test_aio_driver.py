@@ -120,6 +120,27 @@ async def test_hanging_up_while_connecting_fails_what_was_asked_and_asks_the_nex
     assert seen == [1]
 
 
+async def test_a_connection_made_too_late_is_nobodys() -> None:
+    class Transport(asyncio.Transport):
+        is_aborted = False
+
+        def abort(self) -> None:
+            self.is_aborted = True
+
+    core = Core(lambda event: [Call(1, None, BEAT)] if isinstance(event, Woke) else [])
+    driver, driven = driving(core, f"127.0.0.1:{free_port()}")
+    driver.feed(driven, Woke())
+    (wire,) = driver._wires.values()
+    transport = Transport()
+    stopping = asyncio.create_task(driver.stop())
+    await asyncio.sleep(0)
+    wire.connection_made(transport)
+    wire.connection_lost(None)
+    await stopping
+    assert transport.is_aborted
+    assert not driver.has_ever_connected
+
+
 async def test_what_is_never_answered_is_sent_before_the_end() -> None:
     """Though the connection is only being made when the driver is told to stop."""
     part = ProducePartition(0, encode_batch([(None, b"quiet")], timestamp_ms=1))
