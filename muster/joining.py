@@ -57,7 +57,7 @@ def rejoin_if_needed(m: Member, event: Polled) -> None:
     note_poll(m, event)
     if not m.rejoin and m.joined_topics != m.topics:
         m.rejoin = "the subscription changed"
-    if not m.rejoin or m.coordinator is None or m.releasing:
+    if not m.rejoin or m.releasing or (m.coordinator is None and m.topics):
         return
     look_before_joining(m)
     unwanted = tuple(one for one in m.held if one.topic not in m.topics)

@@ -149,3 +149,21 @@ def test_unsubscribing_in_the_middle_of_a_join_leaves_the_group(monkeypatch: pyt
     b.subscribe(["t"])
     theatre.steady(a, b, c)
     assert len(b.assignment) == 2
+
+
+def test_unsubscribing_without_a_coordinator_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre(monkeypatch).make()
+    consumer = theatre.consumer("A", "t", session_timeout_ms=6_000)
+    theatre.steady(consumer)
+    theatre.is_up = False
+    theatre.run(10_000)
+    consumer.unsubscribe()
+    assert theatre.told == [Told("A", "revoked", tuple(P[:6]))]
+    assert consumer.assignment == ()
+    theatre.is_up = True
+    theatre.forget()
+    theatre.run(10_000)
+    assert theatre.members() == [], "nothing keeps its place"
+    consumer.subscribe(["t"], **theatre.listeners("A"))
+    theatre.steady(consumer)
+    assert list(consumer.assignment) == P[:6]
