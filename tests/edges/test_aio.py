@@ -557,6 +557,24 @@ async def test_partitions_by_hand_are_read_sought_paused_and_measured(bootstrap:
             consumer.assign([])
 
 
+async def test_a_poll_that_waits_hears_of_a_partition_that_another_task_resumes(bootstrap: str, topic: str) -> None:
+    await produce(bootstrap, topic, 0, 10, partition=0)
+    zero = TopicPartition(topic, 0)
+    async with Consumer(bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=20_000) as consumer:
+        consumer.assign([zero])
+        consumer.pause(zero)
+        consumer.seek(zero, 0)
+        consumer.resume(zero)
+        assert await consumer.poll(0) == []
+        consumer.pause(zero)  # while its records are on their way
+        assert await consumer.poll(0.2) == []
+        polling = asyncio.create_task(consumer.poll(10))
+        await asyncio.sleep(0.01)
+        consumer.resume(zero)
+        async with asyncio.timeout(0.6):
+            assert len(await polling) == 10
+
+
 async def test_a_consumer_says_that_nobody_is_there() -> None:
     nowhere = f"127.0.0.1:{free_port()}"
     async with Consumer(nowhere, "g") as consumer:

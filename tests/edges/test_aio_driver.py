@@ -172,6 +172,20 @@ async def test_a_core_is_woken_when_it_wants_to_be_by_the_clock_of_the_loop() ->
     await driver.stop()
 
 
+async def test_a_nearer_deadline_comes_first() -> None:
+    def follow(_: MemberEvent) -> list[Effect]:
+        waits_ms = {1: 60_000, 2: 20}.get(len(core.heard))
+        core.next_deadline_ms = None if waits_ms is None else core.times[-1] + waits_ms
+        return []
+
+    core = Core(follow)
+    driver, driven = driving(core, "127.0.0.1:1")
+    driver.feed(driven, Woke())
+    driver.feed(driven, Woke())
+    assert await driver.changed.wait_for(lambda: len(core.heard) == 3, 5)
+    await driver.stop()
+
+
 async def test_after_the_end_nothing_is_begun_and_no_task_is_left() -> None:
     core = Core(lambda _: [Call(1, None, BEAT)])
     async with serving(requests_each=9) as (bootstrap, seen):
