@@ -65,8 +65,8 @@ class Commits(Places):
         self._one_user.check_open()
         return await self.member.committed(partitions, timeout_s)
 
-    def _commit_if_due(self) -> None:
-        due = dict(self._consuming.commit_due(self._driver.now_ms()))
+    def _commit_if_due(self, *, at_once: bool = False) -> None:
+        due = dict((self._consuming.commit_now if at_once else self._consuming.commit_due)(self._driver.now_ms()))
         if due:
             self.member.commit_later(due, self._auto_commit_ended)
 

@@ -94,7 +94,9 @@ class Consumer(Commits):
         one_user = OneUser("consumer", driver.changed)
         member: GroupMember | None = None
         if group_id is not None:
-            audience = Audience(self._assigned, self._revoked, self._lost, self._before_revoking)
+            audience = Audience(
+                self._assigned, self._revoked, self._lost, self._before_revoking, self._before_rejoining
+            )
             member = GroupMember(driver, one_user, group_id, audience, rack_id=rack_id, **member_settings)
         super().__init__(Consuming(fetch, commits, random.random), driver, one_user, member)
 
@@ -336,6 +338,9 @@ class Consumer(Commits):
         wanted = {one: OffsetToCommit(at) for one, at in offsets.items()}
         self.member.tell(CommitAsked(number, wanted, self._driver.now_ms() + self.member.rebalance_timeout_ms))
         return number
+
+    def _before_rejoining(self) -> None:
+        self._commit_if_due(at_once=True)
 
     async def _assigned(self, added: Partitions) -> None:
         self._consuming.assigned(self.member.assignment, self._driver.now_ms())

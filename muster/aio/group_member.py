@@ -33,12 +33,15 @@ Tell = Callable[[Partitions], Coroutine[object, object, None]]
 
 
 class Audience(NamedTuple):
-    """Who is told. `prepare` comes before `revoked`, which waits for the errand that it gives, if it gives one."""
+    """Who is told. `prepare` comes before `revoked`, which waits for the errand that it gives, if it gives one, and
+    `rejoin` before a cooperative rebalance begins: from then on, until it is over, nothing can be committed.
+    """
 
     assigned: Tell
     revoked: Tell
     lost: Tell
     prepare: Callable[[Partitions], int | None]
+    rejoin: Callable[[], None]
 
 
 class GroupMember:
@@ -110,6 +113,8 @@ class GroupMember:
         loop = self._driver.loop
         self._served_first_s = self._served_first_s or loop.time()
         await self._tell_all()
+        if self._membership.rejoins_next and not self._told:
+            self._audience.rejoin()
         self.tell(Polled())
         await self._tell_all()
         is_late = (loop.time() - self._served_first_s) * 1000 > self._settings.request_timeout_ms

@@ -327,8 +327,8 @@ async def test_cancelled_polls_lose_nothing(bootstrap: str, topic: str) -> None:
 
 
 async def test_members_that_come_go_and_are_cancelled_skip_nothing(bootstrap: str, topic: str) -> None:
-    """What is read again is another matter: that much is promised."""
-    seen: set[bytes] = set()
+    """What is read again is another matter: a member that leaves in the middle of a rebalance may not commit."""
+    seen: list[bytes] = []
     members, cancelled, luck = 0, 0, random.Random(7)
 
     async def write() -> None:
@@ -340,24 +340,24 @@ async def test_members_that_come_go_and_are_cancelled_skip_nothing(bootstrap: st
 
     async def member() -> None:
         nonlocal members, cancelled
-        while len(seen) < 2_000:
+        while len(set(seen)) < 2_000:
             members += 1
             assignors = ["cooperative-sticky"]
             consumer = consumer_of(bootstrap, topic, enable_auto_commit=True, assignors=assignors, max_poll_records=9)
             async with consumer:
                 for _ in range(luck.randrange(10, 60)):
-                    if len(seen) == 2_000:
+                    if len(set(seen)) == 2_000:
                         break
                     try:
                         records = await asyncio.wait_for(consumer.poll(1), luck.choice((0.0005, 0.002, 0.05)))
                     except TimeoutError:
                         cancelled += 1
                         continue
-                    seen.update(record.value or b"" for record in records)
+                    seen.extend(record.value or b"" for record in records)
 
     async with asyncio.timeout(30):
         await asyncio.gather(member(), member(), member(), write())
-    assert seen == set(numbers(0, 2_000))
+    assert set(seen) == set(numbers(0, 2_000))
     assert members > 6 and cancelled > 50, "nothing was tested"
 
 
