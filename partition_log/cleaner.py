@@ -15,6 +15,9 @@ from partition_log.swapping import Swap
 
 _LOGS_A_SLICE = 64
 _NEXT_SLICE_MS = 1
+_REST_FOR_A_SWAP, _LONGEST_REST_MS, _REST_SLICE_MS = 100, 2_000, 100
+"""While others append, cleaning rests so many times as long as a swap took: new blocks and names make every sync beside
+them wait, and one commit in a hundred may notice, not one in ten. Where nobody appends for a slice, it goes on."""
 
 
 class Cleaned(msgspec.Struct):
@@ -60,6 +63,9 @@ class Cleaner:
         self._slice_bytes = slice_bytes
         self._map_bytes = map_bytes
         self._backoff_ms = backoff_ms
+        self._swap_at_ms: int | None = None  # when the swap that is under way was handed over
+        self._rest_until_ms = 0
+        self._position = 0  # of the write-ahead log, when it was looked at last
         self._to_look_at: Iterator[PartitionLog] | None = None
         self._best: tuple[float, PartitionLog, Dirt] | None = None
         self._is_held = False
@@ -78,12 +84,28 @@ class Cleaner:
         those that are not compacted are passed over. In how many milliseconds the next is due."""
         if self._store.is_swapping or self._store.disk_full:
             return _NEXT_SLICE_MS if self._store.is_swapping and not self._store.disk_full else self._backoff_ms
+        if (rest_ms := self._rest(wall_ms)) > 0:
+            return rest_ms
         if self._pass is not None:
-            return self._go_on()
+            return self._go_on(wall_ms)
         if self._to_look_at is None:
             self._to_look_at = iter(logs())
             self._best, self._is_held = None, False
         return self._look(self._to_look_at, wall_ms)
+
+    def _rest(self, wall_ms: int) -> int:
+        """How much longer, at most a slice; a clock that was set ends it."""
+        if self._swap_at_ms is not None:
+            took_ms, self._swap_at_ms = max(wall_ms - self._swap_at_ms, 0), None
+            self._rest_until_ms = wall_ms + min(_REST_FOR_A_SWAP * took_ms, _LONGEST_REST_MS)
+            self._position = self._store.position
+            return min(self._rest_until_ms - wall_ms, _REST_SLICE_MS)
+        left_ms = self._rest_until_ms - wall_ms
+        position, self._position = self._position, self._store.position
+        if not 0 < left_ms <= _LONGEST_REST_MS or position == self._position:
+            self._rest_until_ms = wall_ms
+            return 0
+        return min(left_ms, _REST_SLICE_MS)
 
     @property
     def cleaning(self) -> str | None:
@@ -134,7 +156,7 @@ class Cleaner:
 
     # -------------------------------------------------------------------------------------------------------- cleaning
 
-    def _go_on(self) -> int:
+    def _go_on(self, wall_ms: int) -> int:
         assert self._pass is not None and self._log is not None
         if self._pass.is_stale:
             self._end()
@@ -156,6 +178,7 @@ class Cleaner:
                 raise
             return self._backoff_ms  # whoever appends finds out as well; there may be room later
         if swap is not None:
+            self._swap_at_ms = wall_ms
             self._store.swap(self._log, swap)
         return _NEXT_SLICE_MS
 

@@ -42,11 +42,38 @@ def test_the_offsets_log_of_a_group_that_commits_for_ever_stays_small() -> None:
         commit_many(desk, 300)
         desk.wait(1_000)
         for _ in range(100):
-            desk.wait(1)
+            desk.wait(20)
     assert desk.node.core.counters["compaction_passes"] > 0
     assert log_bytes(desk) < 3 * 16 * 1024, "what is live, and a segment that is not closed"
     reply = desk.ask_inside(OffsetFetch((OffsetFetchGroup("g", (OffsetFetchTopic("orders", (0, 1, 2, 3)),)),)))
     assert [part.committed_offset for part in reply.groups[0].topics[0].partitions] == [299] * 4  # type: ignore[union-attr]
+
+
+def wait_for_pass(desk: Desk, before: int, slices: int) -> bool:
+    """Whether one has ended within so many slices; nobody appends meanwhile."""
+    for _ in range(slices):
+        desk.wait(1)
+        if passes(desk) > before:
+            return True
+    return False
+
+
+def passes(desk: Desk) -> int:
+    return desk.node.core.counters.get("compaction_passes", 0)
+
+
+def test_cleaning_rests_while_others_append_and_goes_on_when_they_pause() -> None:
+    desk = Desk(**{**SETTINGS, "log_cleaner_backoff_ms": 1})
+    desk.make_topic()
+    commit_many(desk, 300)
+    assert wait_for_pass(desk, 0, 2_000)
+    commit_many(desk, 300)  # there is something to clean again
+    busy = passes(desk)
+    for _ in range(90):
+        commit_many(desk, 1)
+        desk.wait(1)
+    assert passes(desk) == busy, "a swap that took a millisecond is followed by a hundred of rest"
+    assert wait_for_pass(desk, busy, 2_000)
 
 
 def test_a_slice_is_short_whatever_there_is_to_clean() -> None:
