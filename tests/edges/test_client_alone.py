@@ -64,7 +64,10 @@ def test_polls_that_do_not_wait_say_so_only_after_a_while(nobody: str) -> None:
 
 
 def test_everybody_else_says_it_too(nobody: str) -> None:
-    with Producer(nobody, max_block_ms=300) as producer, pytest.raises(CannotConnect, match=f"cannot connect to {nobody}"):
+    with (
+        Producer(nobody, max_block_ms=300) as producer,
+        pytest.raises(CannotConnect, match=f"cannot connect to {nobody}"),
+    ):
         producer.send("t", b"value")
     with RangeReader(nobody, "t", 0, 0, 5, timeout_s=0.3) as reader, pytest.raises(CannotConnect):
         next(reader.records())
