@@ -163,7 +163,7 @@ class Loading:
         """Groups of which nothing is left are gone, and everybody else has a full session from now on."""
         shard = self.shard
         for group in list(shard.groups.values()):
-            if group.stored is None and not shard.offsets.holds(group.group_id):
+            if group.stored is None and not shard.offsets.holds(group.group_id) and not group.owners:
                 # All that was ever said of it is deleted: compaction may have left nothing, so it is nothing.
                 shard.remove(group.group_id)
             else:

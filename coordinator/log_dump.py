@@ -19,6 +19,8 @@ from coordinator.records import (
     GroupTombstone,
     MemberRecord,
     OffsetTombstone,
+    Ownership,
+    OwnershipTombstone,
     ShardRecord,
 )
 from coordinator.topic_records import TOPICS_LOG, TopicsCorrupt, decode_topic
@@ -131,7 +133,17 @@ def _of_shard(record: ShardRecord) -> Entry:
         return {"type": "offset_tombstone", **names}
     if isinstance(record, GroupTombstone):
         return {"type": "group_tombstone", "group": record.group_id}
+    if isinstance(record, Ownership | OwnershipTombstone):
+        return _grant(record)
     return _group(record)
+
+
+def _grant(record: Ownership | OwnershipTombstone) -> Entry:
+    names = {"group": record.group_id, "topic": record.topic, "partition": record.partition}
+    if isinstance(record, OwnershipTombstone):
+        return {"type": "ownership_tombstone", **names}
+    owner = None if record.owner is None else msgspec.structs.asdict(record.owner)
+    return {"type": "ownership", **names, "epoch": record.epoch, "owner": owner}
 
 
 def _group(record: GroupMetadata) -> Entry:

@@ -10,10 +10,12 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from coordinator.own_record_bytes import OwnRecord, decode_own, encode_own
 from coordinator.records import (
     CommittedOffset,
     GroupMetadata,
     GroupTombstone,
+    LogCorrupt,
     MemberRecord,
     OffsetTombstone,
     ShardRecord,
@@ -24,10 +26,6 @@ from protocol.record_writing import encode_record, varint
 
 _OFFSET_KEY, _GROUP_KEY = 1, 2
 _NO_TAGS, _NO_EPOCH = b"\x00", -1
-
-
-class LogCorrupt(Exception):
-    """A record of a known type whose bytes do not parse. Loading stops: guessing would lose offsets."""
 
 
 # --- writing ---
@@ -63,7 +61,12 @@ def encode(record: ShardRecord) -> tuple[bytes, bytes | None]:
         return _offset_key(record), _offset_value(record)  # type: ignore[arg-type]
     if kind is OffsetTombstone:
         return _offset_key(record), None  # type: ignore[arg-type]
-    return _group_key(record.group_id), _group_value(record) if isinstance(record, GroupMetadata) else None
+    if isinstance(record, GroupMetadata):
+        return _group_key(record.group_id), _group_value(record)
+    if isinstance(record, OwnRecord):
+        return encode_own(record)
+    assert isinstance(record, GroupTombstone)
+    return _group_key(record.group_id), None
 
 
 def _offset_key(record: CommittedOffset | OffsetTombstone) -> bytes:
@@ -278,7 +281,7 @@ def decode(key: bytes | None, value: bytes | None) -> ShardRecord | None:
     if kind == _GROUP_KEY:
         group_id = reader.string()
         return GroupTombstone(group_id) if value is None else _decode_group(group_id, value)
-    return None
+    return decode_own(key, value)
 
 
 _OFFSET_HEAD = struct.Struct(">qi")

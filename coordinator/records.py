@@ -6,6 +6,10 @@ An action builds records and never applies them; `Shard.apply` is the only one t
 import msgspec
 
 
+class LogCorrupt(Exception):
+    """A record of a known type whose bytes do not parse. Loading stops: guessing would lose offsets."""
+
+
 class MemberRecord(msgspec.Struct, frozen=True, gc=False):
     """A member as of the generation its group's record is about. `subscription` is for the chosen protocol alone."""
 
@@ -60,6 +64,36 @@ class OffsetTombstone(msgspec.Struct, frozen=True, gc=False):
     partition: int
 
 
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """Who may read a partition for its group. A member of a classic group names its thread and generation; for one of
+    a client-balanced group they are -1. `lease_ms`: how long it may be silent."""
+
+    member_id: str
+    thread: int
+    generation_id: int
+    since_ms: int
+    lease_ms: int
+
+
+class Ownership(msgspec.Struct, frozen=True, gc=False):
+    """A grant, the `epoch`th of this partition to a member of the group; without owner: it has ended, and the epoch is
+    remembered."""
+
+    group_id: str
+    topic: str
+    partition: int
+    epoch: int
+    owner: Owner | None = None
+
+
+class OwnershipTombstone(msgspec.Struct, frozen=True, gc=False):
+    """The group is gone, and who owned the partition with it."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
 class TransactionEnded(msgspec.Struct, frozen=True, gc=False):
     """A marker: the offsets that the producer has pending in this log count from here on, or are dropped."""
 
@@ -69,7 +103,7 @@ class TransactionEnded(msgspec.Struct, frozen=True, gc=False):
     coordinator_epoch: int = 0
 
 
-ShardRecord = GroupMetadata | GroupTombstone | CommittedOffset | OffsetTombstone
+ShardRecord = GroupMetadata | GroupTombstone | CommittedOffset | OffsetTombstone | Ownership | OwnershipTombstone
 """What stands in the offsets log under a key. A batch says whether its `CommittedOffset`s are a transaction's, and
 a `TransactionEnded` is a batch of its own."""
 

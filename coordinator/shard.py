@@ -10,6 +10,7 @@ from coordinator.groups.classic.events import AppendFailed, GroupEvent
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import decide, handle
 from coordinator.groups.outcome import Answer, IdSource, Outcome
+from coordinator.groups.ownership import Owners
 from coordinator.journal import Journal, encode_note
 from coordinator.moment import Moment
 from coordinator.offsets import OffsetAndMetadata, OffsetTable
@@ -20,6 +21,8 @@ from coordinator.records import (
     GroupMetadata,
     GroupTombstone,
     OffsetTombstone,
+    Ownership,
+    OwnershipTombstone,
     ShardRecord,
     TransactionEnded,
 )
@@ -248,6 +251,10 @@ class Shard:
             loading.apply(group, record, live=not self.is_replaying)
         elif isinstance(record, GroupTombstone):
             self.remove(record.group_id)
+        elif isinstance(record, Ownership):
+            self.owners_of(record.group_id).apply(record)
+        elif isinstance(record, OwnershipTombstone):
+            self.owners_of(record.group_id).drop((record.topic, record.partition))
 
     def _apply_offsets(self, records: Sequence[CommittedOffset], producer_id: int, group: Group | None) -> None:
         """Commits of one group."""
@@ -262,6 +269,13 @@ class Shard:
     def apply_marker(self, marker: TransactionEnded) -> list[str]:
         """What the producer has pending counts or is dropped: the groups whose it was."""
         return self.offsets.end_transaction(marker.producer_id, is_committed=marker.is_committed)
+
+    def owners_of(self, group_id: str) -> Owners:
+        """The group's ownership registry. The group is the shard's from now on."""
+        group = self.groups.get(group_id) or self.adopt(self.new_group(group_id))
+        if group.owners is None:
+            group.owners = Owners()
+        return group.owners
 
     def new_group(self, group_id: str) -> Group:
         """A group nobody has heard of yet: Empty, and not the shard's until a record of it is applied."""

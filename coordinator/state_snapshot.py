@@ -7,13 +7,13 @@ schema), offsets, and offsets that wait for their transaction. Order is kept: it
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from coordinator.offsets import OffsetAndMetadata, PendingPlace, PendingProducer
 from coordinator.record_bytes import LogCorrupt, decode, encode
-from coordinator.records import GroupMetadata
+from coordinator.records import GroupMetadata, Ownership
 from coordinator.shard import Shard
 from partition_log.aids import NewAid
 
@@ -21,6 +21,7 @@ FORMAT = 1
 _OFFSETS_A_PIECE = 2_000
 _GROUPS_A_PIECE_BYTES = 64 * 1024
 _PENDING_A_PIECE = 1_000
+_GRANTS_A_PIECE = 500
 
 
 class SnapshotUnknown(Exception):
@@ -38,6 +39,12 @@ class Groups(msgspec.Struct, frozen=True, array_like=True, tag="groups"):
     groups: list[tuple[bytes, bytes] | str]
 
 
+class Registries(msgspec.Struct, frozen=True, array_like=True, tag="registries"):
+    """Key and value of each grant's record, ended ones too."""
+
+    grants: list[tuple[bytes, bytes]]
+
+
 class Offsets(msgspec.Struct, frozen=True, array_like=True, tag="offsets"):
     """Group, topic, and by partition. A topic with very many partitions stands in several pieces."""
 
@@ -53,7 +60,8 @@ class End(msgspec.Struct, frozen=True, array_like=True, tag="end"):
     offsets: int
 
 
-_Piece = Head | Groups | Offsets | Pending | End
+_R = TypeVar("_R", GroupMetadata, Ownership)
+_Piece = Head | Groups | Registries | Offsets | Pending | End
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Piece).decode
 
@@ -62,6 +70,7 @@ def pieces_of(shard: Shard) -> Iterator[bytes]:
     """The shard as it is: it must not change before the last piece is taken."""
     yield _encode(Head(FORMAT, shard.log.next_offset))
     yield from map(_encode, _groups(shard))
+    yield from map(_encode, _registries(shard))
     yield from map(_encode, _offsets(shard))
     places, producers = shard.offsets.pending.dump()
     for first in range(0, len(places), _PENDING_A_PIECE):
@@ -89,7 +98,7 @@ def _groups(shard: Shard) -> Iterator[Groups]:
     size = 0
     for group in shard.groups.values():
         if group.stored is None:
-            if not shard.offsets.holds(group.group_id):
+            if not shard.offsets.holds(group.group_id) and not group.owners:
                 continue  # nothing is on record of it
             some.append(group.group_id)
             size += len(group.group_id)
@@ -102,6 +111,14 @@ def _groups(shard: Shard) -> Iterator[Groups]:
             some, size = [], 0
     if some:
         yield Groups(some)
+
+
+def _registries(shard: Shard) -> Iterator[Registries]:
+    for group in shard.groups.values():
+        grants = group.owners.entries if group.owners is not None else []
+        for first in range(0, len(grants), _GRANTS_A_PIECE):
+            some = map(encode, grants[first : first + _GRANTS_A_PIECE])
+            yield Registries([(key, value or b"") for key, value in some])
 
 
 def _offsets(shard: Shard) -> Iterator[Offsets]:
@@ -166,6 +183,10 @@ def _take(shard: Shard, read: Any) -> None:
         for one in read.groups:
             _take_group(shard, one)
         shard.loaded_records += len(read.groups)
+    elif isinstance(read, Registries):
+        for key, value in read.grants:
+            shard.apply(_decoded(key, value, Ownership))
+        shard.loaded_records += len(read.grants)
     elif isinstance(read, Pending):
         for place in read.places:
             shard.offsets.pending.restore_place(place)
@@ -178,10 +199,14 @@ def _take_group(shard: Shard, one: tuple[bytes, bytes] | str) -> None:
     if isinstance(one, str):
         shard.adopt(shard.new_group(one))
         return
+    shard.apply(_decoded(*one, GroupMetadata))
+
+
+def _decoded(key: bytes, value: bytes, kind: type[_R]) -> _R:
     try:
-        record = decode(*one)
+        record = decode(key, value)
     except LogCorrupt as error:
         raise SnapshotUnknown(str(error)) from None
-    if not isinstance(record, GroupMetadata):
-        raise SnapshotUnknown("what should be a group is none")
-    shard.apply(record)
+    if not isinstance(record, kind):
+        raise SnapshotUnknown(f"what should be a {kind.__name__} is none")
+    return record

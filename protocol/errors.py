@@ -1,10 +1,17 @@
 """Error codes as Kafka numbers and names them, and the one exception a wire may raise."""
 
 import enum
+from typing import Self
+
+_INT16 = range(-0x8000, 0x8000)
 
 
 class ErrorCode(enum.IntEnum):
-    """What a reply says went wrong; `NONE` is success. Codes and names are Kafka's (group-protocol 0.1)."""
+    """What a reply says went wrong; `NONE` is success. Codes and names are Kafka's (group-protocol 0.1).
+
+    A number that a newer server invented is a code all the same, named after it: `ErrorCode(999).name` is
+    "UNKNOWN_ERROR_999". It is no member, and not retriable.
+    """
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -16,6 +23,7 @@ class ErrorCode(enum.IntEnum):
     NOT_LEADER_OR_FOLLOWER = 6
     REQUEST_TIMED_OUT = 7
     BROKER_NOT_AVAILABLE = 8
+    REPLICA_NOT_AVAILABLE = 9
     MESSAGE_TOO_LARGE = 10
     OFFSET_METADATA_TOO_LARGE = 12
     NETWORK_EXCEPTION = 13
@@ -55,17 +63,23 @@ class ErrorCode(enum.IntEnum):
     INVALID_PRODUCER_EPOCH = 47
     INVALID_TXN_STATE = 48
     INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
     KAFKA_STORAGE_ERROR = 56
     SASL_AUTHENTICATION_FAILED = 58
     UNKNOWN_PRODUCER_ID = 59
+    REASSIGNMENT_IN_PROGRESS = 60
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
     FETCH_SESSION_ID_NOT_FOUND = 70
     INVALID_FETCH_SESSION_EPOCH = 71
+    LISTENER_NOT_FOUND = 72
+    TOPIC_DELETION_DISABLED = 73
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     UNSUPPORTED_COMPRESSION_TYPE = 76
+    OFFSET_NOT_AVAILABLE = 78
     MEMBER_ID_REQUIRED = 79
     GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
@@ -73,17 +87,61 @@ class ErrorCode(enum.IntEnum):
     INVALID_RECORD = 87
     UNSTABLE_OFFSET_COMMIT = 88
     THROTTLING_QUOTA_EXCEEDED = 89
+    PRODUCER_FENCED = 90
+    RESOURCE_NOT_FOUND = 91
     UNKNOWN_TOPIC_ID = 100
+    INCONSISTENT_TOPIC_ID = 103
+    FETCH_SESSION_TOPIC_ID_ERROR = 106
+    OFFSET_MOVED_TO_TIERED_STORAGE = 109
     FENCED_MEMBER_EPOCH = 110
     STALE_MEMBER_EPOCH = 113
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
     TRANSACTION_ABORTABLE = 120
+    REBOOTSTRAP_REQUIRED = 129
+
+    # Not Kafka's: those of client-balanced-groups 15.2 and of the ownership registry (consumer-client E2).
+    BAD_REQUEST = 400
+    NOT_OWNER_COMMIT = 401
+    FORBIDDEN = 403
+    NOT_FOUND = 404
+    PARTITION_OCCUPIED = 410
+    OWNED = 410  # the registry's word for it
+    NO_NODE = 411
+    DUPLICATE_PARTITION = 412
+    NOT_OWNER = 412  # the registry's word for it
+    CERTIFICATE = 415
+    UNSUBSCRIBABLE = 422
+    INCONSISTENT_MODE = 424
+    INCONSISTENT_TOPICS = 425
+    INCONSISTENT_FILTERS = 426
+    INCONSISTENT_SOURCE_COUNT = 429
+    DUPLICATE_NODE_ID = 430
+    TOPIC_NOT_DEPLOYED = 431
+    GROUP_FORBIDDEN = 450
+    SPEED_LIMIT = 452
+    CONTENT_FORBIDDEN = 455
+    REPLACED_MEMBER = 461
+    NOT_ASSIGNED = 463
+    UNAVAILABLE = 503
 
     @property
     def retriable(self) -> bool:
         """Whether the same request may succeed later, as Kafka's clients class it."""
         return self in _RETRIABLE
+
+    @property
+    def is_known(self) -> bool:
+        """False for a number without a meaning here: whether what was asked for was done is not known either."""
+        return self.value in type(self)._value2member_map_
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, int) or value not in _INT16:
+            return None
+        code = int.__new__(cls, value)  # not kept: strangers choose the number
+        code._name_, code._value_ = f"UNKNOWN_ERROR_{value}", value
+        return code
 
 
 _RETRIABLE = frozenset(
@@ -93,6 +151,7 @@ _RETRIABLE = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -101,14 +160,19 @@ _RETRIABLE = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.NOT_CONTROLLER,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.LISTENER_NOT_FOUND,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
 

@@ -34,7 +34,15 @@ MAX_ENTRIES: Final = 131_072
 Reader = Callable[[bytes, int], Any]
 """Frame and where the body begins to the message. Raises ProtocolViolation."""
 
-_ERRORS: Final = {int(code): code for code in ErrorCode}
+
+class _Errors(dict[int, ErrorCode]):
+    """Those known, and beside them whatever a newer server says."""
+
+    def __missing__(self, number: int) -> ErrorCode:
+        return ErrorCode(number)
+
+
+_ERRORS: Final = _Errors({int(code): code for code in ErrorCode})
 
 
 def _refuse(what: str) -> None:
@@ -61,7 +69,6 @@ class _ReaderSource(Source):
             read_many=_read_many,
             refuse=_refuse,
             errors=_ERRORS,
-            UNKNOWN=ErrorCode.UNKNOWN_SERVER_ERROR,
         )
 
     def flush(self) -> None:
@@ -169,7 +176,7 @@ class _ReaderSource(Source):
         else:
             value = self.scalar(row.name, row.type, nullable=nullable)
             if row.type is ERROR:
-                value = f"errors.get({value}, UNKNOWN)"
+                value = f"errors[{value}]"
         return f"({row.read_as.format(value)})" if row.read_as else value
 
     def group(self, group: Group, *, with_tags: bool) -> str:

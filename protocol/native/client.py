@@ -85,7 +85,9 @@ class NativeClient:
         try:
             code = ErrorCode(number)
         except ValueError:
-            code, text = ErrorCode.UNKNOWN_SERVER_ERROR, f"{name} ({number}): {text}"
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if not code.is_known or number != code:
+            text = f"{name} ({number}): {text}"
         if code is ErrorCode.NONE:
             raise ProtocolViolation("an error that says NONE")
         if method.reply not in _REFUSABLE:

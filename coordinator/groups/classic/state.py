@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from coordinator.groups.classic.delayed import DelayedHeartbeat
+from coordinator.groups.ownership import Owners
 from coordinator.records import GroupMetadata
 from protocol.messages.groups import JoinProtocol
 from protocol.session import RequestRef
@@ -117,6 +118,8 @@ class Group:
     phase: tuple[str, str] | None = None
     """Key of the phase operation (join or sync) that waits for this group, if one does."""
     stored: GroupMetadata | None = None
+    owners: Owners | None = None
+    """The ownership registry; None before anything was ever granted. As hard as `stored`."""
 
     def become(self, state: GroupState, wall_ms: int) -> None:
         """The one way for live events to change the state."""
@@ -216,6 +219,8 @@ class Group:
         assert all(self.members[member_id].group_instance_id == i for i, member_id in self.static_members.items())
         assert not self.pending.keys() & self.members.keys()
         assert self.pending_sync.keys() <= self.members.keys()
+        if self.owners is not None:
+            self.owners.check()
         if self.state in (GroupState.EMPTY, GroupState.DEAD):
             assert not self.members
         if self.state in (GroupState.COMPLETING, GroupState.STABLE):
