@@ -7,11 +7,15 @@ batch that every reader needs to get on.
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 
+import msgspec
+
 from coordinator.core import Core
 from coordinator.fetching import DelayedFetch, FetchReady, each_once
 from coordinator.gates import watch_gate
+from coordinator.groups.ownership import Key
 from coordinator.moment import Moment
-from protocol.messages.data import Fetch, FetchReply
+from protocol.errors import ErrorCode
+from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply
 from protocol.session import RequestRef
 
 _SHARE = 8
@@ -24,6 +28,9 @@ def fetch(core: Core, ref: RequestRef, message: Fetch, moment: Moment) -> None:
     message = each_once(message)
     if watch_gate(core):
         _answer(core, ref, message)  # as if its time were over
+        return
+    if lost_grants(core, message):
+        _answer(core, ref, message)
         return
     found = core.topics.fetch(ref, message, moment, _room(core))
     if not isinstance(found, DelayedFetch):
@@ -43,7 +50,41 @@ def fetch_ready(core: Core, ready: FetchReady) -> None:
 
 
 def _answer(core: Core, ref: RequestRef, message: Fetch) -> None:
-    _send(core, ref, core.topics.fetch_now(message, _room(core)))
+    lost = lost_grants(core, message)
+    reply = core.topics.fetch_now(_without(message, lost) if lost else message, _room(core))
+    if lost:
+        refused = tuple(
+            FetchTopicReply(topic, (FetchPartitionReply(number, ErrorCode.NOT_OWNER),)) for topic, number in lost
+        )
+        reply = msgspec.structs.replace(reply, responses=reply.responses + refused)
+    _send(core, ref, reply)
+
+
+def lost_grants(core: Core, message: Fetch) -> dict[Key, None]:
+    """Of the grants by which it wants to read, those that do not hold (consumer-client E2)."""
+    if not message.group_id:
+        return {}
+    group = core.find(message.group_id)[1]
+    owners = group.owners if group is not None else None
+    return {
+        (topic.topic, part.partition): None
+        for topic in message.topics
+        for part in topic.partitions
+        if part.owner_epoch >= 0
+        and (
+            owners is None or not owners.is_held_by((topic.topic, part.partition), message.member_id, part.owner_epoch)
+        )
+    }
+
+
+def _without(message: Fetch, lost: dict[Key, None]) -> Fetch:
+    topics = [
+        msgspec.structs.replace(
+            topic, partitions=tuple([part for part in topic.partitions if (topic.topic, part.partition) not in lost])
+        )
+        for topic in message.topics
+    ]
+    return msgspec.structs.replace(message, topics=tuple([topic for topic in topics if topic.partitions]))
 
 
 def _send(core: Core, ref: RequestRef, reply: FetchReply) -> None:

@@ -2,7 +2,7 @@
 
 from coordinator.core import Core
 from coordinator.gates import gate, join_gate, shard_gate, sync_gate, write_gate
-from coordinator.groups.classic.events import Deleted, GroupDeleted, Leave, Sync, joined
+from coordinator.groups.classic.events import Deleted, GroupDeleted, Leave, OwnershipEnded, Sync, joined
 from coordinator.groups.classic.state import Group
 from coordinator.groups.classic.table import answer
 from coordinator.moment import Moment
@@ -55,6 +55,9 @@ def join_group(core: Core, ref: RequestRef, message: JoinGroup, moment: Moment) 
         kept = "" if refused in _FORGETS_MEMBER_ID else message.member_id
         core.outbox.send(ref, JoinGroupReply(error_code=refused, member_id=kept))
         return
+    if group.owners is not None and message.member_id in group.members and group.owners.of(message.member_id):
+        # Who joins has stopped reading: this ends what a release that was lost did not (consumer-client E3).
+        shard.process(group, OwnershipEnded(group.group_id, message.member_id), moment)
     shard.process(group, joined(group, ref, message, core.client(ref.connection)), moment)
 
 

@@ -11,6 +11,7 @@ from coordinator import (
     group_requests,
     node_requests,
     offset_requests,
+    ownership_requests,
     produce_requests,
     producer_requests,
     topic_requests,
@@ -40,6 +41,7 @@ from protocol.messages.offsets import (
     OffsetFetch,
     TxnOffsetCommit,
 )
+from protocol.messages.ownership import ClaimPartitions, DescribeOwnership, ReleasePartitions
 from protocol.messages.topics import (
     CreatePartitions,
     CreateTopics,
@@ -79,6 +81,9 @@ ROUTES: dict[type[Message], Handler] = {
     InitProducerId: producer_requests.init_producer_id,
     Fetch: fetch_requests.fetch,
     ListOffsets: node_requests.list_offsets,
+    ClaimPartitions: ownership_requests.claim_partitions,
+    ReleasePartitions: ownership_requests.release_partitions,
+    DescribeOwnership: ownership_requests.describe_ownership,
     OffsetForLeaderEpoch: topic_requests.offset_for_leader_epoch,
 }
 

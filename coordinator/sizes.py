@@ -14,6 +14,7 @@ from protocol.messages.data import Fetch, OffsetForLeaderEpoch, Produce
 from protocol.messages.groups import DeleteGroups, DescribeGroups, JoinGroup, LeaveGroup, ListGroups, SyncGroup
 from protocol.messages.node import FindCoordinator
 from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch, TxnOffsetCommit
+from protocol.messages.ownership import ClaimPartitions, ReleasePartitions
 from protocol.messages.topics import (
     CreatePartitions,
     CreateTopics,
@@ -101,6 +102,8 @@ SIZES: dict[type[Message], Size] = {
     AlterConfigs: Size(
         "resources", lambda m: sum(_ENTRIES_A_RESOURCE + len(resource.configs) for resource in m.resources)
     ),
+    ClaimPartitions: Size("items", lambda m: len(m.items)),
+    ReleasePartitions: Size("items", lambda m: len(m.items)),
     OffsetForLeaderEpoch: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
     Produce: Size("topic_data", lambda m: sum(1 + len(topic.partition_data) for topic in m.topic_data)),
     Fetch: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),

@@ -61,6 +61,7 @@ class FetchPartition(Message):
     partition_max_bytes: Int32 = 1_048_576
     current_leader_epoch: Int32 = -1
     log_start_offset: Int64 = -1
+    owner_epoch: Int64 = -1
 
 
 class FetchTopic(Message):
@@ -79,7 +80,8 @@ class ForgottenTopic(Message):
 
 class Fetch(Message):
     """Long poll: answered when `min_bytes` are there, a partition has an error, or `max_wait_ms` are over. `rack_id`:
-    where the reader is (KIP-392)."""
+    where the reader is (KIP-392). Whoever reads by a grant of the registry says whose: a partition with an
+    `owner_epoch` is read only while that grant holds (consumer-client E2)."""
 
     topics: tuple[FetchTopic, ...]
     max_wait_ms: Int32 = 500
@@ -90,6 +92,8 @@ class Fetch(Message):
     session_epoch: Int32 = -1
     forgotten_topics_data: tuple[ForgottenTopic, ...] = ()
     rack_id: Text = ""
+    group_id: Text = ""
+    member_id: Text = ""
 
 
 class AbortedTransaction(Message):

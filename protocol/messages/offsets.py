@@ -11,6 +11,7 @@ class OffsetCommitPartition(Message):
     committed_leader_epoch: Int32 = -1
     committed_metadata: str | None = None
     commit_timestamp_ms: Millis = -1
+    owner_epoch: Int64 = -1
 
 
 class OffsetCommitTopic(Message):

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from protocol.messages import Int32, Message, Text, configs, data, groups, node, offsets, topics
+from protocol.messages import Int32, Message, Text, configs, data, groups, node, offsets, ownership, topics
 from protocol.native.codec import WrongParams
 
 
@@ -129,6 +129,10 @@ METHODS: Final = {
         _method(offsets.OffsetDelete, offsets.OffsetDeleteReply),
         _method(offsets.ListOffsets, offsets.ListOffsetsReply),
         _method(data.OffsetForLeaderEpoch, data.OffsetForLeaderEpochReply),
+        # registry
+        _method(ownership.ClaimPartitions, ownership.ClaimPartitionsReply),
+        _method(ownership.ReleasePartitions, ownership.ReleasePartitionsReply),
+        _method(ownership.DescribeOwnership, ownership.DescribeOwnershipReply),
         # topics
         _method(topics.CreateTopics, topics.CreateTopicsReply),
         _method(topics.DeleteTopics, topics.DeleteTopicsReply),

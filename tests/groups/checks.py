@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from coordinator.groups.classic.state import Group, GroupState
+from coordinator.records import Ownership
 from coordinator.shard import Shard
 from purgatory.purgatory import DelayedOperationPurgatory
 
@@ -44,6 +45,9 @@ def check_group(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None
         session = purgatory.get((group.group_id, member.member_id))
         assert parked or session is not None, f"{member.member_id} never expires"
         assert session is None or session.filed_deadline_ms <= member.deadline_ms, f"{member.member_id} expires late"
+    for member_id in group.owners.members if group.owners is not None else ():
+        lives = member_id in group.members or ("lease", group.group_id, member_id) in purgatory
+        assert lives, f"{member_id} is gone and owns for ever"
     for member_id in group.pending:
         assert (group.group_id, member_id) in purgatory, f"pending {member_id} never expires"
 
@@ -54,7 +58,9 @@ def check_same(live: Shard, loaded: Shard) -> None:
         other = loaded.groups.get(group_id)
         if other is None:
             assert one.stored is None and not live.offsets.holds(group_id), f"{group_id} is not on record"
+            assert not one.owners, f"{group_id}: its grants are not on record"
             continue
+        assert grants(one) == grants(other), f"{group_id}: grants differ"
         assert one.stored == other.stored, f"{group_id}: {one.stored} lives, {other.stored} is on record"
         assert live.offsets.topics(group_id) == loaded.offsets.topics(group_id), f"{group_id}: offsets differ"
         assert pending(live, group_id) == pending(loaded, group_id), f"{group_id}: pending offsets differ"
@@ -84,3 +90,8 @@ def members(group: Group) -> list[Any]:
         )
         for member in group.members.values()
     ]
+
+
+def grants(group: Group) -> dict[tuple[str, int], Ownership]:
+    """What the ownership registry remembers, by partition."""
+    return {} if group.owners is None else {(one.topic, one.partition): one for one in group.owners.entries}

@@ -10,6 +10,7 @@ from coordinator.groups.classic.events import (
     GroupEvent,
     InitialDelayOver,
     JoinPhaseOver,
+    OwnershipEnded,
     PendingIdOverdue,
     SessionOverdue,
     SyncOverdue,
@@ -123,6 +124,29 @@ class DelayedHeartbeat(GroupOperation):
 
     def overdue(self) -> GroupEvent | None:
         return SessionOverdue(self.group.group_id, self.member.member_id)
+
+
+class DelayedLease(GroupOperation):
+    """How long what a member owned that is out of the group remains its."""
+
+    __slots__ = ("deadline_ms", "key", "member_id")
+
+    def __init__(self, group: "Group", member_id: str, deadline_ms: int) -> None:
+        super().__init__(group)
+        self.member_id = member_id
+        self.key = self.key_of(group.group_id, member_id)
+        self.deadline_ms = deadline_ms
+
+    @staticmethod
+    def key_of(group_id: str, member_id: str) -> tuple[str, str, str]:
+        """What it waits under."""
+        return ("lease", group_id, member_id)
+
+    def is_satisfied(self) -> bool:
+        return False
+
+    def completed(self) -> GroupEvent | None:
+        return OwnershipEnded(self.group.group_id, self.member_id)
 
 
 class DelayedPendingId(GroupOperation):

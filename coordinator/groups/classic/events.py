@@ -23,6 +23,12 @@ from protocol.messages.offsets import (
     OffsetDelete,
     OffsetDeleteReply,
 )
+from protocol.messages.ownership import (
+    ClaimPartitions,
+    ClaimPartitionsReply,
+    ReleasePartitions,
+    ReleasePartitionsReply,
+)
 from protocol.session import RequestRef
 
 if TYPE_CHECKING:
@@ -162,6 +168,46 @@ class GroupDeleted(Message):
     error_code: ErrorCode = ErrorCode.NONE
 
 
+class Claim(Event):
+    """A ClaimPartitions; `committed` is the group's offset of each different item, in their order, -1 for none."""
+
+    ref: RequestRef
+    request: ClaimPartitions
+    committed: tuple[int, ...]
+
+    @property
+    def member_id(self) -> str:
+        return self.request.member_id
+
+    @property
+    def group_instance_id(self) -> str | None:
+        return None
+
+    @property
+    def generation_id(self) -> int:
+        return self.request.generation_id
+
+    def refused(self, error_code: ErrorCode) -> Message:
+        return ClaimPartitionsReply(error_code=error_code)
+
+
+class Release(Event):
+    """A ReleasePartitions."""
+
+    ref: RequestRef
+    request: ReleasePartitions
+
+    def refused(self, error_code: ErrorCode) -> Message:
+        return ReleasePartitionsReply(error_code=error_code)
+
+
+class OwnershipEnded(Event):
+    """The member joins again, is gone, or its lease is: it owns nothing any more."""
+
+    group_id: str
+    member_id: str
+
+
 class JoinPhaseOver(Event):
     """Everyone has joined, or the rebalance timeout is over."""
 
@@ -260,6 +306,9 @@ GroupEvent = (
     | Leave
     | DeleteOffsets
     | Deleted
+    | Claim
+    | Release
+    | OwnershipEnded
     | JoinPhaseOver
     | InitialDelayOver
     | SyncOverdue

@@ -1,6 +1,6 @@
 """The checks the table names, in the order clients can observe. A guard is pure and answers NONE to let pass."""
 
-from coordinator.groups.classic.events import Identified, Joining, JoinPending, Sync
+from coordinator.groups.classic.events import Claim, Identified, Joining, JoinPending, Sync
 from coordinator.groups.classic.state import Group, GroupState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat
@@ -49,7 +49,7 @@ def is_member(group: Group, event: Identified) -> ErrorCode:
     return _NONE if event.member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def is_current_generation(group: Group, event: Sync | Heartbeat) -> ErrorCode:
+def is_current_generation(group: Group, event: Sync | Heartbeat | Claim) -> ErrorCode:
     """The request speaks of the generation the group is in."""
     return _NONE if event.generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION
 

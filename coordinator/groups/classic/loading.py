@@ -3,18 +3,22 @@ arrival, its departure, and what to undo when the log refuses."""
 
 from coordinator.groups.classic.events import (
     AppendFailed,
+    Claim,
     Deleted,
     DeleteOffsets,
     InitialDelayOver,
     JoinPhaseOver,
     Leave,
     Loaded,
+    OwnershipEnded,
+    Release,
     ReplaceStatic,
     RetentionDue,
     Sync,
     Unloaded,
 )
 from coordinator.groups.classic.notes import Cause
+from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_ending
 from coordinator.groups.classic.rebalance import begin_rebalance, lose_assignment, restart_session
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.groups.outcome import Outcome
@@ -62,6 +66,7 @@ def loaded(group: Group, event: Loaded, out: Outcome) -> None:
     """Everyone gets a full session from now; a group above the limit starts over so that it shrinks (5.3, 2.1.7)."""
     for member in group.members.values():
         restart_session(group, member, out)
+    resume_leases(group, out)
     if len(group.members) > group.settings.max_size:
         detail = f"{len(group.members)} members, {group.settings.max_size} allowed"
         begin_rebalance(group, out, Cause.GROUP_TOO_LARGE, "", detail)
@@ -83,6 +88,7 @@ def unload(group: Group, event: Unloaded, out: Outcome) -> None:
             out.pushes.append((member.connection, CoordinatorMoved(group.group_id, -1, "", -1)))
     for member_id in group.pending:
         out.cancel((group.group_id, member_id))
+    drop_leases(group, out)
     if group.phase is not None:
         out.cancel(group.phase)
     group.members.clear()
@@ -109,13 +115,17 @@ def undo(group: Group, event: AppendFailed, out: Outcome) -> None:
             leader=group.leader or "",
         )
         out.reply_at_once(failed.ref, reply)
-    elif isinstance(failed, DeleteOffsets | Deleted | Leave):
+    elif isinstance(failed, DeleteOffsets | Deleted | Leave | Claim | Release):
         out.reply_at_once(failed.ref, failed.refused(event.error_code))
+        resume_leases(group, out)  # who left is gone all the same
     elif isinstance(failed, JoinPhaseOver | InitialDelayOver):
         # The Empty record is lost, the group is empty all the same: a crash brings the old members back, and they
         # expire.
         group.protocol_name = None
         group.become(GroupState.EMPTY, out.moment.wall_ms)
+        resume_leases(group, out)
+    elif isinstance(failed, OwnershipEnded):
+        retry_ending(group, failed, out)
     elif isinstance(failed, RetentionDue):
         pass  # what is due stays due, and the next run finds it again
     else:

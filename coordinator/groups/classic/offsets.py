@@ -6,12 +6,14 @@ from coordinator.groups.classic.events import Deleted, DeleteOffsets, GroupDelet
 from coordinator.groups.classic.notes import Cause, counted, note
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.outcome import Outcome
+from coordinator.groups.ownership import Owners
 from coordinator.moment import Moment
 from coordinator.records import CommittedOffset, GroupTombstone, OffsetTombstone, OwnershipTombstone
 from protocol.consumer_protocol import decode_subscription
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.offsets import (
     OffsetCommit,
+    OffsetCommitPartition,
     OffsetCommitPartitionReply,
     OffsetCommitReply,
     OffsetCommitTopicReply,
@@ -39,13 +41,16 @@ def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[Co
             member.deadline_ms = deadline_ms
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == _NO_RETENTION else wall_ms + retention_ms
-    limit, group_id = group.settings.offset_metadata_max_bytes, group.group_id
+    limit, group_id, owners = group.settings.offset_metadata_max_bytes, group.group_id, group.owners
     topics = []
     for topic in request.topics:
         name = topic.name
         results = []
         for part in topic.partitions:
             index, metadata, at_ms = part.partition_index, part.committed_metadata, part.commit_timestamp_ms
+            if owners is not None and _is_anothers(owners, request, name, part):
+                results.append(OffsetCommitPartitionReply(index, ErrorCode.NOT_OWNER))
+                continue
             if not metadata:
                 metadata = ""
             elif _utf16_units(metadata) > limit:
@@ -86,6 +91,16 @@ def commit_in_transaction(
             results.append(_stored(index))
         topics.append(OffsetCommitTopicReply(topic.name, tuple(results)))
     return TxnOffsetCommitReply(tuple(topics))
+
+
+def _is_anothers(owners: Owners, request: OffsetCommit, topic: str, part: OffsetCommitPartition) -> bool:
+    """Whether the registry speaks against it: a grant that does not hold, or somebody else's. Who is no member, and may
+    commit all the same, is an operator."""
+    key = topic, part.partition_index
+    if part.owner_epoch >= 0:
+        return not owners.is_held_by(key, request.member_id, part.owner_epoch)
+    held = owners.get(key)
+    return held is not None and request.generation_id >= 0 and not owners.is_held_by(key, request.member_id, held.epoch)
 
 
 def _stored(index: int) -> OffsetCommitPartitionReply:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinator.groups.classic import actions
+from coordinator.groups.classic.rows import refuse, say, turn_down
 from coordinator.groups.classic.state import MAY_BECOME, GroupState
-from coordinator.groups.classic.table import BRIEF, QUIET, TABLE, refuse, say, turn_down
+from coordinator.groups.classic.table import BRIEF, QUIET, TABLE
 
 
 def page() -> str:

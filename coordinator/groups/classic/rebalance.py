@@ -8,6 +8,7 @@ from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedJoin, De
 from coordinator.groups.classic.election import elect_leader, elect_protocol
 from coordinator.groups.classic.events import Joining
 from coordinator.groups.classic.notes import Cause, counted, note
+from coordinator.groups.classic.owning import departed
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.records import GroupMetadata, MemberRecord
@@ -21,6 +22,8 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 
+_TOLD = (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.STATIC_REPLACED)
+"""Who goes for one of these owns nothing from then on."""
 _LEAST_REARM_MS = 1_000
 """Absent static members are waited for again and again: not thousands of times a second because they named a rebalance
 timeout of nothing."""
@@ -233,6 +236,7 @@ def dismiss(
         out.cancel(member.session.key)
         member.session = None
     group.remove(member)
+    departed(group, member, out, is_told=cause in _TOLD)
     if member.connection >= 0:
         out.pushes.append((member.connection, MemberRemoved(group.group_id, member.member_id, cause.value)))
 

@@ -4,7 +4,7 @@
 import msgspec
 
 from coordinator.groups.classic.election import elect_protocol_if
-from coordinator.groups.classic.events import ReplacementStored, ReplaceStatic
+from coordinator.groups.classic.events import OwnershipEnded, ReplacementStored, ReplaceStatic
 from coordinator.groups.classic.notes import Cause, note
 from coordinator.groups.classic.rebalance import (
     begin_rebalance,
@@ -89,6 +89,7 @@ def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> 
     if event.owes_sync:
         group.pending_sync[event.member_id] = None
     out.cancel((group.group_id, event.old_member_id))
+    out.followers.append(OwnershipEnded(group.group_id, event.old_member_id))
     detail = f"instance {member.group_instance_id} came back; it keeps its assignment and nobody rebalances"
     note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail)
     leads = group.leader == event.member_id

@@ -7,14 +7,13 @@ lasts: no outcome is made for them. Rows of `BRIEF` yield records and their repl
 them and nothing follows from them, so nothing is settled either.
 """
 
-from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, get_args
 
-from coordinator.groups.classic import actions, loading, offsets, static
+from coordinator.groups.classic import actions, loading, offsets, owning, static
 from coordinator.groups.classic.events import (
-    Answerable,
     AppendFailed,
     AssignmentStored,
+    Claim,
     Deleted,
     DeleteOffsets,
     GroupEvent,
@@ -25,7 +24,9 @@ from coordinator.groups.classic.events import (
     JoinPhaseOver,
     Leave,
     Loaded,
+    OwnershipEnded,
     PendingIdOverdue,
+    Release,
     ReplacementStored,
     ReplaceStatic,
     RetentionDue,
@@ -44,6 +45,19 @@ from coordinator.groups.classic.guards import (
     names_no_instance,
     protocols_agree,
 )
+from coordinator.groups.classic.rows import (
+    Action,
+    BriefRow,
+    QuietRow,
+    Row,
+    briefly_on,
+    on,
+    quietly_on,
+    refuse,
+    say,
+    turn_down,
+    unless,
+)
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.outcome import Outcome
 from coordinator.moment import Moment
@@ -52,138 +66,6 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
-
-E = TypeVar("E")
-Action = Callable[[Group, E, Outcome], None]
-QuietAction = Callable[[Group, E, int], ErrorCode]
-BriefAction = Callable[[Group, E, Moment, list[CommittedOffset]], Message | ErrorCode]
-Guard = Callable[[Group, E], ErrorCode]
-
-
-class Unless(NamedTuple, Generic[E]):
-    """A guard whose refusal is an action of its own."""
-
-    guard: Guard[E]
-    action: Action[E]
-
-
-def unless(guard: Guard[E], action: Action[E]) -> Unless[E]:
-    """Let pass if the guard does, else do the action and nothing more."""
-    return Unless(guard, action)
-
-
-class Row(NamedTuple):
-    """What an event does. `guards` are (guard, what happens if it refuses or None for a refusal with its code)."""
-
-    event: type
-    guards: tuple[tuple[Guard[Any], Action[Any] | None], ...]
-    cells: tuple[Action[Any], ...]
-
-
-class QuietRow(NamedTuple):
-    """What a quiet message does."""
-
-    event: type
-    guards: tuple[Guard[Any], ...]
-    cells: tuple[QuietAction[Any], ...]
-
-
-class BriefRow(NamedTuple):
-    """What a brief message does: records into the list, and the reply; or an error."""
-
-    event: type
-    guards: tuple[Guard[Any], ...]
-    cells: tuple[BriefAction[Any], ...]
-
-
-class on(Generic[E]):  # noqa: N801 - reads as a row's first word
-    """`on(Event)(guards=..., empty=..., ...)` is a row. Binding the event's type first lets the checker see the
-    rest."""
-
-    def __init__(self, event: type[E]) -> None:
-        self._event = event
-
-    def __call__(
-        self,
-        *,
-        guards: tuple[Guard[E] | Unless[E], ...] = (),
-        empty: Action[E],
-        preparing: Action[E],
-        completing: Action[E],
-        stable: Action[E],
-        dead: Action[E],
-    ) -> Row:
-        pairs = tuple((g.guard, g.action) if isinstance(g, Unless) else (g, None) for g in guards)
-        return Row(self._event, pairs, (empty, preparing, completing, stable, dead))
-
-
-class quietly_on(Generic[E]):  # noqa: N801 - as above
-    """The same for a message that changes nothing that lasts."""
-
-    def __init__(self, event: type[E]) -> None:
-        self._event = event
-
-    def __call__(
-        self,
-        *,
-        guards: tuple[Guard[E], ...] = (),
-        empty: QuietAction[E],
-        preparing: QuietAction[E],
-        completing: QuietAction[E],
-        stable: QuietAction[E],
-        dead: QuietAction[E],
-    ) -> QuietRow:
-        return QuietRow(self._event, guards, (empty, preparing, completing, stable, dead))
-
-
-class briefly_on(Generic[E]):  # noqa: N801 - as above
-    """The same for a message whose outcome is records and a reply."""
-
-    def __init__(self, event: type[E]) -> None:
-        self._event = event
-
-    def __call__(
-        self,
-        *,
-        guards: tuple[Guard[E], ...] = (),
-        empty: BriefAction[E],
-        preparing: BriefAction[E],
-        completing: BriefAction[E],
-        stable: BriefAction[E],
-        dead: BriefAction[E],
-    ) -> BriefRow:
-        return BriefRow(self._event, guards, (empty, preparing, completing, stable, dead))
-
-
-class refuse:  # noqa: N801 - reads as a cell
-    """The cell that answers with an error and does nothing else."""
-
-    def __init__(self, error_code: ErrorCode) -> None:
-        self.error_code = error_code
-
-    def __call__(self, group: Group, event: Answerable, out: Outcome) -> None:
-        out.reply_at_once(event.ref, event.refused(self.error_code))
-
-
-class say:  # noqa: N801 - reads as a cell
-    """The quiet cell that only answers."""
-
-    def __init__(self, error_code: ErrorCode) -> None:
-        self.error_code = error_code
-
-    def __call__(self, group: Group, message: object, now_ms: int) -> ErrorCode:
-        return self.error_code
-
-
-class turn_down:  # noqa: N801 - reads as a cell
-    """The brief cell that yields an error."""
-
-    def __init__(self, error_code: ErrorCode) -> None:
-        self.error_code = error_code
-
-    def __call__(self, group: Group, message: object, moment: Moment, records: list[CommittedOffset]) -> ErrorCode:
-        return self.error_code
-
 
 _ignore, _refuse_dead = actions.ignore, refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -249,6 +131,28 @@ TABLE: tuple[Row, ...] = (
         stable=refuse(ErrorCode.NON_EMPTY_GROUP),
         dead=refuse(ErrorCode.GROUP_ID_NOT_FOUND),
     ),
+    on(Claim)(
+        guards=(is_member, is_current_generation, owning.claims_by_thread),
+        empty=refuse(ErrorCode.UNKNOWN_MEMBER_ID),
+        preparing=refuse(ErrorCode.REBALANCE_IN_PROGRESS),
+        completing=refuse(ErrorCode.REBALANCE_IN_PROGRESS),
+        stable=owning.claim,
+        dead=_refuse_dead,
+    ),
+    on(Release)(
+        empty=owning.release,
+        preparing=owning.release,
+        completing=owning.release,
+        stable=owning.release,
+        dead=_refuse_dead,
+    ),
+    on(OwnershipEnded)(
+        empty=owning.end_ownership,
+        preparing=owning.end_ownership,
+        completing=owning.end_ownership,
+        stable=owning.end_ownership,
+        dead=_ignore,
+    ),
     on(JoinPhaseOver)(
         empty=_ignore, preparing=actions.join_phase_over, completing=_ignore, stable=_ignore, dead=_ignore
     ),
@@ -289,7 +193,7 @@ TABLE: tuple[Row, ...] = (
         stable=offsets.expire_unsubscribed,
         dead=_ignore,
     ),
-    on(Loaded)(empty=_ignore, preparing=_ignore, completing=_ignore, stable=loading.loaded, dead=_ignore),
+    on(Loaded)(empty=loading.loaded, preparing=_ignore, completing=_ignore, stable=loading.loaded, dead=_ignore),
     on(Unloaded)(
         empty=loading.unload,
         preparing=loading.unload,

@@ -1,0 +1,146 @@
+"""Who may read which partition of a group whose members claim them (consumer-client part E): the verbs of the registry
+that the table names, and when a grant ends by itself.
+
+A grant ends with a release, with a JoinGroup or the departure of its member, and with the member's lease: one that was
+thrown out for another reason than silence may still be handing out records until its next heartbeat tells it.
+"""
+
+from coordinator.groups.classic.delayed import DelayedLease
+from coordinator.groups.classic.events import Claim, OwnershipEnded, Release
+from coordinator.groups.classic.state import Group, Member
+from coordinator.groups.outcome import Outcome
+from coordinator.groups.ownership import Key, Owners
+from coordinator.records import Owner
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.messages.ownership import (
+    ClaimedPartition,
+    ClaimItem,
+    ClaimPartitionsReply,
+    ReleasedPartition,
+    ReleasePartitionsReply,
+)
+from protocol.streams_protocol import PROTOCOL_TYPE, Threads, decode_streams_assignment
+
+_RETRY_MS = 1_000
+"""The end of a grant that the log had no room for is tried again after this."""
+
+NOBODYS = Owners()
+"""Of a group without registry; nothing is ever applied to it."""
+
+
+def claims_by_thread(group: Group, event: Claim) -> ErrorCode:
+    """Only members whose assignments name threads claim."""
+    return ErrorCode.NONE if group.protocol_type == PROTOCOL_TYPE else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def claim(group: Group, event: Claim, out: Outcome) -> None:
+    """In Stable: all of it or nothing. What the member owns already it owns by the same grant: the reply may have been
+    lost."""
+    owners, member = group.owners or NOBODYS, group.members[event.member_id]
+    assigned = _assigned(member)
+    items = {(item.topic, item.partition): item for item in event.request.items}
+    refused = {key: error for key, item in items.items() if (error := _refusal(owners, assigned, member, key, item))}
+    if refused:
+        out.reply(event.ref, ClaimPartitionsReply(items=tuple(_refused(owners, key, refused) for key in items)))
+        return
+    granted = []
+    for (key, item), committed in zip(items.items(), event.committed, strict=True):
+        held = owners.get(key)
+        if held is None or held.owner is None or held.owner.thread != item.thread:
+            owner = Owner(
+                member.member_id,
+                item.thread,
+                group.generation_id,
+                out.moment.wall_ms,
+                member.session_timeout_ms,
+            )
+            held = owners.granted(group.group_id, key, owner)
+            out.records.append(held)
+        granted.append(ClaimedPartition(*key, epoch=held.epoch, committed_offset=committed))
+    out.reply(event.ref, ClaimPartitionsReply(items=tuple(granted)))
+
+
+def _assigned(member: Member) -> Threads:
+    try:
+        return decode_streams_assignment(member.assignment)
+    except ProtocolViolation:
+        return {}  # its leader wrote what nobody can read: nothing is assigned
+
+
+def _refusal(owners: Owners, assigned: Threads, member: Member, key: Key, item: ClaimItem) -> ErrorCode:
+    if assigned.get(item.topic, {}).get(item.partition) != item.thread:
+        return ErrorCode.NOT_ASSIGNED
+    held = owners.get(key)
+    is_free = held is None or held.owner is None or held.owner.member_id == member.member_id
+    return ErrorCode.NONE if is_free else ErrorCode.OWNED
+
+
+def _refused(owners: Owners, key: Key, refused: dict[Key, ErrorCode]) -> ClaimedPartition:
+    error = refused.get(key, ErrorCode.NONE)
+    held = owners.get(key) if error is ErrorCode.OWNED else None
+    return ClaimedPartition(*key, error, None if held is None or held.owner is None else held.owner.member_id)
+
+
+def release(group: Group, event: Release, out: Outcome) -> None:
+    """Compare and delete, item by item: who has gone from the group meanwhile may still let go of what it had."""
+    owners, request = group.owners or NOBODYS, event.request
+    if request.all:
+        held = owners.of(request.member_id)
+        out.records.extend(map(owners.ended, held))
+        out.reply(
+            event.ref, ReleasePartitionsReply(items=tuple(ReleasedPartition(one.topic, one.partition) for one in held))
+        )
+        return
+    released: dict[Key, ReleasedPartition] = {}
+    for item in request.items:
+        key = item.topic, item.partition
+        held_now = owners.get(key)
+        if key in released and not released[key].error_code:
+            continue
+        if held_now is None or not owners.is_held_by(key, request.member_id, item.epoch):
+            released[key] = ReleasedPartition(*key, ErrorCode.NOT_OWNER)
+            continue
+        out.records.append(owners.ended(held_now))
+        released[key] = ReleasedPartition(*key)
+    out.reply(event.ref, ReleasePartitionsReply(items=tuple(released.values())))
+
+
+# --- grants that end by themselves ---
+
+
+def end_ownership(group: Group, event: OwnershipEnded, out: Outcome) -> None:
+    """Whatever the member still owns is free."""
+    owners = group.owners or NOBODYS
+    out.cancel(DelayedLease.key_of(group.group_id, event.member_id))
+    out.records.extend(map(owners.ended, owners.of(event.member_id)))
+
+
+def retry_ending(group: Group, event: OwnershipEnded, out: Outcome) -> None:
+    """The log had no room for it: nobody else can be granted anything meanwhile either."""
+    out.watch(DelayedLease(group, event.member_id, out.moment.monotonic_ms + _RETRY_MS))
+
+
+def departed(group: Group, member: Member, out: Outcome, *, is_told: bool) -> None:
+    """The member is out. `is_told`: it asked for it, was silent for its session, or is replaced; else what it owns is
+    its until its lease is over."""
+    if group.owners is None or not group.owners.of(member.member_id):
+        return
+    if is_told or member.deadline_ms <= out.moment.monotonic_ms:
+        out.followers.append(OwnershipEnded(group.group_id, member.member_id))
+    else:
+        out.watch(DelayedLease(group, member.member_id, member.deadline_ms))
+
+
+def resume_leases(group: Group, out: Outcome) -> None:
+    """After a load: who owns and is no member any more gets a full lease from now on, as members do."""
+    for member_id in group.owners.members if group.owners is not None else ():
+        if member_id not in group.members:
+            leases = [held.owner.lease_ms for held in (group.owners or NOBODYS).of(member_id) if held.owner is not None]
+            out.watch(DelayedLease(group, member_id, out.moment.monotonic_ms + max(leases)))
+
+
+def drop_leases(group: Group, out: Outcome) -> None:
+    """The group is served elsewhere."""
+    for member_id in group.owners.members if group.owners is not None else ():
+        if member_id not in group.members:
+            out.cancel(DelayedLease.key_of(group.group_id, member_id))
