@@ -11,6 +11,9 @@ from coordinator.records import (
     GroupTombstone,
     MemberRecord,
     OffsetTombstone,
+    Owner,
+    Ownership,
+    OwnershipTombstone,
     ShardRecord,
     TransactionEnded,
 )
@@ -238,6 +241,8 @@ RECORDS: list[ShardRecord] = [
     commit(topic_id=bytes(16)),
     commit(expire_timestamp_ms=9),
     GroupMetadata("grp", "consumer", 3, "range", "m-1", TIME_MS, MEMBERS),
+    Ownership("grp", "t", 5, 7, Owner("m-1", 2, 3, TIME_MS, 10_000)),
+    Ownership("grp", "t", 5, 7),
 ]
 
 
@@ -282,10 +287,17 @@ def test_lengths_that_make_no_sense_stop_the_load() -> None:
         decode(GROUP_KEY, bytes.fromhex("0003 0000 00000000 ffff ffff") + TIME + pack(">i", -1))
 
 
+def test_a_grant_of_a_newer_format_stops_the_load() -> None:
+    key, value = encode(Ownership("grp", "t", 5, 7))
+    assert value is not None
+    with pytest.raises(LogCorrupt, match="unknown format 0001"):
+        decode(key, b"\x00\x01" + value[2:])
+
+
 @given(st.binary(max_size=60), st.binary(max_size=80) | st.none())
 def test_any_bytes_are_a_record_nothing_or_corrupt(key: bytes, value: bytes | None) -> None:
     try:
-        assert decode(key, value) is None or key[:2] in {b"\x00\x00", b"\x00\x01", b"\x00\x02"}
+        assert decode(key, value) is None or key[:2] in {b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x4d\x01"}
     except LogCorrupt:
         return
 
@@ -306,6 +318,7 @@ _INT64 = st.integers(-(2**63), 2**63 - 1)
 _MEMBER = st.builds(
     MemberRecord, _TEXT, st.none() | _TEXT, _TEXT, _TEXT, _INT32, _INT32, st.binary(max_size=9), st.binary(max_size=9)
 )
+_OWNER = st.builds(Owner, _TEXT, _INT32, _INT32, _INT64, _INT32)
 _RECORD = st.one_of(
     st.builds(
         CommittedOffset,
@@ -341,6 +354,8 @@ _RECORD = st.one_of(
         st.lists(_MEMBER, max_size=3).map(tuple),
     ),
     st.builds(GroupTombstone, _TEXT),
+    st.builds(Ownership, _TEXT, _TEXT, st.integers(0, 2**31 - 1), _INT64, st.none() | _OWNER),
+    st.builds(OwnershipTombstone, _TEXT, _TEXT, st.integers(0, 2**31 - 1)),
 )
 
 

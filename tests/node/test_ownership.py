@@ -180,6 +180,24 @@ def test_one_item_refused_grants_none(two: Streams) -> None:
     assert two.owners() == {}
 
 
+def test_a_partition_that_cannot_be_is_not_granted_whatever_the_leader_says(desk: Desk) -> None:
+    group = Streams(desk)
+    group.join(1)
+    group.settle({1: {-1: 0}})
+    assert [item.error_code for item in group.claim(1, {-1: 0}).items] == [ErrorCode.NOT_ASSIGNED]
+
+
+def test_an_assignment_nobody_can_read_assigns_nothing(desk: Desk) -> None:
+    group = Streams(desk)
+    group.join(1)
+    reply: Any = desk.heard(1)[-1]
+    group.members[1], group.generation = reply.member_id, reply.generation_id
+    group.ask(
+        1, SyncGroup("g", group.generation, reply.member_id, assignments=(SyncGroupAssignment(reply.member_id, b"?"),))
+    )
+    assert [item.error_code for item in group.claim(1, {0: 0}).items] == [ErrorCode.NOT_ASSIGNED]
+
+
 def test_members_of_other_generations_and_strangers_claim_nothing(two: Streams) -> None:
     assert two.claim(1, {0: 0}, generation=two.generation - 1).error_code == ErrorCode.ILLEGAL_GENERATION
     stranger = ClaimPartitions("g", "nobody", two.generation, (ClaimItem("orders", 0),))

@@ -15,7 +15,16 @@ from coordinator.loading import Loading
 from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.record_bytes import encode
-from coordinator.records import CommittedOffset, GroupMetadata, GroupTombstone, MemberRecord, TransactionEnded
+from coordinator.records import (
+    CommittedOffset,
+    GroupMetadata,
+    GroupTombstone,
+    MemberRecord,
+    Owner,
+    Ownership,
+    OwnershipTombstone,
+    TransactionEnded,
+)
 from coordinator.shard import Shard, ShardState, ShardTools
 from coordinator.state_snapshot import pieces_of, to_keep
 from partition_log.aids import write_aid
@@ -23,7 +32,7 @@ from partition_log.store import LogStore, StoreLimits
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.record_batch import TRANSACTIONAL, encode_batch
 from purgatory.purgatory import DelayedOperationPurgatory
-from tests.groups.checks import CountingIds
+from tests.groups.checks import CountingIds, grants
 from tests.partition_log.stories import flush
 from tests.simulation.disk import Crash, SimDisk
 
@@ -75,7 +84,16 @@ class Life:
             case "group", group_id, generation, members:
                 lines = tuple(MemberRecord(f"m{n}", None, "c", "/h", 5_000, 6_000, b"s", b"a") for n in range(members))
                 self._both(GroupMetadata(group_id, "consumer", generation, "range", "m0", NOW.wall_ms, lines))
+            case "grant", group_id, topic, partition, member_id:
+                owner = None if member_id is None else Owner(member_id, 0, 1, NOW.wall_ms, 6_000)
+                known = shard.groups.get(group_id)
+                epoch = 0 if known is None or known.owners is None else known.owners.epoch((topic, partition))
+                if owner is not None or epoch:
+                    self._both(Ownership(group_id, topic, partition, epoch + (owner is not None), owner))
             case "gone", group_id:
+                known = shard.groups.get(group_id)
+                for key in known.owners.keys if known is not None and known.owners is not None else ():
+                    self._both(OwnershipTombstone(group_id, *key))
                 self._both(GroupTombstone(group_id))
             case "unknown", number:
                 batch = encode_batch([(b"\x00\x0f" + bytes([number]), b"\x00\x00")], timestamp_ms=1)
@@ -104,9 +122,9 @@ class Life:
 def state(shard: Shard) -> Any:
     """All of the hard state, in its orders where they mean anything."""
     on_record = {
-        group_id: (group.stored, group.state, group.generation_id, list(group.members))
+        group_id: (group.stored, group.state, group.generation_id, list(group.members), grants(group))
         for group_id, group in shard.groups.items()
-        if group.stored is not None or shard.offsets.holds(group_id)
+        if group.stored is not None or shard.offsets.holds(group_id) or group.owners
     }
     offsets = {group_id: shard.offsets.topics(group_id) for group_id in shard.offsets.groups()}
     return on_record, offsets, shard.offsets.count, shard.offsets.pending.dump()
@@ -141,6 +159,7 @@ DEEDS = st.one_of(
     st.tuples(st.just("ended"), PRODUCERS, st.booleans()),
     st.tuples(st.just("forgotten"), GROUPS, TOPICS, PARTITIONS),
     st.tuples(st.just("group"), GROUPS, st.integers(0, 9), st.integers(0, 3)),
+    st.tuples(st.just("grant"), GROUPS, TOPICS, PARTITIONS, st.sampled_from((None, "m0", "m1"))),
     st.tuples(st.just("gone"), GROUPS),
     st.tuples(st.just("unknown"), st.integers(0, 9)),
 )
@@ -154,6 +173,7 @@ def test_snapshot_and_tail_give_what_the_whole_log_gives_and_what_lived(
 ) -> None:
     sizes = state_snapshot._OFFSETS_A_PIECE, state_snapshot._GROUPS_A_PIECE_BYTES, state_snapshot._PENDING_A_PIECE
     state_snapshot._OFFSETS_A_PIECE = state_snapshot._GROUPS_A_PIECE_BYTES = state_snapshot._PENDING_A_PIECE = piece
+    grants_a_piece, state_snapshot._GRANTS_A_PIECE = state_snapshot._GRANTS_A_PIECE, piece
     try:
         life = Life(SimDisk(1))
         for deed in before:
@@ -177,6 +197,7 @@ def test_snapshot_and_tail_give_what_the_whole_log_gives_and_what_lived(
         assert without_aid(life) == lived
     finally:
         state_snapshot._OFFSETS_A_PIECE, state_snapshot._GROUPS_A_PIECE_BYTES, state_snapshot._PENDING_A_PIECE = sizes
+        state_snapshot._GRANTS_A_PIECE = grants_a_piece
 
 
 FULL_LIFE = (

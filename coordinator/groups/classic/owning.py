@@ -68,7 +68,7 @@ def _assigned(member: Member) -> Threads:
 
 
 def _refusal(owners: Owners, assigned: Threads, member: Member, key: Key, item: ClaimItem) -> ErrorCode:
-    if assigned.get(item.topic, {}).get(item.partition) != item.thread:
+    if item.partition < 0 or assigned.get(item.topic, {}).get(item.partition) != item.thread:
         return ErrorCode.NOT_ASSIGNED
     held = owners.get(key)
     is_free = held is None or held.owner is None or held.owner.member_id == member.member_id
