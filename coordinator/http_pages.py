@@ -3,7 +3,7 @@ gives a JSON object or raises `Problem`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 import msgspec
 
@@ -117,6 +117,15 @@ class Pages:
         reply = await self._ask.expiring(names["group"], _page_size(query), after)
         return expiring(names["group"], reply)
 
+    async def ownership(self, origin: str, names: Names, query: Names) -> Json:
+        """Who may read which partition, and since which grant."""
+        items, more = _some(await self._ask.ownership(names["group"]), query)
+        return {
+            "group_id": names["group"],
+            "partitions": [msgspec.to_builtins(item) for item in items],
+            "next_page_token": None if more is None else parse_qs(more)["page_token"][0],
+        }
+
     async def _shapes(self, origin: str, names: Names) -> Shapes:
         cluster_id = await self._ask.cluster_id()
         if names["cluster"] != cluster_id:
@@ -152,6 +161,7 @@ ROUTES: Final[tuple[tuple[str, Page], ...]] = (
     (_GROUPS + "/{group}/lag-summary", Pages.lag_summary),
     ("/v1/groups/{group}/notes", Pages.notes),
     ("/v1/groups/{group}/expiring", Pages.expiring),
+    ("/v1/groups/{group}/ownership", Pages.ownership),
 )
 
 

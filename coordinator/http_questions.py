@@ -29,6 +29,7 @@ from protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchReply,
 )
+from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
 
 Ask = Callable[[Message], Awaitable[Message]]
@@ -141,6 +142,14 @@ class Questions:
             raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
         _refuse(reply.error_code)
         return reply
+
+    async def ownership(self, group_id: str) -> tuple[OwnedPartition, ...]:
+        """The grants of the group's registry that hold now, by partition."""
+        reply = await self._answer(DescribeOwnership(group_id), DescribeOwnershipReply)
+        if reply.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+            raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
+        _refuse(reply.error_code)
+        return reply.items
 
     async def committed(self, group_ids: Sequence[str]) -> dict[str, dict[Key, int]]:
         """Committed offsets of each group; groups that may not be asked now are left out."""

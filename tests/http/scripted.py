@@ -35,6 +35,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchTopicReply,
 )
+from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from protocol.messages.topics import (
     Metadata,
     MetadataBroker,
@@ -98,6 +99,9 @@ EXPIRING = (
 )
 
 
+OWNED = tuple(OwnedPartition("t", number, "m-1", number % 2, 4, 9, 1_700_000_000_000) for number in range(3))
+
+
 class ScriptedCoordinator:
     """`groups`, `committed`, `ends` and `notes` are what it knows; `answers` overrides the reply to a message type."""
 
@@ -150,6 +154,11 @@ class ScriptedCoordinator:
             has_more=len(rest) > message.limit,
         )
 
+    def _owned(self, message: DescribeOwnership) -> Message:
+        if message.group_id not in self.groups:
+            return DescribeOwnershipReply(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        return DescribeOwnershipReply(items=OWNED)
+
     def _offsets(self, message: OffsetFetch) -> Message:
         return OffsetFetchReply(
             tuple(
@@ -197,6 +206,7 @@ def _dead(group_id: str) -> DescribedGroup:
 
 _SCRIPT: dict[type[Message], Callable[[ScriptedCoordinator, Any], Message]] = {
     DescribeNode: lambda coordinator, _: coordinator.node,
+    DescribeOwnership: ScriptedCoordinator._owned,
     DescribeGroups: ScriptedCoordinator._describe,
     ListGroups: ScriptedCoordinator._list,
     ListNotes: ScriptedCoordinator._list_notes,

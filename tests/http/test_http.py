@@ -103,6 +103,7 @@ async def test_the_root_lists_the_paths(browser: Browser) -> None:
         (f"{GROUPS}/orders/consumers/m-1/assignments/t/partitions/2", 40403),
         (f"{GROUPS}/orders/lags/t/partitions/2", 40403),
         ("/v1/groups/nobody/notes", 40403),
+        ("/v1/groups/nobody/ownership", 40403),
         ("/v4", 404),
     ],
 )
@@ -362,4 +363,21 @@ async def test_of_a_group_that_is_not_there_nothing_goes(browser: Browser) -> No
     assert await browser.get("/v1/groups/nobody/expiring", 404) == {
         "error_code": 40403,
         "message": "there is no consumer group 'nobody'",
+    }
+
+
+async def test_who_owns_which_partition_is_told_in_pages(browser: Browser) -> None:
+    first = await browser.get("/v1/groups/orders/ownership?page_size=2")
+    second = await browser.get(f"/v1/groups/orders/ownership?page_size=2&page_token={first['next_page_token']}")
+
+    assert [one["partition"] for one in first["partitions"] + second["partitions"]] == [0, 1, 2]
+    assert second["next_page_token"] is None
+    assert first["partitions"][1] == {
+        "topic": "t",
+        "partition": 1,
+        "member_id": "m-1",
+        "thread": 1,
+        "generation_id": 4,
+        "epoch": 9,
+        "since_ms": 1_700_000_000_000,
     }
