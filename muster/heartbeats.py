@@ -2,7 +2,7 @@
 
 from muster.answers import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionOverdue
 from muster.events import HangUp, NodeAddress
-from muster.joining import leave_quietly, lose_first, note_heard
+from muster.joining import leave_quietly, lose_first, note_heard, note_lease
 from muster.member import COORDINATOR_GONE, Member, State, Timer
 from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, Heartbeat, MemberRemoved, RebalanceStarted, SyncGroup
@@ -65,8 +65,10 @@ def hear_heartbeat(m: Member, event: HeartbeatAnswered) -> None:
     code = event.error_code
     if code == ErrorCode.NONE:
         note_heard(m)
+        _note_lease(m, event)
     elif code == ErrorCode.REBALANCE_IN_PROGRESS:
         note_heard(m)
+        _note_lease(m, event)
         if m.state is State.STEADY and m.is_current(event.sent):
             m.rejoin = m.rejoin or "the group is rebalancing"
     elif code in {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}:
@@ -79,6 +81,11 @@ def hear_heartbeat(m: Member, event: HeartbeatAnswered) -> None:
         m.fail(code, event.reason or f"group {m.settings.group_id} no longer admits this member")
     else:
         _beat_again(m)
+
+
+def _note_lease(m: Member, event: HeartbeatAnswered) -> None:
+    if m.is_current(event.sent):
+        note_lease(m, event.sent)
 
 
 def fall_out(m: Member, code: ErrorCode) -> None:

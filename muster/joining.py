@@ -6,18 +6,11 @@ consumer-client A4, A5 and A7.
 """
 
 from muster.answers import JoinAnswered, LeaveAnswered, SyncAnswered
-from muster.assignors import by_name
 from muster.choosing import look_before_joining, subscribe
-from muster.consumer_protocol import (
-    PROTOCOL_TYPE,
-    Assignment,
-    Subscription,
-    decode_assignment,
-    encode_subscription,
-)
 from muster.events import Assigned, Closed, Closing, Polled, RejoinAsked, Released, Subscribed
 from muster.leading import arm_refresh
-from muster.member import COORDINATOR_GONE, Member, State, Timer
+from muster.member import COORDINATOR_GONE, Member, SentCall, State, Timer
+from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.groups import (
     NO_GENERATION,
@@ -116,20 +109,14 @@ def send_join(m: Member) -> None:
             settings.group_id,
             session_timeout_ms=settings.session_timeout_ms,
             member_id=m.member_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=tuple(JoinProtocol(name, _subscription(m, name)) for name in settings.assignors),
-            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            protocol_type=m.kind.protocol_type,
+            protocols=tuple(JoinProtocol(name, m.kind.says(m, name)) for name in m.kind.offers(m)),
+            rebalance_timeout_ms=settings.join_within_ms,
             group_instance_id=settings.group_instance_id,
             reason=m.rejoin[:_REASON_CHARACTERS],
         ),
-        timeout_ms=max(settings.request_timeout_ms, settings.max_poll_interval_ms + JOIN_GRACE_MS),
+        timeout_ms=max(settings.request_timeout_ms, settings.join_within_ms + JOIN_GRACE_MS),
     )
-
-
-def _subscription(m: Member, assignor: str) -> bytes:
-    """What a member says of itself: what it wants, and, so that it may keep it, what it has."""
-    user_data = by_name(assignor).user_data(m.last_assigned, m.last_generation_id)
-    return encode_subscription(Subscription(m.topics, user_data, m.held, m.generation_id, m.settings.rack_id))
 
 
 def hear_join(m: Member, event: JoinAnswered) -> None:
@@ -145,15 +132,16 @@ def hear_join(m: Member, event: JoinAnswered) -> None:
         m.watched = None
         m.join_failures = 0
         m.state = State.SYNCING
+        note_lease(m, event.sent)
         m.stop_asking(Metadata)  # one still under way would bring the old roster's topics
         note_heard(m)
         m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
         m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
-        if m.protocol_name not in m.settings.assignors:
+        if m.protocol_name not in m.kind.offers(m):
             m.fail(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
                 f"group {m.settings.group_id} chose {m.protocol_name!r}, this member offered "
-                f"{', '.join(m.settings.assignors)}",
+                f"{', '.join(m.kind.offers(m))}",
             )
         return
     if code == ErrorCode.MEMBER_ID_REQUIRED and event.reply is not None and event.reply.member_id:
@@ -208,11 +196,11 @@ def send_sync(m: Member) -> None:
             m.generation_id,
             m.member_id,
             m.settings.group_instance_id,
-            PROTOCOL_TYPE,
+            m.kind.protocol_type,
             m.protocol_name,
             m.plan,
         ),
-        timeout_ms=max(m.settings.request_timeout_ms, m.settings.max_poll_interval_ms + JOIN_GRACE_MS),
+        timeout_ms=max(m.settings.request_timeout_ms, m.settings.join_within_ms + JOIN_GRACE_MS),
     )
 
 
@@ -225,7 +213,8 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
             m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
             return
         try:
-            _take_over(m, decode_assignment(event.reply.assignment))
+            note_lease(m, event.sent)
+            _take_over(m, m.kind.hears(event.reply.assignment))
         except ProtocolViolation as malformed:
             reason = f"the leader's assignment cannot be read: {malformed}"
             m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
@@ -245,18 +234,18 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
         m.fail(code, event.reason or _fatal(m, code, "sync with"))
 
 
-def _take_over(m: Member, assignment: Assignment) -> None:
+def _take_over(m: Member, given: tuple[TopicPartition, ...]) -> None:
     m.state = State.STEADY
     m.plan = None
     m.join_failures = m.sync_failures = 0
     note_heard(m)
-    if not all(m.accepts(one.topic) for one in assignment.partitions):
+    if not all(m.accepts(one.topic) for one in given):
         m.rejoin = "the assignment has topics no longer subscribed to"  # A7, R7: the application never sees it
         return
     if m.pattern is not None:  # the leader may know of a topic before this member does
-        m.topics = m.joined_topics = tuple(sorted({*m.topics, *(one.topic for one in assignment.partitions)}))
+        m.topics = m.joined_topics = tuple(sorted({*m.topics, *(one.topic for one in given)}))
     m.rejoin = ""
-    share = tuple(sorted(assignment.partitions))
+    share = tuple(sorted(given))
     before, now = set(m.held), set(share)
     taken_away = tuple(one for one in m.held if one not in now)
     m.last_assigned, m.last_generation_id = share, m.generation_id
@@ -272,6 +261,11 @@ def note_heard(m: Member) -> None:
     """The session runs from the last good word of the coordinator."""
     m.heartbeat_failures = 0
     m.arm(Timer.SESSION, m.settings.session_timeout_ms)
+
+
+def note_lease(m: Member, sent: SentCall) -> None:
+    """The coordinator counts the session from when this arrived, so that it lasts at least as long from its sending."""
+    m.lease_from_ms = max(m.lease_from_ms or 0, sent.sent_ms)
 
 
 # ------------------------------------------------------------------------------------------------------------- leaving

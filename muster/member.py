@@ -2,7 +2,7 @@
 
 import enum
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from re import Pattern
 from typing import Protocol
@@ -16,6 +16,7 @@ from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import NO_GENERATION, JoinGroupMember, SyncGroupAssignment
+from protocol.messages.topics import MetadataReply
 
 COORDINATOR_GONE = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
@@ -58,6 +59,8 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     rack_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    """How long the others wait for this member to join again; None: as long as it may take between two polls."""
 
     def __post_init__(self) -> None:
         if not self.group_id:
@@ -74,13 +77,43 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
         common_protocol(self.assignors)
 
     @property
+    def join_within_ms(self) -> int:
+        """What a join is sent with as the rebalance timeout."""
+        return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
+
+    @property
     def is_cooperative(self) -> bool:
         """Whether a rebalance takes away only what moves: all assignors offered must be able to (KIP-429)."""
         return common_protocol(self.assignors) is RebalanceProtocol.COOPERATIVE
 
 
+class Kind(Protocol):
+    """What members of one protocol type say to each other through the coordinator, to which it is bytes."""
+
+    @property
+    def protocol_type(self) -> str: ...
+
+    def offers(self, m: "Member") -> tuple[str, ...]:
+        """The ways of sharing out that the member offers, the best one first."""
+
+    def says(self, m: "Member", protocol: str) -> bytes:
+        """What a member that joins says of itself."""
+
+    def topics_of(self, metadata: bytes) -> tuple[str, ...]:
+        """What another one wants by what it said; nothing if that cannot be read."""
+
+    def shares(self, m: "Member", partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
+        """What the leader gives to whom. Raises UnsafeAssignment."""
+
+    def nothing(self) -> bytes:
+        """What it gives to whoever `shares` leaves out."""
+
+    def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
+        """What a member was given. Raises ProtocolViolation."""
+
+
 class Errand(Protocol):
-    """A commit or an offset fetch under way: waits for the coordinator, is tried again, ends by its deadline."""
+    """A commit, an offset fetch or a claim under way: waits for the coordinator, is tried again, ends in its time."""
 
     number: int
     deadline_ms: int
@@ -109,6 +142,7 @@ class SentCall(msgspec.Struct, frozen=True):
     deadline_ms: int
     errand: int | None = None
     node: NodeAddress | None = None
+    sent_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -118,6 +152,7 @@ class Member:
     settings: MemberSettings
     jitter: Callable[[], float]
     topics: tuple[str, ...]
+    kind: Kind
     now_ms: int = 0
     state: State = State.UNJOINED
     closed: bool = False
@@ -155,6 +190,8 @@ class Member:
     join_failures: int = 0
     sync_failures: int = 0
     heartbeat_failures: int = 0
+    lease_from_ms: int | None = None
+    """When the newest request was sent that the coordinator answered as one of a living member."""
     timers: dict[Timer, int] = field(default_factory=dict)
     calls: dict[int, SentCall] = field(default_factory=dict)
     calls_made: int = 0
@@ -170,7 +207,14 @@ class Member:
         self.calls_made += 1
         node = self._any_node() if anywhere else self.coordinator
         self.calls[self.calls_made] = SentCall(
-            message, not anywhere, self.generation_id, self.member_id, self.now_ms + timeout_ms, errand, node
+            message,
+            not anywhere,
+            self.generation_id,
+            self.member_id,
+            self.now_ms + timeout_ms,
+            errand,
+            node,
+            self.now_ms,
         )
         self.effects.append(Call(self.calls_made, node, message))
         return self.calls_made

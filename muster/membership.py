@@ -30,6 +30,7 @@ from muster.answers import (
     answered,
     unanswered,
 )
+from muster.consumer_kind import ConsumerKind
 from muster.events import (
     AssignedByHand,
     CallFailed,
@@ -49,7 +50,7 @@ from muster.events import (
     SubscribedToPattern,
     Woke,
 )
-from muster.member import Member, MemberSettings, SentCall, State, Timer
+from muster.member import Kind, Member, MemberSettings, SentCall, State, Timer
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -188,8 +189,15 @@ _IN_TOUCH = _BEATING | {State.JOINING}
 class Membership:
     """One member of one group. `jitter` gives numbers in [0, 1) for backoffs, as `random.random` does."""
 
-    def __init__(self, settings: MemberSettings, topics: Iterable[str], jitter: Callable[[], float]) -> None:
-        self._member = Member(settings, jitter, tuple(sorted(set(topics))))
+    def __init__(
+        self,
+        settings: MemberSettings,
+        topics: Iterable[str],
+        jitter: Callable[[], float],
+        kind: Kind | None = None,
+    ) -> None:
+        """`kind` is that of a consumer if none is given."""
+        self._member = Member(settings, jitter, tuple(sorted(set(topics))), kind or ConsumerKind())
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
         """What follows from an event. After `Closed` nothing does."""
@@ -270,6 +278,13 @@ class Membership:
     def held(self) -> tuple[TopicPartition, ...]:
         """What the application holds, or was not yet told it lost."""
         return self._member.held
+
+    @property
+    def lease_from_ms(self) -> int | None:
+        """When the newest request was sent that the coordinator answered as one of a living member: until a session
+        after that it gives what this member has to nobody else. None: there was none.
+        """
+        return self._member.lease_from_ms
 
     @property
     def coordinator(self) -> NodeAddress | None:
