@@ -12,7 +12,8 @@ import msgspec
 from coordinator.groups.classic.events import Loaded
 from coordinator.moment import Moment
 from coordinator.offset_replay import CommonCommits
-from coordinator.record_bytes import LogCorrupt, decode, decode_marker
+from coordinator.record_bytes import decode, decode_marker
+from coordinator.records import LogCorrupt
 from coordinator.shard import NO_PRODUCER, Shard, ShardState
 from coordinator.state_snapshot import SnapshotUnknown, restore
 from partition_log.aids import Aid, AidDamaged

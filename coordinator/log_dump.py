@@ -12,11 +12,12 @@ import msgspec
 
 from coordinator.group_configs import CONFIGS_LOG
 from coordinator.journal import decode_note
-from coordinator.record_bytes import LogCorrupt, decode, decode_marker
+from coordinator.record_bytes import decode, decode_marker
 from coordinator.records import (
     CommittedOffset,
     GroupMetadata,
     GroupTombstone,
+    LogCorrupt,
     MemberRecord,
     OffsetTombstone,
     Ownership,

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from coordinator.offsets import OffsetAndMetadata, PendingPlace, PendingProducer
-from coordinator.record_bytes import LogCorrupt, decode, encode
-from coordinator.records import GroupMetadata, Ownership
+from coordinator.record_bytes import decode, encode
+from coordinator.records import GroupMetadata, LogCorrupt, Ownership
 from coordinator.shard import Shard
 from partition_log.aids import NewAid
 

@@ -4,11 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.record_bytes import LogCorrupt, decode, decode_marker, encode, encode_marker, encode_offsets
+from coordinator.record_bytes import decode, decode_marker, encode, encode_marker, encode_offsets
 from coordinator.records import (
+    BalancedMember,
+    BalancedMetadata,
+    BalancedTombstone,
     CommittedOffset,
     GroupMetadata,
     GroupTombstone,
+    LogCorrupt,
     MemberRecord,
     OffsetTombstone,
     Owner,
@@ -235,6 +239,7 @@ MEMBERS = (
     MemberRecord("m-1", "i", "c", "/h", 60_000, 10_000, b"sub", b"asg"),
     MemberRecord("m-2", None, "c", "/h", 60_000, 10_000, b"", b""),
 )
+BALANCED = BalancedMember("c-1", None, "c", "/h", 1, "latest", 30_000, 1, 0)
 RECORDS: list[ShardRecord] = [
     commit(),
     commit(metadata=""),
@@ -243,6 +248,7 @@ RECORDS: list[ShardRecord] = [
     GroupMetadata("grp", "consumer", 3, "range", "m-1", TIME_MS, MEMBERS),
     Ownership("grp", "t", 5, 7, Owner("m-1", 2, 3, TIME_MS, 10_000)),
     Ownership("grp", "t", 5, 7),
+    BalancedMetadata("grp", TIME_MS, 1, 2, b"digest", 0, ("t",), (("t", ("f",)),), 3, (BALANCED,), ("gone",)),
 ]
 
 
@@ -297,7 +303,13 @@ def test_a_grant_of_a_newer_format_stops_the_load() -> None:
 @given(st.binary(max_size=60), st.binary(max_size=80) | st.none())
 def test_any_bytes_are_a_record_nothing_or_corrupt(key: bytes, value: bytes | None) -> None:
     try:
-        assert decode(key, value) is None or key[:2] in {b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x4d\x01"}
+        assert decode(key, value) is None or key[:2] in {
+            b"\x00\x00",
+            b"\x00\x01",
+            b"\x00\x02",
+            b"\x4d\x01",
+            b"\x4d\x02",
+        }
     except LogCorrupt:
         return
 
@@ -318,7 +330,10 @@ _INT64 = st.integers(-(2**63), 2**63 - 1)
 _MEMBER = st.builds(
     MemberRecord, _TEXT, st.none() | _TEXT, _TEXT, _TEXT, _INT32, _INT32, st.binary(max_size=9), st.binary(max_size=9)
 )
-_OWNER = st.builds(Owner, _TEXT, _INT32, _INT32, _INT64, _INT32)
+_OWNER = st.builds(Owner, _TEXT, _INT32, _INT32, _INT64, _INT32, _INT64)
+_BALANCED = st.builds(
+    BalancedMember, _TEXT, st.none() | _TEXT, _TEXT, _TEXT, st.none() | _INT32, _TEXT, _INT32, _INT64, _INT64
+)
 _RECORD = st.one_of(
     st.builds(
         CommittedOffset,
@@ -356,6 +371,21 @@ _RECORD = st.one_of(
     st.builds(GroupTombstone, _TEXT),
     st.builds(Ownership, _TEXT, _TEXT, st.integers(0, 2**31 - 1), _INT64, st.none() | _OWNER),
     st.builds(OwnershipTombstone, _TEXT, _TEXT, st.integers(0, 2**31 - 1)),
+    st.builds(
+        BalancedMetadata,
+        _TEXT,
+        _INT64,
+        _INT64,
+        _INT64,
+        st.binary(max_size=8),
+        _INT64,
+        st.lists(_TEXT, max_size=2).map(tuple),
+        st.lists(st.tuples(_TEXT, st.lists(_TEXT, max_size=2).map(tuple)), max_size=2).map(tuple),
+        st.none() | _INT32,
+        st.lists(_BALANCED, max_size=2).map(tuple),
+        st.lists(_TEXT, max_size=2).map(tuple),
+    ),
+    st.builds(BalancedTombstone, _TEXT),
 )
 
 

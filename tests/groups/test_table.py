@@ -6,6 +6,7 @@ import pytest
 from coordinator.groups.classic.events import (
     AppendFailed,
     AssignmentStored,
+    Claim,
     Client,
     Deleted,
     DeleteOffsets,
@@ -17,7 +18,9 @@ from coordinator.groups.classic.events import (
     JoinPhaseOver,
     Leave,
     Loaded,
+    OwnershipEnded,
     PendingIdOverdue,
+    Release,
     ReplacementStored,
     ReplaceStatic,
     RetentionDue,
@@ -44,6 +47,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommitPartition,
     TxnOffsetCommitTopic,
 )
+from protocol.messages.ownership import ClaimPartitions, ReleasePartitions
 from protocol.session import RequestRef
 from tests.groups.bench import Bench, join
 
@@ -51,7 +55,7 @@ REF = RequestRef(1, 99)
 CLIENT = Client("c", "/10.0.0.1")
 EVENTS: tuple[type, ...] = get_args(GroupEvent)
 STATES = list(GroupState)
-REQUESTS = (JoinFirst, JoinPending, JoinAgain, ReplaceStatic, Sync, Leave)
+REQUESTS = (JoinFirst, JoinPending, JoinAgain, ReplaceStatic, Sync, Leave, Claim, Release)
 
 
 def bench_in(state: GroupState) -> Bench:
@@ -96,6 +100,9 @@ def sample(kind: type, group: Group) -> Any:
         Leave: Leave(REF, LeaveGroup("g", (LeavingMember(member_id),))),
         DeleteOffsets: DeleteOffsets(REF, OffsetDelete("g", ()), frozenset()),
         Deleted: Deleted(REF, "g", ()),
+        Claim: Claim(REF, ClaimPartitions("g", member_id, group.generation_id, ()), ()),
+        Release: Release(REF, ReleasePartitions("g", member_id)),
+        OwnershipEnded: OwnershipEnded("g", member_id),
         JoinPhaseOver: JoinPhaseOver("g"),
         InitialDelayOver: InitialDelayOver("g", 0, 0),
         SyncOverdue: SyncOverdue("g", group.generation_id - 1),

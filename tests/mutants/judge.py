@@ -1,10 +1,11 @@
 """Runs one check in the tree it stands in and says what came of it, as the last line it prints:
 
 python -m tests.mutants.judge worlds FIRST COUNT
-python -m tests.mutants.judge test NODE
+python -m tests.mutants.judge test NODE ...
 
-A bug is caught if an assertion or a checker says so, or the log's own reading that it is damaged. An import that
-fails, a name that is not there or a time limit is an accident: it shows nothing of the check.
+A bug is caught if an assertion or a checker says so, or the log's own reading that it is damaged; so does a test that
+takes apart what should be so many things and is not. An import that fails, a name that is not there or a time limit is
+an accident: it shows nothing of the check.
 """
 
 import sys
@@ -14,7 +15,7 @@ import msgspec
 import pytest
 
 import coordinator
-from coordinator.record_bytes import LogCorrupt
+from coordinator.records import LogCorrupt
 from partition_log.errors import LogDamaged
 from tests.simulation.errors import Broken
 from tests.simulation.plan import BRISK, draw
@@ -22,6 +23,7 @@ from tests.simulation.world import World
 
 _TELLING = (AssertionError, Broken, LogCorrupt, LogDamaged, pytest.fail.Exception)
 _TIMED_OUT = "Timeout"
+_NOT_SO_MANY = ("not enough values to unpack", "too many values to unpack")
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -35,8 +37,18 @@ class Verdict(msgspec.Struct, frozen=True):
 def verdict_of(error: BaseException) -> Verdict:
     """Whether such an end tells of a bug."""
     lines = str(error).strip().splitlines() or [""]
-    is_telling = isinstance(error, _TELLING) and not lines[0].startswith(_TIMED_OUT)
+    is_telling = (isinstance(error, _TELLING) and not lines[0].startswith(_TIMED_OUT)) or _is_miscount(error)
     return Verdict(passed=False, is_telling=is_telling, reason=f"{type(error).__name__}: {lines[0]}"[:300])
+
+
+def _is_miscount(error: BaseException) -> bool:
+    """`(one,) = them` in a test, and nowhere beneath."""
+    if not isinstance(error, ValueError) or not str(error).startswith(_NOT_SO_MANY):
+        return False
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and Path(trace.tb_frame.f_code.co_filename).name.startswith("test_")
 
 
 def worlds(first: int, count: int) -> Verdict:
@@ -63,10 +75,10 @@ class _Listener:
             self.error, self.name = call.excinfo.value, node.name
 
 
-def test(node: str) -> Verdict:
+def test(*nodes: str) -> Verdict:
     """Until the first failure. Hypothesis draws the same examples each time."""
     listener = _Listener()
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "--hypothesis-seed=0", node]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "--hypothesis-seed=0", *nodes]
     code = pytest.main(options, plugins=[listener])
     if listener.error is not None:
         verdict = verdict_of(listener.error)
@@ -76,7 +88,7 @@ def test(node: str) -> Verdict:
 
 def main(words: list[str]) -> Verdict:
     assert Path(str(coordinator.__file__)).is_relative_to(Path.cwd()), "another tree than this one would be judged"
-    return worlds(int(words[1]), int(words[2])) if words[0] == "worlds" else test(words[1])
+    return worlds(int(words[1]), int(words[2])) if words[0] == "worlds" else test(*words[1:])
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ class Streams:
     def settle(self, assignments: Mapping[int, Threads], absent: tuple[int, ...] = ()) -> None:
         """Who joined learns its id; the leader, the first that did, hands out the assignments."""
         self.desk.wait(0)
+        leader = -1
         for number in [one for one in assignments if one not in absent]:
             reply: Any = self.desk.heard(number)[-1]
             assert reply.error_code == NONE
@@ -226,7 +227,8 @@ def test_a_consumer_group_has_no_registry(desk: Desk) -> None:
 def test_a_consumer_cannot_join_streams(two: Streams) -> None:
     stranger = Streams(two.desk, "g", "consumer")
     stranger.join(7)
-    assert stranger.desk.heard(7)[-1].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    reply: Any = stranger.desk.heard(7)[-1]
+    assert reply.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_a_release_needs_the_grants_own_epoch(two: Streams) -> None:

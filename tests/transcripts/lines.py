@@ -12,6 +12,8 @@ from coordinator.records import (
     GroupTombstone,
     Note,
     OffsetTombstone,
+    Ownership,
+    OwnershipTombstone,
     ShardRecord,
     TransactionEnded,
 )
@@ -92,6 +94,11 @@ def record(appended: ShardRecord | None) -> str:
             return f"record {at}={appended.offset}{extra}"
         case OffsetTombstone():
             return f"record {appended.group_id}: {appended.topic}-{appended.partition} gone"
+        case Ownership():
+            owner = "nobody" if appended.owner is None else f"{appended.owner.member_id}/{appended.owner.thread}"
+            return f"record {appended.group_id}: {appended.topic}-{appended.partition} @{appended.epoch} is {owner}'s"
+        case OwnershipTombstone():
+            return f"record {appended.group_id}: {appended.topic}-{appended.partition} was granted, forgotten"
         case None:
             return "record of an unknown kind"
 
