@@ -95,12 +95,21 @@ def test_what_the_wire_refuses_reaches_the_asker_with_its_sentence() -> None:
     ]
 
 
-def test_an_error_that_a_newer_server_invented_is_an_unknown_error_with_its_name() -> None:
+@pytest.mark.parametrize(("number", "code"), [(9_999, ErrorCode(9_999)), (99_999, ErrorCode.UNKNOWN_SERVER_ERROR)])
+def test_an_error_that_a_newer_server_invented_keeps_its_number_and_its_name(number: int, code: ErrorCode) -> None:
     client = client_that_asked(HEARTBEAT)
-    data = frame(1, 0, [499, "MOON_TOO_LOW", "wait for it", {}], None)
-    assert client.receive_data(data) == [
-        Answer(0, HeartbeatReply(ErrorCode.UNKNOWN_SERVER_ERROR), "MOON_TOO_LOW (499): wait for it")
-    ]
+    data = frame(1, 0, [number, "MOON_TOO_LOW", "wait for it", {}], None)
+    assert client.receive_data(data) == [Answer(0, HeartbeatReply(code), f"MOON_TOO_LOW ({number}): wait for it")]
+
+
+def test_an_error_of_a_part_that_a_newer_server_invented_is_no_reason_to_hang_up() -> None:
+    client = client_that_asked(OffsetCommit("g", ()))
+    part = {"partition_index": 0, "error_code": 9_999}
+    data = frame(1, 0, None, {"topics": [{"name": "t", "partitions": [part]}]})
+    (answer,) = client.receive_data(data)
+    assert isinstance(answer, Answer)
+    assert isinstance(answer.reply, OffsetCommitReply)
+    assert answer.reply.topics[0].partitions[0].error_code.name == "UNKNOWN_ERROR_9999"
 
 
 def test_a_newer_server_may_say_more_than_we_know() -> None:

@@ -187,8 +187,10 @@ def test_text_that_is_no_utf_8_is_read_with_replacement_characters() -> None:
         read(case, b"\x00\x03a\xffb" + bytes(4) + b"\x00\x05m")
 
 
-def test_an_error_that_nobody_has_named_yet_is_an_unknown_one() -> None:
-    assert read(case_of("HeartbeatReply", 0), b"\x27\x0f").error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+def test_an_error_that_nobody_has_named_yet_keeps_its_number() -> None:
+    code = read(case_of("HeartbeatReply", 0), b"\x27\x0f").error_code
+    assert (code, code.name, code.is_known, code.retriable) == (9_999, "UNKNOWN_ERROR_9999", False, False)
+    assert isinstance(code, ErrorCode)
 
 
 # -------------------------------------------------------------------------------------------------------------- varints
