@@ -34,6 +34,7 @@ from protocol.messages.offsets import (
     OffsetFetchGroup,
     OffsetFetchReply,
 )
+from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9390"
@@ -156,6 +157,17 @@ def describe_expiry(cluster: Cluster, group_id: str) -> tuple[DescribeExpiryRepl
             reply = expect(DescribeExpiryReply, cluster.ask(more, node=node))
             offsets += reply.offsets
     return first, offsets
+
+
+def describe_ownership(cluster: Cluster, group_id: str) -> tuple[OwnedPartition, ...]:
+    """The grants that hold now, by partition. Raises Complaint, or Refused."""
+    with _answering_for(group_id):
+        reply = expect(
+            DescribeOwnershipReply, cluster.ask(DescribeOwnership(group_id), node=coordinator(cluster, group_id))
+        )
+        if reply.error_code:
+            raise Refused(reply.error_code, f"the owners of {group_id!r}: {reply.error_code.name}")
+    return reply.items
 
 
 def partitions_of(cluster: Cluster, names: Collection[str]) -> frozenset[TopicPartition]:

@@ -1,10 +1,12 @@
 """`muster groups list`, `muster groups describe GROUP` and `muster groups delete GROUP...`."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
+from muster.cli import owners
 from muster.cli.asking import (
     AsJson,
     Bootstrap,
@@ -19,11 +21,12 @@ from muster.cli.asking import (
 )
 from muster.cli.showing import local_time, printable, show_facts, show_json, show_table, utc_time
 from muster.topic_partition import TopicPartition
-from protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment
+from protocol import consumer_protocol, streams_protocol
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.groups import DeletedGroup, DescribedGroup
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(owners.owners)
 
 
 @app.command("list")
@@ -106,10 +109,12 @@ def _why_not(deleted: DeletedGroup) -> str:
 
 def _assigned(group: DescribedGroup, assignment: bytes) -> list[TopicPartition]:
     """What cannot be read is shown as nothing: other kinds of members write what they like."""
-    if group.protocol_type != PROTOCOL_TYPE:
-        return []
+    topics: Iterable[tuple[str, Iterable[int]]] = ()
     try:
-        topics = decode_assignment(assignment).partitions
+        if group.protocol_type == consumer_protocol.PROTOCOL_TYPE:
+            topics = consumer_protocol.decode_assignment(assignment).partitions
+        elif group.protocol_type == streams_protocol.PROTOCOL_TYPE:
+            topics = streams_protocol.decode_streams_assignment(assignment).items()
     except ProtocolViolation:
         return []
     return sorted(TopicPartition(topic, partition) for topic, partitions in topics for partition in partitions)

@@ -56,6 +56,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchTopicReply,
 )
+from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from protocol.messages.topics import (
     CreatedTopic,
     CreateTopics,
@@ -125,6 +126,7 @@ class FakeNode:
         )
         self.expiring: list[ExpiringOffset] = []
         self.expiring_a_page = 2
+        self.owned: tuple[OwnedPartition, ...] = ()
         self.bootstraps: list[Any] = []
 
     def make_topic(self, name: str, partitions: int) -> None:
@@ -195,6 +197,11 @@ class FakeNode:
         rest = [one for one in self.expiring if (one.topic, one.partition_index) > after]
         size = min(message.limit, self.expiring_a_page)
         return msgspec.structs.replace(self.expiry, offsets=tuple(rest[:size]), has_more=len(rest) > size)
+
+    def DescribeOwnership(self, message: DescribeOwnership) -> Message:  # noqa: N802
+        if message.group_id not in self.groups:
+            return DescribeOwnershipReply(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        return DescribeOwnershipReply(self.refused, self.owned)
 
     def OffsetFetch(self, message: OffsetFetch) -> Message:  # noqa: N802
         topics = tuple(

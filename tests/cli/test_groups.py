@@ -3,6 +3,8 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, ListedNote
+from protocol.messages.ownership import OwnedPartition
+from protocol.streams_protocol import encode_streams_assignment
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import FakeNode
 
@@ -132,7 +134,7 @@ def test_what_cannot_be_deleted_is_one_sentence_and_exit_1_and_the_others_are_go
     ]
 
 
-@pytest.mark.parametrize("command", [("groups", "describe"), ("explain",)])
+@pytest.mark.parametrize("command", [("groups", "describe"), ("groups", "owners"), ("explain",)])
 def test_a_group_that_is_not_there_is_one_sentence_and_exit_1(shell: Shell, command: tuple[str, ...]) -> None:
     assert shell.complaint(*command, "nobody") == "muster: there is no group 'nobody': see `muster groups list`\n"
 
@@ -219,3 +221,44 @@ def test_a_group_that_never_rebalanced_has_nothing_to_explain(shell: Shell, node
 
     assert shell.lines("explain", "orders") == ["Group 'orders' has not rebalanced yet."]
     assert shell.json("explain", "orders") == {"group_id": "orders", "notes": []}
+
+
+def test_what_members_with_streams_are_assigned_is_shown(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("clicks", 3)
+    member = msgspec.structs.replace(
+        node.groups["orders"].members[0], member_assignment=encode_streams_assignment({"clicks": {0: 0, 1: 0, 2: 1}})
+    )
+    node.groups["orders"] = msgspec.structs.replace(
+        node.groups["orders"], protocol_type="streams", members=(member, node.groups["orders"].members[1])
+    )
+
+    shown = shell.json("groups", "describe", "orders")
+
+    assert [one["partition"] for one in shown["members"][0]["partitions"]] == [0, 1, 2]
+    assert shown["members"][1]["partitions"] == []
+
+
+def test_the_owners_of_a_group_are_shown(shell: Shell, node: FakeNode) -> None:
+    node.owned = (OwnedPartition("clicks", 0, "m-1", 1, 4, 9, 1_700_000_000_000),)
+
+    heading, line = shell.lines("groups", "owners", "orders")
+
+    assert heading.split() == ["TOPIC", "PARTITION", "MEMBER", "THREAD", "EPOCH", "SINCE"]
+    assert line.split()[:5] == ["clicks", "0", "m-1", "1", "9"]
+    assert shell.json("groups", "owners", "orders") == [
+        {
+            "topic": "clicks",
+            "partition": 0,
+            "member_id": "m-1",
+            "thread": 1,
+            "generation_id": 4,
+            "epoch": 9,
+            "since_ms": 1_700_000_000_000,
+            "since": "2023-11-14T22:13:20.000Z",
+        }
+    ]
+
+
+def test_a_group_without_owners_says_where_to_look(shell: Shell, node: FakeNode) -> None:
+    assert "muster groups describe" in shell.lines("groups", "owners", "orders")[0]
+    assert shell.json("groups", "owners", "orders") == []

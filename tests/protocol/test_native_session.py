@@ -189,7 +189,7 @@ def refusal_of(session: NativeSession) -> tuple[int, str, dict[str, Any]]:
     return code, name, details
 
 
-@pytest.mark.parametrize("method", ["ClaimPartitions", "StartMember", "heartbeat", "", "x" * 1_000])
+@pytest.mark.parametrize("method", ["ClaimPartition", "Start", "heartbeat", "", "x" * 1_000])
 def test_a_method_that_does_not_exist_is_refused_by_name(method: str) -> None:
     session = open_session()
     session.receive_data(call(1, method, group_id="g") + call(2, "Heartbeat", **BEAT))
