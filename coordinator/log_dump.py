@@ -14,6 +14,8 @@ from coordinator.group_configs import CONFIGS_LOG
 from coordinator.journal import decode_note
 from coordinator.record_bytes import decode, decode_marker
 from coordinator.records import (
+    BalancedMetadata,
+    BalancedTombstone,
     CommittedOffset,
     GroupMetadata,
     GroupTombstone,
@@ -136,7 +138,9 @@ def _of_shard(record: ShardRecord) -> Entry:
         return {"type": "group_tombstone", "group": record.group_id}
     if isinstance(record, Ownership | OwnershipTombstone):
         return _grant(record)
-    return _group(record)
+    if isinstance(record, BalancedTombstone):
+        return {"type": "balanced_tombstone", "group": record.group_id}
+    return _balanced(record) if isinstance(record, BalancedMetadata) else _group(record)
 
 
 def _grant(record: Ownership | OwnershipTombstone) -> Entry:
@@ -145,6 +149,14 @@ def _grant(record: Ownership | OwnershipTombstone) -> Entry:
         return {"type": "ownership_tombstone", **names}
     owner = None if record.owner is None else msgspec.structs.asdict(record.owner)
     return {"type": "ownership", **names, "epoch": record.epoch, "owner": owner}
+
+
+def _balanced(record: BalancedMetadata) -> Entry:
+    told = msgspec.structs.asdict(record)
+    told["members"] = [msgspec.structs.asdict(member) for member in record.members]
+    told["filters"] = {topic: list(ones) for topic, ones in record.filters}
+    told["meta_digest"] = record.meta_digest.hex()
+    return {"type": "balanced_group", "group": told.pop("group_id"), **told}
 
 
 def _group(record: GroupMetadata) -> Entry:

@@ -66,13 +66,15 @@ class OffsetTombstone(msgspec.Struct, frozen=True, gc=False):
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
     """Who may read a partition for its group. A member of a classic group names its thread and generation; for one of
-    a client-balanced group they are -1. `lease_ms`: how long it may be silent."""
+    a client-balanced group they are -1. `lease_ms`: how long it may be silent. `position`: where a member of a
+    client-balanced group began to read; -1 for others."""
 
     member_id: str
     thread: int
     generation_id: int
     since_ms: int
     lease_ms: int
+    position: int = -1
 
 
 class Ownership(msgspec.Struct, frozen=True, gc=False):
@@ -94,6 +96,45 @@ class OwnershipTombstone(msgspec.Struct, frozen=True, gc=False):
     partition: int
 
 
+class BalancedMember(msgspec.Struct, frozen=True, gc=False):
+    """A member of a client-balanced group. `epoch` is that of its last start, `mark` the last operator's wish when it
+    first came."""
+
+    consumer_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    node_id: int | None
+    consume_position: str
+    session_timeout_ms: int
+    epoch: int
+    mark: int
+
+
+class BalancedMetadata(msgspec.Struct, frozen=True):
+    """A client-balanced group: what its members agree on, and who they are; without members there is nothing to agree
+    on, and the counters are remembered. `meta_digest` is that of the configured partitions which `meta_version` stands
+    for; `replaced` are objects whose instance is another's now."""
+
+    group_id: str
+    state_timestamp_ms: int
+    epoch: int = 0
+    meta_version: int = 0
+    meta_digest: bytes = b""
+    from_max_id: int = 0
+    topics: tuple[str, ...] = ()
+    filters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    source_count: int | None = None
+    members: tuple[BalancedMember, ...] = ()
+    replaced: tuple[str, ...] = ()
+
+
+class BalancedTombstone(msgspec.Struct, frozen=True, gc=False):
+    """The group is gone, and that its members balanced themselves with it."""
+
+    group_id: str
+
+
 class TransactionEnded(msgspec.Struct, frozen=True, gc=False):
     """A marker: the offsets that the producer has pending in this log count from here on, or are dropped."""
 
@@ -103,7 +144,16 @@ class TransactionEnded(msgspec.Struct, frozen=True, gc=False):
     coordinator_epoch: int = 0
 
 
-ShardRecord = GroupMetadata | GroupTombstone | CommittedOffset | OffsetTombstone | Ownership | OwnershipTombstone
+ShardRecord = (
+    GroupMetadata
+    | GroupTombstone
+    | CommittedOffset
+    | OffsetTombstone
+    | Ownership
+    | OwnershipTombstone
+    | BalancedMetadata
+    | BalancedTombstone
+)
 """What stands in the offsets log under a key. A batch says whether its `CommittedOffset`s are a transaction's, and
 a `TransactionEnded` is a batch of its own."""
 
@@ -113,7 +163,8 @@ class Note(msgspec.Struct, frozen=True, gc=False):
 
     `kind` is `rebalance` (exactly one where each rebalance begins), `completed` (a generation came out of it),
     `dropped` (members left out at the end of a phase), `expired` (offsets, or the group, were kept for as long as they
-    may be) or `admin`. `number` grows by one a note within its group.
+    may be), `member` (one of a client-balanced group came, went or lost partitions) or `admin`. `number` grows by one
+    a note within its group.
     """
 
     group_id: str

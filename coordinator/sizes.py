@@ -9,6 +9,17 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from protocol.messages import Message
+from protocol.messages.balanced import (
+    ConfirmConsumed,
+    ConsumeFromMax,
+    DescribeBalanced,
+    FetchRegistered,
+    LeaveMember,
+    MemberHeartbeat,
+    RegisterPartitions,
+    StartMember,
+    UnregisterPartitions,
+)
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.data import Fetch, OffsetForLeaderEpoch, Produce
 from protocol.messages.groups import DeleteGroups, DescribeGroups, JoinGroup, LeaveGroup, ListGroups, SyncGroup
@@ -28,6 +39,7 @@ _ENTRIES_A_PROTOCOL = 200
 _ENTRIES_A_NEW_TOPIC = 20
 _NEW_PARTITIONS_AN_ENTRY = 10
 _ENTRIES_A_RESOURCE = 20
+_ENTRIES_A_GRANT = 3
 _MOST_DESCRIBED = 2_000
 
 
@@ -68,6 +80,11 @@ def _offset_fetch(message: OffsetFetch) -> int:
     return entries
 
 
+def _start(message: StartMember) -> int:
+    texts = sum([len(ones) for ones in message.filters.values()])
+    return _names(message.topics) + len(message.filters) + texts + len(message.held)
+
+
 def _commit(message: OffsetCommit | TxnOffsetCommit) -> int:
     entries = len(message.topics)
     for topic in message.topics:
@@ -104,6 +121,15 @@ SIZES: dict[type[Message], Size] = {
     ),
     ClaimPartitions: Size("items", lambda m: len(m.items)),
     ReleasePartitions: Size("items", lambda m: len(m.items)),
+    StartMember: Size("topics", _start),
+    MemberHeartbeat: Size("owned", lambda m: len(m.owned or ()) + len(m.released)),
+    RegisterPartitions: Size("items", lambda m: _ENTRIES_A_GRANT * len(m.items)),
+    UnregisterPartitions: Size("items", lambda m: len(m.items)),
+    FetchRegistered: Size("items", lambda m: len(m.items)),
+    ConfirmConsumed: Size("items", lambda m: len(m.items)),
+    LeaveMember: Size("released", lambda m: len(m.released)),
+    DescribeBalanced: Size("groups", lambda m: _names(m.groups or ())),
+    ConsumeFromMax: Size("groups", lambda m: _names(m.groups)),
     OffsetForLeaderEpoch: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
     Produce: Size("topic_data", lambda m: sum(1 + len(topic.partition_data) for topic in m.topic_data)),
     Fetch: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),

@@ -13,10 +13,12 @@ FROM_STORED = -1
 
 
 class HeldKey(Message):
-    """What a member that joins again still holds."""
+    """What a member that joins again still holds. `position`: the offset after what it has confirmed; -1: it does not
+    say, and goes on at the stored one."""
 
     key: Text
     reg_epoch: Int64
+    position: Int64 = -1
 
 
 class StartMember(Message):
@@ -328,3 +330,20 @@ class RefusedGroup(Message):
 class ConsumeFromMaxReply(Message):
     accepted: tuple[AcceptedGroup, ...] = ()
     refused: tuple[RefusedGroup, ...] = ()
+
+
+class PartitionsLost(Message):
+    """Pushed when grants of the member were taken: its lease was over, its instance is another's now, or the
+    partitions are gone."""
+
+    group_id: str
+    member_id: str
+    keys: tuple[str, ...]
+    cause: str
+
+
+class PartitionsChanged(Message):
+    """Pushed when what a client-balanced group may read has changed: ask for it."""
+
+    group_id: str
+    topics: tuple[str, ...]

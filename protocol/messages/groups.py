@@ -203,7 +203,8 @@ class ListedNote(Message):
     """`number` grows by one a note within a group; `cause` is one of a fixed set, `detail` a sentence for people.
     `kind`:
     `rebalance` where one begins, `completed`, `dropped` (members left out), `replaced` (a static member came back
-    without one), `expired` (offsets, or the group, were kept for as long as they may be), `admin`."""
+    without one), `expired` (offsets, or the group, were kept for as long as they may be), `member` (one of a
+    client-balanced group came, went or lost partitions), `admin`."""
 
     number: int
     generation_id: int

@@ -10,7 +10,19 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from protocol.messages import Int32, Message, Text, configs, data, groups, node, offsets, ownership, topics
+from protocol.messages import (
+    Int32,
+    Message,
+    Text,
+    balanced,
+    configs,
+    data,
+    groups,
+    node,
+    offsets,
+    ownership,
+    topics,
+)
 from protocol.native.codec import WrongParams
 
 
@@ -133,6 +145,17 @@ METHODS: Final = {
         _method(ownership.ClaimPartitions, ownership.ClaimPartitionsReply),
         _method(ownership.ReleasePartitions, ownership.ReleasePartitionsReply),
         _method(ownership.DescribeOwnership, ownership.DescribeOwnershipReply),
+        # client-balanced groups
+        _method(balanced.StartMember, balanced.StartMemberReply),
+        _method(balanced.MemberHeartbeat, balanced.MemberHeartbeatReply),
+        _method(balanced.PartitionMeta, balanced.PartitionMetaReply),
+        _method(balanced.RegisterPartitions, balanced.RegisterPartitionsReply),
+        _method(balanced.UnregisterPartitions, balanced.UnregisterPartitionsReply),
+        _method(balanced.FetchRegistered, balanced.FetchRegisteredReply),
+        _method(balanced.ConfirmConsumed, balanced.ConfirmConsumedReply),
+        _method(balanced.LeaveMember, balanced.LeaveMemberReply),
+        _method(balanced.DescribeBalanced, balanced.DescribeBalancedReply),
+        _method(balanced.ConsumeFromMax, balanced.ConsumeFromMaxReply),
         # topics
         _method(topics.CreateTopics, topics.CreateTopicsReply),
         _method(topics.DeleteTopics, topics.DeleteTopicsReply),
@@ -150,7 +173,14 @@ METHODS: Final = {
 }
 
 PUSHES: Final = {
-    push.__name__: push for push in (groups.RebalanceStarted, groups.MemberRemoved, groups.CoordinatorMoved)
+    push.__name__: push
+    for push in (
+        groups.RebalanceStarted,
+        groups.MemberRemoved,
+        groups.CoordinatorMoved,
+        balanced.PartitionsLost,
+        balanced.PartitionsChanged,
+    )
 }
 
 

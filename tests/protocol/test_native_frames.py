@@ -100,8 +100,8 @@ def _unanswered(request: Message) -> bool:
 
 def _without_throttle(reply: type[Message]) -> dict[str, object]:
     """A refusal has no place for it, and this server never throttles by it. Its sentence stands in the frame."""
-    unsaid = {"throttle_time_ms": 0, "error_message": None}
-    return {name: value for name, value in unsaid.items() if name in reply.__struct_fields__}
+    unsaid = {"throttle_time_ms", "error_message"}
+    return {field.name: field.default for field in msgspec.structs.fields(reply) if field.name in unsaid}
 
 
 def _answered(request: Message, reply: Message) -> tuple[int, Answer]:
@@ -138,7 +138,14 @@ def _smallest(method: str) -> dict[str, object]:
     return {name: _SMALLEST.get(name, []) for name in names}
 
 
-_SMALLEST: dict[str, object] = {"group_id": "", "member_id": "", "generation_id": 0, "session_timeout_ms": 0}
+_SMALLEST: dict[str, object] = {
+    "group_id": "",
+    "member_id": "",
+    "consumer_id": "",
+    "generation_id": 0,
+    "member_epoch": 0,
+    "session_timeout_ms": 0,
+}
 
 
 def test_the_optional_may_be_left_out() -> None:

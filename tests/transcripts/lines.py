@@ -7,6 +7,8 @@ import msgspec
 from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedPendingId
 from coordinator.groups.classic.state import Group
 from coordinator.records import (
+    BalancedMetadata,
+    BalancedTombstone,
     CommittedOffset,
     GroupMetadata,
     GroupTombstone,
@@ -99,6 +101,11 @@ def record(appended: ShardRecord | None) -> str:
             return f"record {appended.group_id}: {appended.topic}-{appended.partition} @{appended.epoch} is {owner}'s"
         case OwnershipTombstone():
             return f"record {appended.group_id}: {appended.topic}-{appended.partition} was granted, forgotten"
+        case BalancedMetadata():
+            members = " ".join(f"{m.consumer_id}@{m.epoch}" for m in appended.members)
+            return f"record {appended.group_id}: client-balanced meta={appended.meta_version} members=[{members}]"
+        case BalancedTombstone():
+            return f"record {appended.group_id}: was client-balanced, forgotten"
         case None:
             return "record of an unknown kind"
 

@@ -1,0 +1,43 @@
+"""Names of partitions in client-balanced groups: `brokerId:topic:partitionId` (client-balanced-groups section 3)."""
+
+import re
+from typing import Final, NamedTuple
+
+MAX_TOPIC_CHARACTERS: Final = 64
+
+_NUMBER = r"0|[1-9][0-9]{0,9}"
+_TOPIC: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}", re.ASCII)
+_KEY: Final = re.compile(rf"({_NUMBER}):({_TOPIC.pattern}):({_NUMBER})", re.ASCII)
+_LARGEST: Final = 2**31 - 1
+
+
+class PartitionKey(NamedTuple):
+    """A partition and the broker it is configured on, which never changes. Compared as they stand they are not in the
+    order that shares are computed in: `place` is that."""
+
+    broker_id: int
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.broker_id}:{self.topic}:{self.partition}"
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """What keys are sorted by: topic, then the numbers as numbers."""
+        return self.topic, self.broker_id, self.partition
+
+
+def parse_key(text: str) -> PartitionKey | None:
+    """The key; None for any text that is not exactly one. Numbers have no sign and no leading zeros."""
+    found = _KEY.fullmatch(text)
+    if found is None:
+        return None
+    key = PartitionKey(int(found[1]), found[2], int(found[3]))
+    return key if max(key.broker_id, key.partition) <= _LARGEST else None
+
+
+def may_be_keyed(topic: str) -> bool:
+    """Whether partitions of a topic of this name have keys: a letter first, then letters, digits and `._-`, at most 64
+    characters. Dots and hyphens are allowed since topics here may have them."""
+    return _TOPIC.fullmatch(topic) is not None
