@@ -63,6 +63,10 @@ def missing(found: Found, desk: Desk) -> list[str]:
             shard, _group = core.find(group_id)
             committed = shard.offsets.topics(group_id).get(topic, {}).get(int(partition))
             at = -1 if committed is None else committed.offset
+        elif key[0] == "epoch":
+            _kind, group_id, topic, partition = key
+            owners = getattr(core.find(group_id)[1], "owners", None)
+            at = -1 if owners is None else owners.epoch((topic, int(partition)))
         else:
             _shard, group = core.find(key[1])
             at = -1 if group is None else group.generation_id
@@ -92,6 +96,7 @@ def test_the_story_has_in_it_what_a_nodes_life_has() -> None:
     assert told.disk.operations >= 300
     assert told.clean_stops == 2
     assert told.acknowledged["generation", "team"] == 5
+    assert told.acknowledged["epoch", "threads", "orders", "1"] == 4
     rebalances = [notes for notes in told.desk.node.core.journal.notes() if notes.group_id == "team"]
     causes = {note.cause for note in rebalances if note.kind == "rebalance"}
     assert {"member joined", "static member replaced", "member left"} <= causes

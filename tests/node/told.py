@@ -27,8 +27,16 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
+from protocol.messages.ownership import (
+    ClaimItem,
+    ClaimPartitions,
+    ClaimPartitionsReply,
+    ReleaseItem,
+    ReleasePartitions,
+)
 from protocol.messages.topics import DeletableTopic, DeleteTopics
 from protocol.record_batch import CorruptBatch, encode_batch, extent
+from protocol.streams_protocol import encode_streams_assignment
 from tests.node.desk import Desk
 from tests.simulation.disk import SECTOR, Folder, SimDisk
 
@@ -118,7 +126,13 @@ def state_of(core: Core) -> State:
         for partition, committed in partitions.items()
     }
     ends = {name: core.store.log(name).next_offset for name in ("orders-0", "orders-1")}
-    return {"topics": topics, "groups": groups, "offsets": offsets, "ends": ends}
+    grants = {
+        (one.group_id, one.topic, one.partition): one
+        for shard in core.shards
+        for group in shard.groups.values()
+        for one in (group.owners.entries if group.owners is not None else ())
+    }
+    return {"topics": topics, "groups": groups, "offsets": offsets, "ends": ends, "grants": grants}
 
 
 class ToldDesk(Desk):
@@ -178,8 +192,12 @@ class Told:
                 case JoinGroupReply(error_code=ErrorCode.NONE):
                     self._generations[connection] = reply.generation_id
                     self._member_ids[connection] = reply.member_id
-                case SyncGroupReply(error_code=ErrorCode.NONE):
+                case SyncGroupReply(error_code=ErrorCode.NONE) if connection != 8:
                     self.acknowledged["generation", "team"] = self._generations[connection]
+                case ClaimPartitionsReply():
+                    for item in reply.items:
+                        assert item.error_code is ErrorCode.NONE
+                        self.acknowledged["epoch", "threads", item.topic, str(item.partition)] = item.epoch
                 case _:
                     pass
 
@@ -190,13 +208,14 @@ class Told:
         self._start()
         self.desk.make_topic("orders", 2)
         self.desk.make_topic("gone", 2)
-        for connection in range(1, 8):
+        for connection in range(1, 9):
             self.desk.connect(connection)
         self._rebalance(1)
         self._rebalance(2, 1)
         self._commits(12)
         self._static(3, "range", "roundrobin")
         self._rebalance(1, 2)
+        self._own()
         self._commits(25)
         self._static(4, "range", "roundrobin")  # the same process again: nobody moves
         self._commits(5)
@@ -210,9 +229,10 @@ class Told:
         self._clean()
         self._stop()
         self._start()
-        for connection in range(1, 8):
+        for connection in range(1, 9):
             self.desk.connect(connection)
         self._commits(20)
+        self._own()
         self._ask(2, LeaveGroup("team", (LeavingMember(self._member_ids[2]),)))
         self._rebalance(1)
         self._commits(25)
@@ -274,6 +294,25 @@ class Told:
             shares = tuple(SyncGroupAssignment(self._member_ids[one], b"share" * 20) for one in joining)
             self._ask(connection, self._sync(connection, shares))
         self.desk.wait(1)
+
+    def _own(self) -> None:
+        """One member of another group claims what it is assigned, lets go of some of it, and claims it again."""
+        offers = (JoinProtocol("range-threads", b"threads"),)
+        member_id = self._member_ids.get(8, "")
+        join = JoinGroup("threads", _SESSION_MS, member_id, "streams", offers, wants_member_id_first=False)
+        self._ask(8, join)
+        self.desk.wait(1)
+        generation, member_id = self._generations[8], self._member_ids[8]
+        shares = (SyncGroupAssignment(member_id, encode_streams_assignment({"orders": {0: 0, 1: 1}})),)
+        self._ask(8, SyncGroup("threads", generation, member_id, assignments=shares))
+        claim = ClaimPartitions(
+            "threads", member_id, generation, (ClaimItem("orders", 0, 0), ClaimItem("orders", 1, 1))
+        )
+        for _ in range(2):
+            self._ask(8, claim)
+            epoch = self.acknowledged["epoch", "threads", "orders", "1"]
+            assert isinstance(epoch, int)
+            self._ask(8, ReleasePartitions("threads", member_id, generation, (ReleaseItem("orders", 1, epoch),)))
 
     def _static_place(self) -> list[int]:
         return [self._at_static] if self._at_static else []
