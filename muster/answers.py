@@ -7,6 +7,7 @@ from protocol.messages import Message
 from protocol.messages.groups import HeartbeatReply, JoinGroupReply, LeaveGroupReply, SyncGroupReply
 from protocol.messages.node import FindCoordinatorReply, Refused
 from protocol.messages.offsets import OffsetCommitReply, OffsetFetchReply
+from protocol.messages.ownership import ClaimPartitionsReply, ReleasePartitionsReply
 from protocol.messages.topics import Metadata, MetadataReply
 
 
@@ -56,6 +57,14 @@ class OffsetsAnswered(Answer, frozen=True):
     reply: OffsetFetchReply | None
 
 
+class ClaimAnswered(Answer, frozen=True):
+    reply: ClaimPartitionsReply | None
+
+
+class ReleaseAnswered(Answer, frozen=True):
+    reply: ReleasePartitionsReply | None
+
+
 class PollOverdue(MemberEvent, frozen=True):
     """The application has not polled for max.poll.interval.ms (consumer-client A10)."""
 
@@ -73,6 +82,8 @@ _ANSWERS: dict[str, type[Answer]] = {
     "Metadata": MetadataAnswered,
     "OffsetCommit": CommitAnswered,
     "OffsetFetch": OffsetsAnswered,
+    "ClaimPartitions": ClaimAnswered,
+    "ReleasePartitions": ReleaseAnswered,
 }
 
 

@@ -22,12 +22,12 @@ from protocol.messages.offsets import (
     OffsetFetchTopic,
 )
 
-_TRY_AGAIN = COORDINATOR_GONE | {
+TRY_AGAIN = COORDINATOR_GONE | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.REQUEST_TIMED_OUT,
 }
-_NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 
 
 @dataclass(slots=True)
@@ -59,7 +59,10 @@ class CommitErrand:
                 topic,
                 tuple(
                     OffsetCommitPartition(
-                        one.partition, self.offsets[one].offset, committed_metadata=self.offsets[one].metadata
+                        one.partition,
+                        self.offsets[one].offset,
+                        committed_metadata=self.offsets[one].metadata,
+                        owner_epoch=self.offsets[one].owner_epoch,
                     )
                     for one in partitions
                 ),
@@ -148,18 +151,18 @@ def hear_commit(m: Member, event: CommitAnswered) -> None:
         if Timer.SESSION in m.timers and m.is_current(event.sent):
             note_heard(m)
         errand.end(m, code)
-    elif code in _TRY_AGAIN:
+    elif code in TRY_AGAIN:
         if isinstance(errand, CommitErrand) and errand.once:
             if code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT:
                 m.forget_coordinator()
             errand.end(m, code)
         else:
-            _try_again(m, errand, code)
+            try_again(m, errand, code)
     elif code == ErrorCode.REBALANCE_IN_PROGRESS:
         if m.state is State.STEADY and m.is_current(event.sent):
             m.rejoin = m.rejoin or "the group is rebalancing"
         errand.end(m, code)
-    elif code in _NO_MEMBER:
+    elif code in NO_MEMBER:
         if m.is_current(event.sent) and m.state in {State.STEADY, State.RELEASING}:
             fall_out(m, code)
         elif m.state is State.JOINING:
@@ -188,12 +191,12 @@ def hear_offsets(m: Member, event: OffsetsAnswered) -> None:
         del m.errands[errand.number]
         m.effects.append(OffsetsDone(errand.number, code, found))
     elif code in COORDINATOR_GONE or (code.retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-        _try_again(m, errand, code)
+        try_again(m, errand, code)
     else:
         errand.end(m, code)
 
 
-def _try_again(m: Member, errand: Errand, code: ErrorCode) -> None:
+def try_again(m: Member, errand: Errand, code: ErrorCode) -> None:
     if code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT:
         m.forget_coordinator()
     errand.error_code = code

@@ -27,10 +27,20 @@ class NodeAddress(NamedTuple):
 
 
 class OffsetToCommit(msgspec.Struct, frozen=True):
-    """The next offset to read of a partition, and a word to keep with it."""
+    """The next offset to read of a partition, and a word to keep with it. With `owner_epoch` it is stored only while
+    that grant of the registry holds.
+    """
 
     offset: int
     metadata: str | None = None
+    owner_epoch: int = -1
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """A partition is this member's alone; `committed` is the group's offset in the moment of the grant, None: none."""
+
+    epoch: int
+    committed: int | None = None
 
 
 class MemberEvent(msgspec.Struct, frozen=True):
@@ -114,6 +124,25 @@ class OffsetsAsked(MemberEvent, frozen=True):
     deadline_ms: int
 
 
+class ClaimAsked(MemberEvent, frozen=True):
+    """Own these partitions of the assignment of this generation, each for a thread of the member: all or none."""
+
+    errand: int
+    threads: Mapping[TopicPartition, int]
+    generation_id: int
+    deadline_ms: int
+
+
+class ReleaseAsked(MemberEvent, frozen=True):
+    """Own them no longer. Asked once, as who the member was when it was granted them."""
+
+    errand: int
+    epochs: Mapping[TopicPartition, int]
+    member_id: str
+    generation_id: int
+    deadline_ms: int
+
+
 class Closing(MemberEvent, frozen=True):
     """The application is leaving."""
 
@@ -174,6 +203,26 @@ class OffsetsDone(Effect, frozen=True):
     errand: int
     error_code: ErrorCode
     offsets: Mapping[TopicPartition, int | None]
+
+
+class ClaimDone(Effect, frozen=True):
+    """How a `ClaimAsked` ended; `owners` names who has what was refused as OWNED. `member_id` and `generation_id` are
+    what the grants belong to.
+    """
+
+    errand: int
+    error_code: ErrorCode
+    grants: Mapping[TopicPartition, Grant]
+    owners: Mapping[TopicPartition, str]
+    member_id: str
+    generation_id: int
+
+
+class ReleaseDone(Effect, frozen=True):
+    """How a `ReleaseAsked` ended."""
+
+    errand: int
+    error_code: ErrorCode
 
 
 class Fatal(Effect, frozen=True):

@@ -14,9 +14,10 @@ needed, JoinGroup goes out as soon as there is one, and so on. An action therefo
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from muster import choosing, errands, heartbeats, joining, leading
+from muster import choosing, errands, heartbeats, joining, leading, owning
 from muster.answers import (
     AllTopicsAnswered,
+    ClaimAnswered,
     CommitAnswered,
     HeartbeatAnswered,
     JoinAnswered,
@@ -25,6 +26,7 @@ from muster.answers import (
     MetadataAnswered,
     OffsetsAnswered,
     PollOverdue,
+    ReleaseAnswered,
     SessionOverdue,
     SyncAnswered,
     answered,
@@ -34,6 +36,7 @@ from muster.consumer_kind import ConsumerKind
 from muster.events import (
     AssignedByHand,
     CallFailed,
+    ClaimAsked,
     Closing,
     CommitAsked,
     Effect,
@@ -44,6 +47,7 @@ from muster.events import (
     Polled,
     Pushed,
     RejoinAsked,
+    ReleaseAsked,
     Released,
     Replied,
     Subscribed,
@@ -177,6 +181,18 @@ TABLE = {row.event: row.cells for row in (
     on(OffsetsAnswered)(
         unjoined=errands.hear_offsets, releasing=errands.hear_offsets, joining=errands.hear_offsets,
         syncing=errands.hear_offsets, steady=errands.hear_offsets, leaving=errands.hear_offsets),
+    on(ClaimAsked)(
+        unjoined=owning.claim, releasing=owning.claim, joining=owning.claim, syncing=owning.claim,
+        steady=owning.claim, leaving=owning.claim),
+    on(ReleaseAsked)(
+        unjoined=owning.release, releasing=owning.release, joining=owning.release, syncing=owning.release,
+        steady=owning.release, leaving=owning.release),
+    on(ClaimAnswered)(
+        unjoined=owning.hear_claim, releasing=owning.hear_claim, joining=owning.hear_claim, syncing=owning.hear_claim,
+        steady=owning.hear_claim, leaving=owning.hear_claim),
+    on(ReleaseAnswered)(
+        unjoined=owning.hear_release, releasing=owning.hear_release, joining=owning.hear_release,
+        syncing=owning.hear_release, steady=owning.hear_release, leaving=owning.hear_release),
 )}
 # fmt: on
 

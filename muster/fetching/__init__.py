@@ -7,6 +7,6 @@ one answer, `Leaders` knows where to ask, `Questions` finds positions out. Where
 
 from muster.fetching.fetcher import Fetcher
 from muster.fetching.records import ConsumerRecord
-from muster.fetching.settings import Deserializer, FetchSettings, Isolation
+from muster.fetching.settings import Deserializer, FetchSettings, Grants, Isolation
 
-__all__ = ["ConsumerRecord", "Deserializer", "FetchSettings", "Fetcher", "Isolation"]
+__all__ = ["ConsumerRecord", "Deserializer", "FetchSettings", "Fetcher", "Grants", "Isolation"]

@@ -7,6 +7,8 @@ from muster.fetching.records import ConsumerRecord, FetchedRecords
 from muster.subscription import Position, Subscription
 from muster.topic_partition import TopicPartition
 
+_ALL = 1 << 62
+
 
 class FailedFetch:
     """An answer, or a part of one, that is an error for the application to hear of once."""
@@ -52,6 +54,22 @@ class Buffer:
     def has_something(self) -> bool:
         """Whether `take` has anything to do: what belongs to paused partitions does not count."""
         return any(not one.position.is_paused and not self._is_stale(one) for one in self._completed)
+
+    def take_one(self) -> tuple[TopicPartition, list[ConsumerRecord], MusterError | None] | None:
+        """All that can be read of the first partition in line that is not paused; its position moves past it. The error
+        is what comes next, where something cannot be read: it comes again unless the partition is paused. None: there
+        is nothing.
+        """
+        self.drop_stale()
+        completed = next((one for one in self._completed if not one.position.is_paused), None)
+        if completed is None:
+            return None
+        self._completed.remove(completed)
+        taken: list[ConsumerRecord] = []
+        if isinstance(completed, FetchedRecords):
+            self._completed.appendleft(completed)
+            self._drain(completed, _ALL, taken)
+        return completed.partition, taken, completed.error
 
     def take(self, most: int) -> list[ConsumerRecord]:
         """Hand out records and move the positions past them. Raises what is in line, if no records are before it; an

@@ -17,7 +17,7 @@ from muster.fetching.leaders import Leaders
 from muster.fetching.questions import Asked, Questions, by_topic
 from muster.fetching.records import ConsumerRecord, FetchedRecords
 from muster.fetching.retries import Retries
-from muster.fetching.settings import FetchSettings, Isolation
+from muster.fetching.settings import FetchSettings, Grants, Isolation
 from muster.subscription import OffsetReset, Position, PositionState, Subscription
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -74,6 +74,8 @@ class Fetcher:
         self._now_ms = 0
         self._is_closing = False
         self._effects: list[Effect] = []
+        self.grants = Grants()
+        """What every fetch says of whose partitions these are; nobody's in particular unless they are claimed."""
 
     # -- what the consumer calls
 
@@ -112,6 +114,10 @@ class Fetcher:
         left to hand out before it. Call `step` next: what was handed out makes room for the next fetches.
         """
         return self._buffer.take(max_records)
+
+    def take_one(self) -> tuple[TopicPartition, list[ConsumerRecord], MusterError | None] | None:
+        """As that of `Buffer`."""
+        return self._buffer.take_one()
 
     def assign(self, partitions: Iterable[TopicPartition], *, awaits_callback: bool = False) -> None:
         """As `Subscription.assign`; what is buffered of partitions taken away is dropped at once."""
@@ -194,7 +200,10 @@ class Fetcher:
         return wanted
 
     def _fetch_partition(self, one: TopicPartition, asked: Asked) -> FetchPartition:
-        return FetchPartition(one.partition, asked.number, self._settings.partition_max_bytes, asked.epoch)
+        owner_epoch = self.grants.epochs.get(one, -1)
+        return FetchPartition(
+            one.partition, asked.number, self._settings.partition_max_bytes, asked.epoch, owner_epoch=owner_epoch
+        )
 
     def _fetch(self, request: SessionRequest, max_wait_ms: int) -> Fetch:
         topics = (
@@ -215,6 +224,8 @@ class Fetcher:
             request.epoch,
             tuple(forgotten),
             self._settings.rack,
+            self.grants.group_id,
+            self.grants.member_id,
         )
 
     def _session(self, node: NodeAddress) -> FetchSession:

@@ -1,12 +1,13 @@
 """What can be set about fetching."""
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from muster.subscription import OffsetReset
+from muster.topic_partition import TopicPartition
 
 Deserializer = Callable[[bytes], Any]
 """Makes of the bytes of a key or a value what the application works with; what is absent (None) stays so."""
@@ -17,6 +18,14 @@ class Isolation(enum.IntEnum):
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
+
+
+class Grants(msgspec.Struct, frozen=True):
+    """By which grants of a group's registry a member reads: the epoch of each partition (consumer-client E2)."""
+
+    group_id: str = ""
+    member_id: str = ""
+    epochs: Mapping[TopicPartition, int] = {}
 
 
 class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
