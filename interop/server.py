@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench import peers
 from bench.processes import ServerProcess
 
 
@@ -80,3 +81,11 @@ def serving(bootstrap: str | None, folder: Path) -> Iterator[Server]:
         yield ours
     finally:
         ours.end()
+
+
+@contextmanager
+def apache_kafka(folder: Path) -> Iterator[Server]:
+    """An Apache Kafka broker of its own, whose jars are fetched once. Raises `bench.builds.NotHere`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with peers.apache_kafka(folder, may_fetch=True) as peer:
+        yield Server(f"127.0.0.1:{peer.port}")

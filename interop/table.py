@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from enum import Enum
+from pathlib import Path
 
 import msgspec
 
 from interop.catalogue import CAPABILITIES, Client
 
-BEGIN = "<!-- printed by make interop: begin -->"
-END = "<!-- printed by make interop: end -->"
+PAGE = Path(__file__).parents[1] / "docs" / "interop.md"
+CLIENTS = "printed by make interop"
+BEGIN, END = f"<!-- {CLIENTS}: begin -->", f"<!-- {CLIENTS}: end -->"
 
 
 class Verdict(Enum):
@@ -48,10 +50,10 @@ class Row(msgspec.Struct, frozen=True):
 def printed(rows: Sequence[Row]) -> str:
     """The table, then what each cell's program said, as Markdown."""
     head = ["client", "version", "language", *(name.replace("_", " ") for name in CAPABILITIES)]
-    lines = [_line(head), _line(["---"] * len(head))]
+    lines = [line(head), line(["---"] * len(head))]
     for row in rows:
         cells = [row.verdict(name).value for name in CAPABILITIES]
-        lines.append(_line([row.client.name, row.client.version, row.client.language, *cells]))
+        lines.append(line([row.client.name, row.client.version, row.client.language, *cells]))
     return "\n".join(lines) + "\n" + _details(rows)
 
 
@@ -71,17 +73,19 @@ def _one_line(result: Result) -> str:
     return f"FAILED: {detail}" if result.verdict is Verdict.FAILED else detail
 
 
-def _line(cells: Sequence[str]) -> str:
+def line(cells: Sequence[str]) -> str:
+    """Of a table."""
     return "| " + " | ".join(cells) + " |"
 
 
-def spliced(page: str, table: str) -> str:
-    """The page with the table between its two marks. Raises ValueError if the page lacks them."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no place for the table: {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{table}\n{END}{after}"
+def spliced(page: str, text: str, what: str = CLIENTS) -> str:
+    """The page with the text between the two marks of `what`. Raises ValueError if the page lacks them."""
+    begin, end = f"<!-- {what}: begin -->", f"<!-- {what}: end -->"
+    before, has_begin, rest = page.partition(begin)
+    _, has_end, after = rest.partition(end)
+    if not has_begin or not has_end:
+        raise ValueError(f"the page has no place for it: {begin} and {end}")
+    return f"{before}{begin}\n\n{text}\n{end}{after}"
 
 
 def failures(rows: Sequence[Row]) -> list[str]:

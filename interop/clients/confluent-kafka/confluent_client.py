@@ -1,12 +1,13 @@
 """confluent-kafka as the harness drives it; also the other member of every `mixed` group."""
 
 import argparse
+import contextlib
 import json
 import sys
 import threading
 from typing import Any
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 
 def main() -> int:
@@ -22,7 +23,8 @@ def _options() -> argparse.Namespace:
     for name in ("count", "partitions", "limit", "session-timeout-ms"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--compression", default="none")
-    parser.add_argument("--idempotent", action="store_true")
+    for name in ("idempotent", "commit"):
+        parser.add_argument(f"--{name}", action="store_true")
     return parser.parse_args()
 
 
@@ -55,6 +57,7 @@ class _Member:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._limit: int | None = options.limit
+        self._commits: bool = options.commit
         self._topic = options.topic
         self._cooperative = options.assignor == "cooperative-sticky"
         self._owned: set[int] = set()
@@ -75,7 +78,7 @@ class _Member:
     def run(self) -> int:
         threading.Thread(target=self._listen, daemon=True).start()
         self._consumer.subscribe(
-            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._without
         )
         seen = 0
         positions: dict[int, int] = {}
@@ -109,6 +112,12 @@ class _Member:
         _tell({"event": "assigned", "partitions": sorted(self._owned)})
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._commits:
+            with contextlib.suppress(KafkaException):  # nothing was read of them
+                consumer.commit(asynchronous=False)
+        self._without(consumer, partitions)
+
+    def _without(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._owned -= {found.partition for found in partitions}
         _tell({"event": "assigned", "partitions": sorted(self._owned)})
 

@@ -18,10 +18,13 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 final class Member implements ConsumerRebalanceListener {
     private static final Map<String, String> ASSIGNORS = Map.of(
         "range", "org.apache.kafka.clients.consumer.RangeAssignor",
+        "roundrobin", "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+        "sticky", "org.apache.kafka.clients.consumer.StickyAssignor",
         "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
 
     private final Main.Options options;
     private final TreeSet<Integer> owned = new TreeSet<>();
+    private KafkaConsumer<String, String> consumer;
     private volatile boolean stopped;
 
     Member(Main.Options options) {
@@ -35,7 +38,8 @@ final class Member implements ConsumerRebalanceListener {
         int limit = options.number("limit", Integer.MAX_VALUE);
         Map<TopicPartition, OffsetAndMetadata> positions = new HashMap<>();
         int seen = 0;
-        try (KafkaConsumer<String, String> consumer = consumer(options)) {
+        try (KafkaConsumer<String, String> opened = consumer(options)) {
+            consumer = opened;
             consumer.subscribe(List.of(options.get("topic")), this);
             while (!stopped && seen < limit) {
                 for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
@@ -80,6 +84,14 @@ final class Member implements ConsumerRebalanceListener {
 
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        if (options.get("commit") != null) {
+            consumer.commitSync();
+        }
+        onPartitionsLost(partitions);
+    }
+
+    /** Without @Override: the oldest client that is built from this knows no such thing (KIP-429). */
+    public void onPartitionsLost(Collection<TopicPartition> partitions) {
         partitions.forEach(each -> owned.remove(each.partition()));
         Main.tell("{\"event\": \"assigned\", \"partitions\": " + owned + "}");
     }

@@ -1,0 +1,1 @@
+"""Our own client among others: at an Apache Kafka, and in groups with its clients."""
