@@ -1,11 +1,16 @@
 """What applications import: `Consumer`, `Producer`, `GroupMember`, `RangeReader`.
 
-from muster import Consumer
+    from muster import Consumer
 
-with Consumer("127.0.0.1:9390", "billing", auto_offset_reset="earliest") as consumer:
-consumer.subscribe(["orders"])
-for record in consumer:
-print(record.value)
+    with Consumer("127.0.0.1:9390", "billing", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["orders"])
+        for record in consumer:
+            print(record.value)
+
+These are for programs with threads. `muster.aio` has the same, `RangeReader` apart, for programs with an event loop:
+`async with`, `await consumer.poll()`, `async for`. "HOST:PORT" speaks the native protocol of `musterd`,
+"kafka://HOST:PORT" that of any Kafka broker. Everything raised on purpose is a `MusterError`; what cannot work is a
+ValueError where it is said. docs/client.md has it all.
 """
 
 from muster._installation import check_installation
@@ -39,8 +44,10 @@ from muster.errors import (  # noqa: E402
     WokenUp,
     WrongSubscription,
 )
+from muster.events import OffsetToCommit  # noqa: E402
 from muster.fetching import ConsumerRecord  # noqa: E402
 from muster.topic_partition import TopicPartition  # noqa: E402
+from protocol.errors import ErrorCode  # noqa: E402
 
 __all__ = [
     "BufferFull",
@@ -52,6 +59,7 @@ __all__ = [
     "Consumer",
     "ConsumerRecord",
     "CorruptRecords",
+    "ErrorCode",
     "Fenced",
     "GroupMember",
     "GroupRefused",
@@ -59,6 +67,7 @@ __all__ = [
     "MusterError",
     "NoOffset",
     "OffsetOutOfRange",
+    "OffsetToCommit",
     "Producer",
     "RangeReader",
     "Refused",

@@ -11,6 +11,7 @@ import msgspec
 from muster.errors import Refused, WrongSubscription
 from muster.events import OffsetsDone
 from muster.fetching import ConsumerRecord, Deserializer, Fetcher, FetchSettings, Isolation
+from muster.lookups import Lookups
 from muster.subscription import OffsetReset, Subscription
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -114,6 +115,7 @@ class Consuming:
     def __init__(self, fetch: FetchSettings, commits: CommitSettings, jitter: Callable[[], float]) -> None:
         self.subscription = Subscription()
         self.fetcher = Fetcher(self.subscription, fetch, jitter)
+        self.lookups = Lookups(fetch, jitter)
         self.kind = Kind.NOTHING
         self._reset = fetch.reset
         self._commits = commits

@@ -1,8 +1,8 @@
 """What happens to a member, and what a member asks of the world.
 
 Events go into `Membership.step`, effects come out. An effect that needs an answer has a number, and an event brings the
-answer back under it: `Call` and `Replied` or `CallFailed`; `CommitAsked` and `CommitDone`; `Revoked` or `Lost` and
-`Released`. Effects are carried out in their order.
+answer back under it: `Call` and `Replied`, `CallFailed` or, where none is due, `Departed`; `CommitAsked` and
+`CommitDone`; `Revoked` or `Lost` and `Released`. Effects are carried out in their order.
 """
 
 from collections.abc import Mapping
@@ -96,6 +96,12 @@ class Replied(MemberEvent, frozen=True):
 
 class CallFailed(MemberEvent, frozen=True):
     """A `Call` will not be answered: no connection, or a lost one."""
+
+    call: int
+
+
+class Departed(MemberEvent, frozen=True):
+    """A `Call` that is never answered has left: nobody here has to keep what it carried."""
 
     call: int
 

@@ -2,10 +2,10 @@
 
 import enum
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from re import Pattern
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import msgspec
 
@@ -110,6 +110,20 @@ class Kind(Protocol):
 
     def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
         """What a member was given. Raises ProtocolViolation."""
+
+
+class MemberOptions(TypedDict, total=False):
+    """Those settings that clients hand through to `MemberSettings` as they are given."""
+
+    group_instance_id: str | None
+    assignors: Iterable[str]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
 
 
 class Errand(Protocol):

@@ -8,8 +8,10 @@ async with Consumer("127.0.0.1:9390", "billing") as consumer:
         print(record.value)
 """
 
-from muster.aio.consumer import Consumer, Listener
+from muster.aio.consumer import Consumer
+from muster.aio.member import GroupMember
+from muster.aio.one_user import Listener
 from muster.aio.producer import Producer
 from muster.aio.sent import Sent
 
-__all__ = ["Consumer", "Listener", "Producer", "Sent"]
+__all__ = ["Consumer", "GroupMember", "Listener", "Producer", "Sent"]

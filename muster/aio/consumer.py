@@ -5,12 +5,12 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from muster.aio.commits import Commits
 from muster.aio.driver import Driver
 from muster.aio.group_member import Audience, GroupMember
-from muster.aio.one_user import OneUser, said_to
+from muster.aio.one_user import Listener, OneUser, said_to
 from muster.consuming import Consuming, Kind, Partitions, read_settings, topic_names
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import CannotConnect, ClientClosed, MusterError, Refused, RequestTimedOut
@@ -25,11 +25,9 @@ from muster.events import (
     SubscribedToPattern,
 )
 from muster.fetching import ConsumerRecord, Deserializer
+from muster.member import MemberOptions
 from muster.outcomes import Done
 from muster.topic_partition import TopicPartition
-
-Listener = Callable[[Partitions], Awaitable[Any] | None]
-"""A function, or a coroutine function: that is awaited."""
 
 _OFFSETS_TIMEOUT_MS = 30_000
 _ITERATION_S = 1.0
@@ -68,7 +66,7 @@ class Consumer(Commits):
         rack_id: str | None = None,
         client_id: str = "muster",
         dialect: str | None = None,
-        **member_settings: Any,
+        **member_settings: Unpack[MemberOptions],
     ) -> None:
         """As `muster.Consumer`. Making one connects to nothing, and needs no event loop yet."""
         fetch, commits = read_settings(

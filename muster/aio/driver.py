@@ -151,6 +151,7 @@ class Driver:
             wire.connect(self.loop)
         wire.send(wire.exchange.say(call))
         self._due.extend((driven, event) for event in wire.exchange.hear(b""))
+        self._note_departed(wire)
 
     def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:
         if node is None:
@@ -202,11 +203,21 @@ class Driver:
             self._timer.cancel()
         self._timer = self.loop.call_at(at_s, self._woke)
 
+    def _note_departed(self, wire: "_Wire") -> None:
+        self._due.extend((wire.way.driven, gone) for gone in wire.exchange.departed(wire.unsent_bytes))
+
     # -- called by wires
 
     def opened(self, wire: "_Wire") -> None:
         self.has_ever_connected = True
         self.changed.notify_all()
+        self.sent(wire)
+
+    def sent(self, wire: "_Wire") -> None:
+        """Something of what was written has left."""
+        if self._wires.get(wire.way) is wire:
+            self._note_departed(wire)
+            self._pass_time()
 
     def heard(self, wire: "_Wire", data: bytes) -> None:
         if self._wires.get(wire.way) is not wire:
@@ -214,6 +225,7 @@ class Driver:
         try:
             self._due.extend((wire.way.driven, event) for event in wire.exchange.hear(data))
             wire.send(wire.exchange.take_data())
+            self._note_departed(wire)
         except ProtocolViolation as violation:
             self.failed(wire, str(violation))
             return
@@ -248,7 +260,11 @@ class _Wire(asyncio.Protocol):
 
     @property
     def owes(self) -> bool:
-        return self.exchange.owes(has_unsent=bool(self._unsent))
+        return self.exchange.owes
+
+    @property
+    def unsent_bytes(self) -> int:
+        return len(self._unsent) + (self._transport.get_write_buffer_size() if self._transport else 0)
 
     def connect(self, loop: asyncio.AbstractEventLoop) -> None:
         self._connecting = loop.create_task(self._connect(loop))
@@ -292,12 +308,16 @@ class _Wire(asyncio.Protocol):
         if self._is_closed:
             self._transport.abort()
             return
+        self._transport.set_write_buffer_limits(high=0)  # to be told as soon as all is written
         self._transport.write(self._unsent)
         self._unsent = bytearray()
         self._driver.opened(self)
 
     def data_received(self, data: bytes) -> None:
         self._driver.heard(self, data)
+
+    def resume_writing(self) -> None:
+        self._driver.sent(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         reason = error if isinstance(error, OSError) else "the server closed the connection"

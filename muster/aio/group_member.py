@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 from muster.aio.driver import Driven, Driver
 from muster.aio.errands import Errands
@@ -24,7 +24,7 @@ from muster.events import (
     Released,
     Revoked,
 )
-from muster.member import MemberSettings
+from muster.member import MemberOptions, MemberSettings
 from muster.membership import Membership
 from muster.outcomes import Done, Partitions, Told, found, stored, to_commit, without
 from muster.topic_partition import TopicPartition
@@ -54,12 +54,14 @@ class GroupMember:
         group_id: str,
         audience: Audience,
         *,
-        assignors: Iterable[str] = ("range", "cooperative-sticky"),
-        **settings: Any,
+        topics: Iterable[str] = (),
+        rack_id: str | None = None,
+        **settings: Unpack[MemberOptions],
     ) -> None:
-        """`settings` are those of `MemberSettings`. Raises ValueError, TypeError."""
-        self._settings = MemberSettings(group_id=group_id, assignors=tuple(assignors), **settings)
-        self._membership = Membership(self._settings, (), random.random)
+        """Raises ValueError for what cannot work."""
+        settings["assignors"] = tuple(settings.get("assignors", ("range", "cooperative-sticky")))
+        self._settings = MemberSettings(group_id=group_id, rack_id=rack_id, **settings)  # type: ignore[arg-type]
+        self._membership = Membership(self._settings, topics, random.random)
         self._driver = driver
         self._driven = Driven(self._membership, self._take)
         driver.add(self._driven)

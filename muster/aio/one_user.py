@@ -1,12 +1,17 @@
 """What polls a client is one task at a time; what was begun for the application is ended, whoever is cancelled."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from inspect import isawaitable
+from typing import Any
 
 from muster.aio.changed import Changed
 from muster.errors import ClientClosed, ConcurrentUse
+from muster.topic_partition import TopicPartition
+
+Listener = Callable[[tuple[TopicPartition, ...]], Awaitable[Any] | None]
+"""A function, or a coroutine function: that is awaited."""
 
 
 class OneUser:

@@ -2,19 +2,19 @@
 
 from muster.aio.driver import Driven, Driver
 from muster.aio.one_user import OneUser
+from muster.aio.topics import Topics
 from muster.consuming import Consuming, Partitions
 from muster.events import Effect, Woke
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 
-class Places:
+class Places(Topics):
     """What can be asked and said without the group, from any task of the loop."""
 
     def __init__(self, consuming: Consuming, driver: Driver, one_user: OneUser) -> None:
+        super().__init__(consuming.lookups, driver, one_user)
         self._consuming = consuming
-        self._driver = driver
-        self._one_user = one_user
         self._driven = Driven(consuming.fetcher, _ignore)
         driver.add(self._driven)
 

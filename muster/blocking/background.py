@@ -58,7 +58,7 @@ class _Wire:
 
     @property
     def owes(self) -> bool:
-        return self.exchange.owes(has_unsent=bool(self.out))
+        return self.exchange.owes
 
 
 class Background:
@@ -288,6 +288,7 @@ class Background:
             if events & selectors.EVENT_WRITE and wire.out:
                 del wire.out[: wire.socket.send(wire.out)]
                 self._watch(wire)
+                self._due.extend((wire.way[0], gone) for gone in wire.exchange.departed(len(wire.out)))
             if events & selectors.EVENT_READ:
                 self._receive(wire)
         except BlockingIOError:

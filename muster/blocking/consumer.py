@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from muster.blocking.background import Background
 from muster.blocking.commits import Commits, now_ms
@@ -25,10 +25,12 @@ from muster.events import (
     Woke,
 )
 from muster.fetching import ConsumerRecord, Deserializer
+from muster.member import MemberOptions
 from muster.outcomes import Done
 from muster.topic_partition import TopicPartition
 
 _OFFSETS_TIMEOUT_MS = 30_000
+_ITERATION_S = 1.0
 
 
 class Consumer(Commits):
@@ -59,7 +61,7 @@ class Consumer(Commits):
         rack_id: str | None = None,
         client_id: str = "muster",
         dialect: str | None = None,
-        **member_settings: Any,
+        **member_settings: Unpack[MemberOptions],
     ) -> None:
         """`auto_offset_reset` says where to begin without a committed offset: "latest", "earliest", or "none" (an
         error). `isolation_level` "read_committed" hides what transactions have not committed. Without `group_id`
@@ -170,6 +172,9 @@ class Consumer(Commits):
         application was read. Raises as `GroupMember.poll` does, `WokenUp`, and what cannot be read: `OffsetOutOfRange`,
         `NoOffset`, `CorruptRecords`, `CannotDeserialize`, `Refused`. What a listener raises comes out of here too.
         """
+        return self._poll(timeout_s, self._max_poll_records)
+
+    def _poll(self, timeout_s: float, most: int) -> list[ConsumerRecord]:
         with self._one_user.entered():
             if self._consuming.kind is Kind.NOTHING:
                 raise MusterError("nothing is subscribed to yet: call subscribe or assign first")
@@ -177,7 +182,7 @@ class Consumer(Commits):
             while True:
                 self._serve()
                 with self._changed:
-                    records = self._consuming.take(self._max_poll_records)
+                    records = self._consuming.take(most)
                     is_done = bool(records) or self._consuming.fetcher.made_progress
                     # What was handed out makes room: the next fetch is under way while the application works.
                     self._background.feed(self._driven, Woke())
@@ -190,9 +195,29 @@ class Consumer(Commits):
             return records
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Records one by one, for ever."""
+        """Records one by one, for ever. What counts as done is what was handed out here: who breaks off and commits
+        reads the next record next time. Raises as `poll` does.
+        """
         while True:
-            yield from self.poll()
+            yield from self._poll(_ITERATION_S, 1)
+            for _ in range(self._max_poll_records - 1):
+                ready = self._ready()
+                if not ready:
+                    break
+                yield ready[0]
+
+    def _ready(self) -> list[ConsumerRecord]:
+        """The next record, if it can be had without waiting, and nothing else is to be done first."""
+        member = self._member
+        with self._one_user.entered(), self._changed:
+            due_ms = self._consuming.next_commit_ms
+            is_due = due_ms is not None and due_ms <= now_ms()
+            if is_due or (member is not None and self._has_news(member)):
+                return []
+            ready = self._consuming.take(1)
+            if not self._consuming.fetcher.has_something:  # there is room: the next fetch is under way meanwhile
+                self._background.feed(self._driven, Woke())
+            return ready
 
     def wakeup(self) -> None:
         """Interrupt a `poll` or a `commit` that waits, or the next one: it raises `WokenUp`. From any thread."""

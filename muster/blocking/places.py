@@ -2,20 +2,19 @@
 
 from muster.blocking.background import Background, Driven
 from muster.blocking.one_user import OneUser
+from muster.blocking.topics import Topics
 from muster.consuming import Consuming, Partitions
 from muster.events import Effect, Woke
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 
-class Places:
+class Places(Topics):
     """What can be asked and said without the group."""
 
     def __init__(self, consuming: Consuming, background: Background) -> None:
+        super().__init__(consuming.lookups, background, OneUser("consumer"))
         self._consuming = consuming
-        self._background = background
-        self._changed = background.changed
-        self._one_user = OneUser("consumer")
         self._driven = Driven(consuming.fetcher, _ignore)
         background.add(self._driven)
 

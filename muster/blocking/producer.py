@@ -7,10 +7,11 @@ from types import TracebackType
 from typing import Literal, Self
 
 from muster.blocking.background import Background, Driven
+from muster.blocking.callbacks import Callbacks
 from muster.blocking.sent import Sent
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
-from muster.errors import ClientClosed, MusterError
+from muster.errors import ClientClosed, MusterError, RequestTimedOut
 from muster.events import Effect, Woke
 from muster.producing import Producing
 from muster.producing.batch import Pending
@@ -58,9 +59,9 @@ class Producer:
         client_id: str = "muster",
         dialect: Dialect | str | None = None,
     ) -> None:
-        """`acks` -1 or "all": on disk; 1: appended; 0: not waited for, and nothing is heard of what went wrong.
-        `max_block_ms` is what `send` waits for a topic to be known and for room in `buffer_memory_bytes`. Raises
-        ValueError for what cannot work.
+        """`acks` -1 or "all": on disk; 1: appended; 0: written to the connection, and nothing is heard of what goes
+        wrong from there on. `max_block_ms` is what `send` waits for a topic to be known and for room in
+        `buffer_memory_bytes`. Raises ValueError for what cannot work.
         """
         self._core = Producing(
             producer_settings(
@@ -83,6 +84,7 @@ class Producer:
         self._driven = Driven(self._core, self._take)
         self._background.add(self._driven)
         self._changed = self._background.changed
+        self._callbacks = Callbacks(self._changed)
         self._failed: deque[Sent] = deque(maxlen=_REMEMBERED_FAILURES)
         self._is_closed = False
 
@@ -104,7 +106,7 @@ class Producer:
         `RequestTimedOut` if nothing is known of the topic in `max_block_ms`, `BufferFull` if there is no room so long.
         """
         wall_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-        sent = Sent(self._changed, topic, wall_ms)
+        sent = Sent(self._callbacks, topic, wall_ms)
         record = pending(key, value, headers, wall_ms, sent)
         with self._changed:
             placed = self._append(topic, partition, record)
@@ -116,10 +118,12 @@ class Producer:
         return sent
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Send what was collected and wait until all of it is acknowledged or given up: within `delivery_timeout_ms`
-        at the latest, or `timeout_s`. Raises the first failure since the last flush that nobody was told of by its
-        `Sent`, and `CannotConnect` or `RequestTimedOut` after `timeout_s`; what remains is still on its way then.
+        """Send what was collected and wait until all of it is acknowledged or given up, within `delivery_timeout_ms`
+        at the latest, and its callbacks have returned: or `timeout_s`. Raises the first failure since the last flush
+        that nobody was told of by its `Sent`, and `CannotConnect` or `RequestTimedOut` after `timeout_s`; what remains
+        is still on its way then. From a callback it waits for no callbacks.
         """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             number = self._core.close_batches()
             if not self._core.is_flushed(number):
@@ -129,11 +133,16 @@ class Producer:
                 raise not_answered(sentence, self._background.trouble)
             failed = [sent for sent in self._failed if not sent.is_told]
             self._failed.clear()
+        if not self._callbacks.wait(_left_s(deadline)):
+            raise RequestTimedOut(f"not all callbacks have returned within {timeout_s:g} s")
         if failed:
             failed[0].result()
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flush and disconnect; what is not acknowledged after `timeout_s` is given up. Closing twice is fine."""
+        """Flush and disconnect; what is not acknowledged after `timeout_s` is given up, and its callbacks are called.
+        Raises as `flush` does, once everything is closed. Closing twice is fine.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             if self._is_closed:
                 return
@@ -147,6 +156,8 @@ class Producer:
                     self._take(effect)
                 self._changed.notify_all()
             self._background.stop()
+            self._callbacks.wait(_left_s(deadline))
+            self._callbacks.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -187,6 +198,10 @@ class Producer:
         for failed in hand_over(effect, self._background.trouble):
             assert isinstance(failed, Sent)
             self._failed.append(failed)
+
+
+def _left_s(deadline: float | None) -> float | None:
+    return None if deadline is None else max(deadline - time.monotonic(), 0.0)
 
 
 def _now_ms() -> int:

@@ -1,12 +1,11 @@
 """What becomes of a record that was sent."""
 
-import contextlib
-import logging
-import threading
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
+from muster.blocking.callbacks import Callbacks
 from muster.errors import MusterError, RequestTimedOut
 from muster.producing.handles import Written
 from muster.topic_partition import TopicPartition
@@ -15,13 +14,13 @@ from muster.topic_partition import TopicPartition
 class Sent(msgspec.Struct, eq=False):
     """A record on its way, and then where it stands or why it does not. Usable from several threads."""
 
-    _changed: threading.Condition
+    _callbacks: Callbacks
     topic: str
     _timestamp_ms: int
     partition: int = -1
     _written: Written | None = None
     _error: MusterError | None = None
-    _callbacks: list[Callable[["Sent"], None]] | None = None
+    _wanted: tuple[Callable[["Sent"], object], ...] = ()
     is_told: bool = False
     """Whether somebody has asked, so that a failure needs no other way to be heard of."""
 
@@ -45,20 +44,24 @@ class Sent(msgspec.Struct, eq=False):
 
     def exception(self, timeout_s: float | None = None) -> MusterError | None:
         """Wait as `result` does; why the record was given up, None if it was not."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self.is_done, timeout_s):
+        changed = self._callbacks.changed
+        with changed:
+            if not changed.wait_for(lambda: self.is_done, timeout_s):
                 raise RequestTimedOut(f"a record for {self.topic_partition} is not acknowledged after {timeout_s:g} s")
             self.is_told = True
             return self._error
 
-    def add_done_callback(self, callback: Callable[["Sent"], None]) -> None:
-        """Have it called once this is done, in the client's own thread: it must not wait. At once if it is."""
-        with self._changed:
+    def add_done_callback(self, callback: Callable[["Sent"], object]) -> None:
+        """Have `callback(sent)` called once this is done, or soon if it is. Callbacks of one producer are called in a
+        thread of their own, one after the other, in the order in which records were done: one may send, wait and close;
+        what it raises is logged. `flush` and `close` wait for them.
+        """
+        with self._callbacks.changed:
             self.is_told = True
-            if not self.is_done:
-                self._callbacks = [*(self._callbacks or ()), callback]
-                return
-        _call(callback, self)
+            if self.is_done:
+                self._callbacks.put(partial(callback, self))
+            else:
+                self._wanted = (*self._wanted, callback)
 
     # -- by the producer, under the lock
 
@@ -72,15 +75,6 @@ class Sent(msgspec.Struct, eq=False):
         self._end()
 
     def _end(self) -> None:
-        callbacks, self._callbacks = self._callbacks, None
-        for callback in callbacks or ():
-            _call(callback, self)
-
-
-def _call(callback: Callable[[Sent], None], sent: Sent) -> None:
-    with contextlib.suppress(Exception):
-        try:
-            callback(sent)
-        except Exception:
-            logging.getLogger("muster").exception("a callback of Sent.add_done_callback failed")
-            raise
+        wanted, self._wanted = self._wanted, ()
+        for callback in wanted:
+            self._callbacks.put(partial(callback, self))

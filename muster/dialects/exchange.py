@@ -1,29 +1,33 @@
 """What is said over one connection, without I/O: calls in, and what becomes of each out. Both edges use it."""
 
+from collections import deque
 from collections.abc import Iterable
 
 from muster.dialects import Push, Session
-from muster.events import Call, CallFailed, MemberEvent, Pushed, Replied
+from muster.events import Call, CallFailed, Departed, MemberEvent, Pushed, Replied
 from protocol.messages import Message
 from protocol.messages.data import Produce
 
 
 class Exchange:
-    """A session, and the calls that wait for their answers there."""
+    """A session, and the calls that are not over there."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._waiting: dict[int, Call] = {}  # by the connection's numbers
-        self._has_silent = False
+        self._given = 0
+        self._silent: deque[tuple[int, int]] = deque()
+        """Of those never answered: the number, and how many bytes have left when it has."""
+        self._unsaid: list[int] = []
+        """Those of them that the session keeps until it is ready."""
 
     def say(self, call: Call) -> bytes:
         """What to send now. The session may refuse it itself: call `hear` next, with nothing."""
         number, data = self._session.encode_request(call.message)
+        self._waiting[number] = call
         if isinstance(call.message, Produce) and call.message.acks == 0:
-            self._has_silent = True
-        else:
-            self._waiting[number] = call
-        return data
+            self._unsaid.append(number)
+        return self._give(data)
 
     def hear(self, data: bytes) -> list[MemberEvent]:
         """What it says to the core; `take_data` is to be sent then. Raises ProtocolViolation."""
@@ -39,18 +43,37 @@ class Exchange:
 
     def take_data(self) -> bytes:
         """As that of `Session`."""
-        return self._session.take_data()
+        return self._give(self._session.take_data())
+
+    def departed(self, unsent: int) -> list[Departed]:
+        """What is never answered is over once it has left: all but the last `unsent` bytes of what was given has."""
+        gone: list[Departed] = []
+        while self._silent and self._silent[0][1] <= self._given - unsent:
+            call = self._waiting.pop(self._silent.popleft()[0], None)
+            if call is not None:
+                gone.append(Departed(call.call))
+        return gone
 
     def lost(self) -> list[CallFailed]:
-        """The connection is gone: nothing of this will be answered."""
+        """The connection is gone: nothing of this will be answered, or leave."""
         failed = [CallFailed(call.call) for call in self._waiting.values()]
         self._waiting.clear()
+        self._silent.clear()
+        self._unsaid.clear()
         return failed
 
     @property
     def unanswered(self) -> Iterable[Message]:
         return [call.message for call in self._waiting.values()]
 
-    def owes(self, *, has_unsent: bool) -> bool:
-        """Whether something that is never answered may still be here: then it is too soon to close."""
-        return self._has_silent and (has_unsent or not self._session.is_ready)
+    @property
+    def owes(self) -> bool:
+        """Whether something that is never answered is still here: then it is too soon to close."""
+        return bool(self._silent or self._unsaid)
+
+    def _give(self, data: bytes) -> bytes:
+        self._given += len(data)
+        if self._unsaid and self._session.is_ready:
+            self._silent.extend((number, self._given) for number in self._unsaid)
+            self._unsaid.clear()
+        return data

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from muster.errors import MusterError, Refused, RequestTimedOut
-from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from muster.events import Call, CallFailed, Departed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from muster.producing.answers import Answer, answers_of
 from muster.producing.batch import NOBODY, Batch, Pending, ProducerId, size_of
 from muster.producing.buffer import Buffer
@@ -149,6 +149,8 @@ class Producing:
         self.wants_step = False
         if isinstance(event, Replied | CallFailed):
             self._hear(event.call, event.reply if isinstance(event, Replied) else None)
+        elif isinstance(event, Departed):
+            self._hear_departed(event.call)
         for number, sent in tuple(self._sent.items()):
             if sent.deadline_ms <= self._now_ms:
                 self._effects.append(HangUp(sent.node))
@@ -278,14 +280,8 @@ class Producing:
             self._settings.acks,
             self._settings.request_timeout_ms,
         )
-        if self._settings.acks == 0:
-            self._calls_made += 1
-            self._effects.append(Call(self._calls_made, node, message))
-            for queue, batch in picked:
-                self._hear_batch(queue, batch, Answer(ErrorCode.NONE))
-        else:
-            self._in_flight[node] = self._in_flight.get(node, 0) + 1
-            self._call(message, node, picked)
+        self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        self._call(message, node, picked)
 
     def _call(self, message: Message, node: NodeAddress | None, picked: Picked) -> None:
         self._calls_made += 1
@@ -313,6 +309,14 @@ class Producing:
             answers = answers_of(reply)
             for queue, batch in sent.picked:
                 self._hear_batch(queue, batch, answers(queue.topic_partition))
+
+    def _hear_departed(self, call: int) -> None:
+        """With acks=0 that is all there is to hear. What was lost before is sent again, as with any acks."""
+        sent = self._sent.pop(call, None)
+        if sent is not None and sent.node is not None:
+            self._in_flight[sent.node] -= 1
+            for queue, batch in sent.picked:
+                self._hear_batch(queue, batch, Answer(ErrorCode.NONE))
 
     def _hear_id(self, reply: Message | None) -> None:
         code = getattr(reply, "error_code", ErrorCode.NETWORK_EXCEPTION)
@@ -347,7 +351,7 @@ class Producing:
                 self._end(queue, batch, told)
         elif not batch.is_over:
             batch.failure = answer.sentence or code.name
-            batch.may_be_stored = batch.may_be_stored or code in _SAYS_NOTHING
+            batch.may_be_stored = batch.may_be_stored or code in _SAYS_NOTHING or not code.is_known
             if code.retriable and code not in _SAME_LEADER:
                 self._topics.doubt(queue.topic_partition, self._now_ms)
             self._try_again(queue, batch, code)

@@ -1,6 +1,7 @@
 """The codes: Kafka's numbers, names and classes, and numbers that nobody has named yet."""
 
 import pickle
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode as Judge
@@ -30,6 +31,6 @@ def test_a_number_that_nobody_has_named_is_a_code_all_the_same(number: int) -> N
 
 
 @pytest.mark.parametrize("what", [32_768, -32_769, "NONE", 1.5])
-def test_what_no_wire_could_carry_is_no_code(what: object) -> None:
+def test_what_no_wire_could_carry_is_no_code(what: Any) -> None:
     with pytest.raises(ValueError, match="is not a valid ErrorCode"):
         ErrorCode(what)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.errors import Refused, RequestTimedOut
-from muster.events import Call, NodeAddress, Replied
+from muster.events import Call, Departed, NodeAddress, Replied
 from muster.producing import NO_ROOM, NOT_KNOWN, Delivered, ProducerSettings
 from muster.producing.batch import Batch, Pending, ProducerId, size_of
 from protocol.errors import ErrorCode
@@ -116,14 +116,59 @@ def test_after_a_minute_of_silence_a_batch_goes_alone_again() -> None:
     assert len(stage.waiting()) == 1
 
 
-def test_without_acks_records_are_over_when_they_are_sent_and_nobody_knows_where_they_are() -> None:
-    stage = Stage(linger_ms=0, acks=0, is_idempotent=False).ready()
+def without_acks(**settings: Any) -> Stage:
+    return Stage(acks=0, is_idempotent=False, **settings).ready()
+
+
+def depart(stage: Stage, place: int = 0) -> None:
+    """The edge has written it all."""
+    call = stage.take(Produce, place)
+    assert call.node is not None
+    stage.brokers.answer(call.node.port, call.message)
+    stage.feed(Departed(call.call))
+
+
+def test_without_acks_records_are_over_when_they_have_left_and_nobody_knows_where_they_are() -> None:
+    stage = without_acks(linger_ms=0)
     for number in range(9):
         stage.send(f"{number}")
         stage.core.close_batches()
     stage.wake()
+    round_ = stage.core.close_batches()
+    assert (len(stage.waiting()), stage.offsets) == (5, {})
+    assert not stage.core.is_flushed(round_)
+    while stage.waiting():
+        depart(stage)
     assert stage.offsets == {f"{number}": -1 for number in range(9)}
-    assert stage.core.is_flushed(stage.core.close_batches())
+    assert stage.core.is_flushed(round_)
+    assert stage.values() == [f"{number}" for number in range(9)]
+
+
+def test_without_acks_a_connection_that_takes_nothing_fills_the_buffer() -> None:
+    stage = without_acks(linger_ms=0, buffer_memory_bytes=400)
+    stage.send("a" * 200)
+    stage.wake()
+    record = Pending(None, b"b" * 200, (), 0, "b")
+    assert stage.core.append("t", 0, record, stage.now_ms) == NO_ROOM
+    depart(stage)
+    assert stage.core.append("t", 0, record, stage.now_ms) == 0
+
+
+def test_without_acks_what_was_lost_before_it_left_is_sent_again_in_its_order() -> None:
+    stage = without_acks(linger_ms=0)
+    for number in range(3):
+        stage.send(f"{number}")
+        stage.core.close_batches()
+    stage.wake()
+    depart(stage)
+    stage.lose(stored=False).lose(stored=False)
+    stage.send("3")
+    stage.flush().answer(Metadata)
+    for _ in range(20):
+        stage.wake(100)
+        while stage.waiting():
+            depart(stage)
+    assert stage.values() == ["0", "1", "2", "3"]
 
 
 def test_a_buffer_that_is_full_takes_nothing_and_sends_what_lingers() -> None:

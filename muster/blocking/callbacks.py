@@ -1,0 +1,62 @@
+"""The thread in which a producer's callbacks are called: it holds no lock, so that they may wait, and send again."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+_LOG: Final = logging.getLogger("muster")
+
+
+class Callbacks:
+    """Called one after the other, in the order of `put`. The thread begins with the first."""
+
+    def __init__(self, changed: threading.Condition) -> None:
+        """`changed` is the client's: its lock may be held by who puts."""
+        self.changed = changed
+        self._mine = threading.Condition()
+        self._due: deque[Callable[[], object]] = deque()
+        self._put = self._returned = 0
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+
+    def put(self, call: Callable[[], object]) -> None:
+        with self._mine:
+            self._due.append(call)
+            self._put += 1
+            if self._thread is None:
+                # A daemon: a callback that never returns must not keep the program from ending.
+                self._thread = threading.Thread(target=self._run, name="muster-callbacks", daemon=True)
+                self._thread.start()
+            self._mine.notify_all()
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Whether all that were put before have returned, in this time. A callback does not wait for itself."""
+        if threading.current_thread() is self._thread:
+            return True
+        with self._mine:
+            last = self._put
+            return self._mine.wait_for(lambda: self._returned >= last, timeout_s)
+
+    def stop(self) -> None:
+        """The thread ends once nothing is left to call."""
+        with self._mine:
+            self._is_stopping = True
+            self._mine.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._mine:
+                self._mine.wait_for(lambda: self._due or self._is_stopping)
+                if not self._due:
+                    self._thread = None
+                    return
+                call = self._due.popleft()
+            try:
+                call()
+            except Exception:  # noqa: BLE001  (the application's own: the next ones are called all the same)
+                _LOG.exception("a callback of Sent.add_done_callback failed")
+            with self._mine:
+                self._returned += 1
+                self._mine.notify_all()

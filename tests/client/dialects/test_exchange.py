@@ -1,0 +1,88 @@
+"""What is said over one connection: answers, and what is never answered."""
+
+import pytest
+
+from muster.dialects import Dialect, open_session
+from muster.dialects.exchange import Exchange
+from muster.events import Call, CallFailed, Departed, MemberEvent, Replied
+from protocol.errors import ErrorCode
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
+from protocol.messages.groups import Heartbeat, HeartbeatReply
+from protocol.messages.node import Refused
+from tests.client.dialects.server import Server, versions
+
+
+def silent(call: int, records: bytes = b"x") -> Call:
+    return Call(call, None, Produce((ProduceTopic("t", (ProducePartition(0, records),)),), acks=0))
+
+
+def beat(call: int) -> Call:
+    return Call(call, None, Heartbeat("g", 1, "m"))
+
+
+def opened(dialect: Dialect) -> Exchange:
+    """Greetings are over."""
+    exchange = Exchange(open_session(dialect, "c"))
+    if dialect is Dialect.KAFKA:
+        exchange.take_data()
+        exchange.hear(versions((0, 0, 13), (12, 0, 4)))
+    return exchange
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_what_is_never_answered_is_over_when_its_last_byte_has_left(dialect: Dialect) -> None:
+    exchange = opened(dialect)
+    first, second = exchange.say(silent(1)), exchange.say(silent(2))
+    assert exchange.departed(len(first) + len(second)) == []
+    assert exchange.departed(len(second) + 1) == []
+    assert exchange.departed(len(second)) == [Departed(1)]
+    assert exchange.owes
+    assert exchange.departed(0) == [Departed(2)]
+    assert exchange.departed(0) == []
+    assert not exchange.owes
+
+
+def test_what_waits_for_the_greeting_has_not_left() -> None:
+    exchange = Exchange(open_session(Dialect.KAFKA, "c"))
+    assert exchange.say(silent(1))  # the greeting
+    assert exchange.departed(0) == []
+    assert exchange.owes
+    assert exchange.hear(versions((0, 0, 13))) == []
+    data = exchange.take_data()
+    assert exchange.departed(len(data)) == []
+    assert exchange.departed(0) == [Departed(1)]
+
+
+def test_what_the_server_could_not_understand_is_refused_here() -> None:
+    exchange = opened(Dialect.KAFKA)
+    exchange = Exchange(open_session(Dialect.KAFKA, "c"))
+    exchange.say(silent(1))
+    (event,) = exchange.hear(versions((12, 0, 4)))
+    assert isinstance(event, Replied)
+    assert isinstance(event.reply, Refused)
+    assert (event.call, event.reply.error_code) == (1, ErrorCode.UNSUPPORTED_VERSION)
+    exchange.take_data()
+    assert exchange.departed(0) == []
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_a_lost_connection_loses_what_was_not_answered_and_what_had_not_left(dialect: Dialect) -> None:
+    exchange = opened(dialect)
+    exchange.say(silent(1))
+    exchange.departed(0)
+    exchange.say(beat(2))
+    exchange.say(silent(3))
+    assert exchange.lost() == [CallFailed(2), CallFailed(3)]
+    assert not exchange.owes
+    assert exchange.departed(0) == []
+
+
+def test_answers_belong_to_their_calls_whatever_left_silently_between_them() -> None:
+    exchange, server = Exchange(open_session(Dialect.KAFKA, "c")), Server(lambda _: HeartbeatReply())
+    data = exchange.say(beat(1)) + exchange.say(silent(2)) + exchange.say(beat(3))
+    events: list[MemberEvent] = []
+    for _ in range(3):
+        events += exchange.hear(server.receive(data))
+        data = exchange.take_data()
+        events += exchange.departed(0)
+    assert events == [Departed(2), Replied(1, HeartbeatReply()), Replied(3, HeartbeatReply())]

@@ -1,0 +1,209 @@
+"""Finding out about topics: partitions, begins and ends, offsets by time."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from muster.errors import CannotConnect, Refused, RequestTimedOut
+from muster.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
+from muster.fetching import FetchSettings, Isolation
+from muster.lookups import BEGIN, END, Found, Lookups, times_in_ms
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.node import Refused as WhollyRefused
+from protocol.messages.offsets import (
+    ListOffsets,
+    ListOffsetsPartitionReply,
+    ListOffsetsReply,
+    ListOffsetsTopicReply,
+)
+from protocol.messages.topics import (
+    Metadata,
+    MetadataBroker,
+    MetadataPartitionReply,
+    MetadataReply,
+    MetadataTopicReply,
+)
+
+P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
+NODES = tuple(NodeAddress("host", port, port) for port in range(2))
+
+
+def metadata(leaders: Mapping[int, int], code: ErrorCode = ErrorCode.NONE, topic: str = "t") -> MetadataReply:
+    return MetadataReply(
+        tuple(MetadataBroker(node.node_id, node.host, node.port) for node in NODES),
+        topics=(
+            MetadataTopicReply(
+                topic,
+                error_code=code,
+                partitions=tuple(MetadataPartitionReply(number, leader) for number, leader in leaders.items()),
+            ),
+        ),
+    )
+
+
+def offsets(found: Mapping[int, int | ErrorCode]) -> ListOffsetsReply:
+    return ListOffsetsReply(
+        (
+            ListOffsetsTopicReply(
+                "t",
+                tuple(
+                    ListOffsetsPartitionReply(number, offset)
+                    if isinstance(offset, ErrorCode)
+                    else ListOffsetsPartitionReply(number, offset=offset)
+                    for number, offset in found.items()
+                ),
+            ),
+        )
+    )
+
+
+class Stage:
+    def __init__(self, settings: FetchSettings | None = None) -> None:
+        self.core = Lookups(settings or FetchSettings(), lambda: 0.5)
+        self.now_ms = 1_000
+        self.calls: dict[int, Call] = {}
+        self.hung_up: list[NodeAddress | None] = []
+
+    def step(self, event: Woke | Replied | CallFailed) -> None:
+        for effect in self.core.step(event, self.now_ms):
+            if isinstance(effect, Call):
+                self.calls[effect.call] = effect
+            else:
+                assert isinstance(effect, HangUp)
+                self.hung_up.append(effect.node)
+
+    def ask(self, *topics: str, times: Mapping[TopicPartition, int] | None = None) -> int:
+        number = self.core.ask(topics, times or {})
+        self.step(Woke())
+        return number
+
+    def asked(self) -> list[tuple[NodeAddress | None, Message]]:
+        return [(call.node, call.message) for call in self.calls.values()]
+
+    def answer(self, reply: Message | None) -> None:
+        """The oldest call."""
+        number = next(iter(self.calls))
+        del self.calls[number]
+        self.step(CallFailed(number) if reply is None else Replied(number, reply))
+
+    def wait(self, after_ms: int) -> None:
+        self.now_ms += after_ms
+        self.step(Woke())
+
+
+def times(call: tuple[NodeAddress | None, Message]) -> dict[int, int]:
+    message = call[1]
+    assert isinstance(message, ListOffsets)
+    return {one.partition_index: one.timestamp for topic in message.topics for one in topic.partitions}
+
+
+def test_a_topic_has_as_many_partitions_as_it_is_said_to_have() -> None:
+    stage = Stage()
+    number = stage.ask("t")
+    assert not stage.core.is_over(number)
+    stage.answer(metadata({0: 0, 1: 1, 2: 0}))
+    assert stage.core.is_over(number)
+    assert stage.core.take(number) == Found({"t": 3}, {})
+    assert stage.core.next_deadline_ms is None
+
+
+def test_each_leader_is_asked_once_for_its_partitions() -> None:
+    stage = Stage()
+    number = stage.ask(times={P0: BEGIN, P1: END, P2: 77})
+    stage.answer(metadata({0: 0, 1: 1, 2: 0}))
+    asked = stage.asked()
+    assert [node for node, _ in asked] == [NODES[0], NODES[1]]
+    assert [times(call) for call in asked] == [{0: BEGIN, 2: 77}, {1: END}]
+    stage.answer(offsets({0: 5, 2: -1}))
+    assert not stage.core.is_over(number)
+    stage.answer(offsets({1: 9}))
+    assert stage.core.take(number).offsets == {P0: 5, P1: 9, P2: -1}
+
+
+def test_who_reads_what_is_committed_asks_for_its_end() -> None:
+    stage = Stage(FetchSettings(isolation=Isolation.READ_COMMITTED))
+    stage.ask(times={P0: END})
+    stage.answer(metadata({0: 0}))
+    ((_, message),) = stage.asked()
+    assert isinstance(message, ListOffsets)
+    assert message.isolation_level == 1
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE])
+def test_a_leader_that_cannot_say_is_looked_for_again_after_a_pause_and_the_others_are_not_asked_twice(
+    code: ErrorCode,
+) -> None:
+    stage = Stage()
+    number = stage.ask(times={P0: END, P1: END})
+    stage.answer(metadata({0: 0, 1: 0}))
+    stage.answer(offsets({0: 5, 1: code}))
+    assert (stage.asked(), stage.core.next_deadline_ms) == ([], stage.now_ms + 100)
+    stage.wait(100)
+    assert isinstance(stage.asked()[0][1], Metadata)
+    stage.answer(metadata({0: 0, 1: 1}))
+    assert [(node, times((node, message))) for node, message in stage.asked()] == [(NODES[1], {1: END})]
+    stage.answer(offsets({1: 9}))
+    assert stage.core.take(number).offsets == {P0: 5, P1: 9}
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (metadata({}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "there is no topic 't'"),
+        (metadata({}, ErrorCode.TOPIC_AUTHORIZATION_FAILED), "topic 't': TOPIC_AUTHORIZATION_FAILED"),
+        (metadata({}, ErrorCode(9_999)), "topic 't': UNKNOWN_ERROR_9999"),
+        (metadata({0: 0, 1: 1}), "topic 't' has partitions 0 to 1, not 2"),
+        (WhollyRefused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you"), "not you"),
+    ],
+)
+def test_what_no_patience_helps_with_is_refused(reply: Message, sentence: str) -> None:
+    stage = Stage()
+    number = stage.ask(times={P2: END})
+    stage.answer(reply)
+    assert stage.core.is_over(number)
+    with pytest.raises(Refused, match=sentence):
+        stage.core.take(number)
+
+
+def test_an_error_without_a_name_is_said_by_its_number() -> None:
+    stage = Stage()
+    number = stage.ask(times={P0: END})
+    stage.answer(metadata({0: 0}))
+    stage.answer(offsets({0: ErrorCode(9_999)}))
+    with pytest.raises(Refused, match="the offsets of t-0: UNKNOWN_ERROR_9999"):
+        stage.core.take(number)
+
+
+def test_a_node_that_is_lost_or_silent_is_hung_up_on_and_another_asked() -> None:
+    stage = Stage(FetchSettings(request_timeout_ms=3_000))
+    number = stage.ask("t")
+    stage.answer(None)
+    assert stage.hung_up == [None]
+    stage.wait(100)
+    stage.wait(3_000)
+    assert stage.hung_up[1:] == [None, None]
+    stage.calls.clear()
+    stage.wait(200)
+    stage.answer(metadata({0: 0}))
+    assert stage.core.take(number).counts == {"t": 1}
+
+
+def test_what_is_taken_too_soon_says_what_was_heard_and_is_forgotten() -> None:
+    stage = Stage()
+    number = stage.ask(times={P0: END})
+    stage.answer(metadata({}, ErrorCode.LEADER_NOT_AVAILABLE))
+    with pytest.raises(RequestTimedOut, match=r"nothing was found out about t in time \(t: LEADER_NOT_AVAILABLE\)"):
+        stage.core.take(number)
+    again = stage.ask("t")
+    with pytest.raises(CannotConnect, match="nobody is there"):
+        stage.core.take(again, "nobody is there")
+    assert stage.core.next_deadline_ms is None
+    stage.answer(metadata({0: 0}))  # too late for anybody
+
+
+def test_a_time_before_all_time_is_a_mistake() -> None:
+    assert times_in_ms({P0: 0}) == {P0: 0}
+    with pytest.raises(ValueError, match="the time for t-1 is -2: milliseconds since 1970 are wanted"):
+        times_in_ms({P0: 5, P1: -2})
