@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
+from coordinator.events import Stopping
 from partition_log.store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
@@ -332,6 +333,21 @@ def test_grants_and_epochs_outlive_a_crash_and_leases_begin_anew(two: Streams) -
     assert again.epochs(1, {0: 0}) == {0: 2}
     after.wait(SESSION_MS)
     assert again.owners() == {}
+
+
+def test_grants_and_epochs_outlive_a_clean_stop(two: Streams) -> None:
+    two.epochs(1, {0: 0})
+    two.epochs(2, {2: 0})
+    two.release(1)
+    two.desk.step(Stopping())
+    assert two.desk.store.close(two.desk.node.snapshots())
+    after = Desk(two.desk.disk)
+    assert after.node.loads.progress().from_snapshots > 0
+    again = Streams(after)
+    again.members, again.generation = two.members, two.generation
+    after.connect(1)
+    assert set(again.owners()) == {2}
+    assert again.epochs(1, {0: 0}) == {0: 2}
 
 
 def test_an_owner_that_is_no_member_gets_a_full_lease_after_a_crash(two: Streams) -> None:
