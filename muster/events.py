@@ -178,10 +178,13 @@ class Revoked(Effect, frozen=True):
 
 
 class Lost(Effect, frozen=True):
-    """As `Revoked`, but others may have these already: commits of them will be refused."""
+    """As `Revoked`, but others may have these already: commits of them will be refused. Not so with `still_counts`: a
+    rebalance is under way, and until it moves on the coordinator takes a commit of the generation before it.
+    """
 
     partitions: tuple[TopicPartition, ...]
     reason: str
+    still_counts: bool = False
 
 
 class Assigned(Effect, frozen=True):

@@ -273,7 +273,9 @@ def note_lease(m: Member, sent: SentCall) -> None:
 
 def close(m: Member, event: Closing) -> None:
     """consumer-client A10: let go, leave, done. A static member does not leave: its place is kept for its return."""
-    lost = m.generation_id == NO_GENERATION or m.state in {State.UNJOINED, State.JOINING, State.SYNCING}
+    has_place = m.generation_id != NO_GENERATION
+    is_rebalancing = m.state in {State.JOINING, State.SYNCING}
+    lost = not has_place or is_rebalancing or m.state is State.UNJOINED
     m.stop_asking(JoinGroup, SyncGroup)
     close_when_released(m, event)
     if m.releasing:
@@ -282,7 +284,8 @@ def close(m: Member, event: Closing) -> None:
         m.releasing = m.held
         depart(m)
     elif lost:
-        m.lose()
+        # What a cooperative member read while it joined is committed by nobody else.
+        m.lose(still_counts=has_place and is_rebalancing)
     else:
         m.revoke(m.held)
 

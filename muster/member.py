@@ -311,10 +311,10 @@ class Member:
         self.state = State.UNJOINED
         self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY, Timer.POLL)
 
-    def lose(self) -> None:
+    def lose(self, *, still_counts: bool = False) -> None:
         """Have the application let go of what it cannot keep."""
         self.releasing = self.held
-        self.effects.append(Lost(self.held, self.rejoin))
+        self.effects.append(Lost(self.held, self.rejoin, still_counts))
 
     def revoke(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Have the application let go of these; it may commit them before."""

@@ -102,7 +102,7 @@ class Told:
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
         self._queue: deque[Effect] = deque()
-        self._awaited: int | None = None  # the errand that comes before the first, a `Revoked`, is told
+        self._awaited: int | None = None  # the errand that comes before the first is told
         self._is_hurried = False
 
     def __len__(self) -> int:
@@ -125,13 +125,15 @@ class Told:
         self._queue.appendleft(effect)
 
     def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | Lost | Assigned | None:
-        """What to tell now, if anything. Before a `Revoked`, `prepare` is called once with its partitions; if it gives
-        an errand's number, a last commit, the `Revoked` comes when that has ended. Raises GroupRefused, Fenced.
+        """What to tell now, if anything. Before a `Revoked`, or a `Lost` that still counts, `prepare` is called once
+        with its partitions; if it gives an errand's number, a last commit, the effect comes when that has ended. Raises
+        GroupRefused, Fenced.
         """
         if not self._queue:
             return None
         effect = self._queue[0]
-        if isinstance(effect, Revoked) and not self._is_prepared(effect.partitions, prepare):
+        committable = _committable(effect)
+        if committable is not None and not self._is_prepared(committable, prepare):
             return None
         self._queue.popleft()
         if isinstance(effect, Fatal):
@@ -152,6 +154,13 @@ class Told:
         self._outcomes.take(self._awaited)
         self._awaited = None
         return True
+
+
+def _committable(effect: Effect) -> Partitions | None:
+    """What a last commit may come before, if one may."""
+    if isinstance(effect, Revoked) or (isinstance(effect, Lost) and effect.still_counts):
+        return effect.partitions
+    return None
 
 
 def _ignore(_done: Done) -> None:

@@ -71,6 +71,8 @@ class Fetcher:
         self._calls_made = 0
         self._metadata_at_ms = 0
         self._metadata_failures = 0
+        self._leaders_until_ms = 0
+        self._asks_for_all = False
         self._now_ms = 0
         self._is_closing = False
         self._effects: list[Effect] = []
@@ -172,8 +174,7 @@ class Fetcher:
 
     def _plan(self) -> None:
         self._buffer.drop_stale()
-        if self._leaders.unknown(self._subscription.assigned):
-            self._ask_metadata()
+        self._ask_metadata()
         busy = {(sent.node, type(sent.message)) for sent in self._sent.values() if sent.node is not None}
         for node, wanted in self._wanted({node for node, kind in busy if kind is Fetch}).items():
             request = self._session(node).request(
@@ -234,9 +235,17 @@ class Fetcher:
         return self._sessions[node]
 
     def _ask_metadata(self) -> None:
-        unknown = sorted({one.topic for one in self._leaders.unknown(self._subscription.assigned)})
-        if self._metadata_at_ms <= self._now_ms and not self._is_asking(Metadata):
-            self._call(Metadata(tuple(MetadataTopic(name) for name in unknown)), None, {})
+        """Where a leader is not known; and of everything when what is known has grown old (consumer-client A9): a node
+        that has ceased to lead need not say so.
+        """
+        if self._metadata_at_ms > self._now_ms or self._is_asking(Metadata):
+            return
+        self._asks_for_all = self._leaders_until_ms <= self._now_ms
+        assigned = self._subscription.assigned
+        doubtful = assigned if self._asks_for_all else self._leaders.unknown(assigned)
+        if doubtful:
+            names = sorted({one.topic for one in doubtful})
+            self._call(Metadata(tuple(MetadataTopic(name) for name in names)), None, {})
 
     def _call(self, message: Message, node: NodeAddress | None, asked: Mapping[TopicPartition, Asked]) -> None:
         self._calls_made += 1
@@ -259,6 +268,8 @@ class Fetcher:
             return
         yield from (at_ms for at_ms in self._quiet_until_ms.values() if at_ms > self._now_ms)
         is_asking = self._is_asking(Metadata)
+        if self._subscription.assigned and not is_asking:
+            yield max(self._leaders_until_ms, self._metadata_at_ms)
         for one, position in self._subscription.items():
             if position.retry_at_ms > self._now_ms:
                 yield position.retry_at_ms
@@ -288,6 +299,9 @@ class Fetcher:
             self._effects.append(HangUp(None))
             return
         self._leaders.hear(reply)
+        if self._asks_for_all:
+            age_ms = max(self._settings.metadata_max_age_ms, self._settings.retry_backoff_ms)
+            self._leaders_until_ms = self._now_ms + age_ms
         if self._leaders.unknown(self._subscription.assigned):
             self._look_later()
         else:

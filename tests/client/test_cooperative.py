@@ -3,11 +3,12 @@
 import pytest
 
 from muster.consumer_protocol import decode_subscription
-from muster.events import Assigned, Closing, Lost, RejoinAsked, Revoked, Subscribed
+from muster.events import Assigned, Closing, CommitAsked, Lost, OffsetToCommit, RejoinAsked, Revoked, Subscribed
 from muster.member import MemberSettings, State
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup, JoinGroupReply, SyncGroupReply
+from protocol.messages.offsets import OffsetCommit
 from tests.client.stage import P0, P1, P2, Stage
 
 U0 = P0._replace(topic="u")
@@ -93,10 +94,31 @@ def test_an_id_that_is_unknown_in_the_join_loses_what_was_kept() -> None:
     assert joined(stage.released()).member_id == ""
 
 
-def test_closing_in_the_middle_of_a_rebalance_loses_what_was_kept() -> None:
-    stage = steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().feed(Closing())
-    assert [type(one) for one in stage.told] == [Lost]
-    assert stage.released().sent_kinds[-1] == "LeaveGroup"
+@pytest.mark.parametrize("has_joined", [False, True])
+def test_closing_in_the_middle_of_a_rebalance_loses_what_was_kept_which_may_be_committed_before(
+    *, has_joined: bool
+) -> None:
+    stage = steady(P0, generation=4).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
+    generation = 4
+    if has_joined:
+        stage.join(5)
+        generation = 5
+    stage.feed(Closing())
+    (lost,) = stage.told
+    assert isinstance(lost, Lost)
+    assert (lost.partitions, lost.still_counts) == ((P0,), True)
+    assert stage.sent_kinds[-1] != "LeaveGroup"
+    (commit,) = stage.feed(CommitAsked(1, {P0: OffsetToCommit(7)}, stage.now_ms + 1_000)).sent
+    assert isinstance(commit, OffsetCommit)
+    assert (commit.generation_id, commit.member_id) == (generation, "me")
+    assert stage.released().sent_kinds == ["LeaveGroup"]
+
+
+def test_closing_with_the_generation_gone_leaves_nothing_to_commit() -> None:
+    stage = steady(P0).beat(ErrorCode.ILLEGAL_GENERATION).feed(Closing())
+    (lost,) = stage.told
+    assert isinstance(lost, Lost)
+    assert not lost.still_counts
 
 
 def test_closing_while_a_part_is_let_go_of_revokes_the_rest_too() -> None:

@@ -84,6 +84,17 @@ def test_what_is_revoked_is_told_after_its_last_commit_and_what_follows_after_th
     assert prepared == [(A,)]
 
 
+def test_what_is_lost_in_a_rebalance_that_still_takes_commits_is_told_after_the_last_one() -> None:
+    outcomes = Outcomes()
+    told, number = Told(outcomes), outcomes.number()
+    lost = Lost((A,), "closing", still_counts=True)
+    told.add(lost)
+    assert told.next(lambda _: number) is None
+    assert told.is_held_up
+    outcomes.ended(commit_done(number, ErrorCode.ILLEGAL_GENERATION))
+    assert told.next(lambda _: number) is lost
+
+
 def test_what_needs_no_commit_is_told_at_once_and_what_is_fatal_raised_once() -> None:
     told = Told(Outcomes())
     lost = Lost((A,), "the session timed out")

@@ -7,7 +7,7 @@ from muster.events import NodeAddress
 from muster.fetching.leaders import Leader, Leaders
 from muster.subscription import OffsetReset, PositionState
 from protocol.messages.data import OffsetForLeaderEpoch
-from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
+from protocol.messages.topics import Metadata, MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
 from tests.client.fetching.world import P0, P1, World
 
 A, B = (NodeAddress("node", number, number) for number in range(2))
@@ -128,3 +128,31 @@ def test_nobody_is_asked_with_validation_turned_off() -> None:
     world.append(P0, 1)
     assert world.offsets(2_000) == [1]
     assert not [one for one in world.others if isinstance(one, OffsetForLeaderEpoch)]
+
+
+def test_a_leader_that_moved_and_says_nothing_is_noticed_by_the_age_of_what_is_known() -> None:
+    world = World(0, 0, metadata_max_age_ms=2_000, max_wait_ms=50)
+    world.append(P0, 1)
+    assert world.offsets() == [0]
+    world.nodes[0].follows.add(P0)
+    world.logs[P0].leader = 1  # the old one goes on answering
+    world.rest(1_900)
+    assert {number for number, _ in world.asked()} == {0}
+    world.rest(200)
+    assert {number for number, asked in world.asked() if 0 in asked} == {0, 1}
+    world.append(P0, 1)
+    assert world.offsets() == [1]
+
+
+def test_leaders_are_looked_for_once_an_age_and_while_there_is_no_answer_with_pauses() -> None:
+    world = World(0, metadata_max_age_ms=1_000, max_wait_ms=50)
+    world.poll(10)
+    world.rest(5_500)
+    assert sum(isinstance(one, Metadata) for one in world.others) == 6
+    world.loses = lambda message: isinstance(message, Metadata)
+    world.rest(3_000)
+    world.append(P0, 1)
+    assert world.offsets() == [0], "what was known is good until something better is"
+    world.loses = lambda _message: False
+    world.rest(1_100)
+    assert sum(isinstance(one, Metadata) for one in world.others) in {7, 8}
