@@ -12,7 +12,7 @@ DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate fuzz bench crash torture mutants interop table scenarios config wire transcripts wheel clean
+.PHONY: help setup run demo test lint check simulate fuzz bench crash torture mutants interop table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,10 @@ table: $(ALL) ## print the state table into docs/state-table.md
 
 scenarios: $(ALL) ## print which test shows which scenario of the consumer into docs/scenarios.md
 	$(BIN)/python -m tests.client.scenarios > docs/scenarios.md
+
+reference: $(ALL) ## print the client's classes, settings and errors into docs/client.md
+	$(BIN)/python -m tests.client.reference < docs/client.md > docs/client.md.new
+	mv docs/client.md.new docs/client.md
 
 config: $(SERVE) ## print the keys into deploy/musterd.toml
 	$(BIN)/python -m coordinator.config_text > deploy/musterd.toml

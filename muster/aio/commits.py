@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from muster.aio.driver import Driver
+from muster.aio.errands import Errands
 from muster.aio.group_member import GroupMember
 from muster.aio.one_user import OneUser, said_to
 from muster.aio.places import Places
@@ -23,6 +24,7 @@ class Commits(Places):
     def __init__(self, consuming: Consuming, driver: Driver, one_user: OneUser, member: GroupMember | None) -> None:
         super().__init__(consuming, driver, one_user)
         self._member = member
+        self._errands = Errands(driver.changed, one_user) if member is None else member.errands
         self._fenced: Fenced | None = None
 
     @property

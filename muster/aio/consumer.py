@@ -200,8 +200,7 @@ class Consumer(Commits):
 
     def wakeup(self) -> None:
         """Interrupt a `poll` or a `commit` that waits, or the next one: it raises `WokenUp`."""
-        if self._member is not None:
-            self._member.errands.wake()
+        self._errands.wake()
 
     # -- positions
 
@@ -283,8 +282,8 @@ class Consumer(Commits):
     async def _serve(self) -> None:
         """One pass: the group, callbacks, where partitions begin, commits that are due (consumer-client A7, B1)."""
         consuming, member = self._consuming, self._member
+        self._errands.raise_wakeup()
         if member is not None:
-            member.errands.raise_wakeup()
             await self._run_callbacks()
             if consuming.kind is not Kind.BY_HAND:
                 await member.serve()
@@ -308,11 +307,9 @@ class Consumer(Commits):
 
     @property
     def _has_news(self) -> bool:
-        member = self._member
-        if self._one_user.is_being_closed or member is None:
-            return self._one_user.is_being_closed
-        is_asked = self._consuming.kind is not Kind.BY_HAND and member.needs_poll
-        return is_asked or member.errands.is_woken or member.errands.has_callbacks
+        member, errands = self._member, self._errands
+        is_asked = member is not None and self._consuming.kind is not Kind.BY_HAND and member.needs_poll
+        return self._one_user.is_being_closed or is_asked or errands.is_woken or errands.has_callbacks
 
     def _ready(self) -> list[ConsumerRecord]:
         """The next record, if it can be had without waiting, and nothing else is to be done first."""

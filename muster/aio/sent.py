@@ -9,7 +9,9 @@ from muster.topic_partition import TopicPartition
 
 
 class Sent:
-    """A record on its way, and then where it stands or why it does not. `await sent` is `await sent.result()`."""
+    """A record on its way, and then where it stands or why it does not. `topic` and `partition` are known at once.
+    `await sent` is `await sent.result()`.
+    """
 
     __slots__ = ("_callbacks", "_ended", "_error", "_timestamp_ms", "_written", "is_told", "partition", "topic")
 

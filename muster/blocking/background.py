@@ -65,7 +65,8 @@ class Background:
     """Runs cores. Everything of theirs is guarded by `changed`, which is notified whenever something happened."""
 
     def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
-        self.changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self.changed = threading.Condition(self._lock)
         self.has_ever_connected = False
         self.last_failure = ""
         self._bootstrap, self._dialect = bootstrap
@@ -88,6 +89,10 @@ class Background:
         """Why nobody can be asked at present, as a sentence; nothing while there is a connection."""
         with self.changed:
             return "" if any(wire.is_open for wire in self._wires.values()) else self.last_failure
+
+    def condition(self) -> threading.Condition:
+        """Another with the same lock, for who is not to be woken whenever anything happens."""
+        return threading.Condition(self._lock)
 
     def add(self, driven: Driven) -> None:
         """Have it driven from now on."""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from muster.blocking.background import Background
+from muster.blocking.errands import Errands
 from muster.blocking.group_member import GroupMember
 from muster.blocking.places import Places
 from muster.consuming import Consuming
@@ -22,6 +23,7 @@ class Commits(Places):
     def __init__(self, consuming: Consuming, background: Background, member: GroupMember | None) -> None:
         super().__init__(consuming, background)
         self._member = member
+        self._errands = Errands(self._changed) if member is None else member.errands
         self._fenced: Fenced | None = None
 
     @property

@@ -208,11 +208,9 @@ class Consumer(Commits):
 
     def _ready(self) -> list[ConsumerRecord]:
         """The next record, if it can be had without waiting, and nothing else is to be done first."""
-        member = self._member
         with self._one_user.entered(), self._changed:
             due_ms = self._consuming.next_commit_ms
-            is_due = due_ms is not None and due_ms <= now_ms()
-            if is_due or (member is not None and self._has_news(member)):
+            if self._has_news or (due_ms is not None and due_ms <= now_ms()):
                 return []
             ready = self._consuming.take(1)
             if not self._consuming.fetcher.has_something:  # there is room: the next fetch is under way meanwhile
@@ -221,8 +219,7 @@ class Consumer(Commits):
 
     def wakeup(self) -> None:
         """Interrupt a `poll` or a `commit` that waits, or the next one: it raises `WokenUp`. From any thread."""
-        if self._member is not None:
-            self._member.wakeup()
+        self._errands.wake()
 
     # -- positions
 
@@ -298,8 +295,8 @@ class Consumer(Commits):
     def _serve(self) -> None:
         """One pass: the group, callbacks, where partitions begin, commits that are due (consumer-client A7, B1)."""
         consuming, member = self._consuming, self._member
+        self._errands.raise_wakeup()
         if member is not None:
-            member.errands.raise_wakeup()
             self._run_callbacks()
             if consuming.kind is not Kind.BY_HAND:
                 if member.rejoins_next:
@@ -320,14 +317,14 @@ class Consumer(Commits):
 
     def _wait(self, left_s: float) -> None:
         """Under the lock, until something happened or is due."""
-        member, consuming = self._member, self._consuming
-        if consuming.fetcher.has_something or (member is not None and self._has_news(member)):
-            return
-        self._changed.wait(min(left_s, consuming.patience_s(now_ms())))
+        if not (self._consuming.fetcher.has_something or self._has_news):
+            self._changed.wait(min(left_s, self._consuming.patience_s(now_ms())))
 
-    def _has_news(self, member: GroupMember) -> bool:
-        is_asked = self._consuming.kind is not Kind.BY_HAND and member.needs_poll
-        return is_asked or member.errands.is_woken or member.errands.has_callbacks
+    @property
+    def _has_news(self) -> bool:
+        member, errands = self._member, self._errands
+        is_asked = member is not None and self._consuming.kind is not Kind.BY_HAND and member.needs_poll
+        return is_asked or errands.is_woken or errands.has_callbacks
 
     def _complain_if_nobody_is_there(self) -> None:
         if self._member is not None and self._consuming.kind is not Kind.BY_HAND:

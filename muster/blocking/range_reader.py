@@ -89,7 +89,7 @@ class RangeReader:
                 )
 
     def records(self) -> Iterator[Record]:
-        """The records themselves."""
+        """The records themselves. Raises as `batches` does."""
         for _, batch in self.batches():
             try:
                 decoded = decode_batch(batch)
@@ -100,6 +100,7 @@ class RangeReader:
                     yield record
 
     def close(self) -> None:
+        """Disconnect, unless the connections are a `cluster`'s."""
         if self._owns_cluster:
             self._cluster.close()
 

@@ -12,7 +12,9 @@ from muster.topic_partition import TopicPartition
 
 
 class Sent(msgspec.Struct, eq=False):
-    """A record on its way, and then where it stands or why it does not. Usable from several threads."""
+    """A record on its way, and then where it stands or why it does not. Usable from several threads. `topic` and
+    `partition` are known at once.
+    """
 
     _callbacks: Callbacks
     topic: str

@@ -4,6 +4,7 @@ import asyncio
 import random
 import re
 import secrets
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from muster import (
+    BufferFull,
     CannotConnect,
     ClientClosed,
     ConcurrentUse,
@@ -163,6 +165,30 @@ async def test_a_record_says_where_it_stands_and_failures_come_at_flush(bootstra
     with pytest.raises(ClientClosed):
         await producer.send(topic, "late")
     await producer.close()
+
+
+async def test_without_acks_a_daemon_that_takes_nothing_is_waited_for(
+    bootstrap: str, daemon: Daemon, topic: str
+) -> None:
+    value, taken = b"x" * 50_000, 0
+    assert daemon.process is not None
+    async with Producer(
+        bootstrap, acks=0, buffer_memory_bytes=1_000_000, batch_bytes=100_000, max_block_ms=500
+    ) as producer:
+        await producer.send(topic, b"first", partition=0)
+        await producer.flush()
+        daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            with suppress(BufferFull):
+                while taken < 2_000:  # 100 MB
+                    await producer.send(topic, value, partition=0)
+                    taken += 1
+        finally:
+            daemon.process.send_signal(signal.SIGCONT)
+        await producer.flush(30)
+    assert 20 <= taken < 1_000
+    async with Producer(bootstrap) as after:
+        assert (await (await after.send(topic, b"last", partition=0))).offset == taken + 1
 
 
 async def test_a_producer_says_that_nobody_is_there(topic: str) -> None:
@@ -555,6 +581,50 @@ async def test_partitions_by_hand_are_read_sought_paused_and_measured(bootstrap:
             await consumer.commit()
         with pytest.raises(ValueError, match="await unsubscribe"):
             consumer.assign([])
+
+
+async def test_topics_can_be_asked_about_without_being_read(bootstrap: str, topic: str) -> None:
+    async with Producer(bootstrap) as producer:
+        for number in range(8):
+            await producer.send(topic, b"x", partition=number % 2, timestamp_ms=1_000 * number)
+    partitions = all_of(topic)
+    async with Consumer(bootstrap) as consumer:
+        assert await consumer.partitions_for(topic) == tuple(partitions)
+        assert await consumer.begin_offsets(partitions) == dict.fromkeys(partitions, 0)
+        assert list((await consumer.end_offsets(partitions)).values()) == [4, 4, 0, 0]
+        at = await consumer.offsets_for_times(dict.fromkeys(partitions, 2_500))
+        assert at == dict(zip(partitions, (2, 1, None, None), strict=True))
+        with pytest.raises(Refused, match="there is no topic 'nowhere'"):
+            await consumer.end_offsets([TopicPartition("nowhere", 0)])
+        with pytest.raises(ValueError, match="milliseconds since 1970"):
+            await consumer.offsets_for_times({partitions[0]: -1})
+    with pytest.raises(ClientClosed):
+        await consumer.partitions_for(topic)
+
+
+async def test_a_question_that_is_cancelled_or_closed_upon_is_forgotten(tmp_path: Path) -> None:
+    consumer = Consumer(f"127.0.0.1:{free_port()}")
+    asking = asyncio.create_task(consumer.partitions_for("t"))
+    await asyncio.sleep(0.1)
+    asking.cancel()
+    await asyncio.wait((asking,))
+    assert asking.cancelled()
+    with pytest.raises(CannotConnect):
+        await consumer.partitions_for("t", 0.2)
+    asking = asyncio.create_task(consumer.partitions_for("t"))
+    await asyncio.sleep(0.1)
+    await consumer.close()
+    with pytest.raises(ClientClosed):
+        await asking
+
+
+async def test_a_wakeup_ends_a_poll_of_a_consumer_without_a_group_too(bootstrap: str, topic: str) -> None:
+    async with Consumer(bootstrap) as consumer:
+        consumer.assign(all_of(topic))
+        asyncio.get_running_loop().call_later(0.2, consumer.wakeup)
+        with pytest.raises(WokenUp):
+            await consumer.poll(20)
+        assert await consumer.poll(0) == []
 
 
 async def test_a_poll_that_waits_hears_of_a_partition_that_another_task_resumes(bootstrap: str, topic: str) -> None:

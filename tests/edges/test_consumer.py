@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from muster import ConcurrentUse, Consumer, ConsumerRecord, Producer, TopicPartition, WokenUp
+from muster import (
+    CannotConnect,
+    ConcurrentUse,
+    Consumer,
+    ConsumerRecord,
+    Producer,
+    Refused,
+    TopicPartition,
+    WokenUp,
+)
 from muster.blocking import Connection
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatableTopic, CreateTopics, CreateTopicsReply
@@ -138,6 +147,77 @@ def test_a_wakeup_from_another_thread_ends_a_poll_that_waits(daemon: Daemon) -> 
         assert 0.1 <= time.monotonic() - began < 5
         timer.join()
         assert consumer.poll(0) == []  # raised once
+
+
+def test_a_wakeup_ends_a_poll_of_a_consumer_without_a_group_too(daemon: Daemon) -> None:
+    with Consumer(daemon.bootstrap) as consumer:
+        consumer.assign(ALL)
+        consumer.poll(0.1)
+        timer = threading.Timer(0.2, consumer.wakeup)
+        timer.start()
+        with pytest.raises(WokenUp):
+            consumer.poll(20)
+        timer.join()
+        assert consumer.poll(0) == []
+
+
+@pytest.mark.parametrize("commits_itself", [True, False])
+def test_iterating_counts_what_was_handed_out_and_leaves_the_rest(daemon: Daemon, commits_itself: bool) -> None:
+    produce(daemon.bootstrap, *range(100))
+    handed_out: list[int] = []
+    for wanted in (1, 8, 48, 100):
+        settings = {"auto_offset_reset": "earliest", "enable_auto_commit": commits_itself, "max_poll_records": 10}
+        with Consumer(daemon.bootstrap, "g", **settings) as consumer:  # type: ignore[arg-type]
+            consumer.subscribe(["flights"])
+            for record in consumer:
+                handed_out.append(int(record.value))
+                if len(handed_out) == wanted:
+                    break
+            if not commits_itself:
+                stored = consumer.commit()
+                assert sum(stored.values()) == len(handed_out)
+    assert sorted(handed_out) == list(range(100))
+
+
+def test_iterating_goes_on_while_commits_rebalances_and_new_records_come_between(daemon: Daemon) -> None:
+    produce(daemon.bootstrap, *range(40))
+    handed_out: list[int] = []
+    with Consumer(daemon.bootstrap, "g", auto_offset_reset="earliest", auto_commit_interval_ms=1) as consumer:
+        consumer.subscribe(["flights"])
+        for record in consumer:
+            handed_out.append(int(record.value))
+            if len(handed_out) == 20:
+                consumer.enforce_rebalance()
+                produce(daemon.bootstrap, *range(40, 50))
+            if len(handed_out) == 50:
+                break
+    assert sorted(handed_out) == list(range(50))
+    with Consumer(daemon.bootstrap, "g") as after:
+        assert sum(offset or 0 for offset in after.committed(ALL).values()) == 50
+
+
+@pytest.mark.parametrize("dialect", ["native", "kafka"])
+def test_topics_can_be_asked_about_without_being_read(tmp_path: Path, dialect: str) -> None:
+    with running(tmp_path / "data", *SETTINGS, with_kafka=True) as daemon:
+        create(daemon)
+        with Producer(daemon.bootstrap) as producer:
+            for number in range(8):
+                producer.send("flights", b"%d" % number, partition=number % 2, timestamp_ms=1_000 * number)
+        bootstrap = daemon.bootstrap if dialect == "native" else f"kafka://127.0.0.1:{daemon.kafka_port}"
+        with Consumer(bootstrap) as consumer:
+            assert consumer.partitions_for("flights") == ALL
+            assert consumer.begin_offsets(ALL) == dict.fromkeys(ALL, 0)
+            assert list(consumer.end_offsets(ALL).values()) == [4, 4, 0, 0]
+            at = consumer.offsets_for_times(dict.fromkeys(ALL, 2_500))
+            assert at == dict(zip(ALL, (2, 1, None, None), strict=True))
+            for wrong, sentence in (
+                ("fights", "there is no topic 'fights'"),
+                ("flights", "has partitions 0 to 3, not 9"),
+            ):
+                with pytest.raises(Refused, match=sentence):
+                    consumer.end_offsets([TopicPartition(wrong, 9)])
+    with Consumer(bootstrap) as nobody, pytest.raises(CannotConnect, match="cannot connect"):
+        nobody.partitions_for("flights", timeout_s=0.5)
 
 
 def test_a_wakeup_during_a_join_is_raised_and_the_same_join_ends(daemon: Daemon) -> None:

@@ -4,15 +4,19 @@ import ast
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
-from muster import Producer
+from muster import Consumer, ConsumerRecord, Producer, TopicPartition
+from muster.blocking import Connection
+from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, running, within
 
 ROOT = Path(__file__).parents[2]
@@ -108,3 +112,193 @@ def test_members_in_an_event_loop_go_on_from_what_was_committed(daemon: Daemon) 
         assert lines[0] == "was given [0, 1, 2, 3]"
         assert sorted(line.split()[2] for line in lines[1:6]) == [f"b'{number}'" for number in values]
         assert lines[6:] == ["read 5 records", "gave up [0, 1, 2, 3]"]
+
+
+# ------------------------------------------------------------------------------------------- a program for each way
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon with the README's topic and forty orders, ten in each partition."""
+    settings = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
+    with running(tmp_path / "data", *settings, with_kafka=True) as daemon:
+        with Connection(daemon.bootstrap) as connection:
+            connection.ask(CreateTopics((CreatableTopic("orders", 4), CreatableTopic("receipts", 4))))
+        order(daemon, range(40))
+        yield daemon
+
+
+def order(daemon: Daemon, numbers: range) -> None:
+    with Producer(daemon.bootstrap) as producer:
+        for number in numbers:
+            producer.send("orders", b"%d" % number, partition=number % 4)
+
+
+class Running:
+    """An example in a process of its own, and what it has said so far."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", said: Path) -> None:
+        self.process = process
+        self._said = said
+
+    @property
+    def lines(self) -> list[str]:
+        return _says(self._said)
+
+    def says(self, holds: Callable[[list[str]], object], seconds: float = 20.0) -> None:
+        assert within(seconds, lambda: holds(self.lines)), self.lines
+
+    def interrupted(self) -> list[str]:
+        """As Ctrl-C would; all that it has said."""
+        self.process.send_signal(signal.SIGINT)
+        return self.ended()
+
+    def ended(self) -> list[str]:
+        assert self.process.wait(30) == 0, self.lines
+        return self.lines
+
+
+@contextmanager
+def example(name: str, tmp_path: Path, *arguments: str) -> Iterator[Running]:
+    number = len(list(tmp_path.glob("said-*")))
+    said = tmp_path / f"said-{number}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *arguments]
+    with said.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment)
+    try:
+        yield Running(process, said)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def numbers_in(lines: list[str]) -> list[int]:
+    """The orders in lines of partition, offset, value."""
+    return sorted(int(one[1]) for line in lines if (one := re.fullmatch(r"\d+ \d+ b'(\d+)'", line)))
+
+
+def committed(daemon: Daemon, group: str, topic: str = "orders") -> list[int | None]:
+    partitions = [TopicPartition(topic, number) for number in range(4)]
+    with Consumer(daemon.bootstrap, group) as consumer:
+        return list(consumer.committed(partitions).values())
+
+
+def test_a_poll_loop_interrupted_leaves_its_group_and_the_next_goes_on(orders: Daemon, tmp_path: Path) -> None:
+    with example("poll_loop", tmp_path, orders.bootstrap) as first:
+        first.says(lambda lines: numbers_in(lines) == list(range(40)))
+        assert numbers_in(first.interrupted()) == list(range(40))
+    order(orders, range(40, 44))
+    with example("poll_loop", tmp_path, orders.bootstrap) as second:
+        second.says(lambda lines: numbers_in(lines) == list(range(40, 44)))
+        second.interrupted()
+
+
+def test_iterating_goes_on_behind_what_was_printed(orders: Daemon, tmp_path: Path) -> None:
+    with Producer(orders.bootstrap) as producer:
+        producer.send("orders", b"no number", partition=0)
+    seen: list[int] = []
+    for _ in range(4):
+        with example("iterate", tmp_path, orders.bootstrap) as ten:
+            lines = ten.ended()
+            printed = [line for line in lines if not line.startswith("passed over: the value of orders-0 at offset 10")]
+            assert len(printed) == 10
+            seen += [int(line.split()[2]) for line in printed]
+    assert sorted(seen) == list(range(40))
+
+
+def test_the_last_three_of_each_partition_are_read_by_hand(orders: Daemon, tmp_path: Path) -> None:
+    with example("by_hand", tmp_path, orders.bootstrap) as reading:
+        lines = reading.ended()
+    assert numbers_in(lines) == list(range(28, 40))
+    assert {line.split()[1] for line in lines} == {"7", "8", "9"}
+
+
+def test_a_pattern_finds_a_topic_and_tells_what_comes_and_goes(orders: Daemon, tmp_path: Path) -> None:
+    with example("pattern", tmp_path, orders.bootstrap) as reading:
+        reading.says(lambda lines: len(lines) == 41)
+        lines = reading.interrupted()
+    assert lines[0] == "given orders-0 orders-1 orders-2 orders-3"
+    assert sorted(lines[41:]) == [f"gave up orders-{number} after 10" for number in range(4)]
+    assert committed(orders, "pattern") == [10] * 4
+
+
+def test_a_cooperative_member_keeps_what_stays_and_a_static_one_its_place(orders: Daemon, tmp_path: Path) -> None:
+    with example("cooperative", tmp_path, orders.bootstrap, "a") as a:
+        a.says(lambda lines: len(numbers_in(lines)) == 40)
+        with example("cooperative", tmp_path, orders.bootstrap, "b") as b:
+            b.says(lambda lines: any(re.match(r"given \[\d, \d\]", line) for line in lines))
+            gave_up = [line for line in a.lines if line.startswith("gave up")]
+            assert len(gave_up) == 1
+            assert len(re.findall(r"\d", gave_up[0])) == 2
+            b.interrupted()
+        with example("cooperative", tmp_path, orders.bootstrap, "b") as again:
+            again.says(lambda lines: any(line.startswith("given") for line in lines))
+            order(orders, range(40, 44))
+            again.says(lambda lines: len(numbers_in(lines)) == 2)
+            a.says(lambda lines: len(numbers_in(lines)) == 42)
+        assert [line for line in a.lines if line.startswith("gave up")] == gave_up
+
+
+def test_who_begins_at_a_time_reads_what_is_newer_and_sees_the_lag_vanish(orders: Daemon, tmp_path: Path) -> None:
+    with Producer(orders.bootstrap) as producer:
+        for number in range(4):
+            producer.send("receipts", b"old", partition=number)
+    with example("from_a_time", tmp_path, orders.bootstrap, "1") as reading:
+        reading.says(lambda lines: lines and lines[-1].endswith(", 0 behind"))
+        assert sum(int(line.split()[0]) for line in reading.lines) == 40
+        reading.interrupted()
+    with example("from_a_time", tmp_path, orders.bootstrap, "0") as late:
+        assert not within(1.5, lambda: late.lines)
+        order(orders, range(40, 44))
+        late.says(lambda lines: sum(int(line.split()[0]) for line in lines) == 4)
+        late.interrupted()
+
+
+def test_each_order_has_its_receipt(orders: Daemon, tmp_path: Path) -> None:
+    with example("consume_process_produce", tmp_path, orders.bootstrap) as till:
+        till.says(lambda lines: sum(int(line.split()[0]) for line in lines) == 40)
+        till.interrupted()
+    assert committed(orders, "till") == [10] * 4
+    with Consumer(orders.bootstrap) as consumer:
+        partitions = consumer.partitions_for("receipts")
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        receipts: list[ConsumerRecord] = []
+        while len(receipts) < 40:
+            receipts += consumer.poll()
+        assert sum(consumer.end_offsets(partitions).values()) == 40
+    assert sorted(int(record.value.removeprefix(b"paid: ")) for record in receipts) == list(range(40))
+
+
+def test_the_same_client_speaks_kafkas_protocol(orders: Daemon, tmp_path: Path) -> None:
+    for run in range(2):
+        with example("over_kafka", tmp_path, f"kafka://127.0.0.1:{orders.kafka_port}") as over:
+            lines = over.ended()
+        written = lines[0].removeprefix("written ")
+        assert lines[-1] == f"{written} b'table-4' b'one tea' {{'waiter': b'Ada'}}"
+        assert written.split()[1] == f"{10 + run}"
+
+
+def test_a_bare_member_counts_on_from_what_another_counted(orders: Daemon, tmp_path: Path) -> None:
+    def counts(lines: list[str]) -> dict[int, int]:
+        last = next((line for line in reversed(lines) if line.startswith("counts {")), "counts {}")
+        return dict(ast.literal_eval(last.removeprefix("counts ")))
+
+    with example("group_member", tmp_path, orders.bootstrap) as first:
+        first.says(lambda lines: counts(lines).keys() == {0, 1, 2, 3} and min(counts(lines).values()) > 3)
+        with example("group_member", tmp_path, orders.bootstrap) as second:
+            second.says(counts)
+            assert len(counts(second.lines)) == 2
+            assert min(counts(second.lines).values()) > 3
+            assert re.search(r"handed over \[0, 1, 2, 3\]", "\n".join(first.lines))
+            second.interrupted()
+        first.says(lambda lines: len(counts(lines)) == 4)
+        first.interrupted()
+
+
+def test_every_example_is_short_and_in_the_table_of_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        assert f"(examples/{path.name})" in readme
+        assert 18 <= len(path.read_text().splitlines()) <= 66, path.name

@@ -1,14 +1,26 @@
 """The producer against a real daemon, killed at times."""
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from muster import BufferFull, CannotConnect, Producer, RangeReader, Refused, RequestTimedOut, Sent, TopicPartition
+from muster import (
+    BufferFull,
+    CannotConnect,
+    ClientClosed,
+    Producer,
+    RangeReader,
+    Refused,
+    RequestTimedOut,
+    Sent,
+    TopicPartition,
+)
 from muster.blocking.cluster import LATEST, Cluster
 from muster.blocking.connection import Connection
 from protocol.errors import ErrorCode
@@ -131,6 +143,90 @@ def test_a_callback_that_fails_does_no_harm(daemon: Daemon, caplog: pytest.LogCa
         producer.flush()
         producer.send("t", b"y").result(10)
     assert "a callback" in caplog.text
+
+
+def test_a_callback_may_send_again_and_wait_where_there_is_no_room(daemon: Daemon) -> None:
+    """Each record sends the next, through a buffer that has room for one or two."""
+    heard: list[bytes | None] = []
+
+    def send(number: int) -> None:
+        producer.send("t", b"%d" % number + b"x" * 200, partition=0).add_done_callback(
+            lambda sent: follow(sent, number)
+        )
+
+    def follow(sent: Sent, number: int) -> None:
+        heard.append(b"%d" % number)
+        assert sent.result().offset == number
+        assert threading.current_thread().name == "muster-callbacks"
+        if number < 50:
+            send(number + 1)
+            producer.flush()  # waits for the record, not for callbacks
+        else:
+            done.set()
+
+    done = threading.Event()
+    with Producer(daemon.bootstrap, buffer_memory_bytes=600, linger_ms=0) as producer:
+        send(0)
+        assert done.wait(30)
+    assert heard == [b"%d" % number for number in range(51)]
+
+
+def test_a_callback_that_waits_holds_up_callbacks_and_no_records(daemon: Daemon) -> None:
+    go_on, order = threading.Event(), list[int]()
+
+    def wait(_: Sent) -> None:
+        assert go_on.wait(30)
+        order.append(0)
+
+    with Producer(daemon.bootstrap) as producer:
+        producer.send("t", b"0", partition=0).add_done_callback(wait)
+        for number in range(1, 99):
+            sent = producer.send("t", b"%d" % number, partition=0)
+            sent.add_done_callback(lambda _, number=number: order.append(number))  # type: ignore[misc]
+        assert producer.send("t", b"99", partition=0).result(10).offset == 99
+        with pytest.raises(RequestTimedOut, match=r"not all callbacks have returned within 0\.2 s"):
+            producer.flush(0.2)
+        assert order == []
+        go_on.set()
+    assert order == list(range(99))  # the end waits for them
+
+
+def test_a_callback_may_close_its_producer(daemon: Daemon) -> None:
+    closed = threading.Event()
+    producer = Producer(daemon.bootstrap)
+
+    def close(_: Sent) -> None:
+        producer.close()
+        closed.set()
+
+    producer.send("t", b"last").add_done_callback(close)
+    assert closed.wait(20)
+    with pytest.raises(ClientClosed):
+        producer.send("t", b"too late")
+
+
+def test_without_acks_a_daemon_that_takes_nothing_is_waited_for(daemon: Daemon) -> None:
+    """What it has not taken is bounded by the buffer, beside what the kernel keeps; nothing of it is lost."""
+    value, taken = b"x" * 50_000, 0
+    settings = {"acks": 0, "buffer_memory_bytes": 1_000_000, "batch_bytes": 100_000, "max_block_ms": 500}
+    with Producer(daemon.bootstrap, **settings) as producer:  # type: ignore[arg-type]
+        producer.send("t", b"first", partition=0)
+        producer.flush()
+        assert daemon.process is not None
+        daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            with suppress(BufferFull):
+                while taken < 2_000:  # 100 MB
+                    producer.send("t", value, partition=0)
+                    taken += 1
+            with pytest.raises(RequestTimedOut):
+                producer.flush(0.1)
+        finally:
+            daemon.process.send_signal(signal.SIGCONT)
+        producer.flush(30)
+    assert 20 <= taken < 1_000
+    with Producer(daemon.bootstrap) as after:
+        assert after.send("t", b"last", partition=0).result(10).offset == taken + 1
 
 
 def test_many_threads_share_one_producer(daemon: Daemon) -> None:

@@ -1,0 +1,36 @@
+"""A member that disturbs nobody: `python examples/cooperative.py [HOST:PORT [NAME]]`, until Ctrl-C.
+
+Start it as `a`, then as `b`: `a` gives up what moves and reads on meanwhile (cooperative rebalancing). Stop `b` and
+start it again within its session of ten seconds: as it has a name, its place was kept, and nobody rebalances (static
+membership). All members of the group must offer assignors of the same kind.
+"""
+
+import sys
+from contextlib import suppress
+
+from muster import Consumer, TopicPartition
+
+BOOTSTRAP = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9390"
+NAME = sys.argv[2] if len(sys.argv) > 2 else "a"
+
+
+def say(word: str, partitions: tuple[TopicPartition, ...]) -> None:
+    print(word, [one.partition for one in partitions], flush=True)
+
+
+consumer = Consumer(
+    BOOTSTRAP,
+    "cooperative",
+    auto_offset_reset="earliest",
+    assignors=["cooperative-sticky"],
+    group_instance_id=NAME,
+    session_timeout_ms=10_000,
+)
+with suppress(KeyboardInterrupt), consumer:
+    consumer.subscribe(
+        ["orders"],
+        on_assigned=lambda added: say("given", added),  # what is new: the rest was kept
+        on_revoked=lambda going: say("gave up", going),
+    )
+    for record in consumer:
+        print(record.partition, record.offset, record.value, flush=True)
