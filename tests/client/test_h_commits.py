@@ -42,13 +42,14 @@ def test_h30_ten_seconds_of_polls_commit_every_second_what_earlier_polls_returne
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t", **AUTOMATIC)
+    consumer = theatre.consumer("A", "t", max_poll_records=2, **AUTOMATIC)
     theatre.steady(consumer)
+    theatre.append(P[0], count=300)
+    consumer.poll(0.1)
     end_ms, commits = theatre.now_ms + 10_000, 0
     while theatre.now_ms < end_ms:
-        theatre.append(P[0], count=2)
         before = consumer.positions()
-        consumer.poll(0.0)
+        assert len(consumer.poll(0.0)) == 2, "each poll hands something out, those that commit too"
         for one in theatre.messages("OffsetCommit")[commits:]:
             assert committed(one) == before
             commits += 1
@@ -183,10 +184,10 @@ def test_h37_an_asynchronous_commit_refused_for_now_is_told_so_and_not_sent_agai
     called: list[Exception | None] = []
     consumer.commit_async({P[0]: 1}, lambda _offsets, error: called.append(error))
     theatre.polls(consumer, for_ms=5_000)
+    assert len(theatre.messages("OffsetCommit")) == 1
     (error,) = called
     assert isinstance(error, CommitRefused)
     assert error.error_code.retriable
-    assert len(theatre.messages("OffsetCommit")) == 1
 
 
 def test_h38_an_offset_below_zero_is_refused_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,13 +114,13 @@ def test_h26_only_the_leader_watches_partitions_grow_and_all_get_shares(monkeypa
     theatre.grow("t", 6)
     grown_ms = theatre.now_ms
     theatre.polls(a, b, until=lambda: len(a.assignment) + len(b.assignment) == 6, for_ms=6_000)
+    assert (len(a.assignment), len(b.assignment)) == (3, 3)
     leads = next(one.who for one in theatre.asked if one.kind == "SyncGroup" and one.message.assignments)  # type: ignore[attr-defined]
     joins = [one for one in theatre.asked if one.kind == "JoinGroup"]
     assert [one.who for one in joins] == [leads, *({"a", "b"} - {leads})]
     assert joins[0].at_ms - grown_ms <= 5_100
     assert joins[0].message.reason == "the partitions of its topics changed"  # type: ignore[attr-defined]
     assert joins[1].message.reason.startswith("the group is rebalancing")  # type: ignore[attr-defined]
-    assert (len(a.assignment), len(b.assignment)) == (3, 3)
 
 
 def test_h27_a_new_topic_that_matches_is_met_by_all_in_one_rebalance(monkeypatch: pytest.MonkeyPatch) -> None:

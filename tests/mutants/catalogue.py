@@ -1,6 +1,12 @@
 """All deliberate bugs. Change the code that one of them changes, and `test_catalogue.py` says so."""
 
-from tests.mutants import of_logs, of_members, of_offsets
+from tests.mutants import of_clients, of_logs, of_members, of_offsets, of_owners
 from tests.mutants.mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (*of_members.MUTANTS, *of_offsets.MUTANTS, *of_logs.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *of_members.MUTANTS,
+    *of_offsets.MUTANTS,
+    *of_logs.MUTANTS,
+    *of_owners.MUTANTS,
+    *of_clients.MUTANTS,
+)

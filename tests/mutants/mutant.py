@@ -4,7 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-ROOT = Path(__file__).parents[2]
+from tests.mutants.scenario import Scenario
+
 OURS = "ours"
 
 
@@ -68,7 +69,7 @@ class Test(msgspec.Struct, frozen=True):
         return f"`{file}`: {name.removeprefix('test_').partition('[')[0].replace('_', ' ')}"
 
 
-Check = Transcript | Worlds | Test
+Check = Transcript | Worlds | Test | Scenario
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -79,3 +80,8 @@ class Mutant(msgspec.Struct, frozen=True):
     edits: tuple[Edit, ...]
     check: Check
     origin: str = OURS
+
+
+def without(scenario: str, story: str, *edits: Edit) -> Mutant:
+    """The rule of a scenario taken out: it has the scenario's number for a name, and that number's test must see it."""
+    return Mutant(scenario.lower(), story, edits, Scenario(scenario))

@@ -1,13 +1,20 @@
-"""The list of bugs as a table of `docs/testing.md`."""
+"""The list of bugs as tables of the docs: `docs/testing.md` has those of the service, `docs/rules.md` those that take a
+rule out which a scenario shows.
+"""
 
 from tests.mutants.catalogue import MUTANTS
+from tests.mutants.mutant import Mutant
+from tests.mutants.of_clients import EXCUSED
+from tests.mutants.scenario import Scenario
 
 BEGIN, END = "<!-- mutants -->", "<!-- end of mutants -->"
 
 
 def table() -> str:
     lines = ["| bug | whose | caught by |", "|---|---|---|"]
-    lines += [f"| {one.story} | {one.origin} | {one.check.told} |" for one in MUTANTS]
+    lines += [
+        f"| {one.story} | {one.origin} | {one.check.told} |" for one in MUTANTS if not isinstance(one.check, Scenario)
+    ]
     return "\n".join(lines)
 
 
@@ -16,3 +23,25 @@ def printed(page: str) -> str:
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+def rules() -> str:
+    """docs/rules.md."""
+    lines = [
+        "# Rules taken out",
+        "",
+        "Printed by `python -m tests.mutants --rules`. Each scenario of [scenarios.md](scenarios.md) has a test, and",
+        "this is the bug with which that test was seen to fail: the rule is taken out of the code, and the test alone",
+        "must say so with an assertion. `make mutants` tries them all, `make mutants ARGS=h12` one.",
+        "",
+        "| # | the rule taken out | in | found by |",
+        "|---|---|---|---|",
+    ]
+    lines += [_row(one, one.check) for one in MUTANTS if isinstance(one.check, Scenario)]
+    lines += [f"| {number} | none: {reason} | | |" for number, reason in EXCUSED.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _row(mutant: Mutant, check: Scenario) -> str:
+    files = ", ".join(f"`{file}`" for file in dict.fromkeys(edit.file for edit in mutant.edits))
+    return f"| {check.number} | {mutant.story} | {files} | {check.told} |"

@@ -41,8 +41,9 @@ def test_h58_a_position_out_of_range_goes_on_where_the_policy_says(
     assert offsets[: len(expected)] == expected
 
 
-def test_h59_a_position_out_of_range_that_was_sought_away_from_is_none() -> None:
-    world = World(0, offsets=[900], reset=OffsetReset.NONE)
+@pytest.mark.parametrize("reset", [OffsetReset.LATEST, OffsetReset.NONE])
+def test_h59_a_position_out_of_range_that_was_sought_away_from_is_none(reset: OffsetReset) -> None:
+    world = World(0, offsets=[900], reset=reset)
     world.append(P0, 2)
     world.poll(0)
     world.run(world.now_ms + 3)

@@ -1,0 +1,24 @@
+"""The rules of the consumer, each taken out once: one bug for every scenario that has a number, and that scenario's own
+test must find it. A new series of scenarios is a new file here and a line of `EXPECTED`.
+"""
+
+from collections.abc import Mapping
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.of_clients import commits, endings, fetch_sessions, places, polls, rebalances, troubles
+
+MUTANTS: tuple[Mutant, ...] = (
+    *places.MUTANTS,
+    *rebalances.MUTANTS,
+    *commits.MUTANTS,
+    *endings.MUTANTS,
+    *polls.MUTANTS,
+    *troubles.MUTANTS,
+    *fetch_sessions.MUTANTS,
+)
+
+EXPECTED: Mapping[str, range] = {"H": range(1, 71)}
+"""The numbers of each series that must have a mutant."""
+
+EXCUSED: Mapping[str, str] = {}
+"""Numbers that have none, and why."""
