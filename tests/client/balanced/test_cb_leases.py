@@ -1,0 +1,241 @@
+"""Leases, joining again, going away: client-balanced-groups 17, 55 to 60."""
+
+from functools import partial
+
+import pytest
+
+from muster.balancing.events import ConfirmAsked, ConnectAsked, ShutdownAsked
+from protocol.errors import ErrorCode
+from protocol.messages.balanced import MemberHeartbeatReply
+from tests.client.balanced.world import Player, World
+
+K0, K1 = "1:t:0", "1:t:1"
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    for number in range(5):
+        log = world.model.configure(f"1:t:{number}")
+        for turn in range(4):
+            log.append([b"%d-%d" % (number, turn)])
+    return world
+
+
+def reader(world: World, *keys: str, who: str = "A", **settings: object) -> Player:
+    return world.member(who, **{"consume_position": "first", **settings}).on_the_way(*keys)
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+@pytest.mark.parametrize("cut", ["everything", "heartbeats"])
+def test_cb55_who_is_cut_off_stops_delivering_before_anybody_else_begins(world: World, cut: str, refuses: bool) -> None:
+    world.refuses_connections = refuses
+    log = world.model.configured[K0]
+    one, other = reader(world, K0, ready_wait_ms=20), reader(world, who="B", ready_wait_ms=20)
+    delivered: list[tuple[str, int]] = []
+
+    def play(player: Player) -> None:
+        asked = player.getting()
+        world.run(50, lambda: asked.is_over)
+        if asked.is_over and asked.result.ok:
+            delivered.append((player.who, world.now_ms))
+            player.begin(partial(ConfirmAsked, context=asked.result.data.confirm_ctx, consumed=True))
+
+    play(one)
+    one.is_cut, one.cut_kinds = cut == "everything", frozenset({"MemberHeartbeat"})
+    cut_ms = world.now_ms
+    while world.now_ms < cut_ms + 35_000:
+        log.append([b"more"])
+        play(one)
+        play(other)
+        if not other.core.registered:
+            other.begin(partial(ConnectAsked, key=K0))
+        world.run(200)
+    one.is_cut, one.cut_kinds = False, frozenset()
+    while world.now_ms < cut_ms + 50_000:
+        play(one)
+        play(other)
+    assert (one.core.registered, other.core.registered) == ([], [K0])
+    assert one.core.is_joined
+    assert delivered[-1][0] == "B"
+    assert [who for who, _ in delivered] == sorted(who for who, _ in delivered)
+    if cut == "heartbeats":
+        last_ms = max(at_ms for who, at_ms in delivered if who == "A")
+        assert cut_ms + 19_000 < last_ms < cut_ms + 30_500
+
+
+def test_an_answer_that_comes_after_the_lease_is_over_is_not_handed_out(world: World) -> None:
+    one = reader(world, K0, ready_wait_ms=60_000, request_timeout_ms=60_000)
+    asked = one.getting()
+    one.is_cut = True
+    call = next(call for call in one.waiting.values() if type(call.message).__name__ == "FetchRegistered")
+    reply = world.model.answer(call.message, world.now_ms)
+    world.run(30_001)
+    one.hear(call.call, reply)
+    assert not asked.is_over or not asked.result.ok
+    assert one.core.registered == []
+
+
+@pytest.mark.parametrize("has_batch", [True, False])
+def test_cb56_removed_at_the_server_it_joins_again_and_loses_and_repeats_nothing(world: World, has_batch: bool) -> None:
+    one = reader(world, K0, K1)
+    assert one.confirm(one.batch().confirm_ctx).ok
+    batch = one.batch() if has_batch else None
+    world.model.remove("A")
+    world.run(11_000)
+    assert one.core.is_joined
+    assert one.core.registered == [K0, K1]
+    assert [note.event for note in one.notes] == []
+    if batch is not None:
+        assert one.confirm(batch.confirm_ctx).ok
+    seen = {} if batch is None else {batch.key: [record.offset for record in batch.messages]}
+    for _ in range(20):
+        result = one.get()
+        if result.ok:
+            seen.setdefault(result.data.key, []).extend(record.offset for record in result.data.messages)
+            assert one.confirm(result.data.confirm_ctx).ok
+    first = 1 if not has_batch else 0
+    assert sorted(map(tuple, seen.values())) == sorted([(1, 2, 3), (0, 1, 2, 3)]), first
+    assert world.model.stored == {K0: 4, K1: 4}
+
+
+def test_a_confirmation_that_meets_the_removal_is_told_after_joining_again(world: World) -> None:
+    one = reader(world, K0)
+    context = one.batch().confirm_ctx
+    world.model.remove("A")
+    said = one.confirm(context)
+    assert said.ok
+    assert world.model.stored == {K0: 1}
+    assert one.values() == [b"0-1"]
+
+
+def test_cb57_when_joining_again_is_refused_all_keys_are_dropped_and_the_reason_surfaces(world: World) -> None:
+    one = reader(world, K0, K1)
+    world.model.remove("A")
+    world.model.start_refused = (ErrorCode.INCONSISTENT_SOURCE_COUNT, "source_count is 3")
+    world.run(11_000)
+    assert one.core.registered == []
+    said = one.get()
+    assert (said.code, said.msg) == (429, "source_count is 3")
+    assert one.meta().code == 429
+    assert one.connect(K0).code == 429
+    world.model.start_refused = None
+    world.run(11_000)  # the group is as it was again
+    assert one.meta().ok
+    assert one.connect(K0).ok
+
+
+def test_cb60_shutting_down_frees_all_at_once_commits_what_was_confirmed_and_returns_the_rest(world: World) -> None:
+    keys = [f"1:t:{number}" for number in range(5)]
+    one = reader(world, *keys, confirm_in_local=True)
+    batches = [one.batch() for _ in keys]
+    for batch in batches[:3]:
+        assert one.confirm(batch.confirm_ctx).ok
+    waits = one.getting()
+    world.run(10)
+    said = one.shut_down()
+    assert said.ok
+    assert one.core.is_shutdown and one.core.is_ended
+    assert world.model.owners == {}
+    assert world.model.members == {}
+    assert len(world.model.stored) >= 3
+    assert waits.is_over
+    one.sent.clear()
+    assert one.shut_down().ok
+    assert one.kinds() == []
+    assert one.start().code == 420
+    assert [one.meta().code, one.connect(K0).code, one.disconnect(K0).code, one.get().code] == [420] * 4
+    other = reader(world, *keys, who="B")
+    first = {batch.key: batch.messages[0].offset for batch in (other.batch() for _ in keys)}
+    assert all(first[batch.key] >= 1 for batch in batches[:3])
+    assert [first[batch.key] for batch in batches[3:]] == [0, 0]
+
+
+def test_while_shutting_down_confirmations_come_too_late(world: World) -> None:
+    one = reader(world, K0)
+    context = one.batch().confirm_ctx
+    going = one.begin(ShutdownAsked)
+    late = one.begin(lambda number: ConfirmAsked(number, context, True))
+    world.run_until(lambda: going.is_over)
+    assert late.result.code == 420
+    assert going.took_ms >= 200
+
+
+def test_in_touch_again_before_the_lease_is_over_it_keeps_its_keys(world: World) -> None:
+    one = reader(world, K0)
+    world.refuses_connections = True
+    one.is_cut = True
+    world.run(27_000)
+    one.is_cut = False
+    world.run(10_000)
+    assert one.core.registered == [K0]
+    assert world.model.owners[K0].consumer_id == "A"
+
+
+def test_a_newer_object_of_the_same_instance_id_ends_it(world: World) -> None:
+    one = reader(world, K0, instance_id="i")
+    world.model.instead = lambda message: (
+        MemberHeartbeatReply(ErrorCode.REPLACED_MEMBER) if type(message).__name__ == "MemberHeartbeat" else None
+    )
+    world.run(11_000)
+    assert one.core.registered == []
+    assert one.get().code == 461
+    one.sent.clear()
+    world.run(60_000)
+    assert one.kinds() == []
+    assert one.shut_down().ok
+    assert one.kinds() == []
+
+
+def test_the_whole_list_is_reported_when_it_has_changed_and_every_sixtieth_time(world: World) -> None:
+    one = reader(world, K0)
+    world.run(15_000)
+    reports = world.model.members["A"].reports
+    assert [[key.key for key in report] for report in reports] == [[K0]]
+    assert one.connect(K1).ok
+    world.run(11_000)
+    assert [key.key for key in reports[-1]] == [K0, K1]
+    del reports[:]
+    world.run(60 * 10_000)
+    assert [[key.key for key in report] for report in reports] == [[K0, K1]]
+
+
+def test_an_operator_s_wish_moves_every_owned_partition_to_its_end_once(world: World) -> None:
+    one = reader(world, K0, K1)
+    batch = one.batch()
+    world.model.from_max_id = 7
+    world.run(15_000)
+    idle = K1 if batch.key == K0 else K0
+    assert one.core.offsets[idle].curr == 4
+    assert one.confirm(batch.confirm_ctx).ok  # it goes to its end when its batch is out of the way
+    world.run(11_000)
+    assert one.core.offsets[batch.key].curr == 4
+    assert world.model.stored == {K0: 4, K1: 4}
+    assert world.model.members["A"].acked == 7
+    world.model.configured[K0].append([b"new"])
+    world.run(30_000)
+    assert one.values() == [b"new"]
+
+
+def test_a_coordinator_that_cannot_be_reached_is_asked_again_at_start_so_many_times(world: World) -> None:
+    one = world.member()
+    one.is_cut = world.refuses_connections = True
+    asked = one.begin(one.starting(-1, -1))
+    world.run_until(lambda: asked.is_over)
+    assert asked.result.code == 500
+    assert one.kinds() == ["FindCoordinator"] * 5
+    assert 4_000 <= asked.took_ms <= 4_100
+    assert one.core.is_shutdown
+    one.is_cut = False
+    assert one.start().ok
+
+
+def test_a_node_id_that_is_taken_is_asked_for_until_the_tries_are_used_up(world: World) -> None:
+    assert world.member("A").start(3, 1).ok
+    other = world.member("B")
+    asked = other.begin(other.starting(3, 1))
+    world.run_until(lambda: asked.is_over)
+    assert (asked.result.code, "A" in asked.result.msg) == (430, True)
+    assert other.kinds().count("StartMember") == 5
+    assert other.start(2, 0).code == 429
+    assert other.kinds().count("StartMember") == 6
