@@ -114,7 +114,7 @@ class LogStore:
             self.identity = self._folder.identity
             self._logs = recovered.logs
             self._needed = recovered.needed
-            self._wal.resume(recovered.next_base, recovered.blocks_end, recovered.free)
+            self._wal.resume(recovered.next_base, recovered.blocks_end, recovered.free, recovered.unsynced)
             try:
                 making = self._wal.making()
                 assert making is not None

@@ -18,6 +18,7 @@ behind it: each begins where the one before it ends, but for the first of a star
 says what the next one follows. `recovery.py` reads all of this.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 
 import msgspec
@@ -72,6 +73,16 @@ def segment_path(folder: str, base: int) -> str:
     return f"{folder}/{base:020d}.wal"
 
 
+def sync_files(disk: Disk, paths: Iterable[str]) -> None:
+    """What is in these is durable. Raises `OSError`."""
+    for path in paths:
+        handle = disk.open(path, make=False)
+        try:
+            disk.sync(handle)
+        finally:
+            disk.close(handle)
+
+
 class WalSegment(msgspec.Struct, frozen=True, gc=False):
     handle: int
     path: str
@@ -86,7 +97,7 @@ class WalSegment(msgspec.Struct, frozen=True, gc=False):
 
 class Making(msgspec.Struct, frozen=True, gc=False):
     """How to make a segment: from a file that has served, or of zeros. It gets its name when it is whole. `first` is a
-    block that it begins with.
+    block that it begins with, and `before` segments that must be durable before that is.
     """
 
     folder: str
@@ -94,8 +105,10 @@ class Making(msgspec.Struct, frozen=True, gc=False):
     size: int
     spare: str | None
     first: bytes = b""
+    before: tuple[str, ...] = ()
 
     def run(self, disk: Disk) -> WalSegment:
+        sync_files(disk, self.before)
         path = segment_path(self.folder, self.base)
         making = f"{self.folder}/making"
         if self.spare is not None:
@@ -154,6 +167,7 @@ class WriteAheadLog:
         self._chunks: list[bytes] = []  # the open block's frames
         self._block = 0  # where the open block begins
         self._previous_end = 0
+        self._unsynced: tuple[str, ...] = ()  # before the first segment of this start
         self._end = 0  # where its next frame begins
         self._limit = 0
 
@@ -224,9 +238,10 @@ class WriteAheadLog:
 
     # ----------------------------------------------------------------------------------------------------- segments
 
-    def resume(self, base: int, previous_end: int, spares: list[str]) -> None:
-        """After what was found, whose last block ends at `previous_end`: segments begin at `base`. Nothing can be
-        appended until one was `made`."""
+    def resume(self, base: int, previous_end: int, spares: list[str], unsynced: tuple[str, ...] = ()) -> None:
+        """After what was found, whose last block ends at `previous_end` and may not be durable in `unsynced`: segments
+        begin at `base`. Nothing can be appended until one was `made`."""
+        self._unsynced = unsynced
         self.spares = spares
         self.position = self.flushed = base
         self._previous_end = previous_end
@@ -256,7 +271,7 @@ class WriteAheadLog:
         # The first since the start. Its base need not follow those that were found, whose last may be the spare: an
         # empty block says where they end, or the next recovery would have to take the gap for a segment that is gone.
         first = block_bytes(b"", self.position + SECTOR, self._previous_end)
-        return Making(self._folder, self.position, self._segment_bytes, spare, first)
+        return Making(self._folder, self.position, self._segment_bytes, spare, first, self._unsynced)
 
     def made(self, segment: WalSegment) -> None:
         """It is the next one, or the first that a full disk has room for."""

@@ -6,9 +6,8 @@ _COMPACTION = "partition_log/compaction.py"
 _JOBS = "partition_log/jobs.py"
 _RECOVERY = "partition_log/recovery.py"
 _SWAPPING = "partition_log/swapping.py"
-_CRASHES = Test(
-    "tests/partition_log/test_crashes.py::test_a_crash_before_any_operation_loses_nothing_that_was_acknowledged"
-)
+_CRASH_FILE = "tests/partition_log/test_crashes.py"
+_CRASHES = Test(f"{_CRASH_FILE}::test_a_crash_before_any_operation_loses_nothing_that_was_acknowledged")
 _LIVES = Test("tests/node/test_any_compaction.py::test_a_life_that_is_cleaned_again_and_again_stays_what_it_was")
 _CLEANING_CRASHES = Test(
     "tests/partition_log/test_compaction_crashes.py::test_a_crash_before_any_operation_loses_nothing"
@@ -258,5 +257,17 @@ MUTANTS = (
             ),
         ),
         Test("tests/partition_log/test_aids.py::test_other_bytes_anywhere_are_noticed"),
+    ),
+    Mutant(
+        "believes-the-page-cache",
+        "What a killed process had written and not synced is built upon, and gone when the machine stops",
+        (Edit("partition_log/folder.py", "            sync_files(self._disk, segments)\n", "            pass\n"),),
+        Test(f"{_CRASH_FILE}::test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts"),
+    ),
+    Mutant(
+        "believes-the-page-cache-of-a-full-disk",
+        "The same after a start on a disk that was too full for a sync",
+        (Edit("partition_log/wal.py", "        sync_files(disk, self.before)\n", ""),),
+        Test(f"{_CRASH_FILE}::test_so_does_one_that_starts_on_a_disk_too_full_for_a_sync_and_gets_room_later"),
     ),
 )

@@ -2,6 +2,7 @@
 written is not, and a node that starts again goes on.
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
@@ -194,6 +195,56 @@ def test_a_crash_while_recovering_from_a_crash_loses_nothing_either() -> None:
                 break
             else:
                 pytest.fail("recovery never came to an end")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts(seed: int) -> None:
+    """What the first wrote and did not sync is there for the second, and may be gone for the third."""
+    for operation in range(3 + seed, OPERATIONS, 12):
+        story = killed(seed * 10_000 + operation, operation)
+        for step in range(1, 400):
+            disk = story.disk.clone()
+            disk.crash_before = disk.operations + step
+            try:
+                mount(disk)
+            except Crash:
+                disk.crash()
+            else:
+                break
+            store = mount(disk)
+            story.check(store)
+        else:
+            pytest.fail("recovery never came to an end")
+
+
+def test_so_does_one_that_starts_on_a_disk_too_full_for_a_sync_and_gets_room_later() -> None:
+    for operation in range(40, OPERATIONS, 40):
+        story = killed(operation, operation)
+        for step in range(1, 60):
+            disk = story.disk.clone()
+            for name in ("sync", "write_at"):
+                disk.fail_next(errno.ENOSPC, name, times=1_000)
+            try:
+                store = mount(disk)
+            except OSError:
+                break  # nothing can be made durable, and something must be
+            assert store.disk_full
+            disk.heal()
+            disk.crash_before = disk.operations + step
+            with suppress(Crash):
+                work(store, disk, force=True)
+            disk.crash()
+            story.check(mount(disk))
+
+
+def killed(seed: int, operation: int) -> Story:
+    disk = SimDisk(seed)
+    disk.crash_before = operation
+    story = Story(disk)
+    with suppress(Crash):
+        story.run()
+    disk.kill()
+    return story
 
 
 @pytest.mark.parametrize("block", range(6))
