@@ -51,7 +51,8 @@ def groups(found: Groups, servers: Sequence[str]) -> str:
     for (others, assignor), results in found.items():
         cells = [_cell(results.get(server)) for server in servers]
         lines.append(line([others, assignor, *cells]))
-        for server, result in results.items():
+        for server in (one for one in servers if one in results):
+            result = results[server]
             word = "FAILED: " if result.verdict is Verdict.FAILED else ""
             notes.append(f"* {others}, {assignor}, {server}: {word}{_one_line(result.detail)}")
     return _lines(lines, notes)

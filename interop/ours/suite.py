@@ -36,6 +36,7 @@ def run(bootstrap: str | None, logs: Path) -> Suite:
     logs.mkdir(parents=True, exist_ok=True)
     report, log = logs / "report.xml", logs / "pytest.log"
     environment = {key: value for key, value in os.environ.items() if key != "TEST_CLIENT_BOOTSTRAP"}
+    environment["TEST_CLIENT_WHOLE"] = "1"
     if bootstrap is not None:
         environment["TEST_CLIENT_BOOTSTRAP"] = f"kafka://{bootstrap}"
     command = [sys.executable, "-m", "pytest", TESTS, "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]

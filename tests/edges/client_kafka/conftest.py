@@ -48,20 +48,26 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def topic(where: Where, name: str) -> str:
     """One of four partitions."""
-    with Connection(where.kafka) as connection:
-        reply = connection.ask(CreateTopics((CreatableTopic(name, 4, 1),)))
-        assert isinstance(reply, CreateTopicsReply)
-        assert reply.topics[0].error_code == ErrorCode.NONE
-    cluster = Cluster(where.kafka)
-    # A broker hears of a new topic a little later than its controller, and has its logs later still.
-    assert within(10, lambda: _is_there(cluster, name))
-    cluster.close()
+    make_topic(where, name, 4)
     return name
 
 
-def _is_there(cluster: Cluster, topic: str) -> bool:
+def make_topic(where: Where, name: str, partitions: int) -> None:
+    """Returns once it can be used: a broker hears of a new topic a little later than its controller, and has its logs
+    later still."""
+    with Connection(where.kafka) as connection:
+        reply = connection.ask(CreateTopics((CreatableTopic(name, partitions, 1),)))
+        assert isinstance(reply, CreateTopicsReply)
+        assert reply.topics[0].error_code == ErrorCode.NONE
+    cluster = Cluster(where.kafka)
+    assert within(10, lambda: _is_there(cluster, name, partitions))
+    cluster.close()
+
+
+def _is_there(cluster: Cluster, topic: str, partitions: int) -> bool:
     try:
-        return len(cluster.offsets([TopicPartition(topic, number) for number in range(4)], -1)) == 4
+        wanted = [TopicPartition(topic, number) for number in range(partitions)]
+        return len(cluster.offsets(wanted, -1)) == partitions
     except Refused as refused:
         if refused.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
