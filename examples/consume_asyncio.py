@@ -1,4 +1,4 @@
-"""Reads a topic in an event loop, as a member of a group: `python consume_asyncio.py HOST:PORT GROUP TOPIC SECONDS`.
+"""Reads in an event loop, as a member of a group: `python examples/consume_asyncio.py [HOST:PORT [SECONDS]]`.
 
 Start it several times: the members divide the partitions among them, and each goes on from what was committed.
 `kafka://HOST:PORT` is another way in.
@@ -11,8 +11,11 @@ from contextlib import suppress
 from muster import TopicPartition
 from muster.aio import Consumer
 
+BOOTSTRAP = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9390"
+SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 10.0
 
-async def count(consumer: Consumer, topic: str) -> int:
+
+async def count(consumer: Consumer) -> int:
     seen = 0
 
     async def say(word: str, partitions: tuple[TopicPartition, ...]) -> None:
@@ -23,7 +26,7 @@ async def count(consumer: Consumer, topic: str) -> int:
         await consumer.commit()  # what was read so far still counts
         await say("gave up", partitions)
 
-    consumer.subscribe([topic], on_assigned=lambda partitions: say("was given", partitions), on_revoked=let_go)
+    consumer.subscribe(["orders"], on_assigned=lambda partitions: say("was given", partitions), on_revoked=let_go)
     with suppress(asyncio.CancelledError):  # the time is over: nothing that was not printed is lost
         async for record in consumer:
             print(record.partition, record.offset, record.value, flush=True)
@@ -31,15 +34,12 @@ async def count(consumer: Consumer, topic: str) -> int:
     return seen
 
 
-async def main(bootstrap: str, group: str, topic: str, seconds: float) -> None:
-    async with Consumer(bootstrap, group, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
-        counting = asyncio.create_task(count(consumer, topic))
-        await asyncio.wait((counting,), timeout=seconds)
+async def main() -> None:
+    async with Consumer(BOOTSTRAP, "asyncio", auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        counting = asyncio.create_task(count(consumer))
+        await asyncio.wait((counting,), timeout=SECONDS)
         counting.cancel()
         print("read", await counting, "records")
 
 
-if __name__ == "__main__":
-    if len(sys.argv) != 5:
-        sys.exit("usage: python consume_asyncio.py HOST:PORT GROUP TOPIC SECONDS")
-    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])))
+asyncio.run(main())

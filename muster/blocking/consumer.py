@@ -317,8 +317,10 @@ class Consumer(Commits):
 
     def _wait(self, left_s: float) -> None:
         """Under the lock, until something happened or is due."""
-        if not (self._consuming.fetcher.has_something or self._has_news):
-            self._changed.wait(min(left_s, self._consuming.patience_s(now_ms())))
+        consuming = self._consuming
+        if consuming.fetcher.has_something or self._has_news:
+            return
+        self._changed.wait(min(left_s, consuming.patience_s(now_ms())))
 
     @property
     def _has_news(self) -> bool:

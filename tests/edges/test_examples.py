@@ -103,7 +103,7 @@ def test_members_in_an_event_loop_go_on_from_what_was_committed(daemon: Daemon) 
         with Producer(daemon.bootstrap) as producer:
             for number in range(first, first + 5):
                 producer.send("orders", b"%d" % number, partition=number % 4)
-        command = [sys.executable, str(ROOT / "examples" / "consume_asyncio.py"), daemon.bootstrap, "g", "orders", "3"]
+        command = [sys.executable, str(ROOT / "examples" / "consume_asyncio.py"), daemon.bootstrap, "3"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
         assert (done.returncode, done.stderr) == (0, "")
