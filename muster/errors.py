@@ -70,6 +70,21 @@ class CorruptRecords(MusterError):
         self.offset = offset
 
 
+class MessageTooLarge(CorruptRecords):
+    """Not even one batch of a partition fits into a fetch of `fetch_bytes`: what begins at `offset` can be read with a
+    larger fetch size.
+    """
+
+    def __init__(self, partition: TopicPartition, offset: int, fetch_bytes: int) -> None:
+        super().__init__(
+            f"{partition} at offset {offset} cannot be read: a fetch of {fetch_bytes} bytes holds no whole batch; "
+            "fetch more, or seek past it to go on",
+            partition,
+            offset,
+        )
+        self.fetch_bytes = fetch_bytes
+
+
 class CannotDeserialize(MusterError):
     """A deserializer refused the `part` ("key" or "value") of the record at `offset` of `partition`: seek past it to go
     on. What it raised is the cause.
@@ -85,6 +100,32 @@ class CannotDeserialize(MusterError):
         self.offset = offset
         self.part = part
         self.__cause__ = cause
+
+
+class CannotShareOut(MusterError):
+    """What the leader of a group would have to give its members would be wrong."""
+
+
+class RebalanceFailed(MusterError):
+    """A streams connector was assigned partitions that others did not let go of, again and again."""
+
+
+class StreamsExist(MusterError):
+    """A connector makes its streams once, and is told its listener before."""
+
+
+class ConsumerTimeout(MusterError):
+    """A stream had nothing for `consumer_timeout_ms`. It can be iterated again."""
+
+
+class OffsetGap(MusterError):
+    """Messages of `partition` from `expected` on, up to `found`, are not in its log any more: they were not read."""
+
+    def __init__(self, partition: TopicPartition, expected: int, found: int) -> None:
+        super().__init__(f"{partition} goes on at offset {found}, {expected} was next: what was between is gone")
+        self.partition = partition
+        self.expected = expected
+        self.found = found
 
 
 class WokenUp(MusterError):

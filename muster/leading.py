@@ -3,7 +3,7 @@
 """
 
 from muster.answers import MetadataAnswered
-from muster.assignors import UnsafeAssignment
+from muster.errors import CannotShareOut
 from muster.events import HangUp
 from muster.member import Member, Timer
 from protocol.errors import ErrorCode
@@ -40,7 +40,7 @@ def assign(m: Member, event: MetadataAnswered) -> None:
     m.watched = _partition_counts(event.reply)
     try:
         shares = m.kind.shares(m, m.watched, event.reply)
-    except UnsafeAssignment as unsafe:
+    except CannotShareOut as unsafe:
         m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(unsafe))
         return
     left_out = m.kind.nothing()

@@ -103,7 +103,7 @@ class Kind(Protocol):
         """What another one wants by what it said; nothing if that cannot be read."""
 
     def shares(self, m: "Member", partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
-        """What the leader gives to whom. Raises UnsafeAssignment."""
+        """What the leader gives to whom. Raises CannotShareOut."""
 
     def nothing(self) -> bytes:
         """What it gives to whoever `shares` leaves out."""

@@ -263,6 +263,12 @@ class Membership:
         return m.state is State.STEADY and m.coordinator is not None and _wants_other_share(m)
 
     @property
+    def has_nothing_to_read(self) -> bool:
+        """Whether no topic matches the pattern, as far as is known."""
+        m = self._member
+        return m.pattern is not None and m.looked_at_ms is not None and not m.topics
+
+    @property
     def rejoins_next(self) -> bool:
         """Whether a `Polled` would now send a JoinGroup with what is held kept: nothing can be committed after that
         until the rebalance is over.

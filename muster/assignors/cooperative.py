@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from muster.assignors.model import Assignment, Subscriber
 from muster.assignors.ownership import Claim, Ownership
-from muster.errors import MusterError
+from muster.errors import CannotShareOut
 from muster.topic_partition import TopicPartition
 
 
-class UnsafeAssignment(MusterError):
+class UnsafeAssignment(CannotShareOut):
     """An assignor gave away a partition that its owner has not let go of. `partitions` are the ones at fault."""
 
     def __init__(self, name: str, partitions: Sequence[TopicPartition]) -> None:

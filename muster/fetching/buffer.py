@@ -1,6 +1,7 @@
 """What was fetched and not handed out yet (consumer-client B3)."""
 
 from collections import deque
+from typing import NamedTuple
 
 from muster.errors import MusterError
 from muster.fetching.records import ConsumerRecord, FetchedRecords
@@ -23,6 +24,16 @@ class FailedFetch:
     @property
     def is_stale(self) -> bool:
         return (self.position.offset, self.position.state) != (self._offset, self._state)
+
+
+class Taken(NamedTuple):
+    """Of one partition, what lay between two of its positions; and what comes next, if it cannot be read."""
+
+    partition: TopicPartition
+    offset: int
+    next_offset: int
+    records: list[ConsumerRecord]
+    error: MusterError | None
 
 
 class Buffer:
@@ -55,7 +66,7 @@ class Buffer:
         """Whether `take` has anything to do: what belongs to paused partitions does not count."""
         return any(not one.position.is_paused and not self._is_stale(one) for one in self._completed)
 
-    def take_one(self) -> tuple[TopicPartition, list[ConsumerRecord], MusterError | None] | None:
+    def take_one(self) -> Taken | None:
         """All that can be read of the first partition in line that is not paused; its position moves past it. The error
         is what comes next, where something cannot be read: it comes again unless the partition is paused. None: there
         is nothing.
@@ -65,11 +76,12 @@ class Buffer:
         if completed is None:
             return None
         self._completed.remove(completed)
-        taken: list[ConsumerRecord] = []
+        position, taken = completed.position, list[ConsumerRecord]()
+        began_at = position.offset or 0
         if isinstance(completed, FetchedRecords):
             self._completed.appendleft(completed)
             self._drain(completed, _ALL, taken)
-        return completed.partition, taken, completed.error
+        return Taken(completed.partition, began_at, position.offset or 0, taken, completed.error)
 
     def take(self, most: int) -> list[ConsumerRecord]:
         """Hand out records and move the positions past them. Raises what is in line, if no records are before it; an

@@ -12,7 +12,7 @@ import msgspec
 from muster.errors import MusterError, NoOffset, OffsetOutOfRange, Refused
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from muster.fetch_sessions import FetchSession, SessionRequest
-from muster.fetching.buffer import Buffer, FailedFetch
+from muster.fetching.buffer import Buffer, FailedFetch, Taken
 from muster.fetching.leaders import Leaders
 from muster.fetching.questions import Asked, Questions, by_topic
 from muster.fetching.records import ConsumerRecord, FetchedRecords
@@ -117,7 +117,7 @@ class Fetcher:
         """
         return self._buffer.take(max_records)
 
-    def take_one(self) -> tuple[TopicPartition, list[ConsumerRecord], MusterError | None] | None:
+    def take_one(self) -> Taken | None:
         """As that of `Buffer`."""
         return self._buffer.take_one()
 

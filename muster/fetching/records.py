@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from muster.errors import CannotDeserialize, CorruptRecords, MusterError
+from muster.errors import CannotDeserialize, CorruptRecords, MessageTooLarge, MusterError
 from muster.fetching.settings import Deserializer, FetchSettings, Isolation
 from muster.subscription import Position
 from muster.topic_partition import TopicPartition
@@ -121,7 +121,7 @@ class FetchedRecords:
         if self._has_batches:
             self.is_drained = True
         else:
-            self.error = self._corrupt(self.offset, -1, "the answer holds no whole batch")
+            self.error = MessageTooLarge(self.partition, self.offset, self._settings.partition_max_bytes)
         return False
 
     def _is_skipped(self, header: BatchHeader, batch: memoryview) -> bool:

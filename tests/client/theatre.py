@@ -113,6 +113,9 @@ class Stagehand:
         self.waiting: dict[tuple[int, int], Call] = {}
         self.connections: dict[int, int] = {}
 
+    def condition(self) -> Changed:
+        return Changed(self.theatre)
+
     def add(self, driven: Driven) -> None:
         self.driven.append(driven)
 

@@ -1,0 +1,92 @@
+"""Commits of a connector beside those of rebalances: what the application asks for, and by themselves (consumer-client
+D3, D8).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from muster.events import CommitAsked, CommitDone, Effect, OffsetToCommit
+from muster.member import COORDINATOR_GONE
+from muster.streams.events import CommitEnded, TellMember
+from muster.streams.holdings import Holdings
+from muster.streams.settings import StreamsSettings
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+
+_AGAIN_MS = (100, 200, 400, 800, 1_000)
+
+
+class _Try(NamedTuple):
+    number: int | None
+    tries: int
+    failures: int
+
+
+class Commits:
+    """Counts the errands of its connector, and knows those of them that are commits of this kind."""
+
+    def __init__(self, holdings: Holdings, settings: StreamsSettings) -> None:
+        self._holdings = holdings
+        self._settings = settings
+        self._made = 0
+        self._under_way: dict[int, _Try] = {}
+        self._again: list[tuple[int, _Try]] = []
+        self._due_ms: int | None = None
+
+    def errand(self) -> int:
+        """A number that no other errand has."""
+        self._made += 1
+        return self._made
+
+    def restart(self, now_ms: int) -> None:
+        """The next automatic commit comes an interval after this."""
+        if self._settings.auto_commit_enable:
+            self._due_ms = now_ms + self._settings.auto_commit_interval_ms
+
+    def rest(self) -> None:
+        """No automatic commit for now."""
+        self._due_ms = None
+
+    def ask(self, number: int | None, tries: int, now_ms: int, failures: int = 0) -> list[Effect]:
+        """What is consumed by now, in at most so many tries. `CommitEnded` follows if there is a number."""
+        return self._send(_Try(number, tries, failures), self._holdings.consumed(), now_ms)
+
+    def hear(self, done: CommitDone, now_ms: int) -> list[Effect]:
+        """Only timer commits are never tried again: the next one says more."""
+        tried = self._under_way.pop(done.errand, None)
+        if tried is None:
+            return []
+        code = done.error_code
+        if (code.retriable or code in COORDINATOR_GONE) and tried.tries > 1:
+            wait_ms = _AGAIN_MS[min(tried.failures, len(_AGAIN_MS) - 1)]
+            self._again.append((now_ms + wait_ms, _Try(tried.number, tried.tries - 1, tried.failures + 1)))
+            return []
+        return _ended(tried.number, code, {one: at.offset for one, at in done.offsets.items()}, done.reason)
+
+    def pass_time(self, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        due = [tried for at_ms, tried in self._again if at_ms <= now_ms]
+        self._again = [(at_ms, tried) for at_ms, tried in self._again if at_ms > now_ms]
+        for tried in due:
+            effects += self.ask(tried.number, tried.tries, now_ms, tried.failures)
+        if self._due_ms is not None and self._due_ms <= now_ms:
+            self.restart(now_ms)
+            effects += self.ask(None, 1, now_ms)
+        return effects
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        due = [at_ms for at_ms, _ in self._again]
+        return min(due if self._due_ms is None else [*due, self._due_ms], default=None)
+
+    def _send(self, tried: _Try, offsets: Mapping[TopicPartition, OffsetToCommit], now_ms: int) -> list[Effect]:
+        if not offsets:
+            return _ended(tried.number, ErrorCode.NONE, {}, "")
+        errand = self.errand()
+        self._under_way[errand] = tried
+        deadline_ms = now_ms + self._settings.request_timeout_ms
+        return [TellMember(CommitAsked(errand, offsets, deadline_ms, once=True))]
+
+
+def _ended(number: int | None, code: ErrorCode, offsets: Mapping[TopicPartition, int], reason: str) -> list[Effect]:
+    return [] if number is None else [CommitEnded(number, code, offsets, reason)]

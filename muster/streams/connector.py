@@ -1,0 +1,346 @@
+"""The queues-and-streams connector (consumer-client D1): N streams a topic, each for a thread of its own."""
+
+import logging
+import random
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from muster.blocking.background import Background, Driven
+from muster.dialects import Dialect
+from muster.dialects.bootstrap import parse_bootstrap
+from muster.errors import CannotConnect, ClientClosed, StreamsExist
+from muster.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
+from muster.fetching import Deserializer
+from muster.membership import Membership
+from muster.outcomes import stored, to_commit
+from muster.streams.assignment import Shares
+from muster.streams.caller import Caller
+from muster.streams.cycle import Phase
+from muster.streams.events import (
+    Begin,
+    CommitEnded,
+    CommitWanted,
+    Ended,
+    Fetch,
+    ListenerDone,
+    Owned,
+    Report,
+    Shut,
+    Started,
+    TellMember,
+    TellReleasing,
+    TellStarting,
+)
+from muster.streams.holdings import Holdings
+from muster.streams.kind import StreamsKind
+from muster.streams.pump import Pump
+from muster.streams.queue import Gate, StreamQueue
+from muster.streams.settings import StreamsSettings, check_counts, excluding
+from muster.streams.steps import Steps
+from muster.streams.stream import MessageStream
+from muster.topic_partition import TopicPartition
+
+_LOG = logging.getLogger("muster.streams")
+_LOOK_S = 1.0
+
+Name = str | None
+"""Of a topic; None for what is shared by all that match."""
+
+
+@dataclass(slots=True, frozen=True)
+class Parts:
+    """What there is once the streams are made: three cores, and what they work on."""
+
+    membership: Membership
+    pump: Pump
+    holdings: Holdings
+    steps: Steps
+    member: Driven
+    fetching: Driven
+    rebalancing: Driven
+
+
+class RebalanceListener(Protocol):
+    """Told of rebalances, in a thread of its own; `owned` is {topic: {partition: thread}}. What it raises holds up
+    nothing: it is told to `on_error`, or raised where the streams were made.
+    """
+
+    def before_releasing(self, owned: Owned) -> None:
+        """Nothing is handed out any more, what is consumed is committed; now others will get these."""
+
+    def before_starting(self, owned: Owned, everyone: Shares | None) -> None:
+        """These are this connector's, and nothing was fetched yet. `everyone` is by member; only a leader knows it."""
+
+
+class StreamsConnector:
+    """Shares the partitions of topics with the other connectors of a group, and hands out their messages in streams:
+
+        with StreamsConnector("127.0.0.1:9390", "billing") as connector:
+            streams = connector.create_message_streams({"orders": 4})["orders"]
+
+    Iterate each stream in a thread of its own. A partition belongs to one stream of the whole group at every instant:
+    the coordinator's registry grants it, and nobody fetches without a grant. Settings are those of `StreamsSettings`.
+    All methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group_id: str,
+        *,
+        on_error: Callable[[Exception], None] | None = None,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        client_id: str = "muster",
+        **settings: Any,
+    ) -> None:
+        """`on_error` hears of what nobody waits for, in the listener's thread; without it, it is logged. Making one
+        connects to nothing. Raises ValueError for what cannot work; the registry speaks the native protocol alone.
+        """
+        where = parse_bootstrap(bootstrap)
+        if where.dialect is not Dialect.NATIVE:
+            raise ValueError(f"bootstrap is {bootstrap!r}: the ownership registry is not part of Kafka's protocol")
+        self._settings = StreamsSettings(**settings)
+        self._settings.member(group_id)
+        self._group_id = group_id
+        self._on_error = on_error
+        self._deserializers = key_deserializer, value_deserializer
+        self._background = Background(where, client_id)
+        self._changed = self._background.changed
+        self._caller = Caller()
+        self._listener: RebalanceListener | None = None
+        self._parts: Parts | None = None
+        self._streams: list[MessageStream] = []
+        self._started: Started | None = None
+        self._is_shut = self._has_ended = False
+        self._commits: dict[int, CommitEnded | None] = {}
+        self._commits_asked = 0
+
+    # -- the surface
+
+    def set_rebalance_listener(self, listener: RebalanceListener) -> None:
+        """Before the streams are made. Raises StreamsExist."""
+        with self._changed:
+            self._must_be_new()
+            self._listener = listener
+
+    def create_message_streams(self, counts: Mapping[str, int]) -> dict[str, list[MessageStream]]:
+        """So many streams of each topic, once the group has shared out for the first time. Only once a connector.
+
+        Raises StreamsExist; RebalanceFailed, GroupRefused, CannotConnect; what the listener raised; ValueError.
+        """
+        check_counts(counts)
+        kind = StreamsKind(self._settings.partition_assignment_strategy, dict(counts))
+        with self._changed:
+            streams = self._make(kind, tuple(counts), counts.items())
+            self._begin()
+        return {topic: streams[topic] for topic in counts}
+
+    def create_message_streams_by_filter(
+        self, pattern: str, count: int = 1, *, is_excluding: bool = False, exclude_internal_topics: bool = True
+    ) -> list[MessageStream]:
+        """So many streams, which share all topics whose whole name matches, or does not if `is_excluding`; those to
+        come too. Raises as `create_message_streams`.
+        """
+        check_counts({pattern: count})
+        wanted = excluding(pattern) if is_excluding else re.compile(pattern).pattern
+        kind = StreamsKind(self._settings.partition_assignment_strategy, pattern=wanted, count=count)
+        with self._changed:
+            streams = self._make(kind, (), ((None, count),))
+            self._tell_member(SubscribedToPattern(wanted, not exclude_internal_topics))
+            self._begin()
+        return streams[None]
+
+    def commit_offsets(self, *, retry: bool = True, timeout_s: float = 60.0) -> dict[TopicPartition, int]:
+        """Store what is consumed of all that is owned, in up to `offsets_commit_max_retries` tries, or one. What the
+        calling thread was handed last counts as consumed. Raises CommitRefused, RequestTimedOut.
+        """
+        with self._changed:
+            if self._parts is None or self._is_shut:
+                return {}
+            self._finish_here()
+            self._commits_asked += 1
+            number = self._commits_asked
+            self._commits[number] = None
+            tries = self._settings.offsets_commit_max_retries if retry else 1
+            self._feed_steps(CommitWanted(number, tries))
+            self._changed.wait_for(lambda: self._commits[number] is not None or self._has_ended, timeout_s)
+            ended = self._commits.pop(number)
+        return stored(
+            None if ended is None else CommitDone(number, ended.error_code, to_commit(ended.offsets), ended.reason),
+            f"the commit was not answered within {timeout_s:g} s",
+        )
+
+    def shutdown(self, timeout_s: float = 30.0) -> None:
+        """Stop fetching, end the streams, commit if that is automatic, release, leave the group. What the calling
+        thread was handed last counts as consumed; other threads are given a moment to finish. Once is enough.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            if self._is_shut:
+                return
+            self._is_shut = True
+            if self._parts is not None:
+                self._finish_here()
+                self._feed_steps(Shut())
+                self._changed.wait_for(lambda: self._has_ended, timeout_s)
+                self._parts.holdings.end()
+                self._background.carry_out(self._parts.fetching, self._parts.pump.close)
+            self._has_ended = True
+            self._changed.notify_all()
+        self._caller.stop(max(deadline - time.monotonic(), 0.0))
+        self._background.stop()
+
+    @property
+    def owned(self) -> Owned:
+        """What this connector reads at present: {topic: {partition: thread}}."""
+        with self._changed:
+            return {} if self._parts is None else self._parts.holdings.owned()
+
+    @property
+    def member_id(self) -> str:
+        """Empty before the coordinator gave one."""
+        with self._changed:
+            return "" if self._parts is None else self._parts.membership.member_id
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    # -- making
+
+    def _must_be_new(self) -> None:
+        if self._is_shut:
+            raise ClientClosed("this connector was shut down")
+        if self._parts is not None:
+            raise StreamsExist("this connector has made its streams: make another connector for others")
+
+    def _make(
+        self, kind: StreamsKind, topics: Iterable[str], counts: Iterable[tuple[Name, int]]
+    ) -> dict[Name, list[MessageStream]]:
+        self._must_be_new()
+        membership = Membership(self._settings.member(self._group_id), topics, random.random, kind)
+        gate = Gate(lambda: membership.lease_from_ms, self._settings.session_timeout_ms)
+        queues = {name: tuple(self._queue(gate) for _ in range(count)) for name, count in counts}
+        pump = Pump(self._settings.fetch(), gate, random.random)
+        holdings = Holdings(self._group_id, gate, pump, queues)
+        steps = Steps(membership, kind, holdings, self._settings, has_listener=self._listener is not None)
+        self._parts = Parts(
+            membership,
+            pump,
+            holdings,
+            steps,
+            Driven(membership, steps.note),
+            Driven(pump, steps.note),
+            Driven(steps, self._carry_out),
+        )
+        for driven in (self._parts.member, self._parts.fetching, self._parts.rebalancing):
+            self._background.add(driven)
+        return {name: [self._stream(one) for one in ones] for name, ones in queues.items()}
+
+    def _queue(self, gate: Gate) -> StreamQueue:
+        is_at_once = self._settings.consumed_on == "return"
+        return StreamQueue(
+            gate, self._settings.queued_max_message_chunks, consumed_on_return=is_at_once, report=self._report
+        )
+
+    def _stream(self, queue: StreamQueue) -> MessageStream:
+        condition, timeout_ms = self._background.condition(), self._settings.consumer_timeout_ms
+        stream = MessageStream(queue, condition, self._has_taken, timeout_ms, *self._deserializers)
+        self._streams.append(stream)
+        return stream
+
+    def _begin(self) -> None:
+        """Under the lock, until the first rebalance is over."""
+        self._feed_steps(Begin())
+        unreached_at = time.monotonic() + self._settings.request_timeout_ms / 1000
+        while self._started is None:
+            self._changed.wait(_LOOK_S)
+            if not self._background.has_ever_connected and time.monotonic() >= unreached_at:
+                raise CannotConnect(self._background.last_failure)
+        if self._started.error is not None:
+            raise self._started.error
+
+    # -- carrying out, under the lock, in whichever thread
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case TellMember():
+                self._tell_member(effect.event)
+            case Fetch():
+                self._go_on_fetching()
+            case TellReleasing():
+                self._tell_listener(lambda listener: listener.before_releasing(effect.owned))
+            case TellStarting():
+                self._tell_listener(lambda listener: listener.before_starting(effect.owned, effect.everyone))
+            case Started():
+                self._started = effect
+            case Report():
+                self._report(effect.error)
+            case CommitEnded():
+                if effect.number in self._commits:  # else nobody waits any more
+                    self._commits[effect.number] = effect
+            case Ended():
+                self._has_ended = True
+
+    def _tell_member(self, event: MemberEvent) -> None:
+        assert self._parts is not None
+        self._background.feed(self._parts.member, event)
+
+    def _feed_steps(self, event: MemberEvent) -> None:
+        assert self._parts is not None
+        self._background.feed(self._parts.rebalancing, event)
+
+    def _go_on_fetching(self) -> None:
+        assert self._parts is not None
+        self._background.feed(self._parts.fetching, Woke())
+
+    def _has_taken(self, *, made_room: bool) -> None:
+        """A stream has gone on: there may be room for more, and a rebalance may wait for just that."""
+        assert self._parts is not None
+        if made_room:
+            self._go_on_fetching()
+        if self._parts.steps.phase is Phase.FINISHING:
+            self._feed_steps(Woke())
+
+    def _finish_here(self) -> None:
+        for stream in self._streams:
+            stream.finish_here()
+
+    # -- the application's callbacks
+
+    def _tell_listener(self, tell: Callable[[RebalanceListener], None]) -> None:
+        listener = self._listener
+        assert listener is not None
+
+        def call() -> None:
+            error: Exception | None = None
+            try:
+                tell(listener)
+            except Exception as raised:  # noqa: BLE001  (whatever the application's own code raises)
+                error = raised
+            self._feed_steps(ListenerDone(error))
+
+        self._caller.call(call)
+
+    def _report(self, error: Exception) -> None:
+        on_error = self._on_error
+
+        def call() -> None:
+            if on_error is None:
+                _LOG.warning("%s", error)
+                return
+            try:
+                on_error(error)
+            except Exception:  # noqa: BLE001  (whatever the application's own code raises)
+                _LOG.exception("on_error raised")
+
+        self._caller.call(call)

@@ -1,0 +1,89 @@
+"""What happens to a streams connector beside what its membership says, and what it asks of its edge.
+
+Events go into `Steps.step`, effects come out and are carried out in their order.
+"""
+
+from collections.abc import Mapping
+
+from muster.events import Effect, MemberEvent
+from muster.streams.assignment import Shares
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+
+Owned = Mapping[str, Mapping[int, int]]
+"""By topic: partition to thread."""
+
+
+class Begin(MemberEvent, frozen=True):
+    """The streams are made: join the group."""
+
+
+class ListenerDone(MemberEvent, frozen=True):
+    """The listener has returned, or raised."""
+
+    error: Exception | None = None
+
+
+class CommitWanted(MemberEvent, frozen=True):
+    """The application wants what is consumed committed, in at most so many tries."""
+
+    number: int
+    tries: int
+
+
+class Shut(MemberEvent, frozen=True):
+    """The application is leaving."""
+
+
+class GrantsLost(Effect, frozen=True):
+    """The registry no longer names this member for these."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class TellMember(Effect, frozen=True):
+    """Let the membership hear this."""
+
+    event: MemberEvent
+
+
+class Fetch(Effect, frozen=True):
+    """Let the pump go on: there is something new to fetch."""
+
+
+class TellReleasing(Effect, frozen=True):
+    """Call the listener's `before_releasing`, and say `ListenerDone`."""
+
+    owned: Owned
+
+
+class TellStarting(Effect, frozen=True):
+    """Call the listener's `before_starting`, and say `ListenerDone`."""
+
+    owned: Owned
+    everyone: Shares | None
+
+
+class Started(Effect, frozen=True):
+    """The first rebalance is over: what was waited for is there, or will not be."""
+
+    error: Exception | None = None
+
+
+class Report(Effect, frozen=True):
+    """The application should hear of this; nothing waits for it."""
+
+    error: Exception
+
+
+class CommitEnded(Effect, frozen=True):
+    """How a `CommitWanted` ended."""
+
+    number: int
+    error_code: ErrorCode
+    offsets: Mapping[TopicPartition, int]
+    reason: str = ""
+
+
+class Ended(Effect, frozen=True):
+    """The group is left; nothing follows."""

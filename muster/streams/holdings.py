@@ -1,0 +1,108 @@
+"""What a connector owns, and the streams through which it hands it out (consumer-client D2): what a rebalance stops,
+clears, publishes and starts. Whoever calls holds the connector's lock.
+"""
+
+from collections.abc import Mapping
+
+from muster.events import Grant, OffsetToCommit
+from muster.fetching import Grants
+from muster.streams.events import Owned
+from muster.streams.pump import Pump, Registry
+from muster.streams.queue import Gate, PartitionInfo, StreamQueue
+from muster.topic_partition import TopicPartition
+
+
+class Holdings:
+    """`queues` are those of each topic, by thread; those under no topic are shared by all that match a pattern."""
+
+    def __init__(
+        self, group_id: str, gate: Gate, pump: Pump, queues: Mapping[str | None, tuple[StreamQueue, ...]]
+    ) -> None:
+        self._group_id = group_id
+        self._gate = gate
+        self._pump = pump
+        self._queues = queues
+        self._registry: Registry = {}
+        self.is_published = False
+        self.member_id = ""
+        self.generation_id = -1
+
+    # -- the steps of a rebalance, in the order of E3
+
+    def stop(self) -> None:
+        """S2: nobody can put any more."""
+        self._pump.stop()
+
+    def clear(self) -> None:
+        """S3: nothing of the old epoch is handed out any more."""
+        self._gate.epoch += 1
+        for queue in self._all():
+            queue.clear()
+
+    def end(self) -> None:
+        """S3 for the last time: the streams end."""
+        self._gate.epoch += 1
+        for queue in self._all():
+            queue.end()
+
+    def forget(self) -> None:
+        """S6, done: nothing is owned."""
+        self._registry = {}
+        self.is_published = False
+
+    def publish(
+        self,
+        threads: Mapping[TopicPartition, int],
+        grants: Mapping[TopicPartition, Grant],
+        member_id: str,
+        generation_id: int,
+    ) -> None:
+        """S9 and S11: what was granted, each from the offset of its grant, into the queue of its thread."""
+        self._registry = {
+            one: (
+                PartitionInfo(one, thread, grants[one].epoch, grants[one].committed),
+                self._queues_of(one.topic)[thread],
+            )
+            for one, thread in sorted(threads.items())
+        }
+        self.member_id, self.generation_id = member_id, generation_id
+        self.is_published = True
+
+    def start(self) -> None:
+        """S13."""
+        self._pump.start(self._registry, Grants(self._group_id, self.member_id, self.epochs()))
+
+    # -- what is asked
+
+    def epochs(self) -> dict[TopicPartition, int]:
+        """Of the grants held."""
+        return {one: info.epoch for one, (info, _) in self._registry.items()}
+
+    def consumed(self) -> dict[TopicPartition, OffsetToCommit]:
+        """What can be committed of what is owned."""
+        self._pump.settle()
+        return {
+            one: OffsetToCommit(info.consumed, owner_epoch=info.epoch)
+            for one, (info, _) in self._registry.items()
+            if info.consumed is not None
+        }
+
+    def owned(self) -> Owned:
+        owned: dict[str, dict[int, int]] = {}
+        for one, (info, _) in self._registry.items():
+            owned.setdefault(one.topic, {})[one.partition] = info.thread
+        return owned
+
+    @property
+    def has_in_hand(self) -> bool:
+        """Whether the application has yet to do with a message of what is owned."""
+        return any(
+            (held := queue.in_hand) is not None and self._registry.get(held.partition, (None, None))[0] is held
+            for queue in self._all()
+        )
+
+    def _all(self) -> list[StreamQueue]:
+        return [queue for queues in self._queues.values() for queue in queues]
+
+    def _queues_of(self, topic: str) -> tuple[StreamQueue, ...]:
+        return self._queues[topic] if topic in self._queues else self._queues[None]

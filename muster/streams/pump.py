@@ -1,0 +1,103 @@
+"""From the fetcher into the queues, and what is owned meanwhile (consumer-client D2, D3).
+
+Messages are put here and nowhere else, in a step under the connector's lock: once `stop` has returned nobody can put
+any more (E3, S2). A partition whose queue is full is not fetched; the others are not held up.
+"""
+
+from collections.abc import Callable, Mapping
+
+from muster.events import Effect, MemberEvent, Woke
+from muster.fetching import Fetcher, FetchSettings, Grants
+from muster.fetching.buffer import Taken
+from muster.streams.events import GrantsLost
+from muster.streams.queue import Chunk, Gate, PartitionInfo, StreamQueue
+from muster.subscription import Subscription
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+
+Registry = Mapping[TopicPartition, tuple[PartitionInfo, StreamQueue]]
+
+
+class Pump:
+    """A fetcher whose records go into queues. `step` and `next_deadline_ms` are those of a core."""
+
+    def __init__(self, settings: FetchSettings, gate: Gate, jitter: Callable[[], float]) -> None:
+        self._subscription = Subscription()
+        self._fetcher = Fetcher(self._subscription, settings, jitter)
+        self._gate = gate
+        self._registry: Registry = {}
+        self._is_running = False
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+        """As that of `Fetcher`; also says `GrantsLost`."""
+        self._hold_back()
+        effects = self._fetcher.step(event, now_ms)
+        if self._move():
+            effects += self._fetcher.step(Woke(), now_ms)
+        lost = [one for one, at in self._subscription.items() if at.trouble == ErrorCode.NOT_OWNER]
+        if lost:
+            effects.append(GrantsLost(tuple(lost)))
+        return effects
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._fetcher.next_deadline_ms
+
+    def start(self, registry: Registry, grants: Grants) -> None:
+        """Read these from where they are consumed to, or by the reset rule. Let time pass in a `step` next."""
+        self._registry, self._is_running = registry, True
+        self._fetcher.grants = grants
+        self._fetcher.assign(registry)
+        for info, _ in registry.values():
+            info.fetched = info.consumed
+        self._fetcher.begin({one: info.consumed for one, (info, _) in registry.items()})
+
+    def stop(self) -> None:
+        """Nothing is put any more; what was consumed is still known."""
+        self.settle()
+        self._is_running = False
+        self._fetcher.assign(())
+
+    def close(self, now_ms: int) -> list[Effect]:
+        """As that of `Fetcher`."""
+        return self._fetcher.close(now_ms)
+
+    def settle(self) -> None:
+        """Where all that was queued is consumed, what is consumed moves on to the position: past what is not for the
+        application, and to where a reset led (D3), so that whoever reads next begins there as well.
+        """
+        if not self._is_running:
+            return
+        for info, _ in self._registry.values():
+            position = self._subscription.at(info.partition)
+            if not info.waiting and position is not None and position.offset is not None:
+                info.consumed = info.fetched = position.offset
+
+    def _hold_back(self) -> None:
+        for info, queue in self._registry.values():
+            position = self._subscription.at(info.partition)
+            if position is not None:
+                position.is_paused = queue.is_full or info.is_failed
+
+    def _move(self) -> bool:
+        """Whether anything was moved."""
+        has_moved = False
+        while (taken := self._fetcher.take_one()) is not None:
+            has_moved = True
+            info, queue = self._registry[taken.partition]
+            if taken.records or taken.error is not None:
+                self._put(info, queue, taken)
+            elif info.fetched == taken.offset:
+                info.fetched = taken.next_offset
+            self._hold_back()
+        return has_moved
+
+    def _put(self, info: PartitionInfo, queue: StreamQueue, taken: Taken) -> None:
+        is_elsewhere = info.fetched is not None and taken.offset != info.fetched
+        info.is_failed = taken.error is not None
+        info.fetched = taken.next_offset
+        info.waiting += 1
+        if info.consumed is None:
+            info.consumed = taken.offset
+        chunk = Chunk(info, self._gate.epoch, taken.offset, taken.next_offset, taken.records, taken.error, is_elsewhere)
+        queue.put(chunk)

@@ -1,0 +1,171 @@
+"""What lies between the fetcher and the application: one queue a stream (consumer-client D2 to D4).
+
+Nothing here waits or locks. Whoever calls holds the connector's lock, which is the lock of all its streams.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from muster.errors import MusterError, OffsetGap
+from muster.fetching import ConsumerRecord
+from muster.topic_partition import TopicPartition
+
+
+@dataclass(slots=True, eq=False)
+class PartitionInfo:
+    """A partition owned by one grant. `consumed` is the next offset the application has not done with, `fetched` the
+    next one that is not queued; None until known. Granted again, it is another object.
+    """
+
+    partition: TopicPartition
+    thread: int
+    epoch: int
+    consumed: int | None = None
+    fetched: int | None = None
+    waiting: int = 0
+    """Chunks that were queued and are not used up."""
+    is_failed: bool = False
+    """Whether something lies in the queue that cannot be read: until the application has heard, nothing follows."""
+
+
+@dataclass(slots=True, eq=False)
+class Chunk:
+    """What one fetch brought of a partition: messages from `offset` up to `next_offset`, and what could not be read."""
+
+    info: PartitionInfo
+    epoch: int
+    offset: int
+    next_offset: int
+    records: list[ConsumerRecord]
+    error: MusterError | None = None
+    is_elsewhere: bool = False
+    """Whether it does not go on where the chunk before it ended: the offset was out of range."""
+
+
+class Gate:
+    """Whether anything may be handed out at all: chunks of the present `epoch` may, while the lease runs (E4, V4, V10).
+
+    `lease_from_ms` says since when; it runs out where the coordinator may first give to others what this member has.
+    """
+
+    def __init__(self, lease_from_ms: Callable[[], int | None], session_timeout_ms: int) -> None:
+        self.epoch = 0
+        self._lease_from_ms = lease_from_ms
+        self._session_timeout_ms = session_timeout_ms
+
+    def is_open(self, now_ms: int) -> bool:
+        from_ms = self._lease_from_ms()
+        return from_ms is not None and now_ms - from_ms < self._session_timeout_ms
+
+
+class Taken(enum.Enum):
+    """What a stream without a message has instead."""
+
+    NOTHING = "nothing"
+    LEASE_OVER = "lease over"
+    ENDED = "ended"
+
+
+class StreamQueue:
+    """The queue of one stream and the chunk it is at. `report` hears of gaps."""
+
+    def __init__(
+        self, gate: Gate, most_chunks: int, *, consumed_on_return: bool, report: Callable[[MusterError], None]
+    ) -> None:
+        self._gate = gate
+        self._most = most_chunks
+        self._consumed_on_return = consumed_on_return
+        self._report = report
+        self._chunks: deque[Chunk] = deque()
+        self._chunk: Chunk | None = None
+        self._at = 0
+        self._in_hand: tuple[PartitionInfo, int] | None = None
+        self.is_ended = False
+        self.wake: Callable[[], None] = _nothing
+        """Called when there is something new."""
+
+    # -- the fetcher's side
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._chunks) >= self._most
+
+    def put(self, chunk: Chunk) -> None:
+        if not self.is_ended:
+            self._chunks.append(chunk)
+            self.wake()
+
+    def clear(self) -> None:
+        """What is queued, and the chunk at hand, is not handed out any more."""
+        self._chunks.clear()
+        self._chunk = None
+
+    def end(self) -> None:
+        """The marker after which nothing comes."""
+        self.clear()
+        self.is_ended = True
+        self.wake()
+
+    # -- the application's side
+
+    @property
+    def in_hand(self) -> PartitionInfo | None:
+        """Whose message the application has not yet done with."""
+        return None if self._in_hand is None else self._in_hand[0]
+
+    def finish(self) -> None:
+        """The application is done with the message handed out last."""
+        if self._in_hand is not None:
+            (info, next_offset), self._in_hand = self._in_hand, None
+            info.consumed = max(info.consumed or 0, next_offset)
+
+    def take(self, now_ms: int) -> ConsumerRecord | MusterError | Taken:
+        """The next message, or what cannot be read in its place, or why there is nothing. The one before is done."""
+        self.finish()
+        while not self.is_ended:
+            chunk = self._chunk
+            if chunk is None:
+                if not self._chunks:
+                    return Taken.NOTHING
+                self._open(self._chunks.popleft())
+            elif chunk.epoch != self._gate.epoch:
+                self._chunk = None
+            elif not self._gate.is_open(now_ms):
+                return Taken.LEASE_OVER
+            elif self._at < len(chunk.records):
+                record = chunk.records[self._at]
+                self._at += 1
+                if record.offset >= (chunk.info.consumed or 0):
+                    return self._hand_out(chunk.info, record)
+            else:
+                self._chunk = None
+                chunk.info.waiting -= 1
+                chunk.info.consumed = max(chunk.info.consumed or 0, chunk.next_offset)
+                if chunk.error is not None:
+                    chunk.info.is_failed = False
+                    return chunk.error
+        return Taken.ENDED
+
+    def _open(self, chunk: Chunk) -> None:
+        self._chunk, self._at = chunk, 0
+        if chunk.epoch != self._gate.epoch:
+            return
+        info = chunk.info
+        if chunk.is_elsewhere and info.consumed is not None:
+            if chunk.offset > info.consumed:
+                self._report(OffsetGap(info.partition, info.consumed, chunk.offset))
+            info.consumed = chunk.offset
+        info.consumed = max(info.consumed or 0, chunk.offset)
+
+    def _hand_out(self, info: PartitionInfo, record: ConsumerRecord) -> ConsumerRecord:
+        if self._consumed_on_return:
+            info.consumed = record.offset + 1
+        else:
+            self._in_hand = info, record.offset + 1
+        return record
+
+
+def _nothing() -> None:
+    """Nobody waits."""

@@ -1,0 +1,193 @@
+"""A rebalance in its exact order (consumer-client E3), without I/O:
+
+    step(event, now_ms) -> effects
+
+What the membership and the pump say is noted and heard in the next step, for which the deadline is at once: nothing is
+entered in the middle of something else. The steps themselves are in `letting_go` and `taking_on`.
+"""
+
+from collections import deque
+
+from muster.errors import ClientClosed, Fenced, GroupRefused
+from muster.events import (
+    Assigned,
+    ClaimDone,
+    Closed,
+    CommitDone,
+    Effect,
+    Fatal,
+    Lost,
+    MemberEvent,
+    OffsetsDone,
+    RejoinAsked,
+    ReleaseDone,
+    Revoked,
+)
+from muster.member import State
+from muster.membership import Membership
+from muster.streams.cycle import Phase
+from muster.streams.events import Begin, CommitWanted, Ended, GrantsLost, ListenerDone, Shut
+from muster.streams.holdings import Holdings
+from muster.streams.kind import StreamsKind
+from muster.streams.settings import StreamsSettings
+from muster.streams.taking_on import TakingOn
+from protocol.errors import ErrorCode
+
+
+class Steps(TakingOn):
+    """Those of one connector; `has_listener` says whether there is somebody to tell."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        kind: StreamsKind,
+        holdings: Holdings,
+        settings: StreamsSettings,
+        *,
+        has_listener: bool = False,
+    ) -> None:
+        super().__init__(membership, kind, holdings, settings, has_listener=has_listener)
+        self._inbox: deque[Effect] = deque()
+
+    # -- what the edge calls
+
+    def note(self, effect: Effect) -> None:
+        """Said by the membership or the pump."""
+        self._inbox.append(effect)
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+        """What follows from an event, from what was noted, and from the time."""
+        self._now_ms = max(now_ms, self._now_ms)
+        match event:
+            case Begin():
+                self._enter(Phase.JOINING)
+            case ListenerDone():
+                self._listener_done(event.error)
+            case CommitWanted():
+                self._add(self._commits.ask(event.number, event.tries, self._now_ms))
+            case Shut():
+                self._shut()
+        while self._inbox:
+            self._hear(self._inbox.popleft())
+        self._pass_time()
+        effects, self._effects = self._effects, []
+        return effects
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        if self.phase is Phase.CLOSED:
+            return None
+        if self._inbox or self._has_something_to_do:
+            return self._now_ms
+        due = (self._until_ms, self._commits.next_deadline_ms)
+        return min((at_ms for at_ms in due if at_ms is not None), default=None)
+
+    # -- hearing
+
+    def _hear(self, effect: Effect) -> None:
+        match effect:
+            case Revoked() | Lost():
+                self._let_go(is_lost=isinstance(effect, Lost))
+            case Assigned():
+                self._assigned(effect)
+            case CommitDone():
+                if effect.errand == self._errand and self.phase is Phase.COMMITTING:
+                    self._committed(effect)
+                else:
+                    self._add(self._commits.hear(effect, self._now_ms))
+            case ReleaseDone() if effect.errand == self._errand and self.phase is Phase.RELEASING:
+                self._released()
+            case OffsetsDone() if effect.errand == self._errand and self.phase is Phase.READING:
+                self._offsets_read(effect)
+            case ClaimDone() if effect.errand == self._errand and self.phase is Phase.CLAIMING:
+                self._claimed(effect)
+            case GrantsLost() if self.phase is Phase.RUNNING:
+                names = ", ".join(map(str, effect.partitions[:5]))
+                self._tell_member(RejoinAsked(f"the registry no longer names this member for {names}"))
+            case Fatal():
+                self._refused(effect)
+            case Closed():
+                self._holdings.end()
+                self._enter(Phase.CLOSED)
+                self._effects.append(Ended())
+
+    def _pass_time(self) -> None:
+        self._add(self._commits.pass_time(self._now_ms))
+        is_over = self._until_ms is not None and self._until_ms <= self._now_ms
+        if self.phase is Phase.PAUSING and is_over and not self._membership.needs_poll:
+            self._claim()
+        elif self.phase is Phase.FINISHING and is_over:
+            self._commit()
+        elif self._has_something_to_do or (self.phase is Phase.RESTING and is_over):
+            self._go_on()
+
+    @property
+    def _has_something_to_do(self) -> bool:
+        """Without anything else happening. A trigger is waited for in RUNNING alone: one that comes during a rebalance
+        is served after it (V7), unless it voids the rebalance: then the group is joined again.
+        """
+        if self.phase is Phase.FINISHING:
+            return not self._holdings.has_in_hand
+        if self._is_closing or self._is_dead:
+            return False
+        member = self._membership
+        if self.phase is Phase.JOINING and self._is_starting and member.has_nothing_to_read:
+            return True
+        if self.phase is Phase.RESTING:
+            return member.state is State.STEADY and member.needs_poll
+        return self.phase in {Phase.RUNNING, Phase.JOINING, Phase.PAUSING} and member.needs_poll
+
+    def _go_on(self) -> None:
+        match self.phase:
+            case Phase.FINISHING:
+                self._commit()
+            case Phase.JOINING if self._is_starting and self._membership.has_nothing_to_read:
+                self._started(None)  # streams that wait for a topic to match
+            case _:
+                if self.phase is not Phase.JOINING:
+                    self._cycles = 0
+                self._join()
+
+    # -- what goes wrong
+
+    def _listener_done(self, error: Exception | None) -> None:
+        """What a listener raises holds up nothing: it is told at the end."""
+        self._raised = self._raised or error
+        if self.phase is Phase.TELLING_RELEASE:
+            self._release()
+        elif self.phase is Phase.TELLING_START:
+            self._start()
+
+    def _refused(self, fatal: Fatal) -> None:
+        """By the coordinator. What is owned is not handed out any more; it is let go when the group is joined."""
+        if self._is_closing:
+            return
+        self._holdings.stop()
+        self._holdings.clear()
+        self._commits.rest()
+        kind = Fenced if fatal.error_code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused
+        self._fail(kind(fatal.error_code, fatal.reason))
+
+    # -- the end
+
+    def _shut(self) -> None:
+        """Stop, end the streams; then commit, release and leave, from wherever the rebalance is (D8, E5)."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if self._is_starting:
+            self._started(ClientClosed("the connector was shut down"))
+        self._commits.rest()
+        self._holdings.stop()
+        self._holdings.end()
+        if self.phase is Phase.IDLE:
+            self._enter(Phase.CLOSED)
+            self._effects.append(Ended())
+        elif self.phase is Phase.TELLING_RELEASE:
+            self._release()
+        elif self.phase in {Phase.FINISHING, Phase.COMMITTING, Phase.RELEASING}:
+            return  # what is under way leads on
+        elif self._holdings.is_published:
+            self._finish()
+        else:
+            self._leave()

@@ -1,0 +1,195 @@
+"""Streams connectors on the theatre's stage: whole, on a clock of their own, against a real node. What a connector does
+step by step, and when its streams hand out what, is written down.
+"""
+
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from muster.errors import ConsumerTimeout
+from muster.fetching import ConsumerRecord
+from muster.streams import MessageStream, StreamsConnector
+from muster.streams.holdings import Holdings
+from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
+from tests.client.theatre import GROUP, Stagehand, Theatre
+
+
+class Happened(NamedTuple):
+    """A step of a rebalance, a callback, or a message handed out."""
+
+    at_ms: int
+    who: str
+    what: str
+    about: Any = None
+
+
+class Caller:
+    """In the place of the thread that calls the application."""
+
+    def __init__(self, theatre: Theatre) -> None:
+        self._theatre = theatre
+
+    def call(self, call: Callable[[], None]) -> None:
+        self._theatre.after(0, call)
+
+    def stop(self, _timeout_s: float) -> None:
+        return None
+
+
+class Listener:
+    """Writes down what it is told; `does` may do something meanwhile, or raise."""
+
+    def __init__(self, streaming: "Streaming", who: str) -> None:
+        self._streaming, self._who = streaming, who
+        self.does: dict[str, Callable[[], None]] = {}
+        self.everyone: Any = None
+
+    def before_releasing(self, owned: Any) -> None:
+        self._streaming.write(self._who, "before_releasing", owned)
+        self.does.get("before_releasing", lambda: None)()
+
+    def before_starting(self, owned: Any, everyone: Any) -> None:
+        self._streaming.write(self._who, "before_starting", owned)
+        self.everyone = everyone
+        self.does.get("before_starting", lambda: None)()
+
+
+class Player:
+    """A connector, its streams, and the application that iterates them."""
+
+    def __init__(self, streaming: "Streaming", who: str, **settings: Any) -> None:
+        self.streaming, self.who = streaming, who
+        self.errors: list[Exception] = []
+        self.connector = StreamsConnector(
+            "desk:9",
+            GROUP,
+            client_id=who,
+            on_error=self.errors.append,
+            **{"auto_offset_reset": "smallest", "consumer_timeout_ms": 0, **settings},
+        )
+        self.listener = Listener(streaming, who)
+        self.connector.set_rebalance_listener(self.listener)
+        self.streams: list[MessageStream] = []
+
+    def reads(self, **counts: int) -> "Player":
+        made = self.connector.create_message_streams(counts)
+        self.streams = [stream for streams in made.values() for stream in streams]
+        return self
+
+    def reads_all(self, pattern: str, count: int = 1) -> "Player":
+        self.streams = self.connector.create_message_streams_by_filter(pattern, count)
+        return self
+
+    def take(self, stream: MessageStream, at_most: int = 1_000) -> list[ConsumerRecord]:
+        """What it has now."""
+        records: list[ConsumerRecord] = []
+        while len(records) < at_most:
+            try:
+                record = next(stream)
+            except (ConsumerTimeout, StopIteration):
+                break
+            records.append(record)
+            self.streaming.write(self.who, "handed out", (record.topic, record.partition, record.offset))
+        return records
+
+    def take_all(self, at_most: int = 1_000) -> list[ConsumerRecord]:
+        return [record for stream in self.streams for record in self.take(stream, at_most)]
+
+    @property
+    def owned(self) -> dict[str, dict[int, int]]:
+        return {topic: dict(threads) for topic, threads in self.connector.owned.items()}
+
+    def phase(self) -> str:
+        parts = self.connector._parts
+        assert parts is not None
+        return parts.steps.phase.name
+
+
+class Streaming(Theatre):
+    """`log` is all that happened, in its order."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, **settings: Any) -> None:
+        self.log: list[Happened] = []
+        self.names: dict[int, str] = {}
+        super().__init__(patch, **settings)
+        clock = SimpleNamespace(monotonic=lambda: self.now_ms / 1000, monotonic_ns=lambda: self.now_ms * 1_000_000)
+        for module in ("connector", "stream"):
+            patch.setattr(f"muster.streams.{module}.time", clock)
+        patch.setattr("muster.streams.connector.random", SimpleNamespace(random=lambda: 0.5))
+        patch.setattr("muster.streams.connector.Background", lambda _where, who: self._hand(who))
+        patch.setattr("muster.streams.connector.Caller", lambda: Caller(self))
+        self._watch(patch)
+        self.players: list[Player] = []
+
+    def _watch(self, patch: pytest.MonkeyPatch) -> None:
+        """What a connector does to its streams is in the log before what follows from it."""
+        for step in ("stop", "clear", "end", "publish", "start"):
+            does = getattr(Holdings, step)
+
+            def writes(holdings: Holdings, *args: Any, step: str = step, does: Any = does, **more: Any) -> None:
+                does(holdings, *args, **more)
+                self.write(self.names.get(id(holdings), "?"), step, holdings.epochs())
+
+            patch.setattr(Holdings, step, writes)
+
+    def player(self, who: str, **settings: Any) -> Player:
+        player = Player(self, who, **settings)
+        made = player.connector._make
+
+        def make(*args: Any) -> Any:
+            streams = made(*args)
+            assert player.connector._parts is not None
+            self.names[id(player.connector._parts.holdings)] = who
+            return streams
+
+        player.connector._make = make  # type: ignore[assignment, method-assign]
+        self.players.append(player)
+        return player
+
+    def write(self, who: str, what: str, about: Any = None) -> None:
+        self.log.append(Happened(self.now_ms, who, what, about))
+
+    def send(self, hand: Stagehand, which: int, call: Any) -> None:
+        self.write(hand.who, type(call.message).__name__, call.message)
+        super().send(hand, which, call)
+
+    # -- playing
+
+    def play(
+        self,
+        *players: Player,
+        for_ms: int = 10_000,
+        every_ms: int = 20,
+        at_most: int = 1_000,
+        until: Callable[[], bool] = lambda: False,
+    ) -> list[ConsumerRecord]:
+        """All of them iterate their streams in turns; what they were handed."""
+        end_ms, records = self.now_ms + for_ms, list[ConsumerRecord]()
+        while self.now_ms < end_ms and not until():
+            for one in players:
+                records += one.take_all(at_most)
+            self.run(every_ms)
+        return records
+
+    def settled(self, *players: Player, for_ms: int = 90_000) -> None:
+        """Until all of them run what they own and nobody has anything to do."""
+
+        def are_settled() -> bool:
+            return all(one.phase() == "RUNNING" and one.connector._parts.membership.is_steady for one in players)  # type: ignore[union-attr]
+
+        self.play(*players, for_ms=for_ms, until=are_settled)
+        assert are_settled(), [(one.who, one.phase()) for one in players]
+
+    def owners(self) -> tuple[OwnedPartition, ...]:
+        """What the registry says."""
+        reply = self.node.ask_inside(DescribeOwnership(GROUP), call=95)
+        assert isinstance(reply, DescribeOwnershipReply)
+        return reply.items
+
+    def happened(self, who: str = "", of: Iterable[str] = ()) -> list[str]:
+        return [one.what for one in self.log if who in {"", one.who} and (not of or one.what in of)]
+
+    def handed_out(self, who: str = "") -> list[tuple[str, int, int]]:
+        return [one.about for one in self.log if one.what == "handed out" and who in {"", one.who}]
