@@ -65,7 +65,7 @@ class KafkaDialect:
     """`served` are the requests that the core answers; the others of the table are neither spoken nor offered. One with
     more than `most_entries` in its arrays is not even read."""
 
-    __slots__ = ("_calls", "_most_entries", "_served", "api_versions", "max_frame_bytes", "name")
+    __slots__ = ("_calls", "_most_entries", "_served", "max_frame_bytes", "name", "offer")
 
     def __init__(self, max_frame_bytes: int, served: set[type[Message]], most_entries: int = MAX_ENTRIES) -> None:
         self._most_entries = min(most_entries, MAX_ENTRIES)
@@ -74,9 +74,10 @@ class KafkaDialect:
         offered = served | set(ANSWERED_BY_SESSIONS)
         self._served = {key: api for key, api in APIS.items() if api.advertised and api.message in offered}
         self._calls: dict[int, Call] = {}
-        self.api_versions = tuple(
-            ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items()
+        self.offer = ApiVersionsReply(
+            api_keys=tuple(ApiVersion(key, api.request.oldest, api.request.newest) for key, api in self._served.items())
         )
+        """What ApiVersions is answered with."""
 
     def open(self) -> "KafkaSession":
         return KafkaSession(self)
@@ -290,7 +291,7 @@ class KafkaSession:
             software = (message.client_software_name, message.client_software_version)
             if call.is_flexible and not all(map(_SOFTWARE.fullmatch, software)):
                 return ApiVersionsReply(ErrorCode.INVALID_REQUEST)
-            return ApiVersionsReply(api_keys=self._dialect.api_versions)
+            return self._dialect.offer
         if isinstance(message, SaslHandshake):
             return SaslHandshakeReply(ErrorCode.ILLEGAL_SASL_STATE)
         if isinstance(message, SaslAuthenticate):

@@ -1,0 +1,99 @@
+"""What all connections in front of one broker share."""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from protocol.apis import APIS
+from protocol.errors import ProtocolViolation
+from protocol.kafka.front.apis import (
+    API_VERSIONS,
+    FIND_COORDINATOR,
+    METADATA,
+    OUR_KEYS,
+    OURS,
+    PASSED,
+    REWRITTEN,
+    SASL_HANDSHAKE,
+    offer,
+)
+from protocol.kafka.front.replies import Addresses, Rewriting, rewriting
+from protocol.kafka.reading import MAX_ENTRIES
+from protocol.kafka.session import KafkaDialect, KafkaSession
+from protocol.kafka.varint import read_tags
+from protocol.messages.node import ApiVersionsReply, FindCoordinator
+
+_PROBE_VERSION: Final = 4
+_NAME_AT: Final = 14
+_INT16: Final = Struct(">h").unpack_from
+
+
+class Way(NamedTuple):
+    """What becomes of the requests of one version of one API."""
+
+    is_ours: bool
+    rewriting: Rewriting | None = None
+
+
+_OURS: Final = Way(True)
+_THROUGH: Final = Way(False)
+
+
+class Front:
+    """Of one broker: what the sessions of its listener go by. `broker` is its answer to ApiVersions; `addresses`, where
+    clients reach the brokers through us, may change at any time."""
+
+    __slots__ = ("_dialect", "_ways", "addresses", "max_frame_bytes", "metadata_version", "offer")
+
+    def __init__(
+        self, broker: ApiVersionsReply, addresses: Addresses, max_frame_bytes: int, most_entries: int = MAX_ENTRIES
+    ) -> None:
+        self.offer = offer(broker)
+        self.addresses = addresses
+        self.max_frame_bytes = max_frame_bytes
+        self._dialect = KafkaDialect(max_frame_bytes, set(OURS), most_entries)
+        self._dialect.offer = self.offer
+        self._ways: dict[int, Way] = {}
+        newest = [row.max_version for row in self.offer.api_keys if row.api_key == METADATA]
+        self.metadata_version = min(_PROBE_VERSION, *newest) if newest else _PROBE_VERSION
+
+    def inner(self) -> KafkaSession:
+        """Who reads and answers what is ours."""
+        return self._dialect.open()
+
+    def way(self, key: int, version: int) -> Way:
+        """Raises ProtocolViolation for what is not offered, whether the broker knows it or not."""
+        if key == API_VERSIONS:
+            return _OURS
+        kind = (key & 0xFFFF) << 16 | (version & 0xFFFF)
+        known = self._ways.get(kind)
+        if known is None:
+            known = self._ways[kind] = self._find_way(key, version)
+        return known
+
+    def _find_way(self, key: int, version: int) -> Way:
+        if key in REWRITTEN:
+            request = APIS[key].request
+            if request.oldest <= version <= request.newest:
+                return Way(key in OUR_KEYS, rewriting(key, version))
+        elif key in OUR_KEYS:
+            if self._dialect.call(key, version) is not None:
+                return _OURS
+        elif 0 <= version <= PASSED.get(key, -1) and (key != SASL_HANDSHAKE or version):
+            return _THROUGH
+        raise ProtocolViolation(f"API {key} in version {version} is not offered in front of a broker")
+
+    def find_coordinator(self, version: int, frame: bytes) -> FindCoordinator:
+        """The request in a whole frame."""
+        call = self._dialect.call(FIND_COORDINATOR, version)
+        assert call is not None
+        message: FindCoordinator = call.read(frame, _end_of_header(frame, is_flexible=call.is_flexible))
+        return message
+
+
+def _end_of_header(frame: bytes, *, is_flexible: bool) -> int:
+    """Where a request's body begins. Raises ProtocolViolation."""
+    try:
+        position = _NAME_AT + max(_INT16(frame, 12)[0], 0)
+        return read_tags(frame, position)[1] if is_flexible else position
+    except IndexError:
+        raise ProtocolViolation("the frame ends in its header") from None

@@ -1,0 +1,77 @@
+"""Bytes that have arrived on one side of a connection and have not been taken: looked at from the front, taken in the
+pieces they came in, and joined only where somebody wants a whole frame."""
+
+from typing import Final
+
+CRUMB_BYTES: Final = 4_096
+"""Pieces below this are put together: a crumb by itself takes twenty times its bytes."""
+
+
+class Inbox:
+    """Empty, it keeps no buffer."""
+
+    __slots__ = ("_at", "_chunks", "size")
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes | bytearray] = []
+        self._at = 0
+        """Of the first chunk, how much is taken already."""
+        self.size = 0
+
+    def add(self, data: bytes) -> None:
+        """Behind what is there."""
+        if not data:
+            return
+        self.size += len(data)
+        if self._chunks and len(data) < CRUMB_BYTES:
+            last = self._chunks[-1]
+            if len(last) < CRUMB_BYTES:
+                if isinstance(last, bytearray):
+                    last += data
+                else:
+                    self._chunks[-1] = bytearray(last) + data
+                return
+        self._chunks.append(data)
+
+    def head(self, count: int) -> bytes:
+        """The first `count` bytes, or all if there are fewer; they stay."""
+        if not self._chunks:
+            return b""
+        end = self._at + count
+        first = self._chunks[0]
+        if end <= len(first) or len(self._chunks) == 1:
+            return bytes(first[self._at : end])
+        parts, missing = [first[self._at :]], end - len(first)
+        for chunk in self._chunks[1:]:
+            parts.append(chunk[:missing])
+            missing -= len(chunk)
+            if missing <= 0:
+                break
+        return b"".join(parts)
+
+    def take(self, most: int) -> bytes:
+        """The next piece, of `most` bytes or fewer: as it came, not copied, where it is wanted whole."""
+        first = self._chunks[0]
+        if not self._at and len(first) <= most:
+            del self._chunks[0]
+            self.size -= len(first)
+            return bytes(first)
+        piece = bytes(first[self._at : self._at + most])
+        self._at += len(piece)
+        if self._at == len(first):
+            del self._chunks[0]
+            self._at = 0
+        self.size -= len(piece)
+        return piece
+
+    def take_whole(self, count: int) -> bytes:
+        """The first `count` bytes, which must be there, in one piece."""
+        pieces = []
+        while count:
+            pieces.append(self.take(count))
+            count -= len(pieces[-1])
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def clear(self) -> None:
+        """Nothing has arrived."""
+        self._chunks, self._at, self.size = [], 0, 0

@@ -1,0 +1,88 @@
+"""A connection in front of a broker, and frames to send over it."""
+
+from struct import pack, unpack_from
+
+from protocol.apis import APIS
+from protocol.kafka.calls import Call
+from protocol.kafka.client import encode_request
+from protocol.kafka.front.front import Front
+from protocol.kafka.front.session import FrontSession
+from protocol.messages import Message
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
+from protocol.messages.groups import Heartbeat
+from protocol.messages.node import ApiVersion, ApiVersionsReply, FinalizedFeature
+from protocol.messages.topics import MetadataBroker, MetadataReply
+from protocol.session import Request
+
+FRAME_BYTES = 4 << 20
+KAFKA = {
+    0: (3, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
+    13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 4), 19: (2, 7), 22: (0, 6), 25: (0, 4),
+    28: (0, 5), 36: (0, 2), 42: (0, 2), 47: (0, 0), 55: (0, 2), 60: (0, 2), 68: (0, 1), 76: (1, 1), 99: (0, 3),
+}  # fmt: skip
+"""What Apache Kafka 4.3 offers, by and large, and one that is not invented yet."""
+BROKER = ApiVersionsReply(
+    api_keys=tuple(ApiVersion(key, *versions) for key, versions in KAFKA.items()),
+    finalized_features_epoch=7,
+    finalized_features=(
+        FinalizedFeature("group.version", 1, 1),
+        FinalizedFeature("metadata.version", 29, 1),
+        FinalizedFeature("transaction.version", 2, 2),
+    ),
+)
+HERE = {1: ("front", 9100), 2: ("front", 9101)}
+FETCH, LIST_OFFSETS, METADATA = 1, 2, 3
+BEAT = Heartbeat("g", 1, "m")
+TOPOLOGY = MetadataReply(
+    brokers=(MetadataBroker(1, "hidden-1", 9092, "r"), MetadataBroker(2, "hidden-2", 9092)), cluster_id="c"
+)
+
+
+def opened(broker: ApiVersionsReply = BROKER, frame_bytes: int = FRAME_BYTES) -> FrontSession:
+    return FrontSession(Front(broker, HERE, frame_bytes))
+
+
+def raw(key: int, version: int, number: int, body: bytes, client: bytes = b"c") -> bytes:
+    """A request whose body nobody here can read."""
+    frame = pack(">hhih", key, version, number, len(client)) + client + body
+    return pack(">i", len(frame)) + frame
+
+
+def answer(number: int, body: bytes) -> bytes:
+    return pack(">ii", 4 + len(body), number) + body
+
+
+def told(key: int, version: int, number: int, reply: Message) -> bytes:
+    """A reply as a broker writes it."""
+    return Call(APIS[key], version).frame(number, reply)
+
+
+def produce(number: int, acks: int, version: int = 9, records: bytes = b"r" * 40, of: str | None = None) -> bytes:
+    topics = (ProduceTopic("t", (ProducePartition(0, records),)),)
+    return encode_request(Produce(topics, acks, 30_000, of), version, number, "c")
+
+
+def requests_of(session: FrontSession) -> list[Request]:
+    return list(iter(session.next_request, None))
+
+
+def forwarded(session: FrontSession) -> bytes:
+    return b"".join(session.take_forward())
+
+
+def frames_in(data: bytes) -> list[bytes]:
+    """Whole frames, and what is left as the last one."""
+    found, position = [], 0
+    while len(data) - position >= 4:
+        end = position + 4 + unpack_from(">i", data, position)[0]
+        if end > len(data):
+            break
+        found.append(data[position:end])
+        position = end
+    return [*found, data[position:]]
+
+
+def number_of(frame: bytes) -> int:
+    """The correlation id of a request."""
+    number: int = unpack_from(">i", frame, 8)[0]
+    return number

@@ -1,0 +1,194 @@
+"""Whatever pieces the bytes of both sides come in, and whoever is slow: the order and the bytes are the same. The judge
+is an oracle that never sees a piece: a list of requests, and of the answer to each."""
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.apis import APIS
+from protocol.kafka.calls import Call
+from protocol.kafka.client import encode_request
+from protocol.kafka.front.inbox import CRUMB_BYTES, Inbox
+from protocol.kafka.front.replies import rewriting
+from protocol.messages.groups import HeartbeatReply
+from protocol.messages.node import ApiVersions, FindCoordinator, FindCoordinatorReply, FoundCoordinator
+from protocol.messages.topics import Metadata
+from tests.protocol.kafka.front.fronts import (
+    BEAT,
+    FETCH,
+    HERE,
+    LIST_OFFSETS,
+    METADATA,
+    TOPOLOGY,
+    answer,
+    frames_in,
+    number_of,
+    opened,
+    produce,
+    raw,
+    told,
+)
+
+
+@dataclass
+class Asked:
+    """A request, the broker's answer if it goes there, and what the client is to see."""
+
+    request: bytes
+    brokers: bytes | None
+    seen: bytes | None
+
+
+def through(number: int, body: bytes, said: bytes) -> Asked:
+    return Asked(
+        raw(FETCH if number % 2 else LIST_OFFSETS, 5, number, body), answer(number, said), answer(number, said)
+    )
+
+
+def unanswered(number: int, body: bytes, said: bytes) -> Asked:
+    return Asked(produce(number, 0, records=body), b"", b"")
+
+
+def produced(number: int, body: bytes, said: bytes) -> Asked:
+    return Asked(produce(number, -1, records=body), answer(number, said), answer(number, said))
+
+
+def ours(number: int, body: bytes, said: bytes) -> Asked:
+    return Asked(encode_request(BEAT, 4, number, "c"), None, Call(APIS[12], 4).frame(number, HeartbeatReply()))
+
+
+def versions(number: int, body: bytes, said: bytes) -> Asked:
+    session = opened()
+    request = encode_request(ApiVersions("c", "1"), 3, number, "c")
+    session.receive_data(request)
+    assert session.next_request() is None
+    return Asked(request, None, session.take_data())
+
+
+def topology(number: int, body: bytes, said: bytes) -> Asked:
+    reply = told(METADATA, 9, number, TOPOLOGY)
+    return Asked(
+        encode_request(Metadata(), 9, number, "c"), reply, rewriting(METADATA, 9).write(number, TOPOLOGY, HERE)
+    )
+
+
+def transactions(number: int, body: bytes, said: bytes) -> Asked:
+    found = FindCoordinatorReply((FoundCoordinator("tx", 2, "hidden-2", 9092),))
+    seen = FindCoordinatorReply((FoundCoordinator("tx", 2, *HERE[2]),))
+    request = encode_request(FindCoordinator(("tx",), 1), 4, number, "c")
+    return Asked(request, told(10, 4, number, found), told(10, 4, number, seen))
+
+
+KINDS = st.sampled_from([through, unanswered, produced, ours, versions, topology, transactions])
+BODIES = st.integers(0, 300).map(bytes) | st.integers(0, 9_000).map(bytes)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Asked]:
+    asked = draw(st.lists(st.tuples(KINDS, BODIES, BODIES), min_size=1, max_size=9))
+    return [kind(number, body, said) for number, (kind, body, said) in enumerate(asked)]
+
+
+@st.composite
+def cuttings(draw: st.DrawFn, data: bytes) -> list[bytes]:
+    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 7, 14, 60, 200, 4_096, 20_000]), min_size=1, max_size=12))
+    ends = [0, *accumulate(sizes * (len(data) // sum(sizes) + 1)), len(data)]
+    return [data[low:high] for low, high in pairwise(sorted(min(end, len(data)) for end in ends)) if low < high]
+
+
+class Run:
+    """A client, a broker and a node around one session, each of which may be slow."""
+
+    def __init__(self, conversation: list[Asked], pieces: list[bytes]) -> None:
+        self.session = opened()
+        self.conversation = {number_of(one.request): one for one in conversation}
+        self.pieces = pieces[::-1]
+        self.at_broker = b""
+        self.answers = b""
+        self.seen: list[bytes] = []
+        self.got = b""
+        self.parked: list[int] = []
+
+    def pull(self) -> None:
+        """What follows from any event, as a node does it."""
+        while (request := self.session.next_request()) is not None:
+            self.parked.append(request.number)
+        assert len(self.parked) <= 1
+        self.seen.append(self.session.take_data())
+        self.at_broker += b"".join(self.session.take_forward())
+
+    def client_sends(self, _size: int) -> None:
+        if self.pieces and not self.session.is_behind:
+            self.session.receive_data(self.pieces.pop())
+            self.pull()
+
+    def broker_reads(self, _size: int) -> None:
+        *frames, self.at_broker = frames_in(self.at_broker)
+        for frame in frames:
+            asked = self.conversation[number_of(frame)]
+            assert asked.brokers is not None
+            assert frame == asked.request
+            self.got += frame
+            self.answers += asked.brokers
+
+    def broker_sends(self, size: int) -> None:
+        piece, self.answers = self.answers[:size], self.answers[size:]
+        if piece:
+            self.seen += self.session.receive_upstream(piece)
+            self.pull()
+
+    def node_answers(self, _size: int) -> None:
+        if self.parked:
+            self.seen.append(self.session.encode_reply(self.parked.pop(), HeartbeatReply()))
+            self.pull()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_cutting_gives_the_same_order_and_the_same_bytes(data: st.DataObject) -> None:
+    conversation = data.draw(conversations())
+    pieces = data.draw(cuttings(b"".join(one.request for one in conversation)))
+    run = Run(conversation, pieces)
+    steps = (run.client_sends, run.broker_reads, run.broker_sends, run.node_answers)
+    plan = data.draw(st.lists(st.tuples(st.sampled_from(range(4)), st.sampled_from([1, 5, 100, 70_000])), max_size=60))
+    expected = b"".join(one.seen or b"" for one in conversation)
+    for which, size in plan:
+        steps[which](size)
+        assert expected.startswith(b"".join(run.seen))
+    for _ in range(len(pieces) + 4 * len(conversation)):
+        for step in steps:
+            step(1 << 20)
+    assert b"".join(run.seen) == expected
+    assert run.got == b"".join(one.request for one in conversation if one.brokers is not None)
+    assert run.session.buffered_bytes == 0
+    assert not run.session.awaits_broker
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_an_inbox_gives_what_was_put_in(data: st.DataObject) -> None:
+    whole = bytes(data.draw(st.integers(0, 255)) for _ in range(8)) * data.draw(st.integers(0, 1_500))
+    inbox, out, put = Inbox(), b"", 0
+    for piece in data.draw(cuttings(whole)) if whole else ():
+        inbox.add(piece)
+        put += len(piece)
+        assert inbox.size == put - len(out)
+        wanted = data.draw(st.integers(0, inbox.size))
+        assert inbox.head(wanted) == whole[len(out) : len(out) + wanted]
+        if wanted:
+            out += inbox.take(wanted) if data.draw(st.booleans()) else inbox.take_whole(wanted)
+    if inbox.size:
+        out += inbox.take_whole(inbox.size)
+    assert out == whole
+
+
+def test_crumbs_are_put_together() -> None:
+    inbox = Inbox()
+    for _ in range(2 * CRUMB_BYTES):
+        inbox.add(b"c")
+    assert len(inbox._chunks) < 4
+    inbox.clear()
+    assert inbox.head(4) == b""
+    assert inbox.size == 0
