@@ -193,7 +193,10 @@ class Background:
     def _watch(self, wire: _Wire) -> None:
         assert self._selector is not None
         wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if wire.out or not wire.is_open else 0)
-        self._selector.modify(wire.socket, wants, wire)
+        try:
+            self._selector.modify(wire.socket, wants, wire)
+        except KeyError:  # a Ctrl-C in the middle of this had the selector forget it: a connection is made anew
+            self._close(wire)
 
     def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:
         if node is None:
@@ -209,7 +212,8 @@ class Background:
         if self._wires.pop(wire.way, None) is None:
             return
         assert self._selector is not None
-        self._selector.unregister(wire.socket)
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(wire.socket)
         wire.socket.close()
         self._due.extend((wire.way[0], failed) for failed in wire.exchange.lost())
 

@@ -2,10 +2,13 @@
 H45, and on real time what `tests/client/` shows on a simulated clock.
 """
 
+import selectors
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -218,6 +221,38 @@ def test_topics_can_be_asked_about_without_being_read(tmp_path: Path, dialect: s
                     consumer.end_offsets([TopicPartition(wrong, 9)])
     with Consumer(bootstrap) as nobody, pytest.raises(CannotConnect, match="cannot connect"):
         nobody.partitions_for("flights", timeout_s=0.5)
+
+
+def test_an_interrupt_in_the_middle_of_sending_costs_a_connection_and_nothing_else(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modify, interrupts = selectors.DefaultSelector.modify, 3
+
+    def interrupted(self: selectors.DefaultSelector, *arguments: Any) -> Any:
+        nonlocal interrupts
+        if threading.current_thread() is threading.main_thread() and interrupts:
+            interrupts -= 1
+            monkeypatch.setattr(self, "_selector", Interrupting())
+            try:
+                return modify(self, *arguments)
+            finally:
+                monkeypatch.undo()
+                monkeypatch.setattr(selectors.DefaultSelector, "modify", interrupted)
+        return modify(self, *arguments)
+
+    class Interrupting:
+        def modify(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    produce(daemon.bootstrap, *range(20))
+    monkeypatch.setattr(selectors.DefaultSelector, "modify", interrupted)
+    read: list[int] = []
+    with Consumer(daemon.bootstrap, "g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["flights"])
+        while len(read) < 20:
+            with suppress(KeyboardInterrupt):
+                read += [int(one.value) for one in consumer.poll(1)]
+    assert (interrupts, sorted(read)) == (0, list(range(20)))
 
 
 def test_a_wakeup_during_a_join_is_raised_and_the_same_join_ends(daemon: Daemon) -> None:
