@@ -67,6 +67,7 @@ def make_core(
         overrides=group_configs.overrides,
         max_batch_bytes=config.offsets_topic_max_message_bytes,
         directory=directory,
+        broker_id=config.node_id,
     )
     own_policy = Compact(
         delete_retention_ms=config.log_cleaner_delete_retention_ms,

@@ -5,6 +5,8 @@
       (of a record that does not tell)                each offset's commit        all
     of type `consumer`, Stable, subscription known    each offset's commit        of topics that no member subscribes to
     without a protocol type, Empty ("simple")         each offset's commit        all
+      (that was client-balanced)                      when its last member went   all
+    with members that balance it themselves           each offset's commit        of topics that it does not read
     any other                                         never                       none
 
 A commit that named a retention of its own goes when that is over instead, where the table lets it go at all. What a
@@ -16,6 +18,7 @@ import enum
 from collections.abc import Container
 from typing import NamedTuple
 
+from coordinator.groups.balanced.state import BalancedGroup
 from coordinator.groups.classic.offsets import subscribed_topics
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.offsets import OffsetAndMetadata, OffsetTable, Place
@@ -43,9 +46,14 @@ class Rule(NamedTuple):
     subscribed: frozenset[str] = frozenset()
 
 
-def rule_of(group: Group) -> Rule | Kept:
-    """The line of the table that the group is in now."""
+def rule_of(group: Group, balanced: BalancedGroup | None = None) -> Rule | Kept:
+    """The line of the table that the group is in now. `balanced`: the group's members that balance it themselves, or
+    did."""
+    if balanced is not None and balanced.members:
+        return Rule(None, frozenset(balanced.on_record.topics))
     if group.state is GroupState.EMPTY:
+        if balanced is not None:
+            return Rule(max(group.state_since_ms, balanced.on_record.state_timestamp_ms))
         is_known = group.protocol_type is not None and group.state_since_ms >= 0
         return Rule(group.state_since_ms if is_known else None)
     if group.state is not GroupState.STABLE:
@@ -72,13 +80,15 @@ def expires_ms(
     return since_ms + retention_ms
 
 
-def group_expires_ms(group: Group, offsets: OffsetTable, retention_ms: int) -> int | Kept:
+def group_expires_ms(
+    group: Group, offsets: OffsetTable, retention_ms: int, balanced: BalancedGroup | None = None
+) -> int | Kept:
     """The wall time from which on the group itself may go: with the last of its offsets, and at once without any."""
-    if group.state is not GroupState.EMPTY:
+    if group.state is not GroupState.EMPTY or (balanced is not None and balanced.members):
         return Kept.HAS_MEMBERS
     if offsets.pending.of(group.group_id):
         return Kept.GROUP_PENDING
-    rule, last_ms = rule_of(group), 0
+    rule, last_ms = rule_of(group, balanced), 0
     for topic, partitions in offsets.topics(group.group_id).items():
         for partition, committed in partitions.items():
             at_ms = expires_ms(rule, (topic, partition), committed, (), retention_ms)

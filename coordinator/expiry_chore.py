@@ -98,7 +98,7 @@ class Expiry:
         if group is None or shard.state is not ShardState.ACTIVE:
             self._visit = None
             return _WORK_A_GROUP
-        rule = rule_of(group)
+        rule = rule_of(group, shard.balanced.get(group.group_id))
         places: list[Place] = []
         work, is_over = _WORK_A_GROUP, True
         if not isinstance(rule, Kept):
@@ -136,7 +136,7 @@ class Expiry:
         expired = dict(visit.expired)
         for topic, _partition in places:
             expired[topic] = expired.get(topic, 0) + 1
-        may_die = is_over and group.state is GroupState.EMPTY
+        may_die = is_over and group.state is GroupState.EMPTY and not shard.is_balanced(group.group_id)
         leaves_nothing = may_die and _leaves_nothing(shard.offsets, group.group_id, len(places))
         if not (places or leaves_nothing or (is_over and expired)):
             return True

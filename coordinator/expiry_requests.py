@@ -24,11 +24,12 @@ def describe_expiry(core: Core, ref: RequestRef, message: DescribeExpiry, moment
         return
     retention_ms = core.expiry.retention_ms
     limit = min(max(message.limit, 0), MOST_A_PAGE)
-    rule = rule_of(group)
+    balanced = shard.balanced.get(group.group_id)
+    rule = rule_of(group, balanced)
     places = list(islice(_places_after(shard.offsets, message), limit + 1))
     group_ms: int | Kept = -1
     if not message.after_topic:
-        group_ms = group_expires_ms(group, shard.offsets, retention_ms)
+        group_ms = group_expires_ms(group, shard.offsets, retention_ms, balanced)
     reply = DescribeExpiryReply(
         group_state=group.state.title,
         group_expires_ms=_when(group_ms),

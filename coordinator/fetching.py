@@ -11,6 +11,7 @@ import msgspec
 from partition_log.errors import LogDamaged, OffsetOutOfRange
 from partition_log.log import PartitionLog
 from protocol.errors import ErrorCode
+from protocol.messages.balanced import FetchRegistered
 from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchTopic
 from protocol.record_batch import HEADER_BYTES, extent
 from protocol.session import RequestRef
@@ -131,7 +132,7 @@ class FetchReady(msgspec.Struct, frozen=True, gc=False):
     """The fetch can be answered: there is enough, or it has waited long enough."""
 
     ref: RequestRef
-    message: Fetch
+    message: Fetch | FetchRegistered
 
 
 class _Watch:
@@ -214,9 +215,13 @@ class DelayedFetch(DelayedOperation[FetchReady]):
         self.deadline_ms = deadline_ms
         self.nudged_by: tuple[Hashable, ...] = tuple(key for key, _log, _offset in partitions)
         self._ref = ref
-        self._message = message
+        self._message: Fetch | FetchRegistered = message
         self._enough = enough
         self._watches = [_Watch(log, offset) for _key, log, offset in partitions]
+
+    def stands_for(self, message: FetchRegistered) -> None:
+        """It is this request that waits."""
+        self._message = message
 
     def is_satisfied(self) -> bool:
         enough, found = self._enough, 0

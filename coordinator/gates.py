@@ -1,7 +1,7 @@
 """What is checked before any group is looked at, in the order clients can observe (group-protocol 0.3, the newer
 coordinator's): group id, session timeout, then whether this node serves the group's shard and has loaded it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from coordinator.core import Core
@@ -9,6 +9,7 @@ from coordinator.shard import Shard, ShardState
 from coordinator.sizes import SIZES
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.balanced import DescribeBalanced, FetchRegistered, PartitionMeta, StartMember
 from protocol.messages.data import Fetch, Produce
 from protocol.messages.groups import DescribeGroups, JoinGroup, ListGroups, SyncGroup
 from protocol.messages.node import DescribeNode, Refused
@@ -18,6 +19,7 @@ from protocol.messages.topics import DeleteTopics, Metadata
 _ENTRIES_A_TOPIC = _ENTRIES_A_FETCH = 50
 """What a topic with its partitions, and reading, are worth; roughly."""
 
+_CONFIGURED_AN_ENTRY = 4
 _OFFSETS_AN_ENTRY = 8
 """That are only looked at."""
 
@@ -112,12 +114,31 @@ def _deleted_partitions(core: Core, message: DeleteTopics) -> int:
     return sum([core.topics.partition_count(name) or 0 for name in names])
 
 
+def _partitions(core: Core, topics: Iterable[str]) -> int:
+    return sum([core.topics.partition_count(topic) or 0 for topic in topics]) // _CONFIGURED_AN_ENTRY
+
+
+def _configured(core: Core, message: PartitionMeta) -> int:
+    group = core.shard_of(message.group_id).balanced.get(message.group_id)
+    is_told = group is not None and group.on_record.meta_version != message.meta_version
+    return len(group.meta) // _CONFIGURED_AN_ENTRY if group is not None and is_told else 0
+
+
+def _described(core: Core, message: DescribeBalanced) -> int:
+    shards = core.shards
+    return sum([len(one.meta) + len(one.members) for shard in shards for one in shard.balanced.values()])
+
+
 _LISTED: dict[type[Message], Callable[[Core, Any], int]] = {
     ListGroups: lambda core, _message: core.count_groups(),
     DescribeNode: lambda core, _message: core.count_groups(),
     Metadata: lambda core, message: 0 if message.topics is not None else _ENTRIES_A_TOPIC * core.topics.topic_count,
     Fetch: lambda _core, _message: _ENTRIES_A_FETCH,
     Produce: _produced,
+    StartMember: lambda core, message: _partitions(core, message.topics),
+    FetchRegistered: lambda _core, _message: _ENTRIES_A_FETCH,
+    PartitionMeta: _configured,
+    DescribeBalanced: _described,
     DeleteTopics: _deleted_partitions,
     DescribeGroups: _listed_groups,
     OffsetFetch: _listed_offsets,

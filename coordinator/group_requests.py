@@ -42,6 +42,8 @@ def join_group(core: Core, ref: RequestRef, message: JoinGroup, moment: Moment) 
     """Become, or stay, a member (group-protocol 2.1)."""
     refused = join_gate(core, message)
     shard, group = core.find(message.group_id)
+    if not refused and shard.is_balanced(message.group_id):
+        refused = ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # one mode a group (client-balanced-groups 12)
     if not refused and group is None:
         if message.member_id:
             refused = ErrorCode.UNKNOWN_MEMBER_ID
@@ -168,6 +170,8 @@ def _delete(core: Core, ref: RequestRef, group_id: str, moment: Moment) -> tuple
     shard, group = core.find(group_id)
     if refused or group is None:
         return refused or ErrorCode.GROUP_ID_NOT_FOUND, 0
+    if shard.is_balanced(group_id):
+        return ErrorCode.NON_EMPTY_GROUP, shard.position_of(group_id)
     ran = shard.run(group, Deleted(ref, group_id, tuple(shard.offsets.partitions(group_id))), moment)
     verdicts = [answer.reply for answer in ran.answers if isinstance(answer.reply, GroupDeleted)]
     others = [answer for answer in ran.answers if not isinstance(answer.reply, GroupDeleted)]

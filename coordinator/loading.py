@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 
 import msgspec
 
+from coordinator.groups.balanced import events as balanced_events
 from coordinator.groups.classic.events import Loaded
 from coordinator.moment import Moment
 from coordinator.offset_replay import CommonCommits
@@ -169,6 +170,9 @@ class Loading:
                 shard.remove(group.group_id)
             else:
                 shard.process(group, Loaded(group.group_id), self._moment)
+            balanced = shard.balanced.get(group.group_id)
+            if balanced is not None:
+                shard.process(balanced, balanced_events.Loaded(group.group_id), self._moment)
             if self._spent(_GROUP + _MEMBER * len(group.members)):
                 yield
 

@@ -15,9 +15,11 @@ from coordinator.core import ASKED, Connection
 from coordinator.dialects import make_dialects
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send, Tell
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
-from coordinator.fetch_requests import Nudged, fetch_ready
+from coordinator.fetch_ends import Nudged, fetch_ready
 from coordinator.gates import entries_of, size_gate
 from coordinator.group_requests import heartbeat
+from coordinator.groups.balanced import events as balanced_events
+from coordinator.groups.balanced.events import LeaseOverdue
 from coordinator.groups.classic.events import Unloaded
 from coordinator.moment import Moment
 from coordinator.own_topic import advanced
@@ -275,6 +277,8 @@ class Node:
         for shard, group in list(self.core.directory.values()):
             shard.process(group, Unloaded(group.group_id), moment)
         for shard in self.core.shards:
+            for balanced in list(shard.balanced.values()):
+                shard.process(balanced, balanced_events.Unloaded(balanced.group_id), moment)
             shard.state = ShardState.UNLOADED
         self.loads.stop()
 
@@ -312,7 +316,11 @@ class Node:
             self._watch_chore(moment)
             return
         shard, group = self.core.find(event.group_id)
-        if group is not None:
+        if isinstance(event, LeaseOverdue):
+            balanced = shard.balanced.get(event.group_id)
+            if balanced is not None:
+                shard.process(balanced, event, moment)
+        elif group is not None:
             shard.process(group, event, moment)
 
     def _tell_of_damage(self) -> None:

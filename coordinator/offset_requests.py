@@ -112,6 +112,9 @@ def offset_delete(core: Core, ref: RequestRef, message: OffsetDelete, moment: Mo
     if refused or group is None:
         core.outbox.send(ref, OffsetDeleteReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND))
         return
+    if shard.is_balanced(message.group_id):
+        core.outbox.send(ref, OffsetDeleteReply(error_code=ErrorCode.NON_EMPTY_GROUP))
+        return
     stored = frozenset(shard.offsets.partitions(message.group_id))
     existing = _existing_part(core, message, stored)
     ran = shard.run(group, DeleteOffsets(ref, existing, stored), moment)

@@ -38,6 +38,8 @@ def release_partitions(core: Core, ref: RequestRef, message: ReleasePartitions, 
     """Own them no longer."""
     refused = gate(core, message.group_id) or write_gate(core)
     shard, group = core.find(message.group_id)
+    if not refused and shard.is_balanced(message.group_id):
+        refused = ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # its members unregister
     if refused or group is None:
         core.outbox.send(ref, ReleasePartitionsReply(error_code=refused or ErrorCode.UNKNOWN_MEMBER_ID))
         return

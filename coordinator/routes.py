@@ -4,6 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinator import (
+    balanced_fetch,
+    balanced_requests,
+    balanced_views,
     commit_requests,
     config_requests,
     expiry_requests,
@@ -19,6 +22,18 @@ from coordinator import (
 from coordinator.core import Core
 from coordinator.moment import Moment
 from protocol.messages import Message
+from protocol.messages.balanced import (
+    ConfirmConsumed,
+    ConsumeFromMax,
+    DescribeBalanced,
+    FetchRegistered,
+    LeaveMember,
+    MemberHeartbeat,
+    PartitionMeta,
+    RegisterPartitions,
+    StartMember,
+    UnregisterPartitions,
+)
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
 from protocol.messages.groups import (
@@ -84,6 +99,16 @@ ROUTES: dict[type[Message], Handler] = {
     ClaimPartitions: ownership_requests.claim_partitions,
     ReleasePartitions: ownership_requests.release_partitions,
     DescribeOwnership: ownership_requests.describe_ownership,
+    StartMember: balanced_requests.start_member,
+    MemberHeartbeat: balanced_requests.heartbeat,
+    PartitionMeta: balanced_requests.partition_meta,
+    RegisterPartitions: balanced_requests.register_partitions,
+    UnregisterPartitions: balanced_requests.unregister_partitions,
+    FetchRegistered: balanced_fetch.fetch_registered,
+    ConfirmConsumed: balanced_requests.confirm_consumed,
+    LeaveMember: balanced_requests.leave_member,
+    DescribeBalanced: balanced_views.describe_balanced,
+    ConsumeFromMax: balanced_requests.consume_from_max,
     OffsetForLeaderEpoch: topic_requests.offset_for_leader_epoch,
 }
 

@@ -5,18 +5,23 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from coordinator.groups.balanced import loading as balanced_loading
+from coordinator.groups.balanced.state import BalancedGroup
+from coordinator.groups.balanced.state import GroupState as BalancedState
 from coordinator.groups.classic import loading
-from coordinator.groups.classic.events import AppendFailed, GroupEvent
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
-from coordinator.groups.classic.table import decide, handle
+from coordinator.groups.classic.table import decide
 from coordinator.groups.outcome import Answer, IdSource, Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.journal import Journal, encode_note
+from coordinator.kinds import AnyEvent, AnyGroup, append_failed, handle
 from coordinator.moment import Moment
 from coordinator.offsets import OffsetAndMetadata, OffsetTable
 from coordinator.outbox import Outbox
 from coordinator.record_bytes import encode, encode_marker, encode_offsets
 from coordinator.records import (
+    BalancedMetadata,
+    BalancedTombstone,
     CommittedOffset,
     GroupMetadata,
     GroupTombstone,
@@ -76,6 +81,8 @@ class ShardTools(NamedTuple):
     """Every group of the node; the hot path finds a group here without hashing its id as Java does."""
     overrides: Mapping[str, GroupSettings] = {}
     """Of groups that do not follow `settings`."""
+    broker_id: int = 0
+    """The home of every partition here."""
 
 
 class Shard:
@@ -89,6 +96,9 @@ class Shard:
         """Records of the log are applied, or of its snapshot: what a group had before does not count."""
         self.failure = ""
         self.groups: dict[str, Group] = {}
+        self.balanced: dict[str, BalancedGroup] = {}
+        """Of groups that are, or were, client-balanced. What they commit and own is the classic group's of the same id,
+        which is Empty while members are here."""
         self.offsets = OffsetTable()
         self.loaded_records = 0
         self.snapshot_end = -1
@@ -99,7 +109,7 @@ class Shard:
 
     # --- the write rule ---
 
-    def process(self, group: Group, event: GroupEvent, moment: Moment) -> None:
+    def process(self, group: AnyGroup, event: AnyEvent, moment: Moment) -> None:
         """Let the event happen to the group; its replies leave at once, or when their record is on disk."""
         self.deliver(self.run(group, event, moment))
 
@@ -112,11 +122,11 @@ class Shard:
             else:
                 outbox.hold(ran.position, ref, reply)
 
-    def run(self, group: Group, event: GroupEvent, moment: Moment) -> Ran:
+    def run(self, group: AnyGroup, event: AnyEvent, moment: Moment) -> Ran:
         """Let the event happen to the group, and what follows from it until nothing changes any more."""
         answers: list[Answer] = []
         metadata_bytes = group.metadata_bytes
-        events: deque[GroupEvent] = deque((event,))
+        events: deque[AnyEvent] = deque((event,))
         for _ in range(_SETTLE_ROUNDS):
             while events:
                 self._step(group, events.popleft(), moment, events, answers)
@@ -130,16 +140,17 @@ class Shard:
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
     def _step(
-        self, group: Group, event: GroupEvent, moment: Moment, events: deque[GroupEvent], answers: list[Answer]
+        self, group: AnyGroup, event: AnyEvent, moment: Moment, events: deque[AnyEvent], answers: list[Answer]
     ) -> None:
         tools = self._tools
         out = Outcome(moment, tools.ids)
         handle(group, event, out)
         if out.records:
+            if group.group_id in self.balanced and type(out.records[-1]) is GroupTombstone:
+                out.records.append(BalancedTombstone(group.group_id))
             failed = self._append(out.records, moment)
             if failed is not None:
-                assert not isinstance(event, AppendFailed), "what undoes a failed append appends nothing"
-                events.appendleft(AppendFailed(event, failed))
+                events.appendleft(append_failed(group, event, failed))
                 return
             for record in out.records:
                 self.apply(record, group)
@@ -158,6 +169,8 @@ class Shard:
     def store(self, group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> Message | ErrorCode:
         """A commit: what to answer when `position_of` the group is durable, or why it is refused. Nobody waits for such
         a thing and nothing follows from it, so nothing is settled."""
+        if self.balanced and self.is_balanced(group.group_id):
+            return ErrorCode.UNKNOWN_MEMBER_ID  # who owns a partition commits for it, and nobody else does
         records: list[CommittedOffset] = []
         decided = decide(group, message, moment, records)
         if not records:
@@ -238,9 +251,10 @@ class Shard:
         for note in notes:
             self._tools.journal.add(note)
 
-    def apply(self, record: ShardRecord, group: Group | None = None, producer_id: int = NO_PRODUCER) -> None:
-        """With `_apply_offsets` and `apply_marker` the only mutator of hard state, live and at load alike. `group` is
-        the one the record's event happened to; `producer_id` that of the batch, if it is a transaction's."""
+    def apply(self, record: ShardRecord, happened: AnyGroup | None = None, producer_id: int = NO_PRODUCER) -> None:
+        """With `_apply_offsets` and `apply_marker` the only mutator of hard state, live and at load alike. The record's
+        event `happened` to this group; `producer_id` is that of the batch, if it is a transaction's."""
+        group = happened if isinstance(happened, Group) else None
         if type(record) is CommittedOffset:
             self._apply_offsets((record,), producer_id, group)
         elif isinstance(record, OffsetTombstone):
@@ -255,6 +269,12 @@ class Shard:
             self.owners_of(record.group_id).apply(record)
         elif isinstance(record, OwnershipTombstone):
             self.owners_of(record.group_id).drop((record.topic, record.partition))
+        elif isinstance(record, BalancedMetadata):
+            one = happened if isinstance(happened, BalancedGroup) else self.balanced_group(record.group_id)
+            self.balanced[record.group_id] = one
+            balanced_loading.apply(one, record)
+        elif isinstance(record, BalancedTombstone):
+            self.balanced.pop(record.group_id, None)
 
     def _apply_offsets(self, records: Sequence[CommittedOffset], producer_id: int, group: Group | None) -> None:
         """Commits of one group."""
@@ -277,6 +297,22 @@ class Shard:
             group.owners = Owners()
         return group.owners
 
+    def balanced_group(self, group_id: str) -> BalancedGroup:
+        """The client-balanced group. One nobody has heard of yet is Empty, and not the shard's until a record of it is
+        applied."""
+        known = self.balanced.get(group_id)
+        if known is not None:
+            return known
+        is_there = self.is_replaying or group_id in self.groups
+        settings = self._tools.overrides.get(group_id, self._tools.settings)
+        owners = self.owners_of(group_id) if is_there else Owners()
+        return BalancedGroup(group_id, owners, self._tools.broker_id, settings.max_size)
+
+    def is_balanced(self, group_id: str) -> bool:
+        """Whether members balance the group themselves, now."""
+        group = self.balanced.get(group_id)
+        return group is not None and bool(group.members)
+
     def new_group(self, group_id: str) -> Group:
         """A group nobody has heard of yet: Empty, and not the shard's until a record of it is applied."""
         return Group(group_id, self._tools.overrides.get(group_id, self._tools.settings))
@@ -290,6 +326,9 @@ class Shard:
     def remove(self, group_id: str) -> None:
         """The group is gone, but for what it has committed."""
         group = self.groups.pop(group_id, None)
+        gone = self.balanced.pop(group_id, None)
+        if gone is not None:
+            gone.state = BalancedState.DEAD
         if group is not None:
             group.state = GroupState.DEAD
             self._tools.directory.pop(group_id, None)
@@ -317,6 +356,7 @@ class Shard:
         for group_id in self.groups:
             del self._tools.directory[group_id]
         self.groups.clear()
+        self.balanced.clear()
         self.offsets = OffsetTable()
         self.loaded_records = 0
 

@@ -25,7 +25,7 @@ from protocol.messages.data import Fetch, OffsetForLeaderEpoch, Produce
 from protocol.messages.groups import DeleteGroups, DescribeGroups, JoinGroup, LeaveGroup, ListGroups, SyncGroup
 from protocol.messages.node import FindCoordinator
 from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch, TxnOffsetCommit
-from protocol.messages.ownership import ClaimPartitions, ReleasePartitions
+from protocol.messages.ownership import ClaimPartitions, DescribeOwnership, ReleasePartitions
 from protocol.messages.topics import (
     CreatePartitions,
     CreateTopics,
@@ -130,6 +130,7 @@ SIZES: dict[type[Message], Size] = {
     LeaveMember: Size("released", lambda m: len(m.released)),
     DescribeBalanced: Size("groups", lambda m: _names(m.groups or ())),
     ConsumeFromMax: Size("groups", lambda m: _names(m.groups)),
+    DescribeOwnership: Size("topics", lambda m: _names(m.topics or ())),
     OffsetForLeaderEpoch: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
     Produce: Size("topic_data", lambda m: sum(1 + len(topic.partition_data) for topic in m.topic_data)),
     Fetch: Size("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),

@@ -13,7 +13,7 @@ import msgspec
 
 from coordinator.offsets import OffsetAndMetadata, PendingPlace, PendingProducer
 from coordinator.record_bytes import decode, encode
-from coordinator.records import GroupMetadata, LogCorrupt, Ownership
+from coordinator.records import BalancedMetadata, GroupMetadata, LogCorrupt, Ownership
 from coordinator.shard import Shard
 from partition_log.aids import NewAid
 
@@ -45,6 +45,12 @@ class Registries(msgspec.Struct, frozen=True, array_like=True, tag="registries")
     grants: list[tuple[bytes, bytes]]
 
 
+class Balanced(msgspec.Struct, frozen=True, array_like=True, tag="balanced"):
+    """Key and value of each client-balanced group's record."""
+
+    groups: list[tuple[bytes, bytes]]
+
+
 class Offsets(msgspec.Struct, frozen=True, array_like=True, tag="offsets"):
     """Group, topic, and by partition. A topic with very many partitions stands in several pieces."""
 
@@ -60,8 +66,8 @@ class End(msgspec.Struct, frozen=True, array_like=True, tag="end"):
     offsets: int
 
 
-_R = TypeVar("_R", GroupMetadata, Ownership)
-_Piece = Head | Groups | Registries | Offsets | Pending | End
+_R = TypeVar("_R", GroupMetadata, Ownership, BalancedMetadata)
+_Piece = Head | Groups | Registries | Balanced | Offsets | Pending | End
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Piece).decode
 
@@ -71,6 +77,10 @@ def pieces_of(shard: Shard) -> Iterator[bytes]:
     yield _encode(Head(FORMAT, shard.log.next_offset))
     yield from map(_encode, _groups(shard))
     yield from map(_encode, _registries(shard))
+    for group in shard.balanced.values():
+        if group.stored is not None:
+            key, value = encode(group.stored)
+            yield _encode(Balanced([(key, value or b"")]))
     yield from map(_encode, _offsets(shard))
     places, producers = shard.offsets.pending.dump()
     for first in range(0, len(places), _PENDING_A_PIECE):
@@ -187,6 +197,10 @@ def _take(shard: Shard, read: Any) -> None:
         for key, value in read.grants:
             shard.apply(_decoded(key, value, Ownership))
         shard.loaded_records += len(read.grants)
+    elif isinstance(read, Balanced):
+        for key, value in read.groups:
+            shard.apply(_decoded(key, value, BalancedMetadata))
+        shard.loaded_records += len(read.groups)
     elif isinstance(read, Pending):
         for place in read.places:
             shard.offsets.pending.restore_place(place)

@@ -1,8 +1,9 @@
 """Who answers the messages about topics: what there is, and its administration."""
 
+from coordinator.balanced_requests import topics_changed
 from coordinator.core import Core
 from coordinator.deletions import CHORE
-from coordinator.fetch_requests import fetch_ready
+from coordinator.fetch_ends import fetch_ready
 from coordinator.moment import Moment
 from coordinator.topic_metadata import CLUSTER_OPERATIONS, operations
 from coordinator.topic_rules import Refusal
@@ -44,12 +45,14 @@ def describe_topic_partitions(core: Core, ref: RequestRef, message: DescribeTopi
 def create_topics(core: Core, ref: RequestRef, message: CreateTopics, moment: Moment) -> None:
     """New embedded topics, durable when answered."""
     reply, position = core.topics.create(message, moment)
+    topics_changed(core, moment)
     core.outbox.hold(position, ref, reply)
 
 
 def create_partitions(core: Core, ref: RequestRef, message: CreatePartitions, moment: Moment) -> None:
     """More partitions, durable when answered."""
     reply, position = core.topics.grow(message, moment)
+    topics_changed(core, moment)
     core.outbox.hold(position, ref, reply)
 
 
@@ -70,6 +73,8 @@ def delete_topics(core: Core, ref: RequestRef, message: DeleteTopics, moment: Mo
         for key in nudged:
             for ready in core.purgatory.check_and_complete(key):
                 fetch_ready(core, ready)
+    if names:
+        topics_changed(core, moment)
     core.deletions.wait(ref, replies, names, moment.monotonic_ms + max(message.timeout_ms, 0))
     run_chore(core, CHORE, moment)
 

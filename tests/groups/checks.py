@@ -3,8 +3,10 @@
 from collections import Counter
 from typing import Any
 
+from coordinator.groups.balanced.state import BalancedGroup
+from coordinator.groups.balanced.state import GroupState as BalancedState
 from coordinator.groups.classic.state import Group, GroupState
-from coordinator.records import Ownership
+from coordinator.records import BalancedMetadata, Ownership
 from coordinator.shard import Shard
 from purgatory.purgatory import DelayedOperationPurgatory
 
@@ -46,10 +48,22 @@ def check_group(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None
         assert parked or session is not None, f"{member.member_id} never expires"
         assert session is None or session.filed_deadline_ms <= member.deadline_ms, f"{member.member_id} expires late"
     for member_id in group.owners.members if group.owners is not None else ():
-        lives = member_id in group.members or ("lease", group.group_id, member_id) in purgatory
+        leases = [(kind, group.group_id, member_id) in purgatory for kind in ("lease", "balanced lease")]
+        lives = member_id in group.members or any(leases)
         assert lives, f"{member_id} is gone and owns for ever"
     for member_id in group.pending:
         assert (group.group_id, member_id) in purgatory, f"pending {member_id} never expires"
+
+
+def check_balanced(group: BalancedGroup, purgatory: DelayedOperationPurgatory[Any]) -> None:
+    """The same of a client-balanced group: whoever is a member expires."""
+    group.check()
+    if group.state is BalancedState.DEAD:
+        return
+    for member in group.members.values():
+        lease = purgatory.get(("balanced lease", group.group_id, member.consumer_id))
+        assert lease is not None, f"{member.consumer_id} never expires"
+        assert lease.filed_deadline_ms <= member.deadline_ms, f"{member.consumer_id} expires late"
 
 
 def check_same(live: Shard, loaded: Shard) -> None:
@@ -67,6 +81,7 @@ def check_same(live: Shard, loaded: Shard) -> None:
         if one.state is GroupState.STABLE:
             assert members(one) == members(other), f"{group_id}: members differ"
     assert loaded.groups.keys() <= live.groups.keys()
+    assert balanced(live) == balanced(loaded), "client-balanced groups differ"
     assert live.offsets.count == loaded.offsets.count
 
 
@@ -90,6 +105,11 @@ def members(group: Group) -> list[Any]:
         )
         for member in group.members.values()
     ]
+
+
+def balanced(shard: Shard) -> dict[str, BalancedMetadata | None]:
+    """What is on record of client-balanced groups."""
+    return {group_id: group.stored for group_id, group in shard.balanced.items()}
 
 
 def grants(group: Group) -> dict[tuple[str, int], Ownership]:

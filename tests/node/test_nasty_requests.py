@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from coordinator.effects import Close, Effect, Send
 from coordinator.events import Lost, Opened, Received
 from coordinator.moment import Moment
+from protocol.messages.balanced import StartMember
 from protocol.native.methods import METHODS, FindCoordinatorWire, LeaveGroupWire, OffsetFetchWire
 from protocol.record_batch import encode_batch
-from tests.groups.checks import check_group
+from tests.groups.checks import check_balanced, check_group
 from tests.node.desk import WALL_MS, Desk
 
 STORIES = int(os.environ.get("MUSTER_NASTY_STORIES", "150"))
@@ -64,6 +65,11 @@ _LIKELY = {
     "groups_names": st.lists(st.sampled_from(_GROUPS), max_size=3),
     "num_partitions": st.sampled_from((-1, 1, 3, 10_000, 10_001)),
     "replication_factor": st.sampled_from((-1, 1)),
+    "consumer_id": st.sampled_from(("a", "b", "c")),
+    "source_count": st.sampled_from((-1, -1, 2)),
+    "consume_position": st.sampled_from(("first", "latest", "always_max")),
+    "instance_id": st.sampled_from((None, None, "i")),
+    "key": st.sampled_from(("1:orders:0", "1:orders:1", "1:orders:2", "1:orders:99", "9:orders:0")),
 }
 
 
@@ -124,6 +130,8 @@ class Stranger(Desk):
         for shard in core.shards:
             for group in shard.groups.values():
                 check_group(group, core.purgatory)
+            for balanced in shard.balanced.values():
+                check_balanced(balanced, core.purgatory)
 
 
 def _any(annotation: Any) -> st.SearchStrategy[Any]:
@@ -134,6 +142,8 @@ def _any(annotation: Any) -> st.SearchStrategy[Any]:
         return st.one_of([_any(one) for one in arguments if one is not msgspec.UnsetType])
     if origin is tuple:
         return st.lists(_any(arguments[0]), max_size=3)
+    if origin is dict:
+        return st.dictionaries(_any(arguments[0]), _any(arguments[1]), max_size=3)
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return _map(annotation)
     if isinstance(annotation, type) and issubclass(annotation, int) and annotation is not bool:
@@ -146,10 +156,10 @@ def _map(kind: type[msgspec.Struct]) -> st.SearchStrategy[dict[str, Any]]:
     required: dict[str, st.SearchStrategy[Any]] = {}
     optional: dict[str, st.SearchStrategy[Any]] = {}
     for field in msgspec.structs.fields(kind):
-        value = _any(field.type)
+        value = _any(field.type) if (kind, field.name) != (StartMember, "topics") else st.just(["orders"])
         if (likely := _LIKELY.get(field.name)) is not None:
             value = st.one_of(likely, likely, likely, value)
-        elif field.name in {"generation_id", "member_id"}:
+        elif field.name in {"generation_id", "member_id", "member_epoch", "reg_epoch"}:
             value = st.one_of(st.just(_KNOWN), st.just(_KNOWN), value)
         (required if field.required or field.name in _LIKELY else optional)[field.name] = value
     return st.fixed_dictionaries(required, optional=optional)
@@ -157,7 +167,10 @@ def _map(kind: type[msgspec.Struct]) -> st.SearchStrategy[dict[str, Any]]:
 
 _KNOWN = "(known)"
 _PARAMS = {name: _any(_WIRES.get(name, method.request)) for name, method in METHODS.items()}
-_OFTEN = ("JoinGroup", "JoinGroup", "JoinGroup", "SyncGroup", "SyncGroup", "OffsetCommit", "OffsetCommit", "Heartbeat")
+_OFTEN = (
+    *("JoinGroup", "JoinGroup", "JoinGroup", "SyncGroup", "SyncGroup", "OffsetCommit", "OffsetCommit", "Heartbeat"),
+    *("StartMember", "StartMember", "RegisterPartitions", "FetchRegistered", "ConfirmConsumed"),
+)
 
 
 def _known(params: Any, desk: Stranger, which: int) -> Any:
@@ -169,6 +182,10 @@ def _known(params: Any, desk: Stranger, which: int) -> Any:
     true: dict[str, Any] = {"member_id": desk.member_ids[-1 - which % len(desk.member_ids)]}
     group = desk.node.core.directory.get(params.get("group_id", ""))
     true["generation_id"] = group[1].generation_id if group is not None else -1
+    balanced = None if group is None else group[0].balanced.get(params["group_id"])
+    member = None if balanced is None else balanced.members.get(params.get("consumer_id", ""))
+    true["member_epoch"] = -1 if member is None else member.epoch
+    true["reg_epoch"] = 1 + which % 2
     return {key: true[key] if value == _KNOWN else _known(value, desk, which) for key, value in params.items()}
 
 

@@ -1,6 +1,6 @@
 """Who must go when clients together leave too much unread."""
 
-from coordinator.fetch_requests import Nudged
+from coordinator.fetch_ends import Nudged
 from coordinator.unfinished import holding_most
 from coordinator.unsent import OWES_NOTHING, Unsent
 from tests.node.desk import Desk

@@ -132,7 +132,15 @@ def state_of(core: Core) -> State:
         for group in shard.groups.values()
         for one in (group.owners.entries if group.owners is not None else ())
     }
-    return {"topics": topics, "groups": groups, "offsets": offsets, "ends": ends, "grants": grants}
+    balanced = {group_id: one.stored for shard in core.shards for group_id, one in shard.balanced.items()}
+    return {
+        "topics": topics,
+        "groups": groups,
+        "offsets": offsets,
+        "ends": ends,
+        "grants": grants,
+        "balanced": balanced,
+    }
 
 
 class ToldDesk(Desk):

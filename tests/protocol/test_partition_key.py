@@ -23,7 +23,7 @@ from protocol.partition_key import MAX_TOPIC_CHARACTERS, PartitionKey, may_be_ke
         "1:t:2147483648",
         "1:t:99999999999",
         "1:t e:0",
-        "١:t:0",
+        "\u0661:t:0",
         f"1:{'t' * (MAX_TOPIC_CHARACTERS + 1)}:0",
     ],
 )

@@ -8,7 +8,7 @@ from coordinator.node import Node
 from coordinator.outbox import Outbox
 from coordinator.shard import Shard, ShardState, ShardTools
 from purgatory.purgatory import DelayedOperationPurgatory
-from tests.groups.checks import members, pending
+from tests.groups.checks import balanced, members, pending
 
 
 def compare_with_replay(node: Node) -> int:
@@ -34,6 +34,7 @@ def compare_with_replay(node: Node) -> int:
             pass
         assert replayed.state is ShardState.ACTIVE, replayed.failure
         assert _hard(replayed.groups) == _hard(live.groups), f"shard {live.index}: replay differs from the live groups"
+        assert balanced(replayed) == balanced(live), f"shard {live.index}: other client-balanced groups are on record"
         for group_id, group in live.groups.items():
             if group.state is GroupState.STABLE:
                 assert members(replayed.groups[group_id]) == members(group), f"{group_id}: other members are on record"

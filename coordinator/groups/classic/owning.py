@@ -132,11 +132,13 @@ def departed(group: Group, member: Member, out: Outcome, *, is_told: bool) -> No
 
 
 def resume_leases(group: Group, out: Outcome) -> None:
-    """After a load: who owns and is no member any more gets a full lease from now on, as members do."""
+    """After a load: who owns and is no member any more gets a full lease from now on, as members do. Who balances the
+    group itself has one there."""
     for member_id in group.owners.members if group.owners is not None else ():
-        if member_id not in group.members:
-            leases = [held.owner.lease_ms for held in (group.owners or NOBODYS).of(member_id) if held.owner is not None]
-            out.watch(DelayedLease(group, member_id, out.moment.monotonic_ms + max(leases)))
+        owners = [held.owner for held in (group.owners or NOBODYS).of(member_id) if held.owner is not None]
+        if member_id not in group.members and owners[0].generation_id >= 0:
+            lease_ms = max([owner.lease_ms for owner in owners])
+            out.watch(DelayedLease(group, member_id, out.moment.monotonic_ms + lease_ms))
 
 
 def drop_leases(group: Group, out: Outcome) -> None:

@@ -1,0 +1,1 @@
+"""Client-balanced groups: members decide who reads what; the group checks, records and reports."""

@@ -1,0 +1,312 @@
+"""What can happen to a client-balanced group. What an action needs to know of topics and offsets comes with the event:
+the group sees partitions that exist, and yields records.
+
+`ref` is the request to answer; `refused` gives the typed reply that refuses it.
+"""
+
+from typing import NamedTuple, Protocol, dataclass_transform
+
+import msgspec
+
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.balanced import (
+    ConfirmConsumed,
+    ConfirmConsumedReply,
+    FetchRegistered,
+    FetchRegisteredReply,
+    LeaveMember,
+    LeaveMemberReply,
+    MemberHeartbeat,
+    MemberHeartbeatReply,
+    PartitionMeta,
+    PartitionMetaReply,
+    PartitionState,
+    RegisterPartitions,
+    RegisterPartitionsReply,
+    StartMember,
+    StartMemberReply,
+    UnregisterPartitions,
+    UnregisterPartitionsReply,
+)
+from protocol.session import RequestRef
+
+
+class Refusal(NamedTuple):
+    """Why not: a code, and a sentence that names who or what stands against it."""
+
+    error_code: ErrorCode
+    text: str = ""
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """A partition that exists: its first offset, the one after its last, and what the group has committed for it; -1
+    if nothing."""
+
+    begin: int
+    end: int
+    committed: int
+
+    def clamp(self, offset: int) -> int:
+        """The nearest offset that can be read from."""
+        return min(max(offset, self.begin), self.end)
+
+
+Places = dict[str, Place]
+"""By partition key."""
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """Base of all."""
+
+
+class Answerable(Protocol):
+    """An event that is a request."""
+
+    @property
+    def ref(self) -> RequestRef: ...
+
+    def refused(self, refusal: Refusal) -> Message:
+        """The reply that refuses it."""
+
+
+class OfMember(Protocol):
+    """A request that names a member and its epoch."""
+
+    @property
+    def consumer_id(self) -> str: ...
+
+    @property
+    def member_epoch(self) -> int: ...
+
+
+class Start(Event):
+    """A StartMember whose own fields are in order. `meta`: the partitions of its topics, sorted, of which the list of
+    topics stood at `as_of`."""
+
+    ref: RequestRef
+    request: StartMember
+    client_id: str
+    client_host: str
+    places: Places
+    meta: tuple[PartitionState, ...]
+    as_of: int
+
+    @property
+    def consumer_id(self) -> str:
+        return self.request.consumer_id
+
+    def refused(self, refusal: Refusal) -> Message:
+        return StartMemberReply(refusal.error_code, refusal.text)
+
+
+class Beat(Event):
+    """A MemberHeartbeat that is more than a sign of life."""
+
+    ref: RequestRef
+    request: MemberHeartbeat
+    places: Places
+
+    @property
+    def consumer_id(self) -> str:
+        return self.request.consumer_id
+
+    @property
+    def member_epoch(self) -> int:
+        return self.request.member_epoch
+
+    def refused(self, refusal: Refusal) -> Message:
+        return MemberHeartbeatReply(refusal.error_code)
+
+
+class AskMeta(Event):
+    """A PartitionMeta."""
+
+    ref: RequestRef
+    request: PartitionMeta
+
+    @property
+    def consumer_id(self) -> str:
+        return self.request.consumer_id
+
+    @property
+    def member_epoch(self) -> int:
+        return self.request.member_epoch
+
+    def refused(self, refusal: Refusal) -> Message:
+        return PartitionMetaReply(refusal.error_code)
+
+
+class Register(Event):
+    """A RegisterPartitions."""
+
+    ref: RequestRef
+    request: RegisterPartitions
+    places: Places
+
+    @property
+    def consumer_id(self) -> str:
+        return self.request.consumer_id
+
+    @property
+    def member_epoch(self) -> int:
+        return self.request.member_epoch
+
+    def refused(self, refusal: Refusal) -> Message:
+        return RegisterPartitionsReply(refusal.error_code)
+
+
+class Unregister(Event):
+    """An UnregisterPartitions."""
+
+    ref: RequestRef
+    request: UnregisterPartitions
+    places: Places
+
+    def refused(self, refusal: Refusal) -> Message:
+        return UnregisterPartitionsReply(refusal.error_code)
+
+
+class Fetching(Event):
+    """A FetchRegistered: may it, and from where?"""
+
+    ref: RequestRef
+    request: FetchRegistered
+    places: Places
+
+    def refused(self, refusal: Refusal) -> Message:
+        return FetchRegisteredReply(refusal.error_code)
+
+
+class PlannedItem(msgspec.Struct, frozen=True, gc=False):
+    """One item of a fetch: where to read, or why not."""
+
+    key: str
+    error_code: ErrorCode
+    position: int = -1
+
+
+class FetchPlanned(Message):
+    """What `Fetching` comes to; the node reads the records."""
+
+    items: tuple[PlannedItem, ...] = ()
+
+
+class Confirm(Event):
+    """A ConfirmConsumed."""
+
+    ref: RequestRef
+    request: ConfirmConsumed
+    places: Places
+
+    def refused(self, refusal: Refusal) -> Message:
+        return ConfirmConsumedReply(refusal.error_code)
+
+
+class Leave(Event):
+    """A LeaveMember."""
+
+    ref: RequestRef
+    request: LeaveMember
+    places: Places
+
+    @property
+    def consumer_id(self) -> str:
+        return self.request.consumer_id
+
+    @property
+    def member_epoch(self) -> int:
+        return self.request.member_epoch
+
+    def refused(self, refusal: Refusal) -> Message:
+        return LeaveMemberReply(refusal.error_code)
+
+
+class Mark(Event):
+    """One group of a ConsumeFromMax."""
+
+    ref: RequestRef
+    group_id: str
+    actor: str
+
+    def refused(self, refusal: Refusal) -> Message:
+        return Marked(refusal.error_code, refusal.text)
+
+
+class Marked(Message):
+    """The answer to one `Mark`; the node puts several together into a ConsumeFromMaxReply."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+    from_max_id: int = 0
+
+
+class MetaMade(Event):
+    """The configured partitions as they are now, of which the list of topics stood at `as_of`; sorted by key."""
+
+    group_id: str
+    meta: tuple[PartitionState, ...]
+    as_of: int
+
+
+class Settled(Event):
+    """What an outcome's records promised is on record: grants are at these positions from now on."""
+
+    group_id: str
+    positions: tuple[tuple[str, int, int, int], ...]
+    """Topic, partition, epoch and position."""
+
+
+class Admitted(Event):
+    """The record that makes, or keeps, somebody a member was applied."""
+
+    group_id: str
+    consumer_id: str
+    connection: int
+
+
+class LeaseOverdue(Event):
+    """Nothing was heard of the member for its session timeout."""
+
+    group_id: str
+    consumer_id: str
+
+
+class Loaded(Event):
+    """The group has just been loaded from the log."""
+
+    group_id: str
+
+
+class Unloaded(Event):
+    """This node no longer serves the group."""
+
+    group_id: str
+
+
+class AppendFailed(Event):
+    """The records of the event's outcome could not be appended, and nothing of it happened."""
+
+    event: "BalancedEvent"
+    error_code: ErrorCode
+
+
+BalancedEvent = (
+    Start
+    | Beat
+    | AskMeta
+    | Register
+    | Unregister
+    | Fetching
+    | Confirm
+    | Leave
+    | Mark
+    | MetaMade
+    | Settled
+    | Admitted
+    | LeaseOverdue
+    | Loaded
+    | Unloaded
+    | AppendFailed
+)
