@@ -1,4 +1,4 @@
-"""What applications import: `Consumer`, `Producer`, `GroupMember`, `RangeReader`.
+"""What applications import: `Consumer`, `Producer`, `GroupMember`, `RangeReader`, `ClientBalancedConsumer`.
 
     from muster import Consumer
 
@@ -17,6 +17,7 @@ from muster._installation import check_installation
 
 check_installation(__file__)
 
+from muster.balanced import ClientBalancedConsumer  # noqa: E402
 from muster.blocking import (  # noqa: E402  (after the check they would trip over)
     Consumer,
     GroupMember,
@@ -53,6 +54,7 @@ __all__ = [
     "BufferFull",
     "CannotConnect",
     "CannotDeserialize",
+    "ClientBalancedConsumer",
     "ClientClosed",
     "CommitRefused",
     "ConcurrentUse",

@@ -54,7 +54,10 @@ def ask_for_batch(m: Member, event: MessageAsked) -> None:
     deadline_ms = event.deadline_ms
     if not event.is_rest and m.config.ready_wait_ms >= 0:
         deadline_ms = m.now_ms + (m.config.ready_wait_ms or m.config.ready_check_slice_ms)
-    m.readers.append(Waiter(event.errand, deadline_ms))
+    if event.is_rest and m.is_past(deadline_ms):
+        m.end(event.errand, failure(Code.NOT_FOUND, "nothing of what was read is for this consumer"))
+    else:
+        m.readers.append(Waiter(event.errand, deadline_ms))
 
 
 def settle(m: Member) -> None:

@@ -24,7 +24,7 @@ class Phase(enum.Enum):
     STARTING = "starting"
     STARTED = "started"
     STOPPING = "stopping"
-    ENDED = "ended"
+    ENDED = "shut down"
 
 
 class Timer(enum.IntEnum):

@@ -20,7 +20,7 @@ import hashlib
 from muster.balancing import hash_mod, index_mod, range_share
 keys = {f"{number % 7}:topic_{number % 3}:{number}" for number in range(10_000)}
 for share in (hash_mod, index_mod, range_share):
-    parts = [share(keys, 16, node) for node in range(16)]
+    parts = [share(keys, 4, node) for node in range(4)]
     assert set().union(*parts) == keys and sum(map(len, parts)) == len(keys), share
     print(hashlib.sha256(repr([sorted(part) for part in parts]).encode()).hexdigest())
 """

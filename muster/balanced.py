@@ -1,0 +1,56 @@
+"""Client-balanced groups: the application decides who reads which partition, the coordinator grants each to one.
+
+    from muster.balanced import BalancedConfig, BalancedLoop, ClientBalancedConsumer
+
+    with ClientBalancedConsumer("127.0.0.1:9390", "billing") as consumer:
+        consumer.start({"orders": None}, source_count=2, node_id=0)
+        with BalancedLoop(consumer):
+            while True:
+                said = consumer.get_message()
+                if said.ok:
+                    work_on(said.data.messages)
+                    consumer.confirm_consume(said.data.confirm_ctx)
+
+docs/balanced.md has it all.
+"""
+
+from muster.balancing import (
+    BalancedConfig,
+    Batch,
+    Code,
+    Confirm,
+    OffsetInfo,
+    PartitionKey,
+    Result,
+    Share,
+    hash_mod,
+    index_mod,
+    range_share,
+)
+from muster.balancing.keys import sort_keys
+from muster.balancing.loop import Round, Shortfall, rebalance_once, shortfall
+from muster.balancing.results import NORMAL
+from muster.blocking.balanced import ClientBalancedConsumer
+from muster.blocking.balanced_loop import BalancedLoop
+
+__all__ = [
+    "NORMAL",
+    "BalancedConfig",
+    "BalancedLoop",
+    "Batch",
+    "ClientBalancedConsumer",
+    "Code",
+    "Confirm",
+    "OffsetInfo",
+    "PartitionKey",
+    "Result",
+    "Round",
+    "Share",
+    "Shortfall",
+    "hash_mod",
+    "index_mod",
+    "range_share",
+    "rebalance_once",
+    "shortfall",
+    "sort_keys",
+]

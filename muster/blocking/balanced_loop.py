@@ -1,0 +1,92 @@
+"""The recommended loop of a client-balanced group, in a thread of its own (client-balanced-groups section 10)."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from muster.balancing.loop import Round, Shortfall, rebalance_once, shortfall
+from muster.balancing.shares import Share, hash_mod
+from muster.blocking.balanced import ClientBalancedConsumer
+
+_LOG = logging.getLogger("muster.balanced")
+
+
+class BalancedLoop:
+    """Every `period_s` (that of the consumer's metadata) gives up what is not its consumer's share and connects what is
+    missing of it, until `stop`, or the consumer is shut down. `saved` gives the offsets to begin at, where the
+    application keeps its own; all nodes must use the same `share`.
+
+    Nobody takes the share of a missing node over. When a number of `source_count` has no member, that is logged once
+    as a warning of "muster.balanced", with the partitions that nobody reads, and again when it has changed; `shortfall`
+    says how it is.
+    """
+
+    def __init__(
+        self,
+        consumer: ClientBalancedConsumer,
+        share: Share = hash_mod,
+        *,
+        saved: Mapping[str, int] | None = None,
+        period_s: float | None = None,
+        on_round: Callable[[Round], object] = lambda _round: None,
+    ) -> None:
+        self._consumer = consumer
+        self._share = share
+        self._saved = saved
+        self._period_s = consumer.config().meta_period_ms / 1000 if period_s is None else period_s
+        self._on_round = on_round
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.shortfall = Shortfall()
+
+    def start(self) -> Self:
+        """Begin, in a thread; the consumer must be started."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self.run, name="muster-loop", daemon=True)
+            self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Let the round that is under way end, and no other begin."""
+        self._is_over.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def run(self) -> None:
+        """Round after round, in this thread."""
+        while not self._is_over.is_set():
+            done = rebalance_once(self._consumer, self._share, self._saved)
+            self._on_round(done)
+            if done.is_last:
+                return
+            if done.trouble is not None:
+                _LOG.warning("no partitions can be shared out: %s (%d)", done.trouble.msg, done.trouble.code)
+            self._look_at_the_others()
+            self._is_over.wait(self._period_s)
+
+    def _look_at_the_others(self) -> None:
+        source_count = self._consumer.source_count()
+        if source_count is None or not (said := self._consumer.describe_group()).ok:
+            return
+        found = shortfall(said.data, source_count, self._share)
+        if found != self.shortfall:
+            self.shortfall = found
+            if found.missing_nodes:
+                unread = ", ".join(found.unread) or "none that can be read"
+                _LOG.warning("no member is node %s of %d; nobody reads: %s", _listed(found), source_count, unread)
+            else:
+                _LOG.info("all %d nodes have a member", source_count)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _listed(found: Shortfall) -> str:
+    return ", ".join(map(str, found.missing_nodes))

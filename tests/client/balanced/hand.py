@@ -1,0 +1,73 @@
+"""The consumer whole, in the place of whose thread the world stands: calls that wait let the world go on."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from muster.balanced import BalancedConfig, ClientBalancedConsumer
+from muster.blocking.background import Driven
+from muster.events import Effect, MemberEvent
+from tests.client.balanced.world import GROUP, Player, World
+from tests.client.theatre import Changed
+
+
+class _Hand(Player):
+    """In the place of `muster.blocking.background.Background`."""
+
+    def __init__(self, world: World, who: str) -> None:
+        super().__init__(world, who)
+        self.changed = Changed(world)  # type: ignore[arg-type]
+        self.driven: Driven | None = None
+        world.players.append(self)
+
+    def add(self, driven: Driven) -> None:
+        self.driven = driven
+        self.core = driven.core  # type: ignore[assignment]
+
+    def feed(self, *event: Any) -> None:
+        """As a player's, and as a background's: with whom it drives before it."""
+        super().feed(event[-1])
+        self.changed.notify_all()
+
+    def stop(self) -> None:
+        if self in self.world.players:
+            self.world.players.remove(self)
+
+    def _carry_out(self, effect: Effect) -> None:
+        before = len(self.notes)
+        if type(effect).__name__ != "Ended":
+            super()._carry_out(effect)
+        assert self.driven is not None
+        if type(effect).__name__ == "Ended" or len(self.notes) > before:
+            self.driven.tell(effect)
+
+
+class Hands:
+    """Makes consumers; `of` gives what stands behind one."""
+
+    def __init__(self, world: World, patch: pytest.MonkeyPatch) -> None:
+        self._world = world
+        self._made: dict[int, _Hand] = {}
+        self._last: _Hand | None = None
+        clock = SimpleNamespace(
+            monotonic_ns=lambda: world.now_ms * 1_000_000, time_ns=lambda: (world.now_ms + 1_000_000) * 1_000_000
+        )
+        patch.setattr("muster.blocking.balanced.Background", self._make)
+        patch.setattr("muster.blocking.balanced.time", clock)
+
+    def _make(self, _where: object, who: str) -> _Hand:
+        self._last = _Hand(self._world, who)
+        return self._last
+
+    def consumer(self, config: BalancedConfig | None = None, **settings: Any) -> ClientBalancedConsumer:
+        consumer = ClientBalancedConsumer("desk:9", GROUP, config, **settings)
+        assert self._last is not None
+        self._made[id(consumer)] = self._last
+        return consumer
+
+    def of(self, consumer: ClientBalancedConsumer) -> Player:
+        return self._made[id(consumer)]
+
+
+__all__ = ["Hands", "MemberEvent"]
