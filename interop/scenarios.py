@@ -40,8 +40,9 @@ def play(stage: Stage, capability: str) -> str:
 class Actors:
     """Starts members on a stage, and says whether they share its partitions as they should."""
 
-    def __init__(self, stage: Stage, members: Crowd) -> None:
+    def __init__(self, stage: Stage, members: Crowd, partitions: int = PARTITIONS) -> None:
         self.crowd = members
+        self._partitions = range(partitions)
         self._stage = stage
         self._fed = itertools.count()
 
@@ -55,17 +56,17 @@ class Actors:
 
     def settle(self, what: str, *members: Member) -> None:
         """Returns once every partition has one owner among these members, as many each."""
-        share = PARTITIONS // len(members)
+        share = len(self._partitions) // len(members)
 
         def shared() -> bool:
             owned = [partition for member in members for partition in member.owned]
-            return sorted(owned) == list(range(PARTITIONS)) and all(len(m.owned) == share for m in members)
+            return sorted(owned) == list(self._partitions) and all(len(m.owned) == share for m in members)
 
         self.crowd.wait(shared, what, SETTLE_S)
 
     def feed(self, *members: Member) -> None:
         """A record for every partition; each must reach the partition's owner."""
-        records = {partition: f"fed-{next(self._fed)}" for partition in range(PARTITIONS)}
+        records = {partition: f"fed-{next(self._fed)}" for partition in self._partitions}
         self._stage.judge.produce(self._stage.topic, list(records.items()))
 
         def arrived() -> bool:

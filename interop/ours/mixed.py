@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from interop.judge import Judge
 from interop.processes import Failed, Member, Program, Record, crowd
-from interop.scenarios import COOPERATIVE, PARTITIONS, Actors, Keeping, Stage
+from interop.scenarios import COOPERATIVE, Actors, Keeping, Stage
 
 ASSIGNORS: Mapping[str, tuple[str, ...]] = {
     "java": ("range", "roundrobin", "sticky", COOPERATIVE),
@@ -14,6 +14,9 @@ ASSIGNORS: Mapping[str, tuple[str, ...]] = {
 }
 """By the others' folder: those that they and we have. librdkafka has no eager `sticky`."""
 
+PARTITIONS = 12
+"""Enough that a member which nobody understands does not keep its own by luck."""
+STICKY = ("sticky", COOPERATIVE)
 _BEFORE = 20
 """Records a partition that are there when the first member comes."""
 
@@ -28,7 +31,7 @@ def play(stage: Stage, others: Sequence[Program], assignor: str) -> str:
     that was read twice though everybody commits what they have read before they let a partition go.
     """
     with crowd(stage.logs) as members:
-        return _Story(stage, Actors(stage, members), itertools.cycle(others), assignor).play()
+        return _Story(stage, Actors(stage, members, PARTITIONS), itertools.cycle(others), assignor).play()
 
 
 class _Story:
@@ -42,6 +45,7 @@ class _Story:
         self._watch = Keeping(assignor)
         self._here: list[Member] = []
         self._killed: list[Member] = []
+        self._owned: dict[str, frozenset[int]] = {}
         self._stages = 0
 
     def play(self) -> str:
@@ -83,6 +87,9 @@ class _Story:
         if what is not None:
             self._actors.settle(what, *self._here)
             self._watch.check(self._here)
+            before, self._owned = self._owned, {member.name: member.owned for member in self._here}
+            if self._assignor in STICKY:
+                check_kept(what, before, self._owned)
             self._actors.feed(*self._here)
             self._stages += 1
 
@@ -92,6 +99,16 @@ class _Story:
         survivors = [member.records for member in everybody if member not in self._killed]
         check_read(written, [member.records for member in everybody], survivors)
         return len(written)
+
+
+def check_kept(what: str, before: Mapping[str, frozenset[int]], now: Mapping[str, frozenset[int]]) -> None:
+    """Raises Failed where a partition moved that need not have: who leads must have understood what each says that it
+    had (group-protocol 6.5, 6.6).
+    """
+    for name, owned in now.items():
+        had = before.get(name, frozenset())
+        if len(had & owned) < min(len(had), len(owned)):
+            raise Failed(f"{what}: {name} had {sorted(had)} and was given {sorted(owned)}, though it could keep more")
 
 
 def check_read(

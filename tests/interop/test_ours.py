@@ -56,6 +56,13 @@ def test_only_what_a_killed_member_read_may_be_read_again() -> None:
         mixed.check_read(WRITTEN, [one], [[*one, one[0]]])
 
 
+def test_a_sticky_group_moves_no_partition_that_could_stay() -> None:
+    before = {"a": frozenset({0, 1, 2, 3})}
+    mixed.check_kept("b came", before, {"a": frozenset({1, 3}), "b": frozenset({0, 2})})
+    with pytest.raises(Failed, match=r"b came: a had \[0, 1, 2, 3\] and was given \[3, 4\], though it could keep more"):
+        mixed.check_kept("b came", before, {"a": frozenset({3, 4}), "b": frozenset({0, 1, 2, 5})})
+
+
 def test_a_group_agrees_only_on_what_all_of_it_have() -> None:
     assert mixed.common(["java"]) == ["range", "roundrobin", "sticky", "cooperative-sticky"]
     assert mixed.common(["java", "confluent-kafka"]) == ["range", "roundrobin", "cooperative-sticky"]
