@@ -10,6 +10,9 @@ from muster.streams.events import Fetch, Report, TellStarting
 from muster.streams.letting_go import LettingGo
 from protocol.errors import ErrorCode
 
+_TRIES = 3
+"""How many lost answers in a row a claim outlives: giving up means another join, which ends what was granted."""
+
 
 class TakingOn(LettingGo):
     """Each method does one step and goes on to the next, or says by the phase what it waits for."""
@@ -36,7 +39,7 @@ class TakingOn(LettingGo):
     def _read(self, effect: Assigned) -> None:
         self._enter(Phase.READING)
         self._errand = self._commits.errand()
-        deadline_ms = self._now_ms + self._settings.request_timeout_ms
+        deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
         self._tell_member(OffsetsAsked(self._errand, effect.partitions, deadline_ms))
 
     def _offsets_read(self, done: OffsetsDone) -> None:
@@ -49,7 +52,7 @@ class TakingOn(LettingGo):
         """S10."""
         self._enter(Phase.CLAIMING)
         self._errand = self._commits.errand()
-        deadline_ms = self._now_ms + self._settings.request_timeout_ms
+        deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
         self._tell_member(ClaimAsked(self._errand, dict(self._kind.threads), self._generation_id, deadline_ms))
 
     def _claimed(self, done: ClaimDone) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
 from types import SimpleNamespace, TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pytest
 
@@ -195,7 +195,7 @@ class Theatre:
 
         return {f"on_{what}": writes(what) for what in ("assigned", "revoked", "lost")}
 
-    def make(self, topic: str = "t", partitions: int = 6) -> "Theatre":
+    def make(self, topic: str = "t", partitions: int = 6) -> Self:
         self.node.make_topic(topic, partitions)
         return self
 

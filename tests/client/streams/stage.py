@@ -2,7 +2,7 @@
 step by step, and when its streams hand out what, is written down.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -11,6 +11,8 @@ import pytest
 from muster.errors import ConsumerTimeout
 from muster.fetching import ConsumerRecord
 from muster.streams import MessageStream, StreamsConnector
+from muster.streams.connector import Parts
+from muster.streams.cycle import Phase
 from muster.streams.holdings import Holdings
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from tests.client.theatre import GROUP, Stagehand, Theatre
@@ -72,6 +74,7 @@ class Player:
         self.listener = Listener(streaming, who)
         self.connector.set_rebalance_listener(self.listener)
         self.streams: list[MessageStream] = []
+        self.has_stopped = False
 
     def reads(self, **counts: int) -> "Player":
         made = self.connector.create_message_streams(counts)
@@ -81,6 +84,21 @@ class Player:
     def reads_all(self, pattern: str, count: int = 1) -> "Player":
         self.streams = self.connector.create_message_streams_by_filter(pattern, count)
         return self
+
+    def iterates(self, every_ms: int = 20, at_most: int = 1_000) -> "Player":
+        """From now on, whatever else goes on."""
+        self._turn(every_ms, at_most)
+        return self
+
+    def _turn(self, every_ms: int, at_most: int) -> None:
+        if not self.has_stopped:
+            self.take_all(at_most)
+            self.streaming.after(every_ms, lambda: self._turn(every_ms, at_most))
+
+    def leave(self) -> None:
+        """In good order."""
+        self.connector.shutdown()
+        self.has_stopped = True
 
     def take(self, stream: MessageStream, at_most: int = 1_000) -> list[ConsumerRecord]:
         """What it has now."""
@@ -101,10 +119,17 @@ class Player:
     def owned(self) -> dict[str, dict[int, int]]:
         return {topic: dict(threads) for topic, threads in self.connector.owned.items()}
 
-    def phase(self) -> str:
+    @property
+    def parts(self) -> Parts:
         parts = self.connector._parts
         assert parts is not None
-        return parts.steps.phase.name
+        return parts
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it runs what it owns and nothing is to be done."""
+        steps = self.parts.steps
+        return steps.phase is Phase.RUNNING and not steps._inbox and self.parts.membership.is_steady
 
 
 class Streaming(Theatre):
@@ -140,8 +165,7 @@ class Streaming(Theatre):
 
         def make(*args: Any) -> Any:
             streams = made(*args)
-            assert player.connector._parts is not None
-            self.names[id(player.connector._parts.holdings)] = who
+            self.names[id(player.parts.holdings)] = who
             return streams
 
         player.connector._make = make  # type: ignore[assignment, method-assign]
@@ -157,30 +181,15 @@ class Streaming(Theatre):
 
     # -- playing
 
-    def play(
-        self,
-        *players: Player,
-        for_ms: int = 10_000,
-        every_ms: int = 20,
-        at_most: int = 1_000,
-        until: Callable[[], bool] = lambda: False,
-    ) -> list[ConsumerRecord]:
-        """All of them iterate their streams in turns; what they were handed."""
-        end_ms, records = self.now_ms + for_ms, list[ConsumerRecord]()
-        while self.now_ms < end_ms and not until():
-            for one in players:
-                records += one.take_all(at_most)
-            self.run(every_ms)
-        return records
-
     def settled(self, *players: Player, for_ms: int = 90_000) -> None:
         """Until all of them run what they own and nobody has anything to do."""
 
-        def are_settled() -> bool:
-            return all(one.phase() == "RUNNING" and one.connector._parts.membership.is_steady for one in players)  # type: ignore[union-attr]
+        self.run(for_ms, until=lambda: all(one.is_settled for one in players))
+        assert all(one.is_settled for one in players), [(one.who, one.parts.steps.phase) for one in players]
 
-        self.play(*players, for_ms=for_ms, until=are_settled)
-        assert are_settled(), [(one.who, one.phase()) for one in players]
+    def until(self, holds: Callable[[], bool], for_ms: int = 90_000) -> None:
+        self.run(for_ms, until=holds)
+        assert holds(), self.now_ms
 
     def owners(self) -> tuple[OwnedPartition, ...]:
         """What the registry says."""
@@ -188,8 +197,8 @@ class Streaming(Theatre):
         assert isinstance(reply, DescribeOwnershipReply)
         return reply.items
 
-    def happened(self, who: str = "", of: Iterable[str] = ()) -> list[str]:
-        return [one.what for one in self.log if who in {"", one.who} and (not of or one.what in of)]
+    def of(self, *kinds: str, who: str = "") -> list[Happened]:
+        return [one for one in self.log if one.what in kinds and who in {"", one.who}]
 
     def handed_out(self, who: str = "") -> list[tuple[str, int, int]]:
         return [one.about for one in self.log if one.what == "handed out" and who in {"", one.who}]

@@ -1,0 +1,170 @@
+"""Connectors that come and go under load: consumer-client H78 to H80."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from muster.topic_partition import TopicPartition
+from protocol.messages.data import Fetch
+from protocol.messages.ownership import ClaimPartitions
+from tests.client.streams.stage import Happened, Player, Streaming
+from tests.client.theatre import P
+
+ORDER = (
+    "stop",
+    "clear",
+    "OffsetCommit",
+    "before_releasing",
+    "ReleasePartitions",
+    "publish",
+    "before_starting",
+    "start",
+)
+
+
+def test_h78_a_second_member_joins_under_load_and_nothing_comes_twice_or_is_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Streaming(monkeypatch).make("t", 4)
+
+    def load(left: int) -> None:
+        stage.append(*P[:4], count=3)
+        if left:
+            stage.after(7, lambda: load(left - 1))
+
+    load(300)
+    old = stage.player("old").reads(t=2).iterates(every_ms=3, at_most=2)
+    stage.run(500)
+    new = stage.player("new").reads(t=2).iterates(every_ms=3, at_most=2)
+    stage.settled(old, new)
+    stage.until(lambda: len(stage.handed_out()) >= 4 * 903)
+    for number in range(4):
+        assert [offset for _, one, offset in stage.handed_out() if one == number] == list(range(903))
+    moved = {("t", number) for number in new.owned["t"]}
+    assert len(moved) == 2
+    committed = next(at for at, one in enumerate(stage.log) if (one.who, one.what) == ("old", "OffsetCommit"))
+    later = [one.about[:2] for one in stage.log[committed:] if (one.who, one.what) == ("old", "handed out")]
+    assert later
+    assert moved.isdisjoint(later)
+
+
+class Churn(Streaming):
+    """A hundred joins and leaves; the registry is looked at whenever time passes, as often as anything can happen."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, seed: int) -> None:
+        self.chance = Random(seed)
+        self.sampled = 0
+        self.violations: list[str] = []
+        self.granted: dict[tuple[TopicPartition, int], str] = {}
+        self.epochs: dict[TopicPartition, int] = defaultdict(int)
+        self.reading: dict[TopicPartition, str] = {}
+        super().__init__(patch)
+        self.make("t", 6)
+
+    def _now(self, now_ms: int) -> None:
+        super()._now(now_ms)
+        _, group = self.node.node.core.find("orders")
+        for held in group.owners or () if group is not None else ():
+            one = TopicPartition(held.topic, held.partition)
+            assert held.owner is not None
+            self.sampled += 1
+            if self.granted.setdefault((one, held.epoch), held.owner.member_id) != held.owner.member_id:
+                self.violations.append(f"{one} has two owners in epoch {held.epoch}")
+            if held.epoch < self.epochs[one]:
+                self.violations.append(f"the epoch of {one} went back")
+            self.epochs[one] = held.epoch
+
+    def write(self, who: str, what: str, about: object = None) -> None:
+        """Every message handed out is of a partition that the registry has for whoever hands it out."""
+        super().write(who, what, about)
+        if what == "handed out" and isinstance(about, tuple):
+            player = next(one for one in self.players if one.who == who)
+            owner = next((held for held in self.owners() if (held.topic, held.partition) == about[:2]), None)
+            if owner is None or owner.member_id != player.connector.member_id:
+                self.violations.append(f"{who} handed out {about}, which is {owner}'s")
+        if what == "Fetch" and isinstance(about, Fetch):
+            self._check(about)
+
+    def _check(self, fetch: Fetch) -> None:
+        for topic in fetch.topics:
+            for part in topic.partitions:
+                one = TopicPartition(topic.topic, part.partition)
+                if self.granted.get((one, part.owner_epoch)) != fetch.member_id:
+                    self.violations.append(f"{one} fetched by {fetch.member_id} without a grant: {part.owner_epoch}")
+
+    def play(self, times: int) -> None:
+        playing: list[Player] = []
+        for number in range(times):
+            if playing and (len(playing) == 5 or self.chance.random() < 0.45):
+                playing.pop(self.chance.randrange(len(playing))).leave()
+            else:
+                one = self.player(f"p{number}", rebalance_backoff_ms=200, auto_commit_interval_ms=500)
+                playing.append(
+                    one.reads(t=self.chance.randint(1, 3)).iterates(every_ms=self.chance.choice((5, 20, 90)))
+                )
+            self.append(P[self.chance.randrange(6)], count=self.chance.randint(1, 30))
+            self.run(self.chance.choice((0, 3, 50, 400)))
+        if not playing:
+            playing.append(self.player("last").reads(t=1).iterates())
+        self.run(3_000)
+        self.settled(*playing)
+
+
+@pytest.fixture(scope="module")
+def churn() -> Iterator[Churn]:
+    with pytest.MonkeyPatch.context() as patch:
+        churn = Churn(patch, seed=7)
+        churn.play(100)
+        yield churn
+
+
+def test_h79_each_rebalance_goes_through_its_steps_in_their_order(churn: Churn) -> None:
+    rebalances = 0
+    for player in churn.players:
+        steps = list(churn.of(*ORDER, "ClaimPartitions", "Fetch", "end", who=player.who))
+        began = [at for at, one in enumerate(steps) if one.what == "before_releasing"]
+        for at in began:
+            rebalances += 1
+            _check_order(steps, at)
+        _check_fetches(steps)
+        assert player.errors == []
+    assert rebalances > 100
+
+
+def _check_order(steps: list[Happened], at: int) -> None:
+    """Around a `before_releasing`."""
+    before = [one.what for one in steps[:at]]
+    begun = len(before) - 1 - before[::-1].index("stop")
+    assert before[begun : begun + 2] == ["stop", "clear"]
+    assert before[begun + 2 :] in ([], ["OffsetCommit"], ["OffsetCommit"] * 2), before[begun:]
+    had = steps[begun].about
+    after = [one.what for one in steps[at + 1 :] if one.what != "OffsetCommit"]
+    assert (after[:1] == ["ReleasePartitions"]) == bool(had) or after[:1] in ([], ["stop"])
+    published = next((index for index, what in enumerate(after) if what == "publish"), None)
+    if published is not None:
+        expected = {"ReleasePartitions", "ClaimPartitions"}
+        assert set(after[:published]) <= expected, "nothing else happens before it is known whose it is"
+        assert after[published + 1 : published + 3] == ["before_starting", "start"] or "end" in after[published:][:3]
+
+
+def _check_fetches(steps: list[Happened]) -> None:
+    is_running = False
+    for one in steps:
+        if one.what == "start":
+            is_running = True
+        elif one.what in {"stop", "end"}:
+            is_running = False
+        assert one.what != "Fetch" or is_running or not one.about.topics, one
+
+
+def test_h80_nobody_fetches_or_hands_out_what_the_registry_has_for_another(churn: Churn) -> None:
+    assert churn.sampled > 10_000
+    assert max(churn.epochs.values()) > 50, "it changed hands"
+    assert churn.violations == []
+    handed_out = churn.handed_out()
+    for one in P[:6]:
+        offsets = [offset for topic, number, offset in handed_out if number == one.partition]
+        assert offsets == list(range(len(offsets))), f"{one} came once, in order"
+    assert sum(isinstance(one.about, ClaimPartitions) for one in churn.log) > 100
