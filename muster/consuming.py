@@ -3,6 +3,7 @@ are committed by themselves (consumer-client A8, B5). Both edges use it.
 """
 
 import enum
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -117,6 +118,8 @@ class Consuming:
         self.fetcher = Fetcher(self.subscription, fetch, jitter)
         self.lookups = Lookups(fetch, jitter)
         self.kind = Kind.NOTHING
+        self.unread: deque[ConsumerRecord] = deque()
+        """What was taken, and not handed out by whoever iterates: no position counts it as done."""
         self._reset = fetch.reset
         self._commits = commits
         self._commit_at_ms = 0
@@ -180,7 +183,40 @@ class Consuming:
 
     def positions(self) -> Mapping[TopicPartition, int]:
         """Everything handed out so far counts as done."""
-        return self.subscription.positions()
+        return {**self.subscription.positions(), **self._first_unread()}
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """As `Subscription.position`."""
+        offset = self.subscription.position(partition)
+        return offset if offset is None else self._first_unread().get(partition, offset)
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """As `Fetcher.current_lag`."""
+        lag, offset = self.fetcher.current_lag(partition), self.subscription.position(partition)
+        return lag if lag is None or offset is None else lag + offset - self._first_unread().get(partition, offset)
+
+    def give_back(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """What is unread, of these or of all, was never taken: it is read again."""
+        first = self._first_unread()
+        for one in tuple(first) if partitions is None else partitions:
+            position = self.subscription.at(one)
+            if one in first and position is not None and position.offset is not None:
+                position.go(first[one])
+            self.drop_unread((one,))
+
+    def drop_unread(self, partitions: Iterable[TopicPartition]) -> None:
+        """The application goes on elsewhere in these; in all, if none are named."""
+        if self.unread:
+            gone = set(partitions)
+            keep = [one for one in self.unread if gone and (one.topic, one.partition) not in gone]
+            self.unread.clear()
+            self.unread.extend(keep)
+
+    def _first_unread(self) -> dict[TopicPartition, int]:
+        first: dict[TopicPartition, int] = {}
+        for one in self.unread:
+            first.setdefault(TopicPartition(one.topic, one.partition), one.offset)
+        return first
 
     def commit_due(self, now_ms: int) -> Mapping[TopicPartition, int]:
         """What to commit by itself now, if it is time. The interval begins anew before the answer comes."""

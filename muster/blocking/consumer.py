@@ -30,7 +30,6 @@ from muster.outcomes import Done
 from muster.topic_partition import TopicPartition
 
 _OFFSETS_TIMEOUT_MS = 30_000
-_ITERATION_S = 1.0
 
 
 class Consumer(Commits):
@@ -122,6 +121,7 @@ class Consumer(Commits):
         """
         names = topic_names(topics, pattern)
         with self._one_user.entered():
+            self._give_back()
             member = self.member
             if pattern is None and not names:
                 self.unsubscribe()
@@ -141,6 +141,7 @@ class Consumer(Commits):
         """
         chosen = tuple(sorted(set(partitions)))
         with self._one_user.entered():
+            self._give_back()
             if not chosen:
                 self.unsubscribe()
                 return
@@ -155,6 +156,7 @@ class Consumer(Commits):
     def unsubscribe(self) -> None:
         """Read nothing: listeners are told, the group is left, nothing is committed."""
         with self._one_user.entered():
+            self._give_back()
             if self._member is not None:
                 by_hand = self._consuming.kind is Kind.BY_HAND
                 self._member.tell(AssignedByHand(()) if by_hand else Subscribed(()))
@@ -172,17 +174,15 @@ class Consumer(Commits):
         application was read. Raises as `GroupMember.poll` does, `WokenUp`, and what cannot be read: `OffsetOutOfRange`,
         `NoOffset`, `CorruptRecords`, `CannotDeserialize`, `Refused`. What a listener raises comes out of here too.
         """
-        return self._poll(timeout_s, self._max_poll_records)
-
-    def _poll(self, timeout_s: float, most: int) -> list[ConsumerRecord]:
         with self._one_user.entered():
+            self._give_back()
             if self._consuming.kind is Kind.NOTHING:
                 raise MusterError("nothing is subscribed to yet: call subscribe or assign first")
             deadline = time.monotonic() + timeout_s
             while True:
                 self._serve()
                 with self._changed:
-                    records = self._consuming.take(most)
+                    records = self._consuming.take(self._max_poll_records)
                     is_done = bool(records) or self._consuming.fetcher.made_progress
                     # What was handed out makes room: the next fetch is under way while the application works.
                     self._background.feed(self._driven, Woke())
@@ -198,24 +198,14 @@ class Consumer(Commits):
         """Records one by one, for ever. What counts as done is what was handed out here: who breaks off and commits
         reads the next record next time. Raises as `poll` does.
         """
+        unread = self._consuming.unread
         while True:
-            yield from self._poll(_ITERATION_S, 1)
-            for _ in range(self._max_poll_records - 1):
-                ready = self._ready()
-                if not ready:
-                    break
-                yield ready[0]
-
-    def _ready(self) -> list[ConsumerRecord]:
-        """The next record, if it can be had without waiting, and nothing else is to be done first."""
-        with self._one_user.entered(), self._changed:
-            due_ms = self._consuming.next_commit_ms
-            if self._has_news or (due_ms is not None and due_ms <= now_ms()):
-                return []
-            ready = self._consuming.take(1)
-            if not self._consuming.fetcher.has_something:  # there is room: the next fetch is under way meanwhile
-                self._background.feed(self._driven, Woke())
-            return ready
+            unread.extend(self.poll())
+            try:
+                while unread:
+                    yield unread.popleft()
+            finally:
+                self._give_back()
 
     def wakeup(self) -> None:
         """Interrupt a `poll` or a `commit` that waits, or the next one: it raises `WokenUp`. From any thread."""
@@ -231,7 +221,7 @@ class Consumer(Commits):
             deadline = time.monotonic() + timeout_s
             while True:
                 with self._changed:
-                    at = self._consuming.subscription.position(partition)
+                    at = self._consuming.position(partition)
                 if at is not None:
                     return at
                 self._serve()
@@ -257,6 +247,7 @@ class Consumer(Commits):
             return
         deadline = time.monotonic() + timeout_s
         with self._one_user.entered():
+            self._give_back()
             try:
                 self._close(deadline)
             finally:

@@ -38,7 +38,7 @@ class Places(Topics):
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How far the position is behind the end; None while that is not known: then it is asked for."""
         with self._one_user.entered(), self._changed:
-            lag = self._consuming.fetcher.current_lag(partition)
+            lag = self._consuming.current_lag(partition)
             if lag is None:
                 self._background.feed(self._driven, Woke())
             return lag
@@ -47,25 +47,35 @@ class Places(Topics):
         """Go on from there. Raises ValueError for an offset below 0, or a partition that is not assigned."""
         with self._one_user.entered(), self._changed:
             self._consuming.subscription.seek(partition, offset)
+            self._consuming.drop_unread((partition,))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """At the next poll; none named means all."""
         with self._one_user.entered(), self._changed:
             self._consuming.subscription.seek_to_beginning(partitions)
+            self._consuming.drop_unread(partitions)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """At the next poll; none named means all."""
         with self._one_user.entered(), self._changed:
             self._consuming.subscription.seek_to_end(partitions)
+            self._consuming.drop_unread(partitions)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these until `resume`; what was fetched is kept."""
         with self._one_user.entered(), self._changed:
             self._consuming.subscription.pause(partitions)
+            self._consuming.give_back(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
         with self._one_user.entered(), self._changed:
             self._consuming.subscription.resume(partitions)
+
+    def _give_back(self) -> None:
+        """What iteration took and did not hand out is read again."""
+        if self._consuming.unread:
+            with self._changed:
+                self._consuming.give_back()
 
     @property
     def paused(self) -> Partitions:

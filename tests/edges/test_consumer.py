@@ -5,6 +5,7 @@ H45, and on real time what `tests/client/` shows on a simulated clock.
 import selectors
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -197,6 +198,76 @@ def test_iterating_goes_on_while_commits_rebalances_and_new_records_come_between
     assert sorted(handed_out) == list(range(50))
     with Consumer(daemon.bootstrap, "g") as after:
         assert sum(offset or 0 for offset in after.committed(ALL).values()) == 50
+
+
+@pytest.fixture
+def hundred(daemon: Daemon) -> Iterator[Consumer]:
+    """At the beginning of a hundred records, 25 in each partition; all are taken at once."""
+    produce(daemon.bootstrap, *range(100))
+    with Consumer(daemon.bootstrap, "g", auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        consumer.assign(ALL)
+        while sum((consumer.current_lag(one) or 0) for one in ALL if consumer.poll(0) == []) < 100:
+            consumer.pause(*ALL)  # so that all is fetched
+        consumer.resume(*ALL)
+        yield consumer
+
+
+def test_places_say_what_the_loop_was_given_and_not_what_was_taken_for_it(hundred: Consumer) -> None:
+    given: Counter[TopicPartition] = Counter()
+    for record in hundred:
+        one = TopicPartition(record.topic, record.partition)
+        given[one] += 1
+        assert hundred.position(one) == record.offset + 1 == given[one]
+        assert hundred.current_lag(one) == 25 - given[one]
+        if sum(given.values()) % 10 == 0:
+            assert hundred.commit() == {one: given[one] for one in ALL}
+        if sum(given.values()) == 100:
+            break
+    assert hundred.positions() == dict.fromkeys(ALL, 25)
+
+
+def test_who_seeks_in_the_loop_goes_on_from_there(hundred: Consumer) -> None:
+    numbers: list[int] = []
+    for record in hundred:
+        numbers.append(int(record.value))
+        if numbers.count(0) == 1 and len(numbers) == 5:
+            hundred.seek(ALL[0], 0)
+        if len(numbers) == 90:
+            hundred.seek_to_end()
+            break
+    assert numbers.count(0) == 2
+    assert hundred.poll(0.2) == []
+    hundred.seek_to_beginning()
+    assert {one.offset for one in (next(iter(hundred)), next(iter(hundred)))} <= {0, 1}
+
+
+def test_what_is_paused_in_the_loop_is_given_later(hundred: Consumer) -> None:
+    numbers: list[int] = []
+    for record in hundred:
+        numbers.append(int(record.value))
+        if len(numbers) == 5:
+            hundred.pause(*ALL[:3])
+        if len(numbers) > 5:
+            assert record.partition == 3
+        if numbers.count(99):
+            break
+    hundred.resume(*ALL[:3])
+    for record in hundred:
+        numbers.append(int(record.value))
+        if len(numbers) == 100:
+            break
+    assert sorted(numbers) == list(range(100))
+
+
+def test_a_poll_in_the_loop_gives_what_comes_next(hundred: Consumer) -> None:
+    numbers: list[int] = []
+    for record in hundred:
+        numbers.append(int(record.value))
+        if len(numbers) < 100:
+            numbers += [int(one.value) for one in hundred.poll()]
+        if len(numbers) == 100:
+            break
+    assert sorted(numbers) == list(range(100))
 
 
 @pytest.mark.parametrize("dialect", ["native", "kafka"])
