@@ -26,21 +26,24 @@ def common(others: Sequence[str]) -> list[str]:
     return [name for name in ASSIGNORS[others[0]] if all(name in ASSIGNORS[other] for other in others)]
 
 
-def play(stage: Stage, others: Sequence[Program], assignor: str) -> str:
-    """The stage's program is ours. Raises Failed for a partition without one owner, a record that nobody read, or one
-    that was read twice though everybody commits what they have read before they let a partition go.
+def play(stage: Stage, ours: Sequence[Program], others: Sequence[Program], assignor: str) -> str:
+    """Programs of either side take turns. Raises Failed for a partition without one owner, a record that nobody read, or
+    one that was read twice though everybody commits what they have read before they let a partition go.
     """
+    sides = itertools.cycle(ours), itertools.cycle(others)
     with crowd(stage.logs) as members:
-        return _Story(stage, Actors(stage, members, PARTITIONS), itertools.cycle(others), assignor).play()
+        return _Story(stage, Actors(stage, members, PARTITIONS), sides, assignor).play()
 
 
 class _Story:
     """Members in the order in which they came: the first leads, for as long as it is there (group-protocol 2.1)."""
 
-    def __init__(self, stage: Stage, actors: Actors, others: Iterator[Program], assignor: str) -> None:
+    def __init__(
+        self, stage: Stage, actors: Actors, sides: tuple[Iterator[Program], Iterator[Program]], assignor: str
+    ) -> None:
         self._stage = stage
         self._actors = actors
-        self._others = others
+        self._ours, self._others = sides
         self._assignor = assignor
         self._watch = Keeping(assignor)
         self._here: list[Member] = []
@@ -52,15 +55,15 @@ class _Story:
         judge, topic = self._stage.judge, self._stage.topic
         judge.create(topic, PARTITIONS)
         judge.produce(topic, [(number % PARTITIONS, str(number)) for number in range(_BEFORE * PARTITIONS)])
-        self._joins(self._stage.program, "ours alone")
+        self._joins(next(self._ours), "ours alone")
         self._joins(next(self._others), "ours leads one of theirs")
         self._joins(next(self._others), "ours leads two of theirs")
         self._leaves(-1, "one of theirs has left")
         self._joins(next(self._others), "another of theirs has come")
         self._is_killed(-1, "one of theirs was killed")
         self._leaves(0, "ours, which led, has left")
-        self._joins(self._stage.program, "theirs leads one of ours")
-        self._joins(self._stage.program, "theirs leads two of ours")
+        self._joins(next(self._ours), "theirs leads one of ours")
+        self._joins(next(self._ours), "theirs leads two of ours")
         self._is_killed(-1, "one of ours was killed")
         self._is_killed(0, "theirs, which led, was killed")
         self._leaves(0, None)

@@ -31,7 +31,7 @@ def suites(outcomes: Outcomes) -> str:
 
 def capabilities(row: Row, server: str, why_not: str | None) -> str:
     """Our client's row once more, at another server, on end."""
-    lines = [line(["capability", f"at {server}", "what was seen"]), line(["---"] * 3)]
+    lines = [line([row.client.name, f"at {server}", "what was seen"]), line(["---"] * 3)]
     for name in CAPABILITIES:
         if not row.client.offers(name):
             continue

@@ -13,9 +13,9 @@ from interop.catalogue import CAPABILITIES
 from interop.ours import mixed, page, suite
 from interop.processes import Failed, Program
 from interop.server import Server, apache_kafka, serving
-from interop.table import PAGE, Result, Row, Verdict, spliced
+from interop.table import PAGE, Result, Row, Verdict, failures, spliced
 
-OURS = "muster"
+OURS = ("muster", "muster-aio")
 MUSTERD, KAFKA = "musterd", "Apache Kafka 4.3.1"
 SERVERS: Mapping[str, str] = {"musterd": MUSTERD, "kafka": KAFKA}
 PARTS = ("tests", "row", "mixed")
@@ -24,6 +24,8 @@ OTHERS: Mapping[str, tuple[str, ...]] = {
     "confluent-kafka": ("confluent-kafka",),
     "both": ("java", "confluent-kafka"),
 }
+LED_BY_AIO = ("confluent-kafka",)
+"""Groups in which the first of ours is the one for event loops; the one with threads comes later."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -92,21 +94,24 @@ def _suite(bootstrap: str | None, logs: Path) -> suite.Suite:
 
 
 def _row(_choice: Choice, servers: Mapping[str, Server | str], work: Path) -> tuple[str, list[str]]:
-    """At the Apache Kafka alone: the row at musterd is in the table of all clients."""
-    folder = builds.CLIENTS / OURS
+    """At the Apache Kafka alone: the rows at musterd are in the table of all clients."""
     server = servers.get(KAFKA, "not chosen")
-    if isinstance(server, str):
-        nobody = Row(catalogue.read((folder / "client.toml").read_bytes()), ())
-        return page.capabilities(nobody, KAFKA, server), []
-    row = rows.row(folder, server, CAPABILITIES, work)
-    wrong = [f"{KAFKA}: {one.capability}: {one.detail}" for one in row.results if one.verdict is Verdict.FAILED]
-    return page.capabilities(row, KAFKA, None), wrong
+    found: list[Row] = []
+    for name in OURS:
+        folder = builds.CLIENTS / name
+        if isinstance(server, str):
+            found.append(Row(catalogue.read((folder / "client.toml").read_bytes()), ()))
+        else:
+            found.append(rows.row(folder, server, CAPABILITIES, work))
+    wrong = [f"{KAFKA}: {one}" for one in failures(found)]
+    why_not = server if isinstance(server, str) else None
+    return "\n".join(page.capabilities(one, KAFKA, why_not) for one in found), wrong
 
 
 def _mixed(choice: Choice, servers: Mapping[str, Server | str], work: Path) -> tuple[str, list[str]]:
     """The servers side by side: most of a story is waiting for sessions to end."""
     found: dict[tuple[str, str], dict[str, Result]] = {group: {} for group in choice.groups()}
-    ours = rows.program(OURS)
+    ours = [rows.program(name) for name in OURS]
     programs = {name: _built(name) for others in choice.others for name in OTHERS[others]}
 
     def all_of(name: str, server: Server) -> None:
@@ -139,15 +144,21 @@ def _built(name: str) -> Program | Failed:
 
 
 def _group(
-    ours: Program, others: str, programs: Sequence[Program | Failed], assignor: str, server: Server, work: Path
+    ours: Sequence[Program],
+    others: str,
+    programs: Sequence[Program | Failed],
+    assignor: str,
+    server: Server,
+    work: Path,
 ) -> Result:
     for failure in programs:
         if isinstance(failure, Failed):
             is_absent = isinstance(failure, rows.NotHere)
             return Result("mixed", Verdict.NOT_HERE if is_absent else Verdict.FAILED, str(failure))
     built = [program for program in programs if isinstance(program, Program)]
-    stage = rows.staged(ours, built[0], server, f"mixed-{others}-{assignor}", work)
-    return rows.tried("mixed", lambda: mixed.play(stage, built, assignor))
+    first, second = reversed(ours) if others in LED_BY_AIO else ours
+    stage = rows.staged(first, built[0], server, f"mixed-{others}-{assignor}", work)
+    return rows.tried("mixed", lambda: mixed.play(stage, (first, second), built, assignor))
 
 
 _PARTS: Mapping[str, Callable[[Choice, Mapping[str, Server | str], Path], tuple[str, list[str]]]] = {

@@ -1,6 +1,7 @@
 """Who is in a group, who is fenced, refused and dropped, and how partitions move, over Kafka's protocol."""
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -22,12 +23,14 @@ def test_members_that_come_and_go_read_every_record_once(where: Where, stage: St
     """With automatic commits: what was read is committed before it is given up."""
     values: Counter[bytes] = Counter()
     members: list[Consumer] = []
-    for shares in ([4], [2, 2], [1, 1, 2], [1, 1, 1, 1]):
+
+    def are_shared(*shares: int) -> bool:
+        return tuple(sorted(len(one.assignment) for one in members)) == shares
+
+    for shares in ((4,), (2, 2), (1, 1, 2), (1, 1, 1, 1)):
         members.append(stage.consumer(where.kafka, topic, enable_auto_commit=True, assignors=[assignor]))
         produce(where, topic, 40)
-        values.update(
-            poll_until(lambda wanted=shares: sorted(len(one.assignment) for one in members) == wanted, *members)
-        )
+        values.update(poll_until(partial(are_shared, *shares), *members))
     while len(members) > 1:
         members.pop(0).close()
         values.update(poll_until(lambda: sum(len(one.assignment) for one in members) == 4, *members))
