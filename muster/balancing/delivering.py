@@ -5,7 +5,7 @@ from functools import partial
 from muster.balancing import line, registering
 from muster.balancing.events import ConfirmAsked, Fetched, GaveUp, Handed, MessageAsked, PassedOver, ReadyAsked
 from muster.balancing.keys import parse_context
-from muster.balancing.member import IN_USE, Answer, Held, Member, Use, Waiter
+from muster.balancing.member import IN_USE, Answer, Held, Member, Timer, Use, Waiter
 from muster.balancing.results import Code, Confirm, Result, code_of, failure, success
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
@@ -130,8 +130,7 @@ def _heard_of(m: Member, reader: Waiter, held: Held, said: FetchedPartition) -> 
     if not code and said.records:
         _hand_out(m, reader, held, said)
     elif code in _GONE:
-        m.note("partition lost", key=held.key, why=said.error_code.name)
-        m.drop(held.key)
+        _lose(m, held, said.error_code.name)
         m.end(reader.errand, failure(code, f"{held.key} is not this consumer's any more: {said.error_code.name}"))
     else:
         _free(m, held, _pause_ms(m, code, said.wait_ms))
@@ -162,6 +161,13 @@ def _hand_out(m: Member, reader: Waiter, held: Held, said: FetchedPartition) -> 
         reader.deadline_ms,
     )
     m.end(reader.errand, success(fetched))
+
+
+def _lose(m: Member, held: Held, why: str) -> None:
+    """Perhaps the coordinator has forgotten the member whole: a heartbeat finds out."""
+    m.note("partition lost", key=held.key, why=why)
+    m.drop(held.key)
+    m.timers.pop(Timer.HEARTBEAT, None)
 
 
 def _pause_ms(m: Member, code: int, wait_ms: int) -> int:
@@ -244,6 +250,7 @@ def _note_confirmed(held: Held, event: ConfirmAsked) -> None:
     held.last_consumed = event.consumed
     if event.consumed and held.next_offset is not None:
         held.confirmed = held.next_offset
+    held.curr = held.confirmed
 
 
 def _commit(m: Member, event: ConfirmAsked, held: Held, *, may_repeat: bool) -> None:
@@ -261,11 +268,10 @@ def _heard_commit(event: ConfirmAsked, held: Held, may_repeat: bool, m: Member, 
     said: ConfirmedPartition | None = None
     if isinstance(answer.reply, ConfirmConsumedReply) and not answer.code:
         said = next((one for one in answer.reply.items if one.key == held.key), None)
-    result = _confirmed(m, held, answer, said)
     _note_confirmed(held, event)
+    result = _confirmed(m, held, answer, said)
     if result.code == Code.NOT_OWNER_COMMIT:
-        m.note("partition lost", key=held.key, why=result.msg)
-        m.drop(held.key)
+        _lose(m, held, result.msg)
     else:
         _free(m, held)
     m.end(event.errand, result)
@@ -280,5 +286,5 @@ def _confirmed(m: Member, held: Held, answer: Answer, said: ConfirmedPartition |
         return failure(Code.EMPTY_REPLY, f"the coordinator said nothing of {held.key}")
     if said.error_code != ErrorCode.NONE:
         return failure(code_of(said.error_code), f"{held.key} was not confirmed: {said.error_code.name}")
-    held.heard(said.committed_offset, said.end, m.now_ms)
+    held.heard(-1, said.end, m.now_ms)
     return success(Confirm(held.key, held.place.topic, held.curr, held.max))

@@ -5,30 +5,30 @@ import pytest
 from muster.balancing import hash_mod
 from muster.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked
 from muster.balancing.loop import rebalance_once
-from tests.client.balanced.world import Player, World
+from tests.client.balanced.stages import STAGES, ModelStage, Stage
+from tests.client.balanced.world import Player
 
 K0, K1 = "1:t:0", "1:t:1"
 
 
-@pytest.fixture
-def world() -> World:
+@pytest.fixture(params=STAGES)
+def world(request: pytest.FixtureRequest) -> Stage:
     """Two partitions of three records each, a batch a record."""
-    world = World()
+    stage = STAGES[request.param]().make("t", 2)
     for key in (K0, K1):
-        log = world.model.configure(key)
         for number in range(3):
-            log.append([b"%s-%d" % (key.encode(), number)])
-    return world
+            stage.append(key, b"%s-%d" % (key.encode(), number))
+    return stage
 
 
-def reader(world: World, *keys: str, who: str = "A", **settings: object) -> Player:
-    return world.member(who, **{"consume_position": "first", **settings}).on_the_way(*keys)
+def reader(world: Stage, *keys: str, who: str = "A", **settings: object) -> Player:
+    return world.member(who, **{"consume_position": "first", "fetch_max_bytes": 1, **settings}).on_the_way(*keys)
 
 
 # ---------------------------------------------------------------------------------------------------------- connecting
 
 
-def test_cb22_what_is_connected_before_the_metadata_was_ever_asked_for_is_not_found(world: World) -> None:
+def test_cb22_what_is_connected_before_the_metadata_was_ever_asked_for_is_not_found(world: Stage) -> None:
     one = world.member()
     assert one.start().ok
     world.run(1_000)  # heartbeats have gone to and fro
@@ -39,8 +39,8 @@ def test_cb22_what_is_connected_before_the_metadata_was_ever_asked_for_is_not_fo
     assert one.connect("1:t:9").code == 404
 
 
-def test_cb23_a_key_that_cannot_be_subscribed_to_is_refused_and_nothing_is_sent(world: World) -> None:
-    world.model.configure(K1, subscribable=False)
+def test_cb23_a_key_that_cannot_be_subscribed_to_is_refused_and_nothing_is_sent(world: Stage) -> None:
+    world.flip(K1, subscribable=False)
     one = reader(world)
     assert one.connect(K1).code == 422
     assert one.kinds() == []
@@ -48,13 +48,13 @@ def test_cb23_a_key_that_cannot_be_subscribed_to_is_refused_and_nothing_is_sent(
 
 
 @pytest.mark.parametrize("key", ["a:b", "1:t:x", "1:t:-1", "01:t:0", "", " ", "1:t:0:", "1::0"])
-def test_cb24_keys_that_are_none_are_refused(world: World, key: str) -> None:
+def test_cb24_keys_that_are_none_are_refused(world: Stage, key: str) -> None:
     one = reader(world)
     assert one.connect(key).code == 400
     assert one.kinds() == []
 
 
-def test_cb26_whoever_lost_the_race_is_put_off_without_traffic_and_asks_again_after_five_seconds(world: World) -> None:
+def test_cb26_whoever_lost_the_race_is_put_off_without_traffic_and_asks_again_after_five_seconds(world: Stage) -> None:
     reader(world, K0, who="A")
     loser = reader(world, who="B")
     refused = loser.connect(K0)
@@ -68,18 +68,18 @@ def test_cb26_whoever_lost_the_race_is_put_off_without_traffic_and_asks_again_af
     assert loser.kinds().count("RegisterPartitions") == 1
 
 
-def test_cb27_what_its_owner_gives_up_goes_to_the_loser_by_a_newer_grant(world: World) -> None:
+def test_cb27_what_its_owner_gives_up_goes_to_the_loser_by_a_newer_grant(world: Stage) -> None:
     owner, loser = reader(world, K0, who="A"), reader(world, who="B")
     assert loser.connect(K0).code == 410
-    before = world.model.owners[K0].epoch
+    before = world.owners()[K0].reg_epoch
     assert owner.disconnect(K0).ok
     world.run(5_000)
     assert loser.connect(K0).ok
     assert loser.core.registered == [K0]
-    assert world.model.owners[K0].epoch > before
+    assert world.owners()[K0].reg_epoch > before
 
 
-def test_cb30_connecting_what_is_owned_again_succeeds_and_moves_nothing(world: World) -> None:
+def test_cb30_connecting_what_is_owned_again_succeeds_and_moves_nothing(world: Stage) -> None:
     one = reader(world, K0)
     assert one.confirm(one.batch().confirm_ctx).ok
     one.sent.clear()
@@ -95,7 +95,7 @@ def test_cb30_connecting_what_is_owned_again_succeeds_and_moves_nothing(world: W
 @pytest.mark.parametrize("is_confirmed", [True, False])
 @pytest.mark.parametrize("in_local", [True, False])
 def test_cb37_the_next_owner_goes_on_after_what_was_confirmed_and_gets_again_what_was_not(
-    world: World, is_confirmed: bool, in_local: bool
+    world: Stage, is_confirmed: bool, in_local: bool
 ) -> None:
     owner = reader(world, K0, who="A", confirm_in_local=in_local)
     batch = owner.batch()
@@ -108,7 +108,7 @@ def test_cb37_the_next_owner_goes_on_after_what_was_confirmed_and_gets_again_wha
     assert successor.values() == ([b"1:t:0-1"] if is_confirmed else [b"1:t:0-0"])
 
 
-def test_cb38_giving_up_waits_for_the_application_to_confirm(world: World) -> None:
+def test_cb38_giving_up_waits_for_the_application_to_confirm(world: Stage) -> None:
     one = reader(world, K0, confirm_in_local=True)
     context = one.batch().confirm_ctx
     going = one.begin(lambda number: DisconnectAsked(number, K0))
@@ -120,10 +120,10 @@ def test_cb38_giving_up_waits_for_the_application_to_confirm(world: World) -> No
     assert 1_000 <= going.took_ms <= 1_010
     (message,) = one.messages("UnregisterPartitions")
     assert message.items[0].consumed
-    assert world.model.stored[K0] == 1
+    assert world.committed()[K0] == 1
 
 
-def test_cb39_disconnecting_what_is_not_owned_succeeds_without_traffic(world: World) -> None:
+def test_cb39_disconnecting_what_is_not_owned_succeeds_without_traffic(world: Stage) -> None:
     one = reader(world, K0)
     assert one.disconnect(K1).ok
     assert one.disconnect("1:other:0").ok
@@ -134,7 +134,7 @@ def test_cb39_disconnecting_what_is_not_owned_succeeds_without_traffic(world: Wo
 # ---------------------------------------------------------------------------------------------------------- confirming
 
 
-def test_cb40_a_context_counts_once_and_not_after_its_partition_was_connected_anew(world: World) -> None:
+def test_cb40_a_context_counts_once_and_not_after_its_partition_was_connected_anew(world: Stage) -> None:
     one = reader(world, K0)
     first = one.batch().confirm_ctx
     assert one.confirm(first).ok
@@ -149,20 +149,20 @@ def test_cb40_a_context_counts_once_and_not_after_its_partition_was_connected_an
         assert one.confirm(nonsense).code == 400
 
 
-def test_cb41_what_was_confirmed_as_not_consumed_is_delivered_again_and_nothing_moves(world: World) -> None:
+def test_cb41_what_was_confirmed_as_not_consumed_is_delivered_again_and_nothing_moves(world: Stage) -> None:
     one = reader(world, K0)
     batch = one.batch()
     said = one.confirm(batch.confirm_ctx, consumed=False)
     assert (said.ok, said.data.curr) == (True, 0)
-    assert K0 not in world.model.stored
+    assert K0 not in world.committed()
     again = one.batch()
     assert [record.offset for record in again.messages] == [0]
     assert again.confirm_ctx != batch.confirm_ctx
     assert one.confirm(again.confirm_ctx).ok
-    assert world.model.stored[K0] == 1
+    assert world.committed()[K0] == 1
 
 
-def test_cb42_three_readers_of_two_partitions_the_third_waits_and_hears_that_all_are_in_use(world: World) -> None:
+def test_cb42_three_readers_of_two_partitions_the_third_waits_and_hears_that_all_are_in_use(world: Stage) -> None:
     one = reader(world, K0, K1, ready_wait_ms=2_000)
     askers = [one.getting() for _ in range(3)]
     world.run(100)
@@ -185,14 +185,14 @@ def test_cb42_three_readers_of_two_partitions_the_third_waits_and_hears_that_all
 
 
 @pytest.mark.parametrize(("wait_ms", "took_ms"), [(0, 5), (200, 200)])
-def test_cb43_with_nothing_registered_a_read_ends_after_its_wait(world: World, wait_ms: int, took_ms: int) -> None:
+def test_cb43_with_nothing_registered_a_read_ends_after_its_wait(world: Stage, wait_ms: int, took_ms: int) -> None:
     one = reader(world, ready_wait_ms=wait_ms)
     asker = one.getting()
     world.run_until(lambda: asker.is_over)
     assert (asker.result.code, asker.took_ms) == (406, took_ms)
 
 
-def test_cb44_being_ready_is_heard_of_when_a_partition_is_connected_or_the_time_is_over(world: World) -> None:
+def test_cb44_being_ready_is_heard_of_when_a_partition_is_connected_or_the_time_is_over(world: Stage) -> None:
     one = reader(world)
     waits = one.ready(1_000)
     world.run(300)
@@ -209,7 +209,7 @@ def test_cb44_being_ready_is_heard_of_when_a_partition_is_connected_or_the_time_
 # ----------------------------------------------------------------------------------------------------- what there is
 
 
-def balanced(world: World, players: list[Player], rounds: int = 1) -> dict[str, list[str]]:
+def balanced(world: Stage, players: list[Player], rounds: int = 1) -> dict[str, list[str]]:
     for _ in range(rounds):
         for player in players:
             rebalance_once(player.as_consumer(), hash_mod)
@@ -217,50 +217,68 @@ def balanced(world: World, players: list[Player], rounds: int = 1) -> dict[str, 
     return {player.who: player.core.registered for player in players}
 
 
-def members(world: World, count: int) -> list[Player]:
+def members(world: Stage, count: int) -> list[Player]:
     players = [world.member(f"node-{number}", consume_position="first") for number in range(count)]
     for number, player in enumerate(players):
-        assert player.start(count, number).ok
+        assert player.start(count, number, demo=None).ok
     return players
 
 
-def test_cb45_while_a_broker_is_down_its_keys_are_released_and_no_other_moves() -> None:
-    world = World()
+@pytest.mark.parametrize("kind", STAGES)
+def test_cb45_while_a_broker_is_down_its_keys_are_released_and_no_other_moves(kind: str) -> None:
+    world = STAGES[kind]().make("demo", 5)
+    players = members(world, 2)
+    whole = {"node-0": ["1:demo:0", "1:demo:2", "1:demo:4"], "node-1": ["1:demo:1", "1:demo:3"]}
+    assert balanced(world, players) == whole
+    before = world.owners()
+    for key in ("1:demo:3", "1:demo:4"):
+        world.flip(key, subscribable=False)
+    assert balanced(world, players, 2) == {"node-0": ["1:demo:0", "1:demo:2"], "node-1": ["1:demo:1"]}
+    assert world.owners() == {key: before[key] for key in ("1:demo:0", "1:demo:1", "1:demo:2")}
+    for key in ("1:demo:3", "1:demo:4"):
+        world.flip(key, subscribable=True)
+    assert balanced(world, players, 2) == whole
+    after = world.owners()
+    assert {key for key in after if after[key] != before[key]} == {"1:demo:3", "1:demo:4"}
+
+
+def test_two_brokers_one_of_which_is_down_as_the_worked_example_has_it() -> None:
+    world = ModelStage()
     for key in ("1:demo:0", "1:demo:1", "1:demo:2", "2:demo:0", "2:demo:1"):
         world.model.configure(key)
     players = members(world, 2)
     whole = {"node-0": ["1:demo:0", "1:demo:2", "2:demo:1"], "node-1": ["1:demo:1", "2:demo:0"]}
     assert balanced(world, players) == whole
-    epochs = {key: owner.epoch for key, owner in world.model.owners.items()}
     for key in ("2:demo:0", "2:demo:1"):
-        world.model.configure(key, subscribable=False)
+        world.flip(key, subscribable=False)
     assert balanced(world, players, 2) == {"node-0": ["1:demo:0", "1:demo:2"], "node-1": ["1:demo:1"]}
-    assert {key: owner.epoch for key, owner in world.model.owners.items()} == {
-        key: epochs[key] for key in ("1:demo:0", "1:demo:1", "1:demo:2")
-    }
     for key in ("2:demo:0", "2:demo:1"):
-        world.model.configure(key)
+        world.flip(key, subscribable=True)
     assert balanced(world, players, 2) == whole
 
 
-def test_cb46_when_a_topic_grows_old_keys_keep_their_owners_and_new_ones_are_connected_within_one_loop() -> None:
-    world = World()
-    for number in range(4):
-        world.model.configure(f"1:demo:{number}")
+@pytest.mark.parametrize("kind", STAGES)
+def test_cb46_when_a_topic_grows_old_keys_keep_their_owners_and_new_ones_are_connected_within_one_loop(
+    kind: str,
+) -> None:
+    world = STAGES[kind]().make("demo", 4)
     players = members(world, 2)
     before = balanced(world, players)
-    epochs = {key: owner.epoch for key, owner in world.model.owners.items()}
+    grants = world.owners()
     assert sum(map(len, before.values())) == 4
-    for number in (4, 5):
-        world.model.configure(f"1:demo:{number}")
+    world.make("demo", 6)
     after = balanced(world, players)
-    assert {key: world.model.owners[key].epoch for key in epochs} == epochs
+    assert {key: owner for key, owner in world.owners().items() if key in grants} == grants
     for who, keys in before.items():
         assert set(keys) < set(after[who])
     assert sum(map(len, after.values())) == 6
 
 
-def test_cb47_a_key_that_is_no_longer_configured_is_given_up(world: World) -> None:
+def test_cb47_a_key_that_is_no_longer_configured_is_given_up() -> None:
+    world = ModelStage()
+    world.make("t", 2)
+    for key in (K0, K1):
+        world.append(key, b"x")
     one = reader(world, K0, K1)
     context = one.batch().confirm_ctx
     gone = context.rpartition(":")[0]
@@ -274,7 +292,7 @@ def test_cb47_a_key_that_is_no_longer_configured_is_given_up(world: World) -> No
     assert [item.key for item in message.items] == [gone]
 
 
-def test_connections_of_one_key_wait_for_each_other(world: World) -> None:
+def test_connections_of_one_key_wait_for_each_other(world: Stage) -> None:
     one = reader(world)
     first = one.begin(lambda number: ConnectAsked(number, K0))
     second = one.begin(lambda number: DisconnectAsked(number, K0))
@@ -285,15 +303,15 @@ def test_connections_of_one_key_wait_for_each_other(world: World) -> None:
     assert one.core.registered == [K0]
 
 
-def test_a_release_that_nobody_heard_is_told_again_in_the_next_heartbeat(world: World) -> None:
+def test_a_release_that_nobody_heard_is_told_again_in_the_next_heartbeat(world: Stage) -> None:
     one = reader(world, K0)
     one.is_cut = world.refuses_connections = True
     said = one.disconnect(K0)
     assert (said.ok, said.msg != "") == (True, True)
     one.is_cut = False
-    assert world.model.owners[K0].consumer_id == "A"
+    assert world.owners()[K0].consumer_id == "A"
     world.run(11_000)
-    assert K0 not in world.model.owners
+    assert K0 not in world.owners()
     beats = [message for message in one.messages("MemberHeartbeat") if message.released]
     assert [item.key for item in beats[0].released] == [K0]
     assert len({id(message) for message in beats}) == len(beats)
@@ -302,7 +320,7 @@ def test_a_release_that_nobody_heard_is_told_again_in_the_next_heartbeat(world: 
     assert not any(message.released for message in one.messages("MemberHeartbeat"))
 
 
-def test_confirming_twice_at_once_sends_one_commit(world: World) -> None:
+def test_confirming_twice_at_once_sends_one_commit(world: Stage) -> None:
     one = reader(world, K0)
     context = one.batch().confirm_ctx
     first = one.begin(lambda number: ConfirmAsked(number, context, True))

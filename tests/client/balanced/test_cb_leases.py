@@ -7,30 +7,38 @@ import pytest
 from muster.balancing.events import ConfirmAsked, ConnectAsked, ShutdownAsked
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import MemberHeartbeatReply
-from tests.client.balanced.world import Player, World
+from tests.client.balanced.stages import STAGES, Stage
+from tests.client.balanced.world import Player
 
 K0, K1 = "1:t:0", "1:t:1"
 
 
-@pytest.fixture
-def world() -> World:
-    world = World()
+def prepared(kind: str) -> Stage:
+    stage = STAGES[kind]().make("t", 5)
     for number in range(5):
-        log = world.model.configure(f"1:t:{number}")
         for turn in range(4):
-            log.append([b"%d-%d" % (number, turn)])
-    return world
+            stage.append(f"1:t:{number}", b"%d-%d" % (number, turn))
+    return stage
 
 
-def reader(world: World, *keys: str, who: str = "A", **settings: object) -> Player:
-    return world.member(who, **{"consume_position": "first", **settings}).on_the_way(*keys)
+@pytest.fixture(params=STAGES)
+def world(request: pytest.FixtureRequest) -> Stage:
+    return prepared(request.param)
+
+
+@pytest.fixture
+def modelled() -> Stage:
+    return prepared("model")
+
+
+def reader(world: Stage, *keys: str, who: str = "A", **settings: object) -> Player:
+    return world.member(who, **{"consume_position": "first", "fetch_max_bytes": 1, **settings}).on_the_way(*keys)
 
 
 @pytest.mark.parametrize("refuses", [True, False])
 @pytest.mark.parametrize("cut", ["everything", "heartbeats"])
-def test_cb55_who_is_cut_off_stops_delivering_before_anybody_else_begins(world: World, cut: str, refuses: bool) -> None:
+def test_cb55_who_is_cut_off_stops_delivering_before_anybody_else_begins(world: Stage, cut: str, refuses: bool) -> None:
     world.refuses_connections = refuses
-    log = world.model.configured[K0]
     one, other = reader(world, K0, ready_wait_ms=20), reader(world, who="B", ready_wait_ms=20)
     delivered: list[tuple[str, int]] = []
 
@@ -45,7 +53,7 @@ def test_cb55_who_is_cut_off_stops_delivering_before_anybody_else_begins(world: 
     one.is_cut, one.cut_kinds = cut == "everything", frozenset({"MemberHeartbeat"})
     cut_ms = world.now_ms
     while world.now_ms < cut_ms + 35_000:
-        log.append([b"more"])
+        world.append(K0, b"more")
         play(one)
         play(other)
         if not other.core.registered:
@@ -55,6 +63,8 @@ def test_cb55_who_is_cut_off_stops_delivering_before_anybody_else_begins(world: 
     while world.now_ms < cut_ms + 50_000:
         play(one)
         play(other)
+        if not other.core.registered:
+            other.begin(partial(ConnectAsked, key=K0))
     assert (one.core.registered, other.core.registered) == ([], [K0])
     assert one.core.is_joined
     assert delivered[-1][0] == "B"
@@ -64,12 +74,12 @@ def test_cb55_who_is_cut_off_stops_delivering_before_anybody_else_begins(world: 
         assert cut_ms + 19_000 < last_ms < cut_ms + 30_500
 
 
-def test_an_answer_that_comes_after_the_lease_is_over_is_not_handed_out(world: World) -> None:
+def test_an_answer_that_comes_after_the_lease_is_over_is_not_handed_out(world: Stage) -> None:
     one = reader(world, K0, ready_wait_ms=60_000, request_timeout_ms=60_000)
     asked = one.getting()
     one.is_cut = True
     call = next(call for call in one.waiting.values() if type(call.message).__name__ == "FetchRegistered")
-    reply = world.model.answer(call.message, world.now_ms)
+    reply = world.coordinator.answer(call.message, world.now_ms)
     world.run(30_001)
     one.hear(call.call, reply)
     assert not asked.is_over or not asked.result.ok
@@ -77,11 +87,11 @@ def test_an_answer_that_comes_after_the_lease_is_over_is_not_handed_out(world: W
 
 
 @pytest.mark.parametrize("has_batch", [True, False])
-def test_cb56_removed_at_the_server_it_joins_again_and_loses_and_repeats_nothing(world: World, has_batch: bool) -> None:
+def test_cb56_removed_at_the_server_it_joins_again_and_loses_and_repeats_nothing(world: Stage, has_batch: bool) -> None:
     one = reader(world, K0, K1)
     assert one.confirm(one.batch().confirm_ctx).ok
     batch = one.batch() if has_batch else None
-    world.model.remove("A")
+    world.remove("A")
     world.run(11_000)
     assert one.core.is_joined
     assert one.core.registered == [K0, K1]
@@ -96,36 +106,51 @@ def test_cb56_removed_at_the_server_it_joins_again_and_loses_and_repeats_nothing
             assert one.confirm(result.data.confirm_ctx).ok
     first = 1 if not has_batch else 0
     assert sorted(map(tuple, seen.values())) == sorted([(1, 2, 3), (0, 1, 2, 3)]), first
-    assert world.model.stored == {K0: 4, K1: 4}
+    assert world.committed() == {K0: 4, K1: 4}
 
 
-def test_a_confirmation_that_meets_the_removal_is_told_after_joining_again(world: World) -> None:
-    one = reader(world, K0)
+def test_a_confirmation_that_meets_the_removal_is_told_after_joining_again(modelled: Stage) -> None:
+    one = reader(modelled, K0)
     context = one.batch().confirm_ctx
-    world.model.remove("A")
-    said = one.confirm(context)
-    assert said.ok
-    assert world.model.stored == {K0: 1}
+    modelled.remove("A")
+    assert one.confirm(context).ok
+    assert modelled.committed() == {K0: 1}
     assert one.values() == [b"0-1"]
 
 
-def test_cb57_when_joining_again_is_refused_all_keys_are_dropped_and_the_reason_surfaces(world: World) -> None:
+def test_who_is_told_that_it_owns_nothing_finds_out_at_once_whether_it_is_a_member() -> None:
+    world = prepared("node")
     one = reader(world, K0, K1)
-    world.model.remove("A")
-    world.model.start_refused = (ErrorCode.INCONSISTENT_SOURCE_COUNT, "source_count is 3")
+    batches = [one.batch(), one.batch()]
+    world.remove("A")
+    assert one.confirm(batches[0].confirm_ctx).code == 401
+    world.run(100)
+    assert one.core.is_joined
+    assert one.core.registered == [batches[1].key]  # which was its own, and nobody else's since
+    assert one.confirm(batches[1].confirm_ctx).ok
+    assert one.connect(batches[0].key).ok
+    seen = {batch.key: batch.messages[0].offset for batch in (one.batch() for _ in range(2))}
+    assert seen == {batches[1].key: 1, batches[0].key: 0}
+
+
+def test_cb57_when_joining_again_is_refused_all_keys_are_dropped_and_the_reason_surfaces(world: Stage) -> None:
+    one = reader(world, K0, K1)
+    world.remove("A")
+    other = world.member("B")
+    assert other.start(3, 0).ok  # the group is another's by now
     world.run(11_000)
     assert one.core.registered == []
-    said = one.get()
-    assert (said.code, said.msg) == (429, "source_count is 3")
-    assert one.meta().code == 429
+    for _ in range(2):
+        assert one.get().code == 429
+        assert one.meta().code == 429
     assert one.connect(K0).code == 429
-    world.model.start_refused = None
+    assert other.shut_down().ok
     world.run(11_000)  # the group is as it was again
     assert one.meta().ok
     assert one.connect(K0).ok
 
 
-def test_cb60_shutting_down_frees_all_at_once_commits_what_was_confirmed_and_returns_the_rest(world: World) -> None:
+def test_cb60_shutting_down_frees_all_at_once_commits_what_was_confirmed_and_returns_the_rest(world: Stage) -> None:
     keys = [f"1:t:{number}" for number in range(5)]
     one = reader(world, *keys, confirm_in_local=True)
     batches = [one.batch() for _ in keys]
@@ -136,9 +161,9 @@ def test_cb60_shutting_down_frees_all_at_once_commits_what_was_confirmed_and_ret
     said = one.shut_down()
     assert said.ok
     assert one.core.is_shutdown and one.core.is_ended
-    assert world.model.owners == {}
-    assert world.model.members == {}
-    assert len(world.model.stored) >= 3
+    assert world.owners() == {}
+    assert world.members() == []
+    assert len(world.committed()) >= 3
     assert waits.is_over
     one.sent.clear()
     assert one.shut_down().ok
@@ -151,7 +176,7 @@ def test_cb60_shutting_down_frees_all_at_once_commits_what_was_confirmed_and_ret
     assert [first[batch.key] for batch in batches[3:]] == [0, 0]
 
 
-def test_while_shutting_down_confirmations_come_too_late(world: World) -> None:
+def test_while_shutting_down_confirmations_come_too_late(world: Stage) -> None:
     one = reader(world, K0)
     context = one.batch().confirm_ctx
     going = one.begin(ShutdownAsked)
@@ -161,7 +186,7 @@ def test_while_shutting_down_confirmations_come_too_late(world: World) -> None:
     assert going.took_ms >= 200
 
 
-def test_in_touch_again_before_the_lease_is_over_it_keeps_its_keys(world: World) -> None:
+def test_in_touch_again_before_the_lease_is_over_it_keeps_its_keys(world: Stage) -> None:
     one = reader(world, K0)
     world.refuses_connections = True
     one.is_cut = True
@@ -169,55 +194,55 @@ def test_in_touch_again_before_the_lease_is_over_it_keeps_its_keys(world: World)
     one.is_cut = False
     world.run(10_000)
     assert one.core.registered == [K0]
-    assert world.model.owners[K0].consumer_id == "A"
+    assert world.owners()[K0].consumer_id == "A"
 
 
-def test_a_newer_object_of_the_same_instance_id_ends_it(world: World) -> None:
-    one = reader(world, K0, instance_id="i")
-    world.model.instead = lambda message: (
+def test_a_newer_object_of_the_same_instance_id_ends_it(modelled: Stage) -> None:
+    one = reader(modelled, K0, instance_id="i")
+    modelled.model.instead = lambda message: (
         MemberHeartbeatReply(ErrorCode.REPLACED_MEMBER) if type(message).__name__ == "MemberHeartbeat" else None
     )
-    world.run(11_000)
+    modelled.run(11_000)
     assert one.core.registered == []
     assert one.get().code == 461
     one.sent.clear()
-    world.run(60_000)
+    modelled.run(60_000)
     assert one.kinds() == []
     assert one.shut_down().ok
     assert one.kinds() == []
 
 
-def test_the_whole_list_is_reported_when_it_has_changed_and_every_sixtieth_time(world: World) -> None:
-    one = reader(world, K0)
-    world.run(15_000)
-    reports = world.model.members["A"].reports
+def test_the_whole_list_is_reported_when_it_has_changed_and_every_sixtieth_time(modelled: Stage) -> None:
+    one = reader(modelled, K0)
+    modelled.run(15_000)
+    reports = modelled.model.members["A"].reports
     assert [[key.key for key in report] for report in reports] == [[K0]]
     assert one.connect(K1).ok
-    world.run(11_000)
+    modelled.run(11_000)
     assert [key.key for key in reports[-1]] == [K0, K1]
     del reports[:]
-    world.run(60 * 10_000)
+    modelled.run(60 * 10_000)
     assert [[key.key for key in report] for report in reports] == [[K0, K1]]
 
 
-def test_an_operator_s_wish_moves_every_owned_partition_to_its_end_once(world: World) -> None:
-    one = reader(world, K0, K1)
+def test_an_operator_s_wish_moves_every_owned_partition_to_its_end_once(modelled: Stage) -> None:
+    one = reader(modelled, K0, K1)
     batch = one.batch()
-    world.model.from_max_id = 7
-    world.run(15_000)
+    modelled.model.from_max_id = 7
+    modelled.run(15_000)
     idle = K1 if batch.key == K0 else K0
     assert one.core.offsets[idle].curr == 4
     assert one.confirm(batch.confirm_ctx).ok  # it goes to its end when its batch is out of the way
-    world.run(11_000)
+    modelled.run(11_000)
     assert one.core.offsets[batch.key].curr == 4
-    assert world.model.stored == {K0: 4, K1: 4}
-    assert world.model.members["A"].acked == 7
-    world.model.configured[K0].append([b"new"])
-    world.run(30_000)
+    assert modelled.model.stored == {K0: 4, K1: 4}
+    assert modelled.model.members["A"].acked == 7
+    modelled.model.configured[K0].append([b"new"])
+    modelled.run(30_000)
     assert one.values() == [b"new"]
 
 
-def test_a_coordinator_that_cannot_be_reached_is_asked_again_at_start_so_many_times(world: World) -> None:
+def test_a_coordinator_that_cannot_be_reached_is_asked_again_at_start_so_many_times(world: Stage) -> None:
     one = world.member()
     one.is_cut = world.refuses_connections = True
     asked = one.begin(one.starting(-1, -1))
@@ -230,7 +255,7 @@ def test_a_coordinator_that_cannot_be_reached_is_asked_again_at_start_so_many_ti
     assert one.start().ok
 
 
-def test_a_node_id_that_is_taken_is_asked_for_until_the_tries_are_used_up(world: World) -> None:
+def test_a_node_id_that_is_taken_is_asked_for_until_the_tries_are_used_up(world: Stage) -> None:
     assert world.member("A").start(3, 1).ok
     other = world.member("B")
     asked = other.begin(other.starting(3, 1))
