@@ -24,7 +24,7 @@ from partition_log.recovery import (
     write_file,
 )
 from partition_log.swapping import finish_swaps
-from partition_log.wal import sync_files
+from partition_log.wal import LastBlock
 from protocol.record_batch import CorruptBatch, extent
 
 FORMAT = 1
@@ -46,14 +46,14 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Recovered(msgspec.Struct, frozen=True):
     """`next_base`: where a new write-ahead segment may begin; `blocks_end`: where the last sound block ends; `free`:
-    files that may become a segment now, `needed`: those that may after the next checkpoint. `unsynced`: segments whose
-    last block may not be durable.
+    files that may become a segment now, `needed`: those that may after the next checkpoint. `unsynced`: the
+    last block, if it may not be durable.
     """
 
     logs: dict[str, PartitionLog]
     free: list[str]
     needed: list[str]
-    unsynced: tuple[str, ...]
+    unsynced: LastBlock | None
     next_base: int
     blocks_end: int
     report: RecoveryReport
@@ -98,7 +98,7 @@ class NodeFolder:
         self.identity = identity
         self._logs: dict[str, PartitionLog] = {}
         self._is_full = False
-        self._unsynced: list[str] = []
+        self._unsynced: LastBlock | None = None
 
     def log_folder(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -123,9 +123,7 @@ class NodeFolder:
             report = RecoveryReport(first_start=first_start, logs=0, frames=0, replayed_bytes=0, torn=None)
         else:
             report = self._recover(checkpoint, reader)
-        return Recovered(
-            self._logs, reader.free, reader.needed, tuple(self._unsynced), reader.end, reader.blocks_end, report
-        )
+        return Recovered(self._logs, reader.free, reader.needed, self._unsynced, reader.end, reader.blocks_end, report)
 
     def _identify(self) -> bool:
         """Whether this is the first start. `node.toml` is written whole or not at all."""
@@ -166,7 +164,7 @@ class NodeFolder:
     def _recover(self, checkpoint: Checkpoint, reader: WalReader) -> RecoveryReport:
         """First everything is read and checked, then the logs are cut to their checkpoint and grow again."""
         frames, replayed, removed = reader.scan()
-        self._make_durable(reader.needed, must=any(noted.name in removed for noted in checkpoint.logs))
+        self._make_durable(reader.last_block(), must=any(noted.name in removed for noted in checkpoint.logs))
         for noted in checkpoint.logs:
             if noted.name not in removed:
                 log = self._logs[noted.name] = self._new_log(noted.name, noted.segment_bytes)
@@ -185,17 +183,18 @@ class NodeFolder:
             first_start=False, logs=len(self._logs), frames=frames, replayed_bytes=replayed, torn=reader.torn
         )
 
-    def _make_durable(self, segments: list[str], *, must: bool) -> None:
-        """What was read may be in the page cache alone: a process can be killed between a write and its sync. All that
-        is done from here on relies on it, and must not outlive it: logs that go, and the next segment's first block.
-        Where a full disk forbids even that, the latter waits.
+    def _make_durable(self, last: LastBlock | None, *, must: bool) -> None:
+        """All that is done from here on relies on it, and must not outlive it: logs that go, and the next segment's
+        first block. Where a full disk forbids even that, the latter waits.
         """
+        if last is None:
+            return
         try:
-            sync_files(self._disk, segments)
+            last.make_durable(self._disk)
         except OSError as error:
             if must or not is_disk_full(error):
                 raise
-            self._unsynced = segments
+            self._unsynced = last
 
     def _remove_strays(self) -> None:
         """Logs that were removed, or begun after the checkpoint: the frames tell all there is of them."""

@@ -23,6 +23,7 @@ from partition_log.wal import (
     SEGMENT_MAGIC,
     UINT32,
     Block,
+    LastBlock,
     segment_path,
 )
 
@@ -147,6 +148,7 @@ class WalReader:
         self._checkpoint = checkpoint
         self._segments = [(base, wal_segment_size(disk, folder, base)) for base in wal_bases(disk, folder)]
         self._reached = 0
+        self._last: tuple[str, int, int] | None = None  # path, place and bytes of the last sound block
         self.blocks_end = 0
         self.torn: str | None = None
 
@@ -203,6 +205,17 @@ class WalReader:
                 name = names.get(raw) or names.setdefault(raw, raw.decode("ascii"))
                 yield Frame(name, body[begin + name_length : here], position, path, frame_at)
 
+    def last_block(self) -> LastBlock | None:
+        """Of those that `scan` has found sound."""
+        if self._last is None:
+            return None
+        path, at, size = self._last
+        handle = self._disk.open(path, make=False)
+        try:
+            return LastBlock(path, at, self._disk.read_at(handle, at, size))
+        finally:
+            self._disk.close(handle)
+
     def _bodies(self) -> Iterator[tuple[str, int, int, memoryview]]:
         """Of each sound block: its segment's path and base, its place there, and its frames."""
         start = self._checkpoint.block
@@ -230,7 +243,8 @@ class WalReader:
                     at += SECTOR
                     continue
                 yield path, base, at, body
-                at = _aligned(at + BLOCK_HEAD.size + len(body))
+                begin, at = at, _aligned(at + BLOCK_HEAD.size + len(body))
+                self._last = (path, begin, at - begin)
                 end = base + at
                 stopped = (path, at)
                 self._reached = base

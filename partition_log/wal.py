@@ -18,7 +18,6 @@ behind it: each begins where the one before it ends, but for the first of a star
 says what the next one follows. `recovery.py` reads all of this.
 """
 
-from collections.abc import Iterable
 from struct import Struct
 
 import msgspec
@@ -73,11 +72,21 @@ def segment_path(folder: str, base: int) -> str:
     return f"{folder}/{base:020d}.wal"
 
 
-def sync_files(disk: Disk, paths: Iterable[str]) -> None:
-    """What is in these is durable. Raises `OSError`."""
-    for path in paths:
-        handle = disk.open(path, make=False)
+class LastBlock(msgspec.Struct, frozen=True, gc=False):
+    """The last one that a recovery has read. Each is synced before the next is written, so it is the only one that may
+    be in the page cache alone: its process was killed before the sync, or died of one that failed, after which the
+    system takes what is not on the disk for clean.
+    """
+
+    path: str
+    position: int
+    data: bytes
+
+    def make_durable(self, disk: Disk) -> None:
+        """Written again, and synced. Raises `OSError`."""
+        handle = disk.open(self.path, make=False)
         try:
+            disk.write_at(handle, self.position, self.data)
             disk.sync(handle)
         finally:
             disk.close(handle)
@@ -97,7 +106,7 @@ class WalSegment(msgspec.Struct, frozen=True, gc=False):
 
 class Making(msgspec.Struct, frozen=True, gc=False):
     """How to make a segment: from a file that has served, or of zeros. It gets its name when it is whole. `first` is a
-    block that it begins with, and `before` segments that must be durable before that is.
+    block that it begins with, and `last` the one that it follows, where that may not be durable.
     """
 
     folder: str
@@ -105,10 +114,11 @@ class Making(msgspec.Struct, frozen=True, gc=False):
     size: int
     spare: str | None
     first: bytes = b""
-    before: tuple[str, ...] = ()
+    last: LastBlock | None = None
 
     def run(self, disk: Disk) -> WalSegment:
-        sync_files(disk, self.before)
+        if self.last is not None:
+            self.last.make_durable(disk)
         path = segment_path(self.folder, self.base)
         making = f"{self.folder}/making"
         if self.spare is not None:
@@ -116,7 +126,8 @@ class Making(msgspec.Struct, frozen=True, gc=False):
             disk.sync_folder(self.folder)  # or a crash brings the old name back, for a file that begins otherwise
         handle = disk.open(making)
         try:
-            if disk.size(handle) != self.size:
+            # Of one that a start before left behind nobody knows what of it is on the disk.
+            if self.spare is None or disk.size(handle) != self.size:
                 self._fill(disk, handle)
             else:
                 self._bring_in(disk, handle)
@@ -167,7 +178,7 @@ class WriteAheadLog:
         self._chunks: list[bytes] = []  # the open block's frames
         self._block = 0  # where the open block begins
         self._previous_end = 0
-        self._unsynced: tuple[str, ...] = ()  # before the first segment of this start
+        self._last: LastBlock | None = None  # to be made durable before the first segment of this start
         self._end = 0  # where its next frame begins
         self._limit = 0
 
@@ -238,10 +249,10 @@ class WriteAheadLog:
 
     # ----------------------------------------------------------------------------------------------------- segments
 
-    def resume(self, base: int, previous_end: int, spares: list[str], unsynced: tuple[str, ...] = ()) -> None:
-        """After what was found, whose last block ends at `previous_end` and may not be durable in `unsynced`: segments
-        begin at `base`. Nothing can be appended until one was `made`."""
-        self._unsynced = unsynced
+    def resume(self, base: int, previous_end: int, spares: list[str], last: LastBlock | None = None) -> None:
+        """After what was found, whose last block ends at `previous_end` and, if it is named, may not be durable:
+        segments begin at `base`. Nothing can be appended until one was `made`."""
+        self._last = last
         self.spares = spares
         self.position = self.flushed = base
         self._previous_end = previous_end
@@ -271,7 +282,7 @@ class WriteAheadLog:
         # The first since the start. Its base need not follow those that were found, whose last may be the spare: an
         # empty block says where they end, or the next recovery would have to take the gap for a segment that is gone.
         first = block_bytes(b"", self.position + SECTOR, self._previous_end)
-        return Making(self._folder, self.position, self._segment_bytes, spare, first, self._unsynced)
+        return Making(self._folder, self.position, self._segment_bytes, spare, first, self._last)
 
     def made(self, segment: WalSegment) -> None:
         """It is the next one, or the first that a full disk has room for."""

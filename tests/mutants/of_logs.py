@@ -261,13 +261,31 @@ MUTANTS = (
     Mutant(
         "believes-the-page-cache",
         "What a killed process had written and not synced is built upon, and gone when the machine stops",
-        (Edit("partition_log/folder.py", "            sync_files(self._disk, segments)\n", "            pass\n"),),
+        (Edit("partition_log/folder.py", "            last.make_durable(self._disk)\n", "            pass\n"),),
         Test(f"{_CRASH_FILE}::test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts"),
     ),
     Mutant(
         "believes-the-page-cache-of-a-full-disk",
         "The same after a start on a disk that was too full for a sync",
-        (Edit("partition_log/wal.py", "        sync_files(disk, self.before)\n", ""),),
+        (Edit("partition_log/wal.py", "            self.last.make_durable(disk)\n", "            pass\n"),),
         Test(f"{_CRASH_FILE}::test_so_does_one_that_starts_on_a_disk_too_full_for_a_sync_and_gets_room_later"),
+    ),
+    Mutant(
+        "syncs-what-a-failed-sync-forgot",
+        "What is left by a sync that failed is synced again and not written again: the system takes it for clean",
+        (Edit("partition_log/wal.py", "            disk.write_at(handle, self.position, self.data)\n", ""),),
+        Test(f"{_CRASH_FILE}::test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts"),
+    ),
+    Mutant(
+        "uses-a-segment-half-made",
+        "A write-ahead segment that a start before left half made is used for what it seems to be",
+        (
+            Edit(
+                "partition_log/wal.py",
+                "            if self.spare is None or disk.size(handle) != self.size:\n",
+                "            if disk.size(handle) != self.size:\n",
+            ),
+        ),
+        Test(f"{_CRASH_FILE}::test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts"),
     ),
 )
