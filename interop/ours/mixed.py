@@ -27,7 +27,7 @@ def common(others: Sequence[str]) -> list[str]:
 
 
 def play(stage: Stage, ours: Sequence[Program], others: Sequence[Program], assignor: str) -> str:
-    """Programs of either side take turns. Raises Failed for a partition without one owner, a record that nobody read, or
+    """Programs of either side take turns. Raises Failed for a partition without one owner, a record nobody read, or
     one that was read twice though everybody commits what they have read before they let a partition go.
     """
     sides = itertools.cycle(ours), itertools.cycle(others)
