@@ -4,11 +4,13 @@ import pytest
 
 from interop.builds import CLIENTS
 from interop.catalogue import Client
+from interop.catalogue import read as read_client
 from interop.ours import mixed, page
-from interop.ours.parts import KAFKA, MUSTERD, OTHERS, PARTS, Choice
+from interop.ours.parts import KAFKA, MUSTERD, OTHERS, OURS, PARTS, Choice
 from interop.ours.suite import Case, Suite, read
 from interop.processes import Failed, Record
 from interop.table import PAGE, Result, Row, Verdict, spliced
+from tests.architecture.tree import project
 
 REPORT = b"""<?xml version="1.0"?><testsuites><testsuite>
 <testcase name="test_it_works" time="1.5"/>
@@ -85,6 +87,12 @@ def test_a_row_at_another_server_says_what_was_seen_there() -> None:
     ]
     absent = page.capabilities(Row(client, ()), KAFKA, "no Java")
     assert "| mixed | not here | no Java |" in absent
+
+
+@pytest.mark.parametrize("folder", OURS)
+def test_our_own_clients_are_of_the_version_that_is_here(folder: str) -> None:
+    client = read_client((CLIENTS / folder / "client.toml").read_bytes())
+    assert client.version == project()["project"]["version"]
 
 
 def test_groups_are_a_table_of_servers() -> None:
