@@ -1,0 +1,213 @@
+"""Client-balanced groups over sockets: a real daemon, real threads, real processes."""
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from muster import ClientBalancedConsumer, Producer
+from muster.balanced import BalancedConfig, BalancedLoop, hash_mod, rebalance_once
+from muster.blocking import Connection
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from tests.edges.musterd import Daemon, free_port, running, within
+
+ROOT = Path(__file__).parents[2]
+FIRST = BalancedConfig(consume_position="first", ready_wait_ms=200)
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """Its rebalances are an hour away."""
+    with running(tmp_path / "data", "group.initial.rebalance.delay.ms=3600000") as daemon:
+        yield daemon
+
+
+def make(daemon: Daemon, partitions: int, records: int = 0, topic: str = "orders") -> None:
+    with Connection(daemon.bootstrap) as connection:
+        connection.ask(CreateTopics((CreatableTopic(topic, partitions),)))
+    if records:
+        with Producer(daemon.bootstrap) as producer:
+            for number in range(records):
+                producer.send(topic, b"%d" % number, partition=number % partitions)
+            producer.flush()
+
+
+def started(daemon: Daemon, group: str = "g", config: BalancedConfig = FIRST, **where: int) -> ClientBalancedConsumer:
+    consumer = ClientBalancedConsumer(daemon.bootstrap, group, config)
+    said = consumer.start({"orders": None}, **where)
+    assert said.ok, said
+    assert consumer.partition_meta().ok
+    return consumer
+
+
+def test_cb1_a_record_arrives_within_a_second_of_starting_and_connecting_whatever_the_balancing_period(
+    daemon: Daemon,
+) -> None:
+    make(daemon, 2)
+    began = time.monotonic()
+    with started(daemon) as consumer:
+        assert consumer.connect_partition("1:orders:1").ok
+        with Producer(daemon.bootstrap) as producer:
+            producer.send("orders", b"hello", partition=1)
+            producer.flush()
+        said = consumer.get_message()
+        while not said.ok:
+            said = consumer.get_message()
+        took_s = time.monotonic() - began
+        assert [record.value for record in said.data.messages] == [b"hello"]
+        assert consumer.confirm_consume(said.data.confirm_ctx).data.curr == 1
+    assert took_s < 1
+
+
+def test_many_threads_read_one_consumer_and_each_partition_stays_in_order(daemon: Daemon) -> None:
+    make(daemon, 6, 3_000)
+    seen: dict[str, list[int]] = {}
+    in_hand: Counter[str] = Counter()
+    trouble: list[str] = []
+    lock = threading.Lock()
+    with started(daemon, config=BalancedConfig(consume_position="first", fetch_max_bytes=2_000)) as consumer:
+        assert len(rebalance_once(consumer).connected) == 6
+
+        def read() -> None:
+            while sum(map(len, seen.values())) < 3_000:
+                said = consumer.get_message()
+                if not said.ok:
+                    continue
+                with lock:
+                    in_hand[said.data.key] += 1
+                    if in_hand[said.data.key] > 1:
+                        trouble.append(said.data.key)
+                    seen.setdefault(said.data.key, []).extend(record.offset for record in said.data.messages)
+                with lock:
+                    in_hand[said.data.key] -= 1
+                if not consumer.confirm_consume(said.data.confirm_ctx).ok:
+                    trouble.append(said.data.key)
+
+        threads = [threading.Thread(target=read) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert trouble == []
+        assert seen == {f"1:orders:{number}": list(range(500)) for number in range(6)}
+        view = consumer.describe_group().data
+        assert {one.key: (one.committed, one.lag) for one in view.partitions} == dict.fromkeys(seen, (500, 0))
+
+
+def test_members_share_out_by_themselves_and_the_others_warn_while_a_node_is_missing(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(daemon, 8)
+    keys = [f"1:orders:{number}" for number in range(8)]
+    caplog.set_level(logging.INFO, "muster.balanced")
+    with started(daemon, source_count=2, node_id=0) as first, BalancedLoop(first, period_s=0.05) as loop:
+        assert within(5, lambda: set(first.registered_partitions()) == hash_mod(keys, 2, 0))
+        assert within(5, lambda: loop.shortfall.missing_nodes == (1,))
+        assert set(loop.shortfall.unread) == hash_mod(keys, 2, 1)
+        with started(daemon, source_count=2, node_id=1) as second, BalancedLoop(second, period_s=0.05):
+            assert within(5, lambda: set(second.registered_partitions()) == hash_mod(keys, 2, 1))
+            assert within(5, lambda: not loop.shortfall)
+            assert set(first.registered_partitions()) == hash_mod(keys, 2, 0)
+    said = [record.message for record in caplog.records]
+    assert said[0].startswith("no member is node 1 of 2; nobody reads: ")
+    assert "all 2 nodes have a member" in said
+
+
+def test_a_daemon_that_is_killed_and_started_again_finds_its_members_owning_what_they_owned(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(daemon, 3, 30)
+    with started(daemon, config=BalancedConfig(consume_position="first", fetch_max_bytes=1)) as consumer:
+        rebalance_once(consumer)
+        seen: Counter[tuple[str, int]] = Counter()
+        for turn in range(200):
+            if turn == 20:
+                daemon.kill()
+                daemon.start()
+            said = consumer.get_message()
+            if said.ok:
+                seen.update((said.data.key, record.offset) for record in said.data.messages)
+                consumer.confirm_consume(said.data.confirm_ctx)
+            if len(seen) == 30:
+                break
+        assert len(consumer.registered_partitions()) == 3
+        assert len(seen) == 30
+        assert sum(seen.values()) <= 31  # a batch whose confirmation was cut off comes again
+        with started(daemon) as other:
+            assert {other.connect_partition(key).code for key in consumer.registered_partitions()} == {410}
+    assert [record.message for record in caplog.records if "lost" in record.message] == []
+
+
+def test_nobody_there_is_a_result_and_the_consumer_can_be_started_later(tmp_path: Path) -> None:
+    port = free_port()
+    config = BalancedConfig(start_tries=2, retry_pause_ms=10)
+    with ClientBalancedConsumer(f"127.0.0.1:{port}", "g", config) as consumer:
+        said = consumer.start({"orders": None})
+        assert (said.ok, said.code) == (False, 500)
+        assert consumer.is_shutdown()
+        daemon = Daemon(tmp_path / "data")
+        daemon.port = port
+        daemon.start()
+        try:
+            make(daemon, 1)
+            assert consumer.start({"orders": None}).ok
+        finally:
+            consumer.shutdown()
+            daemon.kill()
+
+
+def test_shutting_down_wakes_every_thread_that_waits(daemon: Daemon) -> None:
+    make(daemon, 1)
+    consumer = started(daemon, config=BalancedConfig(ready_wait_ms=-1))
+    said: list[int] = []
+    threads = [threading.Thread(target=lambda: said.append(consumer.get_message().code)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.05)
+    consumer.shutdown()
+    for thread in threads:
+        thread.join(5)
+    assert said == [420, 420, 420]
+    assert not consumer.partitions_ready(10_000)
+
+
+def test_the_example_reads_its_share_and_says_what_it_does(daemon: Daemon) -> None:
+    make(daemon, 4, 40)
+    program = str(ROOT / "examples" / "consume_client_balanced.py")
+    nodes = [
+        subprocess.Popen(
+            [sys.executable, program, daemon.bootstrap, "g", "orders", "2", str(node), "3"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for node in range(2)
+    ]
+    said = [process.communicate(timeout=30)[0].splitlines() for process in nodes]
+    assert [process.returncode for process in nodes] == [0, 0], said
+    keys = [f"1:orders:{number}" for number in range(4)]
+    for node, lines in enumerate(said):
+        assert f"connected {' '.join(sorted(hash_mod(keys, 2, node)))}" in lines
+    values = [line.rpartition(" ")[2] for lines in said for line in lines if line.startswith("1:")]
+    assert sorted(values) == sorted(repr(b"%d" % number) for number in range(40))
+
+
+def test_the_example_says_what_it_wants_and_why_it_is_refused(daemon: Daemon) -> None:
+    program = str(ROOT / "examples" / "consume_client_balanced.py")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("usage: python consume_client_balanced.py HOST:PORT GROUP TOPIC SOURCE_COUNT")
+    command = [sys.executable, program, daemon.bootstrap, "g", "nothing", "1", "0", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (1, "431: there is no topic nothing\n")
+
+
+def test_the_example_is_as_short_as_an_example_is() -> None:
+    text = (ROOT / "examples" / "consume_client_balanced.py").read_text()
+    assert 20 <= sum(1 for line in text.splitlines() if line.strip()) <= 50
