@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
@@ -30,7 +31,6 @@ from muster.outcomes import Done
 from muster.topic_partition import TopicPartition
 
 _OFFSETS_TIMEOUT_MS = 30_000
-_ITERATION_S = 1.0
 
 
 class Consumer(Commits):
@@ -117,6 +117,7 @@ class Consumer(Commits):
         """
         names = topic_names(topics, pattern)
         self._one_user.check_open()
+        self._consuming.give_back()
         member = self.member
         if pattern is None and not names:
             raise ValueError("no topics are named: await unsubscribe() to read nothing")
@@ -134,6 +135,7 @@ class Consumer(Commits):
         """
         chosen = tuple(sorted(set(partitions)))
         self._one_user.check_open()
+        self._consuming.give_back()
         if not chosen:
             raise ValueError("no partitions are named: await unsubscribe() to read nothing")
         self._consuming.choose(Kind.BY_HAND)
@@ -146,6 +148,7 @@ class Consumer(Commits):
     async def unsubscribe(self) -> None:
         """Read nothing: listeners are told, the group is left, nothing is committed."""
         with self._one_user.alone():
+            self._consuming.give_back()
             if self._member is not None:
                 by_hand = self._consuming.kind is Kind.BY_HAND
                 self._member.tell(AssignedByHand(()) if by_hand else Subscribed(()))
@@ -166,10 +169,8 @@ class Consumer(Commits):
         Raises `GroupRefused`, `Fenced`, `CannotConnect`, `WokenUp`, and what cannot be read: `OffsetOutOfRange`,
         `NoOffset`, `CorruptRecords`, `CannotDeserialize`, `Refused`. What a listener raises comes out of here too.
         """
-        return await self._poll(timeout_s, self._max_poll_records)
-
-    async def _poll(self, timeout_s: float, most: int) -> list[ConsumerRecord]:
         with self._one_user.alone():
+            self._consuming.give_back()
             if self._consuming.kind is Kind.NOTHING:
                 raise MusterError("nothing is subscribed to yet: call subscribe or assign first")
             loop = self._driver.loop
@@ -179,7 +180,7 @@ class Consumer(Commits):
                 self._one_user.check_open()
                 await self._serve()
                 # From here on nothing is awaited if there are records: whoever is cancelled has not got them.
-                records = self._consuming.take(most)
+                records = self._consuming.take(self._max_poll_records)
                 is_done = bool(records) or self._consuming.fetcher.made_progress
                 # What was handed out makes room: the next fetch is under way while the application works.
                 self._look()
@@ -196,7 +197,7 @@ class Consumer(Commits):
         was fetched with it.
         """
         self._one_user.check_open()
-        return _Records(self._ready, lambda: self._poll(_ITERATION_S, 1), self._max_poll_records)
+        return _Records(self._consuming.unread, self.poll)
 
     def wakeup(self) -> None:
         """Interrupt a `poll` or a `commit` that waits, or the next one: it raises `WokenUp`."""
@@ -211,7 +212,7 @@ class Consumer(Commits):
         with self._one_user.alone():
             loop = self._driver.loop
             deadline = loop.time() + timeout_s
-            while (at := self._consuming.subscription.position(partition)) is None:
+            while (at := self._consuming.position(partition)) is None:
                 self._one_user.check_open()
                 await self._serve()
                 self._look()
@@ -239,6 +240,7 @@ class Consumer(Commits):
         deadline = loop.time() + timeout_s
         if not await self._one_user.begin_to_close(timeout_s):
             return
+        self._consuming.give_back()
         try:
             await self._close(deadline)
         finally:
@@ -311,12 +313,6 @@ class Consumer(Commits):
         is_asked = member is not None and self._consuming.kind is not Kind.BY_HAND and member.needs_poll
         return self._one_user.is_being_closed or is_asked or errands.is_woken or errands.has_callbacks
 
-    def _ready(self) -> list[ConsumerRecord]:
-        """The next record, if it can be had without waiting, and nothing else is to be done first."""
-        due_ms = self._consuming.next_commit_ms
-        is_due = due_ms is not None and due_ms <= self._driver.now_ms()
-        return [] if is_due or self._has_news else self._consuming.take(1)
-
     def _complain_if_nobody_is_there(self) -> None:
         if not self._driver.has_ever_connected and self._driver.last_failure:
             raise CannotConnect(self._driver.last_failure)
@@ -359,28 +355,21 @@ class Consumer(Commits):
 
 
 class _Records:
-    """Of `async for`: those that are `ready` at once, and now and then, and where there are none, what a poll gives."""
+    """Of `async for`: what a poll gives, one by one. What is `unread` counts in no position, and whoever polls or goes
+    elsewhere in the meantime has it read again.
+    """
 
-    def __init__(
-        self,
-        ready: Callable[[], list[ConsumerRecord]],
-        poll: Callable[[], Awaitable[list[ConsumerRecord]]],
-        between_polls: int,
-    ) -> None:
-        self._ready = ready
+    def __init__(self, unread: deque[ConsumerRecord], poll: Callable[[], Awaitable[list[ConsumerRecord]]]) -> None:
+        self._unread = unread
         self._poll = poll
-        self._between_polls = between_polls
-        self._given = 0
 
     def __aiter__(self) -> "_Records":
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        self._given = (self._given + 1) % self._between_polls
-        taken = self._ready() if self._given else []
         try:
-            while not taken:
-                taken = await self._poll()
+            while not self._unread:
+                self._unread.extend(await self._poll())
         except ClientClosed:
             raise StopAsyncIteration from None
-        return taken[0]
+        return self._unread.popleft()

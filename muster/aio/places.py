@@ -35,7 +35,7 @@ class Places(Topics):
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How far the position is behind the end; None while that is not known: then it is asked for."""
         self._one_user.check_open()
-        lag = self._consuming.fetcher.current_lag(partition)
+        lag = self._consuming.current_lag(partition)
         if lag is None:
             self._look()
         return lag
@@ -44,21 +44,25 @@ class Places(Topics):
         """Go on from there. Raises ValueError for an offset below 0, or a partition that is not assigned."""
         self._one_user.check_open()
         self._consuming.subscription.seek(partition, offset)
+        self._consuming.drop_unread((partition,))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """At the next poll; none named means all."""
         self._one_user.check_open()
         self._consuming.subscription.seek_to_beginning(partitions)
+        self._consuming.drop_unread(partitions)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """At the next poll; none named means all."""
         self._one_user.check_open()
         self._consuming.subscription.seek_to_end(partitions)
+        self._consuming.drop_unread(partitions)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these until `resume`; what was fetched is kept."""
         self._one_user.check_open()
         self._consuming.subscription.pause(partitions)
+        self._consuming.give_back(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
         self._one_user.check_open()

@@ -484,6 +484,35 @@ async def test_iterating_counts_what_was_given_and_leaves_the_rest(bootstrap: st
         assert given == numbers(0, 1_003)
 
 
+async def test_who_commits_seeks_and_pauses_in_the_loop_says_so_of_what_the_loop_was_given(
+    bootstrap: str, topic: str
+) -> None:
+    await produce(bootstrap, topic, 0, 40, partition=0)
+    await produce(bootstrap, topic, 40, 80, partition=1)
+    first, second = all_of(topic)[:2]
+    paused = second
+    values: list[bytes] = []
+    async with Consumer(bootstrap, topic, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        consumer.assign([first, second])
+        async for record in consumer:
+            values.append(record.value)
+            one = TopicPartition(topic, record.partition)
+            assert await consumer.position(one) == record.offset + 1
+            assert consumer.current_lag(one) == 39 - record.offset
+            if len(values) == 5:
+                assert await consumer.commit() == {**consumer.positions(), one: record.offset + 1}
+                consumer.pause(one)
+                paused = one
+            if len(values) == 6:
+                assert one != paused
+                consumer.seek(one, 20)
+                consumer.resume(paused)
+            if len(values) == 61:  # six, forty less five, forty less twenty
+                break
+        assert await consumer.poll(0.2) == []
+    assert len(set(values)) == 61
+
+
 async def test_a_client_that_need_not_wait_leaves_time_to_others(bootstrap: str, topic: str) -> None:
     turns, seen = 0, set[int]()
 
