@@ -60,6 +60,8 @@ interop: $(ALL) ## other clients of any language against a fresh daemon; ARGS="k
 table: $(ALL) ## print the state table into docs/state-table.md
 	@mkdir -p docs
 	$(BIN)/python -m coordinator.groups.classic.printed > docs/state-table.md
+	echo >> docs/state-table.md
+	$(BIN)/python -m coordinator.groups.balanced.printed >> docs/state-table.md
 
 scenarios: $(ALL) ## print which test shows which scenario of the consumer into docs/scenarios.md
 	$(BIN)/python -m tests.client.scenarios > docs/scenarios.md

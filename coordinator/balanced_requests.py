@@ -48,6 +48,7 @@ from protocol.messages.balanced import (
 )
 from protocol.session import RequestRef
 
+CHORE = "balanced"
 _BAD = ErrorCode.BAD_REQUEST
 
 
@@ -73,10 +74,18 @@ def refresh(core: Core, shard: Shard, group: BalancedGroup, moment: Moment) -> N
 
 
 def topics_changed(core: Core, moment: Moment) -> None:
-    """Every group looks at its topics now, so that members hear of changes at once (client-balanced-groups 9)."""
+    """Every group looks at its topics if it has not seen the list as it is, so that members hear of changes at once."""
     for shard in core.shards:
         for group in list(shard.balanced.values()):
             if group.members and group.meta_as_of != core.topics.position:
+                refresh(core, shard, group, moment)
+
+
+def look_at_topics(core: Core, moment: Moment) -> None:
+    """Every group looks at its topics, whatever it has seen: logs may be found damaged."""
+    for shard in core.shards:
+        for group in list(shard.balanced.values()):
+            if group.members:
                 refresh(core, shard, group, moment)
 
 

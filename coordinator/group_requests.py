@@ -7,7 +7,7 @@ from coordinator.groups.classic.state import Group
 from coordinator.groups.classic.table import answer
 from coordinator.moment import Moment
 from coordinator.shard import Ran, Shard, ShardState
-from coordinator.views import describe_group, list_group
+from coordinator.views import describe_balanced_group, describe_group, list_group
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DeletedGroup,
@@ -127,10 +127,16 @@ def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment
         if refused:
             described.append(DescribedGroup(group_id, error_code=refused))
         else:
-            described.append(describe_group(group_id, group, shard.index, message.absent_is_error))
+            described.append(_describe(shard, group_id, group, message))
             listed += len(described[-1].members)
             position = max(position, shard.position_of(group_id))
     core.outbox.hold(position, ref, DescribeGroupsReply(tuple(described)))
+
+
+def _describe(shard: Shard, group_id: str, group: Group | None, message: DescribeGroups) -> DescribedGroup:
+    if group is not None and shard.is_balanced(group_id):
+        return describe_balanced_group(shard.balanced[group_id], group, shard.index)
+    return describe_group(group_id, group, shard.index, message.absent_is_error)
 
 
 def list_groups(core: Core, ref: RequestRef, message: ListGroups, moment: Moment) -> None:
@@ -141,7 +147,11 @@ def list_groups(core: Core, ref: RequestRef, message: ListGroups, moment: Moment
         return
     states = {state.strip().lower() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
-    listed = (list_group(group) for shard in core.shards for group in shard.groups.values())
+    listed = (
+        list_group(group, shard.balanced.get(group.group_id))
+        for shard in core.shards
+        for group in shard.groups.values()
+    )
     groups = tuple(
         line
         for line in listed

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from coordinator import compaction_chore, deletions, expiry_chore, produce_requests, retention
+from coordinator import balanced_requests, compaction_chore, deletions, expiry_chore, produce_requests, retention
 from coordinator.chores import Chore
 from coordinator.core import Core
 from coordinator.moment import Moment
+
+_LOOK_AT_TOPICS_MS = 60_000
+"""What becomes of a log is not told; client-balanced groups look at theirs this often (client-balanced-groups 9)."""
 
 
 def _delete(core: Core, moment: Moment) -> int | None:
@@ -25,12 +28,18 @@ def _produce(core: Core, moment: Moment) -> None:
     produce_requests.produce_when_due(core, moment)
 
 
+def _look_at_topics(core: Core, moment: Moment) -> int:
+    balanced_requests.look_at_topics(core, moment)
+    return _LOOK_AT_TOPICS_MS
+
+
 CHORES: Mapping[str, Callable[[Core, Moment], int | None]] = {
     deletions.CHORE: _delete,
     retention.CHORE: _retain,
     expiry_chore.CHORE: _expire,
     compaction_chore.CHORE: compaction_chore.clean,
     produce_requests.CHORE: _produce,
+    balanced_requests.CHORE: _look_at_topics,
 }
 """What one slice is; milliseconds to the next, None when there is nothing more to do."""
 
@@ -50,4 +59,5 @@ def begin(core: Core, moment: Moment) -> None:
     )
     first_ms = moment.monotonic_ms + core.config.log_retention_check_interval_ms
     core.purgatory.try_complete_else_watch(Chore(retention.CHORE, first_ms))
+    core.purgatory.try_complete_else_watch(Chore(balanced_requests.CHORE, moment.monotonic_ms + _LOOK_AT_TOPICS_MS))
     core.purgatory.try_complete_else_watch(Chore(expiry_chore.CHORE, core.expiry.wait(moment)))

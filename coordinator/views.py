@@ -4,11 +4,15 @@ from collections import Counter
 
 from coordinator import __version__
 from coordinator.core import Core
+from coordinator.groups.balanced.state import BalancedGroup
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedGroup
 from protocol.messages.node import DescribeNodeReply, FailedShard
+
+CLIENT_BALANCED = "client-balanced"
+"""The type of a group whose members balance it themselves."""
 
 
 def describe_group(group_id: str, group: Group | None, shard: int, absent_is_error: bool) -> DescribedGroup:
@@ -44,8 +48,26 @@ def _describe_member(group: Group, member: Member, stable: bool) -> DescribedMem
     )
 
 
-def list_group(group: Group) -> ListedGroup:
+def describe_balanced_group(group: BalancedGroup, classic: Group, shard: int) -> DescribedGroup:
+    """The same of a group whose members balance it themselves: to tools it is Stable, and of a type of its own."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.title,
+        protocol_type=CLIENT_BALANCED,
+        members=tuple(
+            DescribedMember(one.consumer_id, one.instance_id, one.client_id, one.client_host)
+            for one in group.members.values()
+        ),
+        generation_id=classic.generation_id,
+        state_since_ms=group.on_record.state_timestamp_ms,
+        shard=shard,
+    )
+
+
+def list_group(group: Group, balanced: BalancedGroup | None = None) -> ListedGroup:
     """A group as a line of ListGroups (2.9)."""
+    if balanced is not None and balanced.members:
+        return ListedGroup(group.group_id, CLIENT_BALANCED, balanced.state.title, CLIENT_BALANCED)
     return ListedGroup(group.group_id, group.protocol_type or "", group.state.title)
 
 
@@ -59,6 +81,11 @@ def describe_node(core: Core) -> DescribeNodeReply:
             states[group.state.title] += 1
             members += len(group.members)
             pending += len(group.pending)
+        for balanced in shard.balanced.values():
+            if balanced.members:
+                states["Empty"] -= 1
+                states[balanced.state.title] += 1
+                members += len(balanced.members)
     load = core.loads.progress()
     gauges = {
         "groups": core.count_groups(),

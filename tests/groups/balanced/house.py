@@ -3,6 +3,7 @@ in typed requests."""
 
 from typing import Any, TypeVar
 
+from coordinator.events import Stopping
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (
@@ -33,6 +34,7 @@ from protocol.messages.balanced import (
 )
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.offsets import OffsetFetch, OffsetFetchGroup, OffsetFetchTopic
+from protocol.native.methods import PUSHES
 from protocol.record_batch import decode_batch, encode_batch, extent
 from tests.node.desk import WALL_MS, Desk
 
@@ -51,6 +53,13 @@ class House:
     def restart(self) -> None:
         """Power is gone, and comes back."""
         self.desk.disk.crash()
+        self.desk = Desk(self.desk.disk)
+        self._connections = 0
+
+    def stop(self) -> None:
+        """A clean stop, and a start that finds the snapshot."""
+        self.desk.step(Stopping())
+        self.desk.store.close(self.desk.node.snapshots())
         self.desk = Desk(self.desk.disk)
         self._connections = 0
 
@@ -112,10 +121,11 @@ class Guest:
     def ask(self, message: Message, kind: type[M]) -> M:
         found: list[M] = []
         for said in self.house.desk.ask(self.connection, message):
-            if isinstance(said, kind):
-                found.append(said)
-            else:
+            if type(said).__name__ in PUSHES:
                 self.pushed.append(said)
+            else:
+                assert isinstance(said, kind)
+                found.append(said)
         (reply,) = found
         return reply
 

@@ -1,0 +1,205 @@
+"""The parts of a client-balanced group, each by itself."""
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from coordinator.balanced_fetch import fetch_registered
+from coordinator.balanced_views import describe_balanced
+from coordinator.fetch_ends import fetch_ready
+from coordinator.fetch_requests import room
+from coordinator.groups.balanced import members, registering, reporting
+from coordinator.groups.balanced.checks import refuse_identity, refuse_targets
+from coordinator.groups.balanced.delayed import DelayedLease, lease_key
+from coordinator.groups.balanced.events import (
+    AppendFailed,
+    BalancedEvent,
+    LeaseOverdue,
+    MetaMade,
+    Place,
+    Refusal,
+    Register,
+    Start,
+)
+from coordinator.groups.balanced.guards import filters_of, replaced_by, topics_of
+from coordinator.groups.balanced.loading import apply, undo
+from coordinator.groups.balanced.notes import Cause, partitions
+from coordinator.groups.balanced.rows import ignore, refuse
+from coordinator.groups.balanced.state import MAY_BECOME, BalancedGroup, GroupState, Member
+from coordinator.groups.balanced.table import QUIET, TABLE, answer, handle
+from coordinator.groups.outcome import Outcome
+from coordinator.groups.ownership import Owners
+from coordinator.kinds import append_failed
+from coordinator.kinds import handle as handle_any
+from coordinator.moment import Moment
+from coordinator.records import BalancedMember, BalancedMetadata, Owner, Ownership
+from coordinator.routes import ROUTES
+from protocol.errors import ErrorCode
+from protocol.messages.balanced import (
+    DescribeBalanced,
+    FetchRegistered,
+    MemberHeartbeat,
+    PartitionState,
+    RegisterItem,
+    RegisterPartitions,
+    RegisterPartitionsReply,
+    StartMember,
+    StartMemberReply,
+)
+from protocol.session import RequestRef
+from tests.groups.checks import CountingIds
+
+REF = RequestRef(1, 1)
+LINE = BalancedMember("a", None, "app", "/h", None, "latest", 30_000, 1, 0)
+
+
+def group(*lines: BalancedMember) -> BalancedGroup:
+    made = BalancedGroup("g", Owners(), 1)
+    apply(made, BalancedMetadata("g", 0, 1, 1, b"", 0, ("demo",), members=lines))
+    return made
+
+
+def outcome(now_ms: int = 0) -> Outcome:
+    return Outcome(Moment(now_ms, now_ms), CountingIds())
+
+
+def is_nothing(out: Outcome) -> bool:
+    return not (out.records or out.replies or out.notes or out.watched or out.pushes or out.followers)
+
+
+def test_every_event_has_its_row_and_the_routes_are_the_methods() -> None:
+    assert {row.event for row in TABLE} == set(get_args(BalancedEvent))
+    assert [row.event for row in QUIET] == [MemberHeartbeat]
+    assert ROUTES[FetchRegistered] is fetch_registered
+    assert ROUTES[DescribeBalanced] is describe_balanced
+    assert fetch_ready.__doc__ == "One has waited long enough."
+    assert room.__module__ == "coordinator.fetch_requests"
+
+
+def test_nothing_is_answered_by_a_group_that_is_served_elsewhere_but_that() -> None:
+    made = group(LINE)
+    made.state = GroupState.DEAD
+    out = outcome()
+    handle_any(made, Register(REF, RegisterPartitions("g", "a", 1, ()), {}), out)
+    (answered,) = out.replies
+    assert answered.reply == RegisterPartitionsReply(ErrorCode.NOT_COORDINATOR)
+    assert answer(made, MemberHeartbeat("g", "a", 1), 0) is ErrorCode.NOT_COORDINATOR
+    out = outcome()
+    handle(made, LeaseOverdue("g", "a"), out)
+    assert is_nothing(out)
+
+
+def test_a_state_moves_as_the_page_says_and_no_other_way() -> None:
+    assert MAY_BECOME[GroupState.DEAD] == {GroupState.DEAD}
+    made = group()
+    made.become(GroupState.DEAD)
+    with pytest.raises(AssertionError, match="may not become"):
+        made.become(GroupState.ONLINE)
+
+
+def test_a_record_keeps_what_is_soft_of_members_that_stay() -> None:
+    made = group(LINE)
+    made.members["a"].deadline_ms = 77
+    other = msgspec.structs.replace(LINE, consumer_id="b", epoch=2)
+    apply(made, BalancedMetadata("g", 0, 2, members=(msgspec.structs.replace(LINE, node_id=3), other)))
+    assert (made.members["a"].deadline_ms, made.members["a"].node_id, made.members["b"].deadline_ms) == (77, 3, 0)
+    made.check()
+
+
+def test_a_lease_is_looked_at_again_when_somebody_was_heard_of() -> None:
+    made = group(LINE)
+    member = made.members["a"]
+    member.deadline_ms = 500
+    lease = DelayedLease(made, member)
+    assert (lease.key, lease.deadline_ms, lease.is_satisfied()) == (lease_key("g", "a"), 500, False)
+    assert lease.overdue() == LeaseOverdue("g", "a")
+    out = outcome(499)
+    members.expire(made, LeaseOverdue("g", "a"), out)
+    assert not out.records and list(out.watched) == [lease_key("g", "a")]
+    out = outcome(500)
+    members.expire(made, LeaseOverdue("g", "a"), out)
+    assert [type(one) for one in out.records] == [BalancedMetadata]
+    made.members.clear()
+    assert lease.is_satisfied()
+
+
+def test_who_goes_owns_nothing_in_the_same_outcome() -> None:
+    made = group(LINE)
+    made.owners.apply(Ownership("g", "demo", 0, 4, Owner("a", -1, -1, 0, 30_000, 7)))
+    out = outcome(1)
+    members.expire(made, LeaseOverdue("g", "a"), out)
+    ended, record = out.records
+    assert ended == Ownership("g", "demo", 0, 4)
+    assert isinstance(record, BalancedMetadata) and not record.members and not record.topics
+    assert (record.epoch, record.meta_version) == (1, 1)
+    assert [(note.cause, note.members) for note in out.notes] == [(Cause.LEASE_OVER.value, 0)]
+
+
+def test_without_what_is_in_memory_reading_goes_on_at_the_commit_or_where_the_grant_began() -> None:
+    made = group(LINE)
+    entry = Ownership("g", "demo", 0, 4, Owner("a", -1, -1, 0, 30_000, 7))
+    assert made.reading(entry, -1).position == 7
+    assert made.reading(entry, 9).position == 9
+    assert made.reading(entry, 3).position == 7  # always_max: what is stored lies before
+
+
+def test_an_append_that_fails_is_said_and_undone() -> None:
+    made = group(LINE)
+    request = StartMember("g", "b", ("demo",))
+    failed = append_failed(made, Start(REF, request, "", "/h", {}, (), 1), ErrorCode.NOT_COORDINATOR)
+    assert isinstance(failed, AppendFailed)
+    out = outcome()
+    undo(made, failed, out)
+    assert [one.reply for one in out.replies] == [StartMemberReply(ErrorCode.NOT_COORDINATOR)]
+    made.meta_as_of = 5
+    undo(made, AppendFailed(MetaMade("g", (), 5), ErrorCode.NOT_COORDINATOR), outcome())
+    assert made.meta_as_of == -1
+    out = outcome(10)
+    undo(made, AppendFailed(LeaseOverdue("g", "a"), ErrorCode.NOT_COORDINATOR), out)
+    assert made.members["a"].deadline_ms == 1_010 and lease_key("g", "a") in out.watched
+    with pytest.raises(AssertionError, match="appends nothing"):
+        append_failed(made, failed, ErrorCode.NOT_COORDINATOR)
+
+
+def test_one_of_the_groups_former_kind_owns_until_its_lease_is_over() -> None:
+    made = group(LINE)
+    made.meta = {"1:demo:0": PartitionState("1:demo:0", True)}
+    made.owners.apply(Ownership("g", "demo", 0, 4, Owner("streams-1", 0, 3, 0, 30_000)))
+    made.check()
+    out = outcome()
+    registering.register(
+        made,
+        Register(REF, RegisterPartitions("g", "a", 1, (RegisterItem("1:demo:0"),)), {"1:demo:0": Place(0, 0, -1)}),
+        out,
+    )
+    reply: Any = out.replies[0].reply
+    assert (reply.items[0].error_code, reply.items[0].owner) == (ErrorCode.PARTITION_OCCUPIED, "streams-1")
+
+
+def test_what_is_agreed_on_is_compared_without_regard_to_order_and_blanks() -> None:
+    request = StartMember("g", "a", ("b", "a", "b"), {"b": (" y", "x", "x"), "a": ()})
+    assert topics_of(request) == ("a", "b")
+    assert filters_of(request) == (("b", ("x", "y")),)
+    assert refuse_targets(request, lambda _topic: True) is None
+    assert refuse_identity(request, (1, 60_000)) is None
+    refusal = refuse_targets(request, lambda topic: topic == "b")
+    assert refusal == Refusal(ErrorCode.TOPIC_NOT_DEPLOYED, "there is no topic a")
+
+
+def test_only_the_same_instance_of_the_same_number_is_replaced() -> None:
+    made = group(msgspec.structs.replace(LINE, instance_id="i", node_id=1))
+    request = StartMember("g", "b", ("demo",), instance_id="i", source_count=3, node_id=1)
+    found = replaced_by(made, request)
+    assert isinstance(found, Member) and found.consumer_id == "a"
+    for changed in ({"node_id": 2}, {"instance_id": "j"}, {"instance_id": None}, {"consumer_id": "a"}):
+        assert replaced_by(made, msgspec.structs.replace(request, **changed)) is None
+
+
+def test_words_and_cells() -> None:
+    assert (partitions(1), partitions(0)) == ("1 partition", "0 partitions")
+    assert refuse(ErrorCode.NO_NODE).error_code is ErrorCode.NO_NODE
+    assert not reporting.mismatches(group(), "a", ())
+    out = outcome()
+    ignore(group(), LeaseOverdue("g", "a"), out)
+    assert is_nothing(out)
