@@ -10,7 +10,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import cleaning, idle, kafka, loading, noticing, polling, rebalances, requests, restart, timers
+from bench import (
+    cleaning,
+    first_message,
+    idle,
+    kafka,
+    loading,
+    noticing,
+    polling,
+    rebalances,
+    requests,
+    restart,
+    timers,
+)
 from bench.report import Options, Sheet, machine, show, write_json
 
 SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
@@ -23,6 +35,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "cleaning": cleaning.measure,
     "polling": polling.measure,
     "noticing": noticing.measure,
+    "first_message": first_message.measure,
     "kafka": kafka.measure,
 }
 

@@ -1,0 +1,137 @@
+"""How soon the first message comes: in a client-balanced group, which was invented so that nobody waits for a balancing
+period, and in ordinary groups of the same daemon.
+
+From making the consumer to having the record, which is in the log already. Each time it is another group.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.processes import QUICK_GROUPS, Daemon, scratch
+from bench.report import Options, Sheet, Value, median
+from muster import ClientBalancedConsumer, Consumer, Producer
+from muster.balanced import BalancedConfig, rebalance_once
+
+_TOPIC, _PARTITIONS = "flights", 16
+_CONFIG = BalancedConfig(consume_position="first")
+_PATIENCE_S = 60
+Scenario = Callable[[str, str], float]
+"""(bootstrap, group) -> seconds."""
+
+
+def measure(options: Options) -> list[Sheet]:
+    """Every way, in turns, on two daemons: groups that form at once, and groups that wait as they do by default."""
+    repeats = options.rounds * (1 if options.quick else 5)
+    took: dict[str, list[float]] = {}
+    with _daemon(QUICK_GROUPS) as quick, _daemon({}) as usual:
+        for turn in range(repeats):
+            for number, (name, scenario, where) in enumerate(_scenarios(quick, usual)):
+                if where == usual and turn >= options.rounds:
+                    continue  # each takes three seconds
+                took.setdefault(name, []).append(scenario(where, f"g-{turn}-{number}"))
+    rows: list[tuple[Value, ...]] = [(name, median(each) * 1e3, max(each) * 1e3) for name, each in took.items()]
+    return [
+        Sheet(
+            "First message: from making a consumer to having a record that is there already",
+            ("", "ms", "longest, ms"),
+            rows,
+            (f"{repeats} times each. The period that the mode was invented to remove is 30,000 ms.",),
+        )
+    ]
+
+
+def _scenarios(quick: str, usual: str) -> tuple[tuple[str, Scenario, str], ...]:
+    return (
+        ("client-balanced: start, connect one partition", _connect_one, quick),
+        ("client-balanced: start, a round of the loop over 16", _share_all, quick),
+        ("client-balanced: the same beside a member that reads", _join_late, quick),
+        ("ordinary: alone, initial delay 0", _subscribe, quick),
+        ("ordinary: beside a member that reads", _subscribe_late, quick),
+        ("ordinary: alone, initial delay of 3 s (the default)", _subscribe, usual),
+    )
+
+
+@contextmanager
+def _daemon(settings: Mapping[str, str]) -> Iterator[str]:
+    with scratch(in_memory=True) as folder, Daemon(Path(folder) / "data", settings, http=False) as daemon:
+        daemon.create_topic(_TOPIC, _PARTITIONS)
+        bootstrap = "{}:{}".format(*daemon.native)
+        with Producer(bootstrap) as producer:
+            for partition in range(_PARTITIONS):
+                producer.send(_TOPIC, b"x", partition=partition)
+            producer.flush()
+        yield bootstrap
+
+
+def _connect_one(bootstrap: str, group: str) -> float:
+    began = time.perf_counter()
+    with ClientBalancedConsumer(bootstrap, group, _CONFIG) as consumer:
+        consumer.start({_TOPIC: None})
+        consumer.partition_meta()
+        consumer.connect_partition(f"1:{_TOPIC}:7")
+        return _first(consumer, began)
+
+
+def _share_all(bootstrap: str, group: str) -> float:
+    began = time.perf_counter()
+    with ClientBalancedConsumer(bootstrap, group, _CONFIG) as consumer:
+        consumer.start({_TOPIC: None}, 1, 0)
+        rebalance_once(consumer)
+        return _first(consumer, began)
+
+
+def _join_late(bootstrap: str, group: str) -> float:
+    with ClientBalancedConsumer(bootstrap, group, _CONFIG) as other:
+        other.start({_TOPIC: None}, 2, 0)
+        rebalance_once(other)
+        began = time.perf_counter()
+        with ClientBalancedConsumer(bootstrap, group, _CONFIG) as consumer:
+            consumer.start({_TOPIC: None}, 2, 1)
+            rebalance_once(consumer)
+            return _first(consumer, began)
+
+
+def _first(consumer: ClientBalancedConsumer, began: float) -> float:
+    said = consumer.get_message()
+    took = time.perf_counter() - began
+    if not said.ok:
+        raise RuntimeError(f"no message came: {said.code} {said.msg}")
+    return took
+
+
+def _subscribe(bootstrap: str, group: str) -> float:
+    began = time.perf_counter()
+    with Consumer(bootstrap, group, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        return _first_polled(consumer, began)
+
+
+def _subscribe_late(bootstrap: str, group: str) -> float:
+    """The other polls all the time, as its application would, so that it gives partitions up as soon as it is asked."""
+    is_over = threading.Event()
+    other = Consumer(bootstrap, group, auto_offset_reset="earliest", enable_auto_commit=False)
+    other.subscribe([_TOPIC])
+    other.poll(_PATIENCE_S)
+
+    def go_on() -> None:
+        while not is_over.is_set():
+            other.poll(0.05)
+        other.close()
+
+    polling = threading.Thread(target=go_on)
+    polling.start()
+    try:
+        return _subscribe(bootstrap, group)
+    finally:
+        is_over.set()
+        polling.join(_PATIENCE_S)
+
+
+def _first_polled(consumer: Consumer, began: float) -> float:
+    consumer.subscribe([_TOPIC])
+    while time.perf_counter() - began < _PATIENCE_S:
+        if consumer.poll(1.0):
+            return time.perf_counter() - began
+    raise RuntimeError(f"no record came in {_PATIENCE_S} s")
