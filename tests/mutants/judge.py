@@ -18,8 +18,6 @@ import coordinator
 from coordinator.records import LogCorrupt
 from partition_log.errors import LogDamaged
 from tests.simulation.errors import Broken
-from tests.simulation.plan import BRISK, draw
-from tests.simulation.world import World
 
 _TELLING = (AssertionError, Broken, LogCorrupt, LogDamaged, pytest.fail.Exception)
 _TIMED_OUT = "Timeout"
@@ -53,6 +51,9 @@ def _is_miscount(error: BaseException) -> bool:
 
 def worlds(first: int, count: int) -> Verdict:
     """Until one of them breaks."""
+    from tests.simulation.plan import BRISK, draw  # half a second, which tests need not wait for
+    from tests.simulation.world import World
+
     for seed in range(first, first + count):
         try:
             World(seed, draw(seed, BRISK)).run()
