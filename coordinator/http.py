@@ -4,7 +4,7 @@ ask for, and every question meets the same gates (architecture: no private door)
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -12,9 +12,11 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
+from coordinator.http_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
 from coordinator.http_metrics import measure
-from coordinator.http_pages import ROUTES, Page, Pages
+from coordinator.http_pages import ROUTES, Names, Pages
 from coordinator.http_questions import Ask, Problem, Questions
+from coordinator.http_shapes import Json
 from coordinator.metrics import exposition
 from protocol.messages import Message
 
@@ -22,6 +24,10 @@ ASK_TIMEOUT_S = 10.0
 MOST_SERIES = 10_000
 SHUTDOWN_S = 5.0
 KEEPALIVE_S = 75.0
+
+P = TypeVar("P")
+_SHORT = frozenset(path for path, _page in (*BALANCED_ROUTES, *ORDERS))
+"""Pages whose refusals say `err` and `msg` as well (client-balanced-groups 15.3)."""
 
 log = structlog.get_logger()
 
@@ -54,6 +60,11 @@ def make_app(ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int
     app.router.add_get("/metrics", _metrics(questions, most_series))
     for path, page in ROUTES:
         app.router.add_get(path, _page(pages, page))
+    balanced = BalancedPages(questions)
+    for path, shown in BALANCED_ROUTES:
+        app.router.add_get(path, _page(balanced, shown))
+    for path, order in ORDERS:
+        app.router.add_post(path, _page(balanced, order, 202))
     return app
 
 
@@ -95,7 +106,11 @@ async def _problems_as_json(request: web.Request, handler: Handler) -> web.Strea
     try:
         return await handler(request)
     except Problem as problem:
-        answer = _json({"error_code": problem.error_code, "message": problem.message}, problem.status)
+        told = {"error_code": problem.error_code, "message": problem.message}
+        resource = request.match_info.route.resource
+        if resource is not None and resource.canonical in _SHORT:
+            told |= {"err": problem.status, "msg": problem.message}
+        answer = _json(told, problem.status)
         if problem.status == 503:
             answer.headers["Retry-After"] = "1"
         return answer
@@ -120,11 +135,11 @@ def _json(body: Any, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(body), status=status, content_type="application/json", charset="utf-8")
 
 
-def _page(pages: Pages, page: Page) -> Handler:
+def _page(pages: P, page: Callable[[P, str, Names, Names], Awaitable[Json]], status: int = 200) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         # Not request.url: a Host header that is none would raise there.
         origin = f"{request.scheme}://{request.host}"
-        return _json(await page(pages, origin, request.match_info, request.query))
+        return _json(await page(pages, origin, request.match_info, request.query), status)
 
     return handle
 

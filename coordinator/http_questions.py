@@ -7,6 +7,13 @@ from typing import TypeVar
 from coordinator.lags import Key, PartitionLag, committed_offsets, lags
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.balanced import (
+    BalancedGroupView,
+    ConsumeFromMax,
+    ConsumeFromMaxReply,
+    DescribeBalanced,
+    DescribeBalancedReply,
+)
 from protocol.messages.groups import (
     DescribedGroup,
     DescribeGroups,
@@ -127,6 +134,26 @@ class Questions:
         if group.error_code or group.group_state == _DEAD:
             raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
         return group
+
+    async def balanced(self) -> list[BalancedGroupView]:
+        """All client-balanced groups that are online, by id."""
+        reply = await self._answer(DescribeBalanced(with_lag=False), DescribeBalancedReply)
+        found = [group for group in reply.groups if not group.error_code]
+        for rest in [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]:
+            again = await self._answer(DescribeBalanced((rest,), with_lag=False), DescribeBalancedReply)
+            found += [group for group in again.groups if not group.error_code]
+        return found
+
+    async def balanced_group(self, group_id: str) -> BalancedGroupView | None:
+        """None if it is no client-balanced one, now; raises Problem if nobody can tell."""
+        reply = await self._answer(DescribeBalanced((group_id,)), DescribeBalancedReply)
+        (view,) = reply.groups
+        if view.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+            raise problem_of(view.error_code)
+        return view if view.members else None
+
+    async def consume_from_max(self, group_id: str, actor: str) -> ConsumeFromMaxReply:
+        return await self._answer(ConsumeFromMax((group_id,), actor), ConsumeFromMaxReply)
 
     async def notes(self, group_id: str, after: int, limit: int) -> ListNotesReply:
         """The journal of a group that is there, or has been."""

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.http import make_app, serve
+from coordinator.http_balanced import BALANCED_ROUTES, ORDERS
 from coordinator.http_pages import ROUTES
 from coordinator.http_questions import problem_of
 from protocol.errors import ErrorCode
@@ -87,7 +88,8 @@ async def test_a_coordinator_that_does_not_answer_in_time_is_a_504(
 async def test_the_root_lists_the_paths(browser: Browser) -> None:
     paths = (await browser.get("/"))["paths"]
 
-    assert {"/", "/healthz", "/readyz", "/metrics", *(path for path, _ in ROUTES)} == set(paths)
+    pages = (*ROUTES, *BALANCED_ROUTES, *ORDERS)
+    assert {"/", "/healthz", "/readyz", "/metrics", *(path for path, _ in pages)} == set(paths)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,182 @@
+"""The pages about client-balanced groups, over a node that has some."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from coordinator.http import make_app
+from coordinator.http_balanced import level
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.balanced import DescribeBalanced, OwnedKey
+from protocol.messages.groups import JoinGroup, JoinProtocol
+from protocol.messages.node import Refused
+from tests.groups.balanced.house import SESSION_MS, House
+from tests.http.conftest import Browser
+
+
+class Asked:
+    """What the pages ask, put to the node; `refused` is answered instead, if it is set."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.refused: dict[type[Message], Message] = {}
+
+    async def __call__(self, message: Message) -> Message:
+        instead = self.refused.get(type(message))
+        if instead is not None:
+            return instead
+        reply = self.house.desk.ask_inside(message, call=11)
+        assert reply is not None
+        return reply
+
+
+@pytest.fixture
+def house() -> House:
+    """Two nodes of three; what node 2 should read is nobody's, and 30 records behind."""
+    made = House(3, group_initial_rebalance_delay_ms=0)
+    for number in range(2):
+        guest = made.started(f"m{number}", source_count=3, node_id=number, consume_position="first")
+        guest.register(number)
+        guest.confirm(number, 0)
+    third = made.started("m2", source_count=3, node_id=2, consume_position="first")
+    third.register(2)
+    third.confirm(2, 0)
+    third.leave()
+    for number, count in ((0, 5), (2, 30)):
+        made.produce(number, count)
+    classic = JoinGroup(
+        "classic", SESSION_MS, protocol_type="consumer", protocols=(JoinProtocol("r"),), wants_member_id_first=False
+    )
+    made.desk.ask(made.connection(), classic)
+    return made
+
+
+@pytest.fixture
+def asked(house: House) -> Asked:
+    return Asked(house)
+
+
+@pytest.fixture
+async def browser(asked: Asked) -> AsyncIterator[Browser]:
+    async with TestClient(TestServer(make_app(asked))) as client:
+        yield Browser(client)
+
+
+async def test_groups_are_listed_by_mode(browser: Browser) -> None:
+    assert await browser.get("/v1/groups?mode=client") == {"groups": ["g"]}
+    assert await browser.get("/v1/groups?mode=server") == {"groups": ["classic"]}
+    assert await browser.get("/v1/groups") == {"groups": ["classic", "g"]}
+    assert (await browser.get("/v1/groups?mode=x", 400))["error_code"] == 40002
+
+
+async def test_a_group_shows_its_members_by_number_and_what_each_reads(browser: Browser, house: House) -> None:
+    guest = house.member("m0")
+    guest.epoch, guest.meta_version = 1, 1
+    guest.beat(owned=(OwnedKey("1:demo:0", 1, 3), OwnedKey("1:demo:1", 1, 0)), owned_version=1)
+    house.desk.wait(2_000)
+    group = await browser.get("/v1/groups/g")
+    first, second = group.pop("members")
+    assert group == {
+        "group": "g",
+        "mode": "client",
+        "state": "Stable",
+        "topics": ["demo"],
+        "filters": {},
+        "source_count": 3,
+        "meta_version": 1,
+        "member_count": 2,
+    }
+    assert first == {
+        "consumer_id": "m0",
+        "instance_id": None,
+        "host": "10.0.0.1",
+        "node_id": 0,
+        "source_count": 3,
+        "member_epoch": 1,
+        "last_heartbeat_ms_ago": 2_000,
+        "partition_count": 1,
+        "partitions": [{"key": "1:demo:0", "reg_epoch": 1, "position": 3, "committed": 0, "end": 5, "lag": 5}],
+        "claimed_mismatch": ["1:demo:1"],
+    }
+    assert (second["node_id"], second["partitions"][0]["position"]) == (1, None)
+
+
+async def test_every_configured_partition_is_shown_whoever_reads_it(browser: Browser) -> None:
+    listed = (await browser.get("/v1/groups/g/partitions"))["partitions"]
+    assert [(one["key"], one["owner"], one["node_id"], one["lag"]) for one in listed] == [
+        ("1:demo:0", "m0", 0, 5),
+        ("1:demo:1", "m1", 1, 0),
+        ("1:demo:2", None, None, 30),
+    ]
+    one = await browser.get(f"/v1/groups/g/partitions/{quote('1:demo:2', safe='')}")
+    assert one == {
+        "key": "1:demo:2",
+        "subscribable": True,
+        "reason": None,
+        "owner": None,
+        "node_id": None,
+        "reg_epoch": 1,
+        "since_ms": None,
+        "committed": 0,
+        "in_flight": None,
+        "end": 30,
+        "lag": 30,
+        "level": 0,
+    }
+
+
+async def test_lag_is_summed_and_what_nobody_reads_stands_out(browser: Browser) -> None:
+    told = await browser.get("/v1/groups/g/lag")
+    assert told == {"total": 35, "unowned": 30, "by_node": {"0": 5, "1": 0}, "by_topic": {"demo": 35}}
+
+
+async def test_a_topic_names_the_groups_that_read_it(browser: Browser) -> None:
+    expected = {"topic": "demo", "groups": [{"group": "g", "member_count": 2}]}
+    assert await browser.get("/v1/topics/demo/groups") == expected
+    assert await browser.get("/v1/topics/other/groups") == {"topic": "other", "groups": []}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/groups/nobody",
+        "/v1/groups/nobody/partitions",
+        "/v1/groups/nobody/lag",
+        "/v1/groups/g/partitions/1:demo:9",
+        "/v1/groups/classic/lag",
+    ],
+)
+async def test_what_is_unknown_is_a_404(browser: Browser, path: str) -> None:
+    told = await browser.get(path, 404)
+    assert told["err"] == 404 and told["msg"] == told["message"]
+
+
+async def test_a_group_that_the_server_balances_says_so(browser: Browser) -> None:
+    told = await browser.get("/v1/groups/classic")
+    assert (told["mode"], told["member_count"]) == ("server", 1)
+
+
+async def test_going_to_the_end_is_asked_for_by_post_and_accepted(browser: Browser, house: House) -> None:
+    status, text, _ = await browser.request("POST", "/v1/groups/g/consume-from-max?actor=ops")
+    assert (status, text) == (202, '{"group":"g","from_max_id":1}')
+    for group_id, wanted in (("classic", 409), ("nobody", 404)):
+        status, text, _ = await browser.request("POST", f"/v1/groups/{group_id}/consume-from-max")
+        assert status == wanted, text
+    status, _, headers = await browser.request("GET", "/v1/groups/g/consume-from-max")
+    assert (status, headers["Allow"]) == (405, "POST")
+
+
+async def test_a_refusal_of_the_node_is_passed_on(browser: Browser, asked: Asked) -> None:
+    asked.refused[DescribeBalanced] = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+    assert (await browser.get("/v1/groups/g", 503))["err"] == 503
+
+
+@pytest.mark.parametrize(
+    ("lag", "bad"), [(None, None), (0, 0), (100_000, 0), (100_001, 1), (1_000_000, 1), (1_000_001, 2)]
+)
+def test_how_bad_a_lag_is(lag: int | None, bad: Any) -> None:
+    assert level(lag) == bad
