@@ -102,7 +102,7 @@ class Cluster:
                     by_node.setdefault(self.leader(one, timeout_s), []).append(one)
             for node, ones in by_node.items():
                 self._ask_offsets(node, ones, timestamp, timeout_s, found)
-            return found if len(found) == len(wanted) else None
+            return {one: found[one] for one in wanted} if len(found) == len(wanted) else None
 
         return until(ask_all, timeout_s, "no offsets came")
 

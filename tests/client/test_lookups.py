@@ -122,6 +122,15 @@ def test_each_leader_is_asked_once_for_its_partitions() -> None:
     assert stage.core.take(number).offsets == {P0: 5, P1: 9, P2: -1}
 
 
+def test_offsets_come_in_the_order_in_which_they_were_asked_for() -> None:
+    """Apache Kafka answers for the partitions of a topic in an order of its own."""
+    stage = Stage()
+    number = stage.ask(times={P2: END, P0: END, P1: END})
+    stage.answer(metadata({0: 0, 1: 0, 2: 0}))
+    stage.answer(offsets({1: 11, 2: 12, 0: 10}))
+    assert list(stage.core.take(number).offsets.items()) == [(P2, 12), (P0, 10), (P1, 11)]
+
+
 def test_who_reads_what_is_committed_asks_for_its_end() -> None:
     stage = Stage(FetchSettings(isolation=Isolation.READ_COMMITTED))
     stage.ask(times={P0: END})
