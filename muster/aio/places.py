@@ -20,6 +20,7 @@ class Places(Topics):
 
     @property
     def assignment(self) -> Partitions:
+        """What is read: given by the group and not taken away since, or chosen by hand. Sorted."""
         return tuple(sorted(self._consuming.subscription.assigned))
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -59,18 +60,22 @@ class Places(Topics):
         self._consuming.drop_unread(partitions)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing of these until `resume`; what was fetched is kept."""
+        """Hand out nothing of these until `resume`; what was fetched is kept. They stay so while they are assigned.
+        Raises ValueError for one that is not.
+        """
         self._one_user.check_open()
         self._consuming.subscription.pause(partitions)
         self._consuming.give_back(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
+        """Hand out records of these again. Raises ValueError for one that is not assigned."""
         self._one_user.check_open()
         self._consuming.subscription.resume(partitions)
         self._driver.changed.notify_all()
 
     @property
     def paused(self) -> Partitions:
+        """Those that `pause` named and `resume` has not."""
         return self._consuming.subscription.paused
 
     def _look(self) -> None:

@@ -230,11 +230,13 @@ class GroupMember:
         return found(done, self._explained(f"no committed offsets came within {timeout_s:g} s"), unreached)
 
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
-        """The offset the next record of each partition will have."""
+        """The offset the next record of each partition will have. From any thread. Raises `Refused` for what does not
+        exist, `CannotConnect`, `RequestTimedOut`.
+        """
         return dict(self._cluster.offsets(partitions, LATEST, timeout_s))
 
     def begin_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
-        """The first offset each partition still has."""
+        """The first offset each partition still has. Raises as `end_offsets` does."""
         return dict(self._cluster.offsets(partitions, EARLIEST, timeout_s))
 
     # -- leaving

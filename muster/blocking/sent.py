@@ -28,10 +28,12 @@ class Sent(msgspec.Struct, eq=False):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """Where it is to be written."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def is_done(self) -> bool:
+        """Whether it was acknowledged or given up."""
         return self._written is not None or self._error is not None
 
     def result(self, timeout_s: float | None = None) -> Written:
