@@ -92,6 +92,11 @@ class BalancedMember:
         return sort_keys(self._member.keys)
 
     @property
+    def grants(self) -> dict[str, int]:
+        """By which grant each partition is owned."""
+        return {key: held.reg_epoch for key, held in self._member.keys.items()}
+
+    @property
     def offsets(self) -> dict[str, OffsetInfo]:
         """`updated_ms` is of the clock that `step` is told."""
         return self._member.offsets()

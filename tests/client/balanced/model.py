@@ -31,7 +31,7 @@ class Log:
     def read(self, position: int) -> tuple[bytes, int]:
         """The first batch that reaches beyond the position, and where it ends."""
         ends = [first for first, _ in self.batches[1:]] + [self.end]
-        for (_first, data), end in zip(self.batches, ends, strict=True):
+        for (_first, data), end in zip(self.batches, ends, strict=False):
             if end > position:
                 return data, end
         return b"", position

@@ -45,6 +45,9 @@ class Question:
         self.asked_ms = asked_ms
         self.ended_ms = -1
         self.said: Result | None = None
+        self.errand = -1
+        self.reg_epoch = -1
+        """Of a batch: the grant by which it was handed out."""
 
     @property
     def result(self) -> Result:
@@ -118,6 +121,7 @@ class Player:
 
         def ask(make: Callable[[int], MemberEvent]) -> None:
             part = self.begin(make)
+            question.errand = len(self._asked)
             self.world.when(lambda: part.is_over, partial(heard, part))
 
         def heard(part: Question) -> None:
@@ -130,6 +134,7 @@ class Player:
                 self.feed(PassedOver(fetched.key, fetched.token, found.next_offset))
                 ask(lambda number: MessageAsked(number, fetched.deadline_ms, is_rest=True))
                 return
+            question.reg_epoch = self.core.grants.get(fetched.key, -1)
             self.feed(Handed(fetched.key, fetched.token, found.next_offset))
             question.said, question.ended_ms = Result(True, data=found.batch(fetched)), self.world.now_ms
 
