@@ -1,0 +1,60 @@
+"""What `python -m interop` goes through, and what it answers the shell."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from interop import __main__ as whole
+from interop.catalogue import Client
+from interop.ours.parts import Choice
+from interop.server import Server
+from interop.table import Result, Row, Verdict
+
+CLIENT = Client("x", "1", "C", "./x", capabilities=("configs",))
+
+
+class Ran:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, ours: list[str]) -> None:
+        self.ours: list[tuple[Choice, bool]] = []
+
+        @contextmanager
+        def serving(bootstrap: str | None, _work: Path) -> Iterator[Server]:
+            yield Server(bootstrap or "fresh:1")
+
+        def run(choice: Choice, _work: Path, *, write: bool) -> list[str]:
+            self.ours.append((choice, write))
+            return ours
+
+        monkeypatch.setattr(whole, "serving", serving)
+        monkeypatch.setattr(whole, "row", lambda *_: Row(CLIENT, (Result("configs", verdict),)))
+        monkeypatch.setattr(whole, "run", run)
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, *arguments: str) -> int:
+        self._monkeypatch.setattr(sys, "argv", ["interop", *arguments])
+        return whole.main()
+
+
+def test_all_clients_are_followed_by_all_that_is_tried_with_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = Ran(monkeypatch, Verdict.PASSED, [])
+    assert ran() == 0
+    assert ran.ours == [(Choice(), False)]
+
+
+@pytest.mark.parametrize("arguments", [("kcat",), ("--only", "configs"), ("--bootstrap", "elsewhere:1")])
+def test_a_choice_is_all_that_is_run(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+    ran = Ran(monkeypatch, Verdict.PASSED, [])
+    assert ran(*arguments) == 0
+    assert ran.ours == []
+
+
+def test_a_failure_in_either_half_is_told_to_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Ran(monkeypatch, Verdict.FAILED, [])() == 1
+    assert Ran(monkeypatch, Verdict.PASSED, ["mixed with java: lost"])() == 1
+
+
+def test_a_client_nobody_has_is_a_mistake_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Ran(monkeypatch, Verdict.PASSED, [])("nothing") == 2
