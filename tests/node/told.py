@@ -14,6 +14,20 @@ from partition_log.store import StoreLimits
 from partition_log.wal import BLOCK_HEAD, BLOCK_MAGIC
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.balanced import (
+    ConfirmConsumed,
+    ConfirmConsumedReply,
+    ConfirmItem,
+    HeldKey,
+    LeaveMember,
+    RegisterItem,
+    RegisterPartitions,
+    RegisterPartitionsReply,
+    ReleasedKey,
+    StartMember,
+    StartMemberReply,
+    UnregisterPartitions,
+)
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import (
     DeleteGroups,
@@ -170,6 +184,7 @@ class Told:
         self.desk: ToldDesk
         self.clean_stops = 0
         self._number = 0
+        self._member_epoch = -1
         self._at_static = 0
         self._offers: tuple[str, ...] = ()
 
@@ -207,7 +222,20 @@ class Told:
                         assert item.error_code is ErrorCode.NONE
                         self.acknowledged["epoch", "threads", item.topic, str(item.partition)] = item.epoch
                 case _:
-                    pass
+                    self._heard_of_balancers(reply)
+
+    def _heard_of_balancers(self, reply: Message) -> None:
+        match reply:
+            case StartMemberReply(error_code=ErrorCode.NONE):
+                self._member_epoch = reply.member_epoch
+            case RegisterPartitionsReply():
+                for one in reply.items:
+                    self.acknowledged["epoch", "balancers", "orders", one.key[-1]] = one.reg_epoch
+            case ConfirmConsumedReply():
+                for done in reply.items:
+                    self.acknowledged["offset", "balancers", "orders", done.key[-1]] = done.committed_offset
+            case _:
+                pass
 
     # -------------------------------------------------------------------------------------------------------- the story
 
@@ -216,7 +244,7 @@ class Told:
         self._start()
         self.desk.make_topic("orders", 2)
         self.desk.make_topic("gone", 2)
-        for connection in range(1, 9):
+        for connection in range(1, 10):
             self.desk.connect(connection)
         self._rebalance(1)
         self._rebalance(2, 1)
@@ -224,6 +252,7 @@ class Told:
         self._static(3, "range", "roundrobin")
         self._rebalance(1, 2)
         self._own()
+        self._balance()
         self._commits(25)
         self._static(4, "range", "roundrobin")  # the same process again: nobody moves
         self._commits(5)
@@ -237,10 +266,12 @@ class Told:
         self._clean()
         self._stop()
         self._start()
-        for connection in range(1, 9):
+        for connection in range(1, 10):
             self.desk.connect(connection)
         self._commits(20)
         self._own()
+        self._balance()
+        self._ask(9, LeaveMember("balancers", "app-1", self._member_epoch))
         self._ask(2, LeaveGroup("team", (LeavingMember(self._member_ids[2]),)))
         self._rebalance(1)
         self._commits(25)
@@ -321,6 +352,23 @@ class Told:
             epoch = self.acknowledged["epoch", "threads", "orders", "1"]
             assert isinstance(epoch, int)
             self._ask(8, ReleasePartitions("threads", member_id, generation, (ReleaseItem("orders", 1, epoch),)))
+
+    def _balance(self) -> None:
+        """One that balances its group itself starts, or starts again with what it holds; registers, confirms and lets
+        go."""
+        epochs = {key[3]: epoch for key, epoch in self.acknowledged.items() if key[:2] == ("epoch", "balancers")}
+        held = tuple(HeldKey(f"1:orders:{number}", int(epoch)) for number, epoch in epochs.items())
+        self._ask(9, StartMember("balancers", "app-1", ("orders",), session_timeout_ms=_SESSION_MS, held=held))
+        both = tuple(RegisterItem(f"1:orders:{number}", position_policy="first") for number in (0, 1))
+        self._ask(9, RegisterPartitions("balancers", "app-1", self._member_epoch, both))
+        for _ in range(2):
+            epoch = self.acknowledged["epoch", "balancers", "orders", "1"]
+            assert isinstance(epoch, int)
+            done = (ConfirmItem("1:orders:1", epoch, offset=0),)
+            self._ask(9, ConfirmConsumed("balancers", "app-1", self._member_epoch, done))
+            free = (ReleasedKey("1:orders:1", epoch),)
+            self._ask(9, UnregisterPartitions("balancers", "app-1", self._member_epoch, free))
+            self._ask(9, RegisterPartitions("balancers", "app-1", self._member_epoch, both[1:]))
 
     def _static_place(self) -> list[int]:
         return [self._at_static] if self._at_static else []
