@@ -1,5 +1,7 @@
 """Going away (client-balanced-groups 5.8), and what there is to ask about the group."""
 
+from functools import partial
+
 from muster.balancing import line
 from muster.balancing.events import DescribeAsked, ShutdownAsked
 from muster.balancing.member import IN_USE, Answer, Member, Phase, Timer, Use
@@ -26,20 +28,21 @@ def shut_down(m: Member, event: ShutdownAsked) -> None:
 
 
 def settle_closing(m: Member) -> None:
-    if m.phase is Phase.STOPPING and Timer.CLOSING not in m.timers and not line.is_asking(m, LeaveMember):
-        if m.coordinator is None or not m.is_joined:
-            _end(m)
-        else:
-            _leave(m)
+    if m.phase is not Phase.STOPPING or Timer.CLOSING in m.timers:
+        return
+    if not m.is_joined:
+        _end(m)
+    elif not m.is_leaving:
+        m.is_leaving = True
+        line.ask(m, partial(_leave, m), _heard_leave)
 
 
-def _leave(m: Member) -> None:
+def _leave(m: Member) -> LeaveMember:
     released = {
         key: ReleasedKey(key, held.reg_epoch, _is_consumed(m, held.use, held.last_consumed))
         for key, held in m.keys.items()
     }
-    message = LeaveMember(m.group_id, m.consumer_id, m.member_epoch, tuple((m.released | released).values()))
-    line.send(m, message, _heard_leave, within_ms=m.config.request_timeout_ms, node=m.coordinator)
+    return LeaveMember(m.group_id, m.consumer_id, m.member_epoch, tuple((m.released | released).values()))
 
 
 def _is_consumed(m: Member, use: Use, last_consumed: bool) -> bool:

@@ -153,6 +153,7 @@ class Member:
     node_id: int | None = None
     starting: Starting | None = None
     stopping: list[int] = field(default_factory=list)
+    is_leaving: bool = False
     # membership
     member_epoch: int = -1
     is_joined: bool = False

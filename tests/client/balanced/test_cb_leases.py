@@ -264,3 +264,22 @@ def test_a_node_id_that_is_taken_is_asked_for_until_the_tries_are_used_up(world:
     assert other.kinds().count("StartMember") == 5
     assert other.start(2, 0).code == 429
     assert other.kinds().count("StartMember") == 6
+
+
+def test_who_shuts_down_just_after_a_connection_was_lost_still_says_so(world: Stage) -> None:
+    one = reader(world, K0)
+    one.is_cut = world.refuses_connections = True
+    assert one.disconnect(K0).msg  # by now it has no coordinator
+    one.is_cut = False
+    assert one.shut_down().ok
+    assert world.members() == []
+
+
+def test_who_shuts_down_while_nobody_can_be_reached_does_not_wait_for_long(world: Stage) -> None:
+    one = reader(world, K0)
+    one.is_cut = world.refuses_connections = True
+    asked = one.begin(ShutdownAsked)
+    world.run_until(lambda: asked.is_over)
+    assert asked.took_ms < 1_000
+    assert [note.event for note in one.notes] == ["not told that it left"]
+    assert one.core.is_ended
