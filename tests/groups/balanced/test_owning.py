@@ -340,7 +340,7 @@ def test_metadata_stands_beside_the_offset_if_it_is_not_too_long() -> None:
     assert committed is not None and committed.metadata == "why"
 
 
-def test_cb37_the_next_owner_goes_on_after_a_confirmed_batch_and_gets_an_unconfirmed_one_again() -> None:
+def test_the_next_owner_goes_on_after_a_confirmed_batch_and_gets_an_unconfirmed_one_again() -> None:
     house = House()
     house.produce(0, 3)
     house.produce(1, 3)
