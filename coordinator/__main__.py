@@ -25,6 +25,8 @@ from coordinator.loading import Loadings
 from coordinator.node import Node
 from coordinator.server import RandomIds, Server, read_clock
 from coordinator.topic_records import TopicsCorrupt
+from coordinator.upstream.edge import Beside, Plan
+from coordinator.upstream.node import NodeBeside
 from partition_log.disk import OsDisk
 from partition_log.errors import FolderInUse, LogDamaged
 from partition_log.store import LogStore, StoreLimits
@@ -139,33 +141,17 @@ async def _serve(config: Config) -> None:
     if store.disk_full:
         log.warning("the disk is full: what is there is served, writes are refused until there is room")
     server = Server(disk, config.max_unsent_bytes, config.max_total_unsent_bytes)
-    addresses: dict[str, tuple[str, int]] = {}
-    bound: dict[str, tuple[str, int]] = {}
-    for dialect, wanted, told in (
-        ("native", config.native, config.advertised_native),
-        ("kafka", config.kafka, config.advertised_kafka),
-    ):
-        if wanted is None:
-            continue
-        try:
-            bound[dialect] = await server.listen(dialect, wanted.host, wanted.port)
-        except OSError as error:
-            hint = f" (--{dialect} HOST:PORT chooses another address, --{dialect} off does without)"
-            raise OSError(f"{dialect} = {wanted}: {error.strerror or error}{hint}") from None
-        addresses[dialect] = (told.host, told.port) if told is not None else bound[dialect]
-        if addresses[dialect][0] in _WILDCARDS:
-            log.warning(
-                "clients are told to connect to an address that means any; name one with --advertised",
-                advertised=f"{dialect}={addresses[dialect][0]}:{addresses[dialect][1]}",
-            )
-    await server.start(Node(config, store, RandomIds(), addresses, read_clock()))
+    beside = _beside(config, server)
+    addresses, bound = await _bind(config, server, beside)
+    kind = Node if beside is None else NodeBeside
+    await server.start(kind(config, store, RandomIds(), addresses, read_clock()))
     stop_http = None
     if config.http is not None:
         bound["http"], stop_http = await serve(make_app(server.ask), config.http.host, config.http.port)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await _either(_until_loaded(server), stopping.wait())
+    await _either(_until_loaded(server, beside), stopping.wait())
     if not stopping.is_set():
         gc.collect()
         gc.set_threshold(50_000, 20, 20)  # what a request makes is freed by counting; there are hardly any cycles
@@ -175,13 +161,60 @@ async def _serve(config: Config) -> None:
     log.info("stopping")
     if stop_http is not None:
         await stop_http()
+    if beside is not None:
+        await beside.stop()
     await server.stop()
     if store.aids_problem:
         log.warning("no snapshot of every shard: the next start reads more of the log", why=store.aids_problem)
     log.info("stopped")
 
 
-async def _until_loaded(server: Server) -> None:
+async def _bind(
+    config: Config, server: Server, beside: Beside | None
+) -> tuple[dict[str, tuple[str, int]], dict[str, tuple[str, int]]]:
+    """The listeners of both protocols: what clients are told of them, and what was bound."""
+    addresses: dict[str, tuple[str, int]] = {}
+    bound: dict[str, tuple[str, int]] = {}
+    for dialect, wanted, told in (
+        ("native", config.native, config.advertised_native),
+        ("kafka", config.kafka, config.advertised_kafka),
+    ):
+        if wanted is None:
+            continue
+        try:
+            if beside is not None and dialect == "kafka":
+                bound[dialect] = await beside.listen(wanted.port)
+            else:
+                bound[dialect] = await server.listen(dialect, wanted.host, wanted.port)
+        except OSError as error:
+            hint = f" (--{dialect} HOST:PORT chooses another address, --{dialect} off does without)"
+            raise OSError(f"{dialect} = {wanted}: {error.strerror or error}{hint}") from None
+        addresses[dialect] = (told.host, told.port) if told is not None else bound[dialect]
+        if addresses[dialect][0] in _WILDCARDS:
+            log.warning(
+                "clients are told to connect to an address that means any; name one with --advertised",
+                advertised=f"{dialect}={addresses[dialect][0]}:{addresses[dialect][1]}",
+            )
+    return addresses, bound
+
+
+def _beside(config: Config, server: Server) -> Beside | None:
+    """What the cluster's brokers are reached by, if there is one."""
+    if config.upstream_servers is None or config.kafka is None:
+        return None
+    told = config.advertised_kafka or config.kafka
+    plan = Plan(
+        config.upstream_servers.all,
+        config.upstream_listener_ports,
+        config.kafka.host,
+        told.host,
+        config.upstream_refresh_ms / 1_000,
+        config.upstream_ask_timeout_ms / 1_000,
+    )
+    return Beside(server, plan)
+
+
+async def _until_loaded(server: Server, beside: Beside | None) -> None:
     """With lines for whoever watches a long start."""
     loads = server.node.core.loads
     progress = loads.progress()
@@ -190,6 +223,8 @@ async def _until_loaded(server: Server) -> None:
     telling = asyncio.ensure_future(_tell(loads))
     try:
         await server.until_loaded()
+        if beside is not None:
+            await beside.start()
     finally:
         telling.cancel()
         gc.enable()

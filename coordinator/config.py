@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from coordinator.config_keys import INT_MAX, LONG_MAX, Address, ConfigError, Key, keys_of
+from coordinator.config_keys import INT_MAX, LONG_MAX, Address, Addresses, ConfigError, Key, Ports, keys_of
 from coordinator.config_sources import Given, from_arguments, from_environment, from_file, resolve, warnings_for
 
 __all__ = ["FLAGS", "KEYS", "Address", "Config", "ConfigError", "Key", "load_config"]
@@ -27,6 +27,7 @@ FLAGS: Mapping[str, str] = {
     "--kafka": "kafka",
     "--http": "http",
     "--advertised": "advertised",  # KIND=HOST:PORT, short for advertised.KIND
+    "--upstream": "upstream.servers",
     "--open-to-network": "open.to.network",  # takes no value
 }
 
@@ -178,6 +179,26 @@ class Config(Struct, frozen=True, kw_only=True):
         int, whole("Bytes that one slice of cleaning reads before other work goes on.", 4 * KIB)
     ] = 64 * KIB
 
+    # Beside real brokers.
+    upstream_servers: Annotated[
+        Addresses | None,
+        about(
+            "Some brokers of a Kafka cluster to stand in front of; its topics take the place of embedded ones.",
+            section="Beside real brokers",
+        ),
+    ] = None
+    upstream_listener_ports: Annotated[
+        Ports, about("Ports of the listeners in front of the brokers, one a broker, on the host of the Kafka listener.")
+    ] = Ports(9100, 9199)
+    upstream_refresh_ms: Annotated[int, whole("How often the cluster is asked for its brokers.", 100)] = 5_000
+    upstream_metadata_max_age_ms: Annotated[int, whole("How often the cluster is asked for its topics.", 100)] = 30_000
+    upstream_ask_timeout_ms: Annotated[
+        int, whole("How long a request waits for what the cluster was asked; then it goes on without.", 1)
+    ] = 5_000
+    upstream_request_timeout_ms: Annotated[
+        int, whole("A connection whose broker owes an answer, and says nothing for so long, is closed.", 1_000)
+    ] = 120_000
+
     # Connections.
     max_connections: Annotated[int, whole("Connections open at once.", lowest=1, section="Connections")] = 10_000
     max_requests_per_connection: Annotated[
@@ -305,6 +326,9 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
     ):
         if size >= config.wal_segment_bytes:
             raise wrong(key, f"less than wal.segment.bytes ({config.wal_segment_bytes}) is allowed")
+
+    if config.upstream_servers is not None and config.kafka is None:
+        raise wrong("kafka", "with upstream.servers there must be a listener for Kafka's clients to begin at")
 
 
 def _is_loopback(host: str) -> bool:

@@ -35,6 +35,44 @@ class Address(Struct, frozen=True):
         return cls(found[1] or found[2], int(found[3]))
 
 
+class Addresses(Struct, frozen=True):
+    """One or more, with commas between them."""
+
+    all: tuple[Address, ...]
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.all))
+
+    @classmethod
+    def parse(cls, text: str) -> "Addresses":
+        """ValueError for what is none, or names port 0."""
+        found = tuple(Address.parse(one.strip()) for one in text.split(","))
+        if any(address.port == 0 for address in found):
+            raise ValueError(text)
+        return cls(found)
+
+
+class Ports(Struct, frozen=True):
+    """From `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Ports":
+        """From `FIRST-LAST`, or one port alone; ValueError for anything else."""
+        found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
+        if found is None:
+            raise ValueError(text)
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not 1 <= first <= last <= 65_535:
+            raise ValueError(text)
+        return cls(first, last)
+
+
 class Key(Struct, frozen=True):
     """One key: `name` as people write it, `field` as `Config` has it, and what the sample file says about it."""
 
@@ -63,6 +101,10 @@ class Key(Struct, frozen=True):
             return "true or false"
         if self.type is str:
             return "a text that is not empty"
+        if self.type is Addresses:
+            return "HOST:PORT[,HOST:PORT...] with ports from 1 to 65535"
+        if self.type is Ports:
+            return "FIRST-LAST, ports from 1 to 65535,"
         if self.name in LISTENERS:
             return "HOST:PORT or off"
         return "HOST:PORT with a port from 1 to 65535"
@@ -89,6 +131,8 @@ class Key(Struct, frozen=True):
             raise ValueError(raw)
         if self.type is str:
             return raw
+        if self.type is Addresses or self.type is Ports:
+            return self.type.parse(raw.strip())
         if raw == "off" and self.name in LISTENERS:
             return None
         address = Address.parse(raw)

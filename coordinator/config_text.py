@@ -7,11 +7,12 @@ from textwrap import wrap
 from typing import Final, Literal
 
 from coordinator.config import KEYS, Key
+from coordinator.config_keys import Addresses
 
 USAGE: Final = """\
 usage: musterd [--data-dir DIR] [--native HOST:PORT|off] [--kafka HOST:PORT|off] [--http HOST:PORT|off]
-               [--advertised KIND=HOST:PORT]... [--open-to-network] [--config FILE] [--set KEY=VALUE]...
-               [--help] [--version]
+               [--advertised KIND=HOST:PORT]... [--open-to-network] [--upstream HOST:PORT[,HOST:PORT]...]
+               [--config FILE] [--set KEY=VALUE]... [--help] [--version]
        musterd log verify|dump DATA_FOLDER ...     reads a data folder, changes nothing (--help says more)
 
 Coordinates groups of stream readers: membership, partition ownership, durable offsets.
@@ -77,6 +78,8 @@ def _example(key: Key) -> str:
         return str(key.highest)
     if key.type is str:
         return '"muster"'
+    if key.type is Addresses:
+        return '"broker-1.example.net:9092,broker-2.example.net:9092"'
     port = KEYS[key.name.removeprefix("advertised.")].default.port  # that of the listener it stands for
     return f'"muster.example.net:{port}"'
 

@@ -32,12 +32,14 @@ ASKED = -1
 
 @dataclass(slots=True)
 class Connection:
-    """One client. `out` gathers what leaves for it in this step; while `is_paused` nothing of it is read."""
+    """One client. `out` gathers what leaves for it in this step; while `is_paused` nothing of it is read. `broker`: the
+    connection stands in front of the broker of this id."""
 
     number: int
     dialect: str
     peer_host: str
     session: Session
+    broker: int | None = None
     out: list[bytes] = field(default_factory=list)
     is_paused: bool = False
     is_heavy: bool = False

@@ -56,4 +56,21 @@ class Replied(msgspec.Struct, frozen=True, gc=False):
     reply: Message
 
 
-Effect = Send | Close | Pause | Resume | Flush | Ask | Tell | Replied
+class Forward(msgspec.Struct, frozen=True, gc=False):
+    """Send to the broker, on the connection's upstream side; opened now if there is none. It ends with the connection.
+    What comes back is `Forwarded`, or `UpstreamLost`."""
+
+    connection: int
+    data: bytes
+
+
+class AskUpstream(msgspec.Struct, frozen=True, gc=False):
+    """Ask the cluster, over a connection of our own: the broker of this id, or any. Comes back as
+    `UpstreamAnswered(call_id, ...)`, whatever becomes of it."""
+
+    call_id: int
+    message: Message
+    broker: int | None = None
+
+
+Effect = Send | Close | Pause | Resume | Flush | Ask | Tell | Replied | Forward | AskUpstream

@@ -3,15 +3,18 @@ of `effects.py`. An event never asks for anything, an effect never reports anyth
 
 import msgspec
 
+from coordinator.upstream.brokers import Broker
 from protocol.messages import Message
 
 
 class Opened(msgspec.Struct, frozen=True, gc=False):
-    """A client connected to the listener of `dialect`. `peer_host` is textual (`127.0.0.1`)."""
+    """A client connected to the listener of `dialect`. `peer_host` is textual (`127.0.0.1`). `broker`: it is the
+    listener in front of the broker of this id."""
 
     connection: int
     dialect: str
     peer_host: str
+    broker: int | None = None
 
 
 class Received(msgspec.Struct, frozen=True, gc=False):
@@ -53,4 +56,52 @@ class Stopping(msgspec.Struct, frozen=True, gc=False):
     """The process is asked to end: no new work, everything that waits is answered."""
 
 
-Event = Opened | Received | Lost | Woke | Flushed | Answered | Asked | Stopping
+class Forwarded(msgspec.Struct, frozen=True, gc=False):
+    """What the broker sent on the upstream side of a connection in front of it."""
+
+    connection: int
+    data: bytes
+
+
+class UpstreamLost(msgspec.Struct, frozen=True, gc=False):
+    """The upstream side of the connection is gone, or could not be had. The next `Forward` opens another."""
+
+    connection: int
+    reason: str
+
+
+class BrokersFound(msgspec.Struct, frozen=True):
+    """The cluster was asked for its brokers: these have a listener, and no others."""
+
+    brokers: tuple[Broker, ...]
+
+
+class UpstreamAway(msgspec.Struct, frozen=True, gc=False):
+    """The cluster was asked, and nobody answered."""
+
+    reason: str
+
+
+class UpstreamAnswered(msgspec.Struct, frozen=True, gc=False):
+    """What came of an `AskUpstream`. `reply` None: nothing, for this reason."""
+
+    call_id: int
+    reply: Message | None
+    reason: str = ""
+
+
+Event = (
+    Opened
+    | Received
+    | Lost
+    | Woke
+    | Flushed
+    | Answered
+    | Asked
+    | Stopping
+    | Forwarded
+    | UpstreamLost
+    | BrokersFound
+    | UpstreamAway
+    | UpstreamAnswered
+)

@@ -36,7 +36,7 @@ from protocol.messages import Message
 from protocol.messages.data import Produce
 from protocol.messages.groups import Heartbeat
 from protocol.messages.node import Refused
-from protocol.session import Request, RequestRef
+from protocol.session import Request, RequestRef, Session
 
 _REPLIES_A_STEP = 256
 _BYTES_A_STEP = 256 * 1024
@@ -65,6 +65,7 @@ class Node:
     ) -> None:
         self.core = make_core(config, store, ids, addresses, started)
         self._dialects = make_dialects(config)
+        self._routes = ROUTES
         self.loads = self.core.loads
         self._effects: list[Effect] = []
         self._touched: dict[int, Connection] = {}
@@ -131,14 +132,17 @@ class Node:
 
     def _opened(self, event: Opened, moment: Moment) -> None:
         core = self.core
-        session = self._dialects[event.dialect].open()
-        connection = Connection(event.connection, event.dialect, event.peer_host, session)
+        session = self._open_session(event)
+        connection = Connection(event.connection, event.dialect, event.peer_host, session, event.broker)
         if len(core.connections) >= core.config.max_connections:
             core.count("connections_refused")
             self._effects.append(Close(event.connection, f"more than {core.config.max_connections} connections"))
             return
         core.connections[event.connection] = connection
         core.count("connections_opened")
+
+    def _open_session(self, event: Opened) -> Session:
+        return self._dialects[event.dialect].open()
 
     def _lost(self, event: Lost, moment: Moment) -> None:
         # Members live on until their sessions end, as in Kafka: the client may be back on another connection.
@@ -232,13 +236,13 @@ class Node:
         if entries > core.config.max_entries_per_request and (refused := size_gate(core, request.message)):
             core.outbox.send(ref, refused)
             return
-        ROUTES[type(request.message)](core, ref, request.message, moment)
+        self._routes[type(request.message)](core, ref, request.message, moment)
         if core.read_bytes >= _BYTES_A_STEP:
             self._work_left = 0
 
     def _asked(self, event: Asked, moment: Moment) -> None:
         ref = RequestRef(ASKED, event.call_id)
-        handler = ROUTES.get(type(event.message)) or INSIDE.get(type(event.message))
+        handler = self._routes.get(type(event.message)) or INSIDE.get(type(event.message))
         if handler is None:
             text = f"{type(event.message).__name__} is not served"
             self.core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, text))

@@ -158,7 +158,7 @@ class Server:
         self._handed_bytes = 0
         self._looking: asyncio.TimerHandle | None = None
         self._listeners: list[asyncio.Server] = []
-        self._carry_out: dict[type[Effect], Callable[[Any], None]] = {
+        self._effects: dict[type[Effect], Callable[[Any], None]] = {
             Send: self._send,
             Close: self._close,
             Pause: self._pause,
@@ -177,6 +177,10 @@ class Server:
         self._listeners.append(listener)
         bound = listener.sockets[0].getsockname()
         return bound[0], bound[1]
+
+    def carry_out(self, kind: type[Effect], how: Callable[[Any], None]) -> None:
+        """Who carries out the effects of this kind."""
+        self._effects[kind] = how
 
     async def start(self, node: Node) -> None:
         """Serve with this node."""
@@ -238,12 +242,18 @@ class Server:
 
     # --- events in ---
 
-    def opened(self, client: ClientProtocol, dialect: str, peer: tuple[str, int] | None) -> int:
+    def opened(
+        self, client: ClientProtocol, dialect: str, peer: tuple[str, int] | None, broker: int | None = None
+    ) -> int:
         """A client connected; the number it is known by from now on."""
         number = self._next_number = self._next_number + 1
         self._clients[number] = client
-        self.happen(Opened(number, dialect, peer[0] if peer else "unknown"))
+        self.happen(Opened(number, dialect, peer[0] if peer else "unknown", broker))
         return number
+
+    def client(self, number: int) -> ClientProtocol | None:
+        """Who is known by the number."""
+        return self._clients.get(number)
 
     def lost(self, number: int) -> None:
         """A connection is gone."""
@@ -252,7 +262,7 @@ class Server:
 
     def happen(self, event: Event) -> None:
         """One step, and what it asks for. The process does not outlive one that fails."""
-        node, carry_out = self.node, self._carry_out
+        node, carry_out = self.node, self._effects
         now_ms = time.monotonic_ns() // 1_000_000
         if now_ms != self._moment.monotonic_ms:
             self._moment = Moment(now_ms, time.time_ns() // 1_000_000)  # one serves all steps of a millisecond

@@ -28,8 +28,9 @@ class Request(NamedTuple):
 class Session(Protocol):
     """One connection speaking one dialect."""
 
-    client_id: str
-    """How the client named itself; empty until it did."""
+    @property
+    def client_id(self) -> str:
+        """How the client named itself; empty until it did."""
 
     def receive_data(self, data: bytes) -> None:
         """Take in what arrived, in any split. Raises ProtocolViolation for bytes no conforming client sends."""

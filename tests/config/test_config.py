@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from coordinator.config import KEYS, Address, Config, ConfigError, load_config
+from coordinator.config_keys import Addresses, Ports
 
 
 def load(
@@ -70,6 +71,25 @@ def test_listeners_are_addresses_or_off() -> None:
     assert str(config.native) == "[::1]:0"
     assert config.http is None
     assert config.advertised_native == Address("muster.example.net", 1)
+
+
+def test_the_cluster_to_stand_in_front_of_is_named_by_some_of_its_brokers() -> None:
+    config = load("--upstream", "one:1, two:2", "--set", "upstream.listener.ports=7000")
+    assert config.upstream_servers == Addresses((Address("one", 1), Address("two", 2)))
+    assert config.upstream_listener_ports == Ports(7000, 7000)
+    assert Config().upstream_servers is None
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["upstream.servers=one", "upstream.servers=one:0", "upstream.servers=one:1,", "upstream.listener.ports=9-8"],
+)
+def test_what_names_no_cluster_or_no_ports_is_refused(setting: str) -> None:
+    assert "allowed" in refusal("--set", setting)
+
+
+def test_in_front_of_a_cluster_there_is_a_listener_to_begin_at() -> None:
+    assert "to begin at" in refusal("--upstream", "one:1", "--kafka", "off")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "[::]", "muster.example.net"])
@@ -214,6 +234,7 @@ def test_the_finest_retention_speaks_first(settings: tuple[str, ...], expected: 
 def test_every_key_can_be_set_in_every_way() -> None:
     for key in KEYS.values():
         examples = {"int": str(key.lowest), "bool": "true", "float": "0.5", "str": "x", "Address": "127.0.0.1:1"}
+        examples |= {"Addresses": "127.0.0.1:1,[::1]:2", "Ports": "7-9"}
         example = examples[key.type.__name__]
         settings = ["--set", "group.min.session.timeout.ms=0"]
         by_set = load(*settings, "--set", f"{key.name}={example}") if "wal.segment" not in key.name else None

@@ -1,0 +1,88 @@
+"""The brokers of the cluster this node stands in front of, and where clients reach each of them through us."""
+
+import msgspec
+
+from coordinator.placement import NodeAddress, Placement
+from protocol.kafka.front.front import Front
+from protocol.kafka.front.session import FrontSession
+from protocol.messages.node import ApiVersionsReply
+
+
+class Broker(msgspec.Struct, frozen=True):
+    """`host` and `port` are its own; clients are told `front_host` and `front_port`. `versions` is what it answered to
+    ApiVersions."""
+
+    node_id: int
+    host: str
+    port: int
+    front_host: str
+    front_port: int
+    versions: ApiVersionsReply
+
+
+class Brokers:
+    """What the edge last found. Away, the cluster keeps the brokers it had: group requests need none of them."""
+
+    def __init__(self, max_frame_bytes: int, most_entries: int) -> None:
+        self.known: dict[int, Broker] = {}
+        self.is_reachable = False
+        self.reason = "the cluster has not been found yet"
+        """Why it cannot be reached."""
+        self.since_ms = 0
+        """When it could be reached last, or when this began."""
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._fronts: dict[int, Front] = {}
+        self._max_frame_bytes = max_frame_bytes
+        self._most_entries = most_entries
+
+    def found(self, brokers: tuple[Broker, ...], now_ms: int) -> None:
+        """These, and no others."""
+        self.is_reachable, self.reason, self.since_ms = True, "", now_ms
+        known = {broker.node_id: broker for broker in sorted(brokers, key=lambda broker: broker.node_id)}
+        for node_id, broker in known.items():
+            before = self.known.get(node_id)
+            if before is None or before.versions != broker.versions:
+                self._fronts[node_id] = Front(
+                    broker.versions, self._addresses, self._max_frame_bytes, self._most_entries
+                )
+        self.known = known
+        self._addresses.clear()  # in place: sessions that are open go by it
+        self._addresses.update({one.node_id: (one.front_host, one.front_port) for one in known.values()})
+
+    def away(self, reason: str) -> None:
+        """None of them can be reached."""
+        self.is_reachable, self.reason = False, reason
+
+    def open(self, node_id: int) -> FrontSession:
+        """A session in front of the broker, which has been found at least once."""
+        return FrontSession(self._fronts[node_id])
+
+    def age_ms(self, now_ms: int) -> int:
+        """How old what is known of the cluster is, while it cannot be reached."""
+        return 0 if self.is_reachable else max(0, now_ms - self.since_ms)
+
+
+class PlacementBeside(Placement):
+    """Every broker's listener leads to this node, so each shard's groups are at one of them, told apart by shard as
+    Kafka does it: a client that has found its coordinator stays where it is, and connections are spread."""
+
+    def __init__(self, placement: Placement, brokers: Brokers) -> None:
+        super().__init__(placement.node_id, placement.shards, placement.addresses)
+        self._brokers = brokers
+
+    def node_of_shard(self, shard: int, dialect: str) -> NodeAddress:
+        """Clients of Kafka's must find the broker's id at the address that Metadata tells them."""
+        known = list(self._brokers.known.values())
+        if dialect != "kafka" or not known:
+            return super().node_of_shard(shard, dialect)
+        return _address(known[shard % len(known)])
+
+    def nodes(self, dialect: str) -> tuple[NodeAddress, ...]:
+        """The brokers, for Kafka's clients; this node for others."""
+        if dialect != "kafka":
+            return super().nodes(dialect)
+        return tuple(_address(broker) for broker in self._brokers.known.values())
+
+
+def _address(broker: Broker) -> NodeAddress:
+    return NodeAddress(broker.node_id, broker.front_host, broker.front_port)

@@ -1,0 +1,90 @@
+"""EDGE: a connection of our own to one broker, over which it is asked one thing after another."""
+
+import asyncio
+import contextlib
+
+from coordinator import __version__
+from protocol.apis import BY_MESSAGE
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.client import KafkaClient
+from protocol.messages import Message
+from protocol.messages.node import ApiVersions, ApiVersionsReply
+
+_MAX_ANSWER_BYTES = 100 << 20
+_READ_BYTES = 1 << 18
+_VERSIONS_FIRST, _VERSIONS_OLDEST = 3, 0
+
+
+class AskFailed(Exception):
+    """The broker did not answer; the text says why."""
+
+
+class Link:
+    """`versions` is what the broker answered when it was connected."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.versions = ApiVersionsReply()
+        self._reader = reader
+        self._writer = writer
+        self._client = KafkaClient("muster", _MAX_ANSWER_BYTES)
+        self._turn = asyncio.Lock()
+        self._is_open = True
+
+    @classmethod
+    async def open(cls, host: str, port: int, timeout_s: float) -> "Link":
+        """Raises AskFailed."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                reader, writer = await asyncio.open_connection(host, port)
+        except (OSError, TimeoutError) as error:
+            raise AskFailed(f"{host}:{port}: {str(error) or 'no connection in time'}") from None
+        link = cls(reader, writer)
+        link.versions = await link._ask_versions(timeout_s)
+        return link
+
+    @property
+    def is_open(self) -> bool:
+        """Until something goes wrong."""
+        return self._is_open and not self._reader.at_eof()
+
+    async def _ask_versions(self, timeout_s: float) -> ApiVersionsReply:
+        for version in (_VERSIONS_FIRST, _VERSIONS_OLDEST):
+            reply = await self._exchange(ApiVersions("muster", __version__), version, timeout_s)
+            assert isinstance(reply, ApiVersionsReply)
+            if reply.error_code is not ErrorCode.UNSUPPORTED_VERSION:
+                return reply
+        self.close()
+        raise AskFailed("the broker does not say which versions it speaks")
+
+    async def ask(self, message: Message, timeout_s: float) -> Message:
+        """In the newest version that both know. Raises AskFailed."""
+        request = BY_MESSAGE[type(message)].request
+        key = BY_MESSAGE[type(message)].key
+        for row in self.versions.api_keys:
+            if row.api_key == key and row.max_version >= request.oldest and row.min_version <= request.newest:
+                return await self._exchange(message, min(row.max_version, request.newest), timeout_s)
+        raise AskFailed(f"the broker speaks no version of {type(message).__name__} that is known here")
+
+    async def _exchange(self, message: Message, version: int, timeout_s: float) -> Message:
+        """A link that failed once is closed: nobody knows what would come over it next."""
+        try:
+            async with asyncio.timeout(timeout_s), self._turn:
+                self._writer.write(self._client.encode_request(message, version)[1])
+                while True:
+                    data = await self._reader.read(_READ_BYTES)
+                    if not data:
+                        raise AskFailed("the broker closed the connection")
+                    for answer in self._client.receive_data(data):
+                        return answer.reply
+        except (OSError, TimeoutError, ProtocolViolation) as error:
+            self.close()
+            raise AskFailed(str(error) or "no answer in time") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Whatever is under way fails."""
+        self._is_open = False
+        with contextlib.suppress(RuntimeError):
+            self._writer.transport.abort()

@@ -1,0 +1,256 @@
+"""A `Node` beside real brokers: connections in front of them, their topics in place of embedded ones."""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from coordinator.building import Ids
+from coordinator.chores import Chore, ChoreDue
+from coordinator.config import Config
+from coordinator.core import Connection
+from coordinator.effects import Effect, Forward, Send
+from coordinator.events import (
+    BrokersFound,
+    Event,
+    Forwarded,
+    Opened,
+    UpstreamAnswered,
+    UpstreamAway,
+    UpstreamLost,
+)
+from coordinator.moment import Moment
+from coordinator.node import Node
+from coordinator.routes import ROUTES
+from coordinator.topics import settings_from
+from coordinator.upstream.asking import AskDone, Asking
+from coordinator.upstream.brokers import Brokers, PlacementBeside
+from coordinator.upstream.requests import REFUSED, SERVED, ends, leaders, learn_ends, places
+from coordinator.upstream.topics import UpstreamTopics
+from coordinator.views import describe_node
+from partition_log.store import LogStore
+from protocol.errors import ProtocolViolation
+from protocol.kafka.front.session import FrontSession
+from protocol.messages import Message
+from protocol.messages.groups import ListGroupsReply
+from protocol.messages.node import DescribeNode
+from protocol.messages.offsets import ListOffsets
+from protocol.messages.topics import Metadata, MetadataReply
+from protocol.session import RequestRef, Session
+
+_LOOK, _LOOK_EVERY_MS = "upstream", 1_000
+
+
+class NodeBeside(Node):
+    """See `Node`."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: LogStore,
+        ids: Ids,
+        addresses: Mapping[str, tuple[str, int]],
+        started: Moment,
+    ) -> None:
+        super().__init__(config, store, ids, addresses, started)
+        core = self.core
+        self.brokers = Brokers(config.socket_request_max_bytes, 2 * config.max_entries_per_request)
+        self.brokers.since_ms = started.monotonic_ms
+        core.placement = PlacementBeside(core.placement, self.brokers)
+        self.topics = core.topics = UpstreamTopics(store, settings_from(config), ids, core.placement, self.brokers)
+        self.asking = Asking(config.upstream_ask_timeout_ms)
+        self._list_every_ms = config.upstream_metadata_max_age_ms
+        self._is_listing = False
+        self._silence_ms = config.upstream_request_timeout_ms
+        self._heard: dict[int, tuple[int, int]] = {}
+        """Of connections the broker owes an answer: how many bytes it had sent, and since when no more."""
+        self._routes = {
+            **ROUTES,
+            **REFUSED,
+            **dict.fromkeys(SERVED, self._when_known),
+            DescribeNode: self._describe,
+        }
+        self._handlers.update(
+            {
+                Forwarded: self._forwarded,
+                UpstreamLost: self._forwarded,
+                BrokersFound: self._found,
+                UpstreamAway: self._away,
+                UpstreamAnswered: self._upstream_answered,
+            }
+        )
+        self._watch_look(started)
+
+    def step(self, event: Event, moment: Moment) -> list[Effect]:
+        effects = super().step(event, moment)
+        effects += self.asking.take_effects()
+        return effects
+
+    # ------------------------------------------------------------------------------------------------- connections
+
+    def _open_session(self, event: Opened) -> Session:
+        if event.broker is None:
+            return super()._open_session(event)
+        return self.brokers.open(event.broker)
+
+    def _forwarded(self, event: Forwarded | UpstreamLost, moment: Moment) -> None:
+        """The broker's side of a connection said something, or is gone."""
+        connection = self.core.connections.get(event.connection)
+        if connection is None:
+            return
+        session = connection.session
+        assert isinstance(session, FrontSession)
+        self._touched[connection.number] = connection
+        try:
+            if isinstance(event, UpstreamLost):
+                session.upstream_lost(event.reason)
+            else:
+                connection.out += session.receive_upstream(event.data)
+        except ProtocolViolation as violation:
+            self._close(connection, str(violation))
+            return
+        if session.heard is not None:
+            self.topics.learn(session.heard)
+            session.heard = None
+        self._serve_on(connection, moment)
+
+    def _forget(self, number: int) -> None:
+        self._heard.pop(number, None)
+        super()._forget(number)
+
+    def _flush_connection(self, connection: Connection) -> None:
+        session = connection.session
+        if not isinstance(session, FrontSession):
+            super()._flush_connection(connection)
+            return
+        connection.out.append(session.take_data())
+        # Piece by piece, as they came: nothing is copied to make one of them.
+        self._effects += [Send(connection.number, piece) for piece in connection.out if piece]
+        self._effects += [Forward(connection.number, piece) for piece in session.take_forward()]
+        connection.out.clear()
+        if session.awaits_broker and connection.number in self.core.connections:  # and not just closed
+            self._heard.setdefault(connection.number, (-1, 0))
+
+    def _encode(self, ref: RequestRef, reply: Message, moment: Moment) -> int:
+        if isinstance(reply, ListGroupsReply):
+            reply = self._of_broker(ref.connection, reply)
+        return super()._encode(ref, reply, moment)
+
+    def _of_broker(self, number: int, reply: ListGroupsReply) -> ListGroupsReply:
+        """Tools ask every broker for its groups, and put the answers together."""
+        connection = self.core.connections.get(number)
+        if connection is None or connection.broker is None:
+            return reply
+        placement, broker = self.core.placement, connection.broker
+        mine = (
+            group
+            for group in reply.groups
+            if placement.node_of_shard(placement.shard_of(group.group_id), "kafka").node_id == broker
+        )
+        return ListGroupsReply(reply.error_code, tuple(mine))
+
+    # ------------------------------------------------------------------------------------------------- the cluster
+
+    def _found(self, event: BrokersFound, moment: Moment) -> None:
+        was_away = not self.brokers.is_reachable
+        self.brokers.found(event.brokers, moment.monotonic_ms)
+        if was_away:
+            self._list_topics(moment)
+
+    def _away(self, event: UpstreamAway, moment: Moment) -> None:
+        self.brokers.away(event.reason)
+
+    def _list_topics(self, moment: Moment) -> None:
+        if not self._is_listing:
+            self._is_listing = True
+            self._ask(((Metadata(None), None),), None, Metadata(None), moment)
+
+    def _watch_look(self, moment: Moment) -> None:
+        self.core.purgatory.try_complete_else_watch(Chore(_LOOK, moment.monotonic_ms + _LOOK_EVERY_MS))
+
+    def _look(self, moment: Moment) -> None:
+        """At what is old, and who waits for a broker that says nothing."""
+        now_ms = moment.monotonic_ms
+        listed_ms = self.topics.listed_ms
+        if self.brokers.is_reachable and (listed_ms is None or now_ms - listed_ms >= self._list_every_ms):
+            self._list_topics(moment)
+        for number, (heard, since_ms) in list(self._heard.items()):
+            connection = self.core.connections[number]
+            session = connection.session
+            assert isinstance(session, FrontSession)
+            if not session.awaits_broker:
+                del self._heard[number]
+            elif session.heard_bytes != heard:
+                self._heard[number] = session.heard_bytes, now_ms
+            elif now_ms - since_ms >= self._silence_ms:
+                self._close(connection, f"the broker has said nothing for {self._silence_ms} ms")
+        self._watch_look(moment)
+
+    def _describe(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
+        """The node's health in numbers, and the cluster's as it looks from here."""
+        known = describe_node(self.core)
+        gauges = {
+            "upstream_reachable": int(self.brokers.is_reachable),
+            "upstream_brokers": len(self.brokers.known),
+            "upstream_age_ms": self.brokers.age_ms(moment.monotonic_ms),
+        }
+        self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges))
+
+    # ---------------------------------------------------------------------------------------------------- questions
+
+    def _when_known(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
+        """Serve what names topics when the cluster has been asked for those that are not known."""
+        missing = None if self.asking.is_full else self.topics.to_ask(places(message), moment.monotonic_ms)
+        if missing is not None:
+            self._ask(((missing, None),), ref, message, moment)
+        else:
+            self._go_on(ref, message, moment)
+
+    def _go_on(self, ref: RequestRef, message: Message, moment: Moment) -> None:
+        if isinstance(message, ListOffsets):
+            asked = leaders(self.topics, message) if self.brokers.is_reachable and not self.asking.is_full else {}
+            if asked:
+                self._ask(tuple((question, broker) for broker, question in asked.items()), ref, message, moment)
+            else:
+                self.core.outbox.send(ref, ends(self.topics, message))
+        else:
+            SERVED[type(message)](self.core, ref, message, moment)
+
+    def _ask(
+        self,
+        questions: tuple[tuple[Message, int | None], ...],
+        ref: RequestRef | None,
+        message: Message,
+        moment: Moment,
+    ) -> None:
+        self.core.purgatory.try_complete_else_watch(self.asking.ask(questions, ref, message, moment))
+
+    def _upstream_answered(self, event: UpstreamAnswered, moment: Moment) -> None:
+        delayed = self.asking.answered(event)
+        if delayed is not None:
+            for done in self.core.purgatory.check_and_complete(delayed.key):
+                self._happen(done, moment)
+
+    def _ask_done(self, event: AskDone, moment: Moment) -> None:
+        delayed = self.asking.done(event)
+        answers = list(delayed.answers.values())
+        asked = delayed.questions[0][0]
+        if delayed.ref is None:
+            self._is_listing = False
+            if isinstance(answers[0], MetadataReply):
+                self.topics.learn_all(answers[0], moment.monotonic_ms)
+        elif isinstance(asked, Metadata):
+            if isinstance(answers[0], MetadataReply):
+                self.topics.learn_asked(asked, answers[0], moment.monotonic_ms)
+            self._go_on(delayed.ref, delayed.message, moment)
+        else:
+            assert isinstance(delayed.message, ListOffsets)
+            learn_ends(self.topics, zip((question for question, _ in delayed.questions), answers, strict=True))
+            self.core.outbox.send(delayed.ref, ends(self.topics, delayed.message))
+
+    def _happen(self, event: object, moment: Moment) -> None:
+        if isinstance(event, AskDone):
+            self._ask_done(event, moment)
+        elif isinstance(event, ChoreDue) and event.name == _LOOK:
+            self._look(moment)
+        else:
+            super()._happen(event, moment)

@@ -1,0 +1,156 @@
+"""The topics of the cluster this node stands in front of: which there are, their ids, how many partitions, who leads
+them; and where partitions end, as it was last heard.
+
+Nothing here waits. What is not known is asked for by whoever serves the request (`requests.py`); the answers, and what
+the cluster told clients on their own connections, are learnt here.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from coordinator.config_keys import INT_MAX
+from coordinator.moment import Moment
+from coordinator.placement import Placement
+from coordinator.topic_list import TopicIdSource
+from coordinator.topic_rules import TopicSettings
+from coordinator.topics import EmbeddedTopics
+from coordinator.upstream.brokers import Brokers
+from partition_log.store import LogStore
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsReply
+from protocol.messages.topics import NO_TOPIC_ID, Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
+
+_MOST_MISSED = 10_000
+"""Names of topics that were asked for and not found."""
+_MISSED_FOR_MS = 1_000
+"""How long such a one is not asked for again."""
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+Key = tuple[str, int]
+End = tuple[int, int, int]
+"""An offset, its timestamp and its leader's epoch."""
+
+
+class UpstreamTopics(EmbeddedTopics):
+    """None of the topics is embedded: what makes, changes or reads them is refused before it comes here."""
+
+    def __init__(
+        self, store: LogStore, settings: TopicSettings, ids: TopicIdSource, placement: Placement, brokers: Brokers
+    ) -> None:
+        super().__init__(store, settings, ids, placement)
+        self._brokers = brokers
+        self._known: dict[str, MetadataTopicReply] = {}
+        self._names: dict[bytes, str] = {}
+        self._missed: dict[str | bytes, int] = {}
+        self._ends: dict[tuple[str, ListOffsetsPartition], End] = {}
+        self.listed_ms: int | None = None
+        """When all topics were last listed."""
+
+    # ------------------------------------------------------------------------------------------------------ learning
+
+    def learn(self, reply: MetadataReply) -> None:
+        """What the cluster told of some topics."""
+        for topic in reply.topics:
+            if topic.name and topic.partitions and not topic.error_code:
+                self._note(topic.name, topic)
+            # Else it has no leader yet, or is not there, or not to be seen: who is told of it asks again.
+
+    def _note(self, name: str, topic: MetadataTopicReply) -> None:
+        before = self._known.get(name)
+        if before is not None and topic.topic_id == NO_TOPIC_ID:
+            topic = msgspec.structs.replace(topic, topic_id=before.topic_id)  # an old version tells no ids
+        elif before is not None and before.topic_id != topic.topic_id:
+            self._names.pop(before.topic_id, None)
+        self._known[name] = topic
+        if topic.topic_id != NO_TOPIC_ID:
+            self._names[topic.topic_id] = name
+
+    def learn_all(self, reply: MetadataReply, now_ms: int) -> None:
+        """What the cluster told when it was asked for every topic: there are no others."""
+        there = {topic.name for topic in reply.topics}
+        for name in [name for name in self._known if name not in there]:
+            gone = self._known.pop(name)
+            self._names.pop(gone.topic_id, None)
+            self._ends = {key: end for key, end in self._ends.items() if key[0] != name}
+        self.learn(reply)
+        self.listed_ms = now_ms
+
+    def learn_ends(self, asked: dict[Key, ListOffsetsPartition], reply: ListOffsetsReply) -> None:
+        """Where partitions end, as their leader told it."""
+        for topic in reply.topics:
+            for part in topic.partitions:
+                question = asked.get((topic.name, part.partition_index))
+                if question is not None and not part.error_code:
+                    self._ends[topic.name, question] = part.offset, part.timestamp, part.leader_epoch
+
+    def learn_asked(self, asked: Metadata, reply: MetadataReply, now_ms: int) -> None:
+        """What the cluster told when it was asked for these topics: what it had no more to tell of than is known is not
+        asked for again at once."""
+        wanted = {topic.name or topic.topic_id: self._count(topic) for topic in asked.topics or ()}
+        self.learn(reply)
+        if len(self._missed) > _MOST_MISSED:
+            self._missed.clear()
+        for topic in asked.topics or ():
+            key = topic.name or topic.topic_id
+            if self._count(topic) == wanted[key]:
+                self._missed[key] = now_ms + _MISSED_FOR_MS
+
+    def _count(self, topic: MetadataTopic) -> int:
+        known = self._known.get(topic.name or self._names.get(topic.topic_id, ""))
+        return 0 if known is None else len(known.partitions)
+
+    def to_ask(self, places: Iterable[tuple[str, bytes, int]], now_ms: int) -> Metadata | None:
+        """What to ask the cluster for before a request can be served that names these topics, by name or id, with their
+        highest partition; None if all are known, or were asked for just now, or nobody can be asked."""
+        if not self._brokers.is_reachable:
+            return None
+        wanted = {}
+        for name, topic_id, partition in places:
+            topic = MetadataTopic(name or None, topic_id)
+            if partition >= self._count(topic) and self._missed.get(name or topic_id, -1) < now_ms:
+                wanted[name or topic_id] = topic
+        return Metadata(tuple(wanted.values())) if wanted else None
+
+    # ------------------------------------------------------------------------------------------------ what there is
+
+    @property
+    def topic_count(self) -> int:
+        return len(self._known)
+
+    def partition_count(self, name: str) -> int | None:
+        """As many as can be, of a topic nobody has heard of while nobody can be asked: who has read it knows better."""
+        known = self._known.get(name)
+        if known is not None:
+            return len(known.partitions)
+        return None if self._brokers.is_reachable else INT_MAX
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return self._names.get(topic_id)
+
+    def id_of(self, name: str) -> bytes | None:
+        known = self._known.get(name)
+        return None if known is None else known.topic_id
+
+    def leader_of(self, name: str, partition: int) -> int | None:
+        """The broker that leads the partition; None if nobody does, or it is not known."""
+        known = self._known.get(name)
+        for part in () if known is None else known.partitions:
+            if part.partition_index == partition:
+                return part.leader_id if part.leader_id >= 0 else None
+        return None
+
+    def end_of(self, name: str, question: ListOffsetsPartition) -> End | None:
+        """As it was last heard."""
+        return self._ends.get((name, question))
+
+    def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
+        if message.topics is None:
+            return tuple(self._known[name] for name in sorted(self._known))
+        return tuple(self._describe(topic) for topic in dict.fromkeys(message.topics))
+
+    def _describe(self, wanted: MetadataTopic) -> MetadataTopicReply:
+        name = self._names.get(wanted.topic_id) if wanted.name is None else wanted.name
+        if name is None:
+            return MetadataTopicReply(None, wanted.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        return self._known.get(name) or MetadataTopicReply(name, error_code=_UNKNOWN)

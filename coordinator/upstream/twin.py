@@ -1,0 +1,185 @@
+"""EDGE: a client's socket in front of a broker, and its twin: the connection to the broker itself, opened when the
+first byte is to go there. Whoever is slow on one side is not read from on the other."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+import structlog
+
+from coordinator.events import Forwarded, UpstreamLost
+from coordinator.server import ClientProtocol, Server
+
+if TYPE_CHECKING:
+    from coordinator.upstream.edge import Beside
+
+log = structlog.get_logger()
+
+UNSENT_BYTES = 512 * 1024
+"""Written and not taken, on either side, beyond which the other side is not read."""
+_DIAL_S, _LAST_BYTES_S = 10.0, 10.0
+
+
+class FrontProtocol(ClientProtocol):
+    """A client. `broker` is whose listener it came by; None: of any."""
+
+    __slots__ = ("_beside", "_broker", "twin")
+
+    def __init__(self, server: Server, beside: "Beside", broker: int | None) -> None:
+        super().__init__(server, "kafka")
+        self._beside = beside
+        self._broker = broker
+        self.twin: Twin | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
+        transport = self.transport = cast(asyncio.Transport, transport)
+        broker = self._beside.any_broker() if self._broker is None else self._broker
+        if broker is None:
+            log.warning("a client is sent away: no broker of the cluster is known yet")
+            transport.abort()
+            return
+        self._broker = broker
+        transport.set_write_buffer_limits(high=UNSENT_BYTES)
+        self.number = self._server.opened(self, "kafka", transport.get_extra_info("peername"), broker)
+
+    def forward(self, data: bytes) -> None:
+        """To the broker."""
+        if self.twin is None:
+            assert self._broker is not None
+            self.twin = Twin(self._server, self, self._beside.address_of(self._broker))
+        self.twin.send(data)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.twin is not None:
+            self.twin.hear_or_not()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.twin is not None:
+            self.twin.hear_or_not()
+
+    def hear_or_not(self) -> None:
+        if self.transport is not None and self.twin is not None and self.twin.is_full:
+            self.transport.pause_reading()
+        else:
+            super().hear_or_not()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.twin is not None:
+            self.twin.finish()
+        super().connection_lost(exc)
+
+
+class Twin(asyncio.BufferedProtocol):
+    """The connection to the broker."""
+
+    __slots__ = (
+        "_client",
+        "_is_over",
+        "_is_writing_held",
+        "_pending",
+        "_pending_bytes",
+        "_server",
+        "_task",
+        "transport",
+    )
+
+    def __init__(self, server: Server, client: FrontProtocol, address: tuple[str, int]) -> None:
+        self._server = server
+        self._client = client
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._is_writing_held = False
+        self._is_over = False
+        self.transport: asyncio.Transport | None = None
+        self._task = asyncio.ensure_future(self._dial(*address))
+
+    async def _dial(self, host: str, port: int) -> None:
+        try:
+            async with asyncio.timeout(_DIAL_S):
+                await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+        except (OSError, TimeoutError) as error:
+            self._lost(f"{host}:{port}: {str(error) or 'no connection in time'}")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the broker takes less than the client sends."""
+        return self._is_writing_held or self._pending_bytes > UNSENT_BYTES
+
+    def send(self, data: bytes) -> None:
+        """Now, or when there is a connection."""
+        if self.transport is not None:
+            self.transport.write(data)
+            return
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+        if self.is_full:
+            self._client.hear_or_not()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = self.transport = cast(asyncio.Transport, transport)
+        transport.set_write_buffer_limits(high=UNSENT_BYTES)
+        transport.writelines(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        if self._is_over:
+            self._close_when_sent()
+        else:
+            self._client.hear_or_not()
+            self.hear_or_not()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._server.receive_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._is_over:
+            self._server.happen(Forwarded(self._client.number, bytes(self._server.receive_buffer[:nbytes])))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._is_writing_held = True
+        self._client.hear_or_not()
+
+    def resume_writing(self) -> None:
+        self._is_writing_held = False
+        self._client.hear_or_not()
+
+    def hear_or_not(self) -> None:
+        """Read from the broker while the client takes what it is sent."""
+        if self.transport is None or self._is_over:
+            return
+        if self._client.reads_slowly:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._lost(str(exc) if exc else "the broker closed it")
+
+    def _lost(self, reason: str) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._client.twin = None
+        self._client.hear_or_not()
+        self._server.happen(UpstreamLost(self._client.number, reason))
+
+    def finish(self) -> None:
+        """The client is gone. What it sent last still leaves: nobody would tell it that a record was lost."""
+        if not self._is_over:
+            self._is_over = True
+            if self.transport is not None:
+                self._close_when_sent()
+            elif not self._pending:
+                self._task.cancel()
+
+    def _close_when_sent(self) -> None:
+        assert self.transport is not None
+        later: Callable[[], None] = self.transport.abort
+        self.transport.resume_reading()  # or the end of the broker's side is never seen
+        self.transport.close()
+        asyncio.get_running_loop().call_later(_LAST_BYTES_S, later)

@@ -1,0 +1,224 @@
+"""musterd in front of a broker, over real sockets, with stock clients that were given Muster's address alone. The
+broker is another musterd, with embedded topics; `interop/` has the same with Apache Kafka."""
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack
+from urllib.request import urlopen
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from coordinator.config import Address
+from coordinator.config_keys import Ports
+from coordinator.upstream.edge import Plan
+from coordinator.upstream.link import AskFailed, Link
+from coordinator.upstream.twin import UNSENT_BYTES
+from protocol.kafka.client import KafkaClient, encode_request
+from protocol.messages.data import Fetch, FetchPartition, FetchTopic
+from protocol.messages.groups import Heartbeat, HeartbeatReply
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
+from tests.edges.musterd import Daemon, free_port, running, within
+
+MIB = 1 << 20
+
+
+class Both:
+    """A broker, and Muster in front of it."""
+
+    def __init__(self, broker: Daemon, front: Daemon, listener: int) -> None:
+        self.broker = broker
+        self.front = front
+        self.listener = listener
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.front.kafka_port}"
+
+    def groups_at_broker(self) -> list[str]:
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.broker.kafka_port}"})
+        return [group.group_id for group in admin.list_consumer_groups().result(10).valid]
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Both]:
+    listener = free_port()
+    settings = ("group.initial.rebalance.delay.ms=0", "upstream.refresh.ms=200", f"upstream.listener.ports={listener}")
+    with running(tmp_path / "broker", "message.max.bytes=2000000", with_kafka=True) as broker:
+        upstream = f"upstream.servers=127.0.0.1:{broker.kafka_port}"
+        with running(tmp_path / "front", *settings, upstream, with_http=True, with_kafka=True) as front:
+            yield Both(broker, front, listener)
+
+
+def make_topic(both: Both, name: str, partitions: int = 2) -> None:
+    admin = AdminClient({"bootstrap.servers": both.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
+
+
+def produce(both: Both, topic: str, values: list[bytes], **settings: object) -> None:
+    producer = Producer({"bootstrap.servers": both.bootstrap, "enable.idempotence": True, **settings})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(20) == 0
+
+
+def consumer_of(both: Both, group: str = "kitchen") -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": both.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6_000,
+        }
+    )
+
+
+def read(consumer: Consumer, count: int, seconds: float = 20) -> list[bytes]:
+    got: list[bytes] = []
+    deadline = time.monotonic() + seconds
+    while len(got) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            got.append(message.value() or b"")
+    return got
+
+
+def remote_ports() -> set[int]:
+    """Whom this process is connected to."""
+    inodes = set()
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            inodes.add(str(link.readlink()).removeprefix("socket:[").removesuffix("]"))
+        except OSError:
+            continue
+    lines = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
+    return {int(line.split()[2].split(":")[1], 16) for line in lines if line.split()[9] in inodes}
+
+
+def resident_bytes(daemon: Daemon) -> int:
+    assert daemon.process is not None
+    pages = int(Path(f"/proc/{daemon.process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_stock_client_knows_muster_alone_and_its_group_lives_here(both: Both) -> None:
+    make_topic(both, "orders")
+    values = [b"%d" % number for number in range(300)]
+    produce(both, "orders", values, **{"compression.type": "zstd"})
+    consumer = consumer_of(both)
+    consumer.subscribe(["orders"])
+    assert sorted(read(consumer, 300)) == sorted(values)
+    consumer.commit(asynchronous=False)
+    known = consumer.committed([TopicPartition("orders", number) for number in range(2)])
+    assert sum(one.offset for one in known) == 300
+    ports = remote_ports()
+    assert both.broker.kafka_port not in ports
+    assert both.listener in ports
+    consumer.close()
+    assert both.groups_at_broker() == []
+
+
+def test_a_group_goes_on_while_the_broker_is_away_and_records_do_when_it_is_back(both: Both) -> None:
+    make_topic(both, "orders", 1)
+    produce(both, "orders", [b"1"])
+    consumer = consumer_of(both)
+    consumer.subscribe(["orders"])
+    assert read(consumer, 1) == [b"1"]
+    both.broker.stop()
+    assert within(10, lambda: _gauge(both, "muster_upstream_reachable") == 0)
+    consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    both.broker.start()
+    assert within(10, lambda: _gauge(both, "muster_upstream_reachable") == 1)
+    produce(both, "orders", [b"2"])
+    assert read(consumer, 1) == [b"2"]
+    consumer.close()
+
+
+def _gauge(both: Both, name: str) -> float:
+    with urlopen(f"http://127.0.0.1:{both.front.http_port}/metrics", timeout=5) as answer:
+        page = answer.read().decode()
+    (line,) = [line for line in page.splitlines() if line.startswith(f"{name} ")]
+    return float(line.split()[1])
+
+
+def test_who_reads_nothing_takes_no_memory_and_holds_nobody_up(both: Both) -> None:
+    make_topic(both, "big", 1)
+    produce(both, "big", [os.urandom(MIB - 1_000) for _ in range(8)], **{"message.max.bytes": 2_000_000})
+    with socket.create_connection(("127.0.0.1", both.listener)) as slow:
+        before = resident_bytes(both.front)
+        part = FetchPartition(0, 0, partition_max_bytes=8 * MIB)
+        fetch = Fetch((FetchTopic("big", (part,)),), max_bytes=8 * MIB, max_wait_ms=0)
+        for number in range(40):
+            slow.sendall(encode_request(fetch, 12, number, "slow"))
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline:
+            assert read_metadata(both).topics[0].name == "big"
+            time.sleep(0.05)
+        assert resident_bytes(both.front) - before < 16 * UNSENT_BYTES
+        assert len(slow.recv(1_000)) == 1_000
+
+
+def read_metadata(both: Both) -> MetadataReply:
+    client = KafkaClient("quick", 10 * MIB)
+    with socket.create_connection(("127.0.0.1", both.listener)) as quick:
+        quick.sendall(client.encode_request(Metadata((MetadataTopic("big"),)), 9)[1])
+        while not (answers := client.receive_data(quick.recv(65_536))):
+            pass
+    reply = answers[0].reply
+    assert isinstance(reply, MetadataReply)
+    return reply
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [pack(">i", -1), pack(">i", 2**31 - 1), b"GET / HTTP/1.1\r\n\r\n", pack(">ihhih", 10, 999, 0, 1, 0)],
+    ids=["negative", "huge", "http", "unknown api"],
+)
+def test_garbage_closes_its_connection_and_no_other(both: Both, garbage: bytes) -> None:
+    client = KafkaClient("good", MIB)
+    with (
+        socket.create_connection(("127.0.0.1", both.listener)) as good,
+        socket.create_connection(("127.0.0.1", both.listener)) as bad,
+    ):
+        bad.sendall(garbage)
+        bad.settimeout(5)
+        assert bad.recv(100) == b""
+        good.sendall(client.encode_request(Heartbeat("g", 1, "m"), 3)[1])
+        ((_, reply),) = client.receive_data(good.recv(1_000))
+        assert isinstance(reply, HeartbeatReply)
+
+
+def test_a_cluster_that_is_not_there_yet_is_found_when_it_comes(tmp_path: Path) -> None:
+    listener, port = free_port(), free_port()
+    settings = (f"upstream.servers=127.0.0.1:{port}", "upstream.refresh.ms=100", f"upstream.listener.ports={listener}")
+    with running(tmp_path / "front", *settings, with_kafka=True) as front:
+        with socket.create_connection(("127.0.0.1", front.kafka_port)) as early:
+            early.settimeout(5)
+            assert is_closed(early)
+        broker = Daemon(tmp_path / "broker", with_kafka=True)
+        broker.kafka_port = port
+        try:
+            broker.start()
+            admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{front.kafka_port}"})
+            told = admin.list_topics(timeout=10).brokers
+            assert [f"{one.host}:{one.port}" for one in told.values()] == [f"127.0.0.1:{listener}"]
+        finally:
+            broker.kill()
+
+
+def is_closed(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+async def test_a_link_says_why_nobody_answers() -> None:
+    plan = Plan((Address("127.0.0.1", free_port()),), Ports(1, 1), "127.0.0.1", "127.0.0.1", 1, 1)
+    with pytest.raises(AskFailed, match="Connect call failed"):
+        await Link.open(plan.servers[0].host, plan.servers[0].port, plan.timeout_s)

@@ -1,0 +1,236 @@
+"""A node beside a broker, both in memory: the broker is another node, with embedded topics. Bytes travel between the
+two when the test lets them."""
+
+from typing import Any
+
+from coordinator.config import Config
+from coordinator.effects import Ask, AskUpstream, Close, Effect, Flush, Forward, Pause, Replied, Resume, Send
+from coordinator.events import (
+    Answered,
+    Asked,
+    BrokersFound,
+    Event,
+    Flushed,
+    Forwarded,
+    Lost,
+    Opened,
+    Received,
+    UpstreamAnswered,
+    UpstreamAway,
+    UpstreamLost,
+    Woke,
+)
+from coordinator.moment import Moment
+from coordinator.node import Node
+from coordinator.upstream.brokers import Broker
+from coordinator.upstream.node import NodeBeside
+from partition_log.store import LogStore
+from protocol.kafka.client import KafkaClient
+from protocol.messages import Message
+from protocol.messages.node import ApiVersions, ApiVersionsReply
+from tests.groups.checks import CountingIds
+from tests.node.desk import LIMITS, WALL_MS
+from tests.simulation.disk import SimDisk
+
+FRAME_BYTES = 1 << 20
+_TWINS, _OWN = 10_000, 20_000
+"""By these the broker knows what comes from the node's side: twins of clients, and the node's own connection."""
+
+
+class Half:
+    """One node on a disk of its own."""
+
+    def __init__(self, kind: type[Node], pair: "Pair", name: str, **settings: Any) -> None:
+        settings = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings}
+        self.disk = SimDisk(1)
+        store = LogStore(self.disk, "data", LIMITS, cluster_id=name)
+        store.open()
+        self._pair = pair
+        self.node = kind(
+            Config(**settings), store, CountingIds(), {"native": (name, 9), "kafka": (name, 10)}, pair.moment
+        )
+        self.rest()
+
+    def step(self, event: Event) -> None:
+        for effect in self.node.step(event, self._pair.moment):
+            if isinstance(effect, Flush):
+                effect.job.run(self.disk)
+                self.step(Flushed(effect.job.up_to))
+            elif isinstance(effect, Ask):
+                effect.job.run(self.disk)
+                self.step(Answered(effect.call_id, effect.job))
+            else:
+                self._pair.carry_out(self, effect)
+
+    def rest(self) -> None:
+        for _ in range(10_000):
+            deadline_ms = self.node.next_deadline_ms
+            if deadline_ms is None or deadline_ms > self._pair.now_ms:
+                return
+            self.step(Woke())
+        raise AssertionError("the node never rests")
+
+
+class Pair:
+    """`front` and `broker`. While `is_cut` nothing reaches the broker, and questions to it fail."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.now_ms = 0
+        self.is_cut = False
+        self.holds_questions = False
+        self.to_broker: list[Forward] = []
+        self.to_front: list[tuple[int, bytes]] = []
+        self.questions: list[AskUpstream] = []
+        self.asked: list[AskUpstream] = []
+        self.closed: dict[int, str] = {}
+        self.paused: dict[int, bool] = {}
+        self.replied: dict[int, Message] = {}
+        self.heard: dict[int, list[Message]] = {}
+        self.broker_saw: list[bytes] = []
+        self._clients: dict[int, KafkaClient] = {}
+        self._twins: set[int] = set()
+        self._own = KafkaClient("own", FRAME_BYTES)
+        self._own_answers: list[Message] = []
+        self.broker = Half(Node, self, "broker")
+        self.front = Half(NodeBeside, self, "front", **settings)
+        self.broker.step(Opened(_OWN, "kafka", "front"))
+        (versions,) = self._ask_broker(ApiVersions("own", "1"), 3)
+        assert isinstance(versions, ApiVersionsReply)
+        self.versions = versions
+
+    @property
+    def node(self) -> NodeBeside:
+        assert isinstance(self.front.node, NodeBeside)
+        return self.front.node
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.now_ms, WALL_MS + self.now_ms)
+
+    # ------------------------------------------------------------------------------------------- what the edge does
+
+    def find(self, *more: int) -> None:
+        """As the edge does from time to time: broker 1, and such that are not there."""
+        brokers = [
+            Broker(number, "hidden", 10 + number, "front", 9100 + number, self.versions) for number in (1, *more)
+        ]
+        self.front.step(BrokersFound(tuple(brokers)))
+        self.run()
+
+    def away(self) -> None:
+        self.front.step(UpstreamAway("cut"))
+
+    def connect(self, number: int, broker: int = 1) -> int:
+        self._clients[number] = KafkaClient("c", FRAME_BYTES)
+        self.heard[number] = []
+        self.front.step(Opened(number, "kafka", "10.0.0.1", broker))
+        return number
+
+    def send(self, number: int, message: Message, version: int) -> None:
+        """A request of a client's; nothing of it has reached the broker yet."""
+        self.front.step(Received(number, self._clients[number].encode_request(message, version)[1]))
+
+    def ask(self, number: int, message: Message, version: int) -> Message:
+        """The same, with everything that follows, and its answer."""
+        self.send(number, message, version)
+        self.run()
+        reply = self.heard[number].pop()
+        assert not self.heard[number]
+        return reply
+
+    def ask_inside(self, message: Message) -> Message:
+        self.front.step(Asked(7, message))
+        self.run()
+        return self.replied.pop(7)
+
+    def lose_twins(self, reason: str) -> None:
+        """Every connection to the broker breaks."""
+        for number in sorted(self._twins):
+            self.broker.step(Lost(_TWINS + number))
+            self.front.step(UpstreamLost(number, reason))
+        self._twins.clear()
+
+    def wait(self, ms: int) -> None:
+        self.now_ms += ms
+        self.run()
+
+    def run(self) -> None:
+        """Until nothing is under way any more."""
+        while True:
+            self.front.rest()
+            self.broker.rest()
+            if not self._carry():
+                return
+
+    def _carry(self) -> bool:
+        moved = False
+        if self.is_cut:
+            self.to_broker.clear()
+        while self.to_broker:
+            effect, moved = self.to_broker.pop(0), True
+            if effect.connection not in self._twins:
+                self._twins.add(effect.connection)
+                self.broker.step(Opened(_TWINS + effect.connection, "kafka", "front"))
+            self.broker_saw.append(effect.data)
+            self.broker.step(Received(_TWINS + effect.connection, effect.data))
+        while self.to_front:
+            (number, data), moved = self.to_front.pop(0), True
+            self.front.step(Forwarded(number, data))
+        while self.questions and not self.holds_questions:
+            question, moved = self.questions.pop(0), True
+            self.asked.append(question)
+            self.front.step(UpstreamAnswered(question.call_id, self._answer(question), "cut" if self.is_cut else ""))
+        return moved
+
+    def _answer(self, question: AskUpstream) -> Message | None:
+        if self.is_cut or question.broker not in (None, 1):
+            return None
+        version = {3: 12, 2: 7}[_key(question.message)]
+        (reply,) = self._ask_broker(question.message, version)
+        return reply
+
+    def _ask_broker(self, message: Message, version: int) -> list[Message]:
+        self.broker.step(Received(_OWN, self._own.encode_request(message, version)[1]))
+        self.broker.rest()
+        answers, self._own_answers = self._own_answers, []
+        return answers
+
+    def ask_broker(self, message: Message, version: int) -> Message:
+        """Behind the node's back."""
+        (reply,) = self._ask_broker(message, version)
+        return reply
+
+    # -------------------------------------------------------------------------------------------------------- effects
+
+    def carry_out(self, half: Half, effect: Effect) -> None:
+        match effect:
+            case Send() if half is self.broker_or_none():
+                if effect.connection == _OWN:
+                    self._own_answers += [answer.reply for answer in self._own.receive_data(effect.data)]
+                else:
+                    self.to_front.append((effect.connection - _TWINS, effect.data))
+            case Send():
+                answers = self._clients[effect.connection].receive_data(effect.data)
+                self.heard[effect.connection] += [answer.reply for answer in answers]
+            case Close():
+                if half is self.broker_or_none():
+                    self.front.step(UpstreamLost(effect.connection - _TWINS, "closed"))
+                else:
+                    self.closed[effect.connection] = effect.reason
+            case Pause():
+                self.paused[effect.connection] = True
+            case Resume():
+                self.paused[effect.connection] = False
+            case Replied():
+                self.replied[effect.call_id] = effect.reply
+            case Forward():
+                self.to_broker.append(effect)
+            case AskUpstream():
+                self.questions.append(effect)
+
+    def broker_or_none(self) -> Half | None:
+        return getattr(self, "broker", None)
+
+
+def _key(message: Message) -> int:
+    return {"Metadata": 3, "ListOffsets": 2}[type(message).__name__]
