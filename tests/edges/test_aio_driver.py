@@ -145,7 +145,7 @@ async def test_what_is_never_answered_is_sent_before_the_end() -> None:
     """Though the connection is only being made when the driver is told to stop."""
     part = ProducePartition(0, encode_batch([(None, b"quiet")], timestamp_ms=1))
     silent = Produce((ProduceTopic("t", (part,)),), acks=0)
-    core = Core(lambda _: [Call(1, None, silent)])
+    core = Core(lambda event: [Call(1, None, silent)] if isinstance(event, Woke) else [])
     async with serving(requests_each=1) as (bootstrap, seen):
         driver, driven = driving(core, bootstrap)
         driver.feed(driven, Woke())

@@ -69,7 +69,8 @@ async def test_members_share_hand_over_what_they_counted_and_leave(bootstrap: st
         while a.assignment != ALL:
             await a.poll(0.1)
     await a.close()
-    assert told[:4] == [("a was given", 4), ("a gave up", 4), *sorted(told[2:4])]
+    assert told[:2] == [("a was given", 4), ("a gave up", 4)]
+    assert sorted(told[2:4]) == [("a was given", 2), ("b was given", 2)]
     assert told[-1] == ("a gave up", 4)
     with pytest.raises(ClientClosed):
         await a.poll()
