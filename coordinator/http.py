@@ -170,6 +170,9 @@ def _readyz(questions: Questions) -> Handler:
             body["failed_shards"] = node.failed_shards
         if node.loading is not None and node.loading.is_loading:
             body["loading"] = node.loading
+        if "upstream_reachable" in node.gauges:  # away, it is no reason not to serve groups
+            reachable = bool(node.gauges["upstream_reachable"])
+            body["upstream"] = {"reachable": reachable, "age_ms": node.gauges["upstream_age_ms"]}
         return _json(body, 200 if ready else 503)
 
     return handle

@@ -1,6 +1,7 @@
 """musterd in front of a broker, over real sockets, with stock clients that were given Muster's address alone. The
 broker is another musterd, with embedded topics; `interop/` has the same with Apache Kafka."""
 
+import json
 import os
 import socket
 import time
@@ -131,6 +132,8 @@ def test_a_group_goes_on_while_the_broker_is_away_and_records_do_when_it_is_back
     assert read(consumer, 1) == [b"1"]
     both.broker.stop()
     assert within(10, lambda: _gauge(both, "muster_upstream_reachable") == 0)
+    with urlopen(f"http://127.0.0.1:{both.front.http_port}/readyz", timeout=5) as answer:
+        assert json.load(answer)["upstream"]["reachable"] is False
     consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
     both.broker.start()
     assert within(10, lambda: _gauge(both, "muster_upstream_reachable") == 1)
