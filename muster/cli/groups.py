@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
-from muster.cli import owners
+from muster.cli import balanced, owners
 from muster.cli.asking import (
     AsJson,
     Bootstrap,
@@ -27,6 +27,7 @@ from protocol.messages.groups import DeletedGroup, DescribedGroup
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(owners.owners)
+app.command("consume-from-max")(balanced.consume_from_max)
 
 
 @app.command("list")
@@ -58,9 +59,14 @@ def describe(
 
     Of the topics it has commits for or is assigned, all partitions are shown. The lag is the records after the
     committed offset; without one (-), all records there are. The total lag is their sum.
+
+    Of a client-balanced group, every partition of its topics is shown, and a warning where nobody reads some.
     """
     with reaching(ctx, bootstrap) as cluster:
         described = describe_group(cluster, group)
+        if described.protocol_type == balanced.CLIENT_BALANCED:
+            balanced.describe_balanced(cluster, group, as_json=as_json)
+            return
         owned = {member.member_id: _assigned(described, member.member_assignment) for member in described.members}
         committed = committed_offsets(cluster, group)
         owners = {one: member_id for member_id, ones in owned.items() for one in ones}

@@ -1,0 +1,161 @@
+"""What `muster groups` shows and does of client-balanced groups."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from muster.blocking.cluster import Cluster, expect
+from muster.cli.asking import AsJson, Bootstrap, Complaint, coordinator, not_served, reaching
+from muster.cli.showing import printable, show_facts, show_json, show_table
+from muster.errors import Refused
+from protocol.errors import ErrorCode
+from protocol.messages.balanced import (
+    BalancedGroupView,
+    ConsumeFromMax,
+    ConsumeFromMaxReply,
+    DescribeBalanced,
+    DescribeBalancedReply,
+)
+
+CLIENT_BALANCED = "client-balanced"
+
+
+def describe_balanced(cluster: Cluster, group_id: str, *, as_json: bool) -> None:
+    """Members with their numbers, every configured partition, and what nobody reads. Raises Complaint, or Refused."""
+    answer = cluster.ask(DescribeBalanced((group_id,)), node=coordinator(cluster, group_id))
+    (view,) = expect(DescribeBalancedReply, answer).groups
+    if view.error_code:
+        sentence = not_served(group_id, view.error_code)
+        if sentence is None:
+            raise Refused(view.error_code, f"group {group_id!r}: {view.error_code.name}")
+        raise Complaint(sentence)
+    if as_json:
+        show_json(_document(view))
+    else:
+        _show(view)
+
+
+def missing_nodes(view: BalancedGroupView) -> list[int]:
+    """Numbers that the members count on and nobody has."""
+    there = {member.node_id for member in view.members}
+    return [number for number in range(view.source_count or 0) if number not in there]
+
+
+def _document(view: BalancedGroupView) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(view)
+    del told["error_code"]
+    return {**told, "mode": CLIENT_BALANCED, "missing_nodes": missing_nodes(view), "total_lag": _lag(view)}
+
+
+def _lag(view: BalancedGroupView, *, unowned: bool = False) -> int:
+    return sum(one.lag or 0 for one in view.partitions if one.owner is None or not unowned)
+
+
+def _show(view: BalancedGroupView) -> None:
+    counted = "off" if view.source_count is None else f"{view.source_count} nodes"
+    filters = "; ".join(f"{topic}: {', '.join(ones)}" for topic, ones in view.filters.items())
+    facts: list[tuple[str, object]] = [
+        ("Group", view.group_id),
+        ("State", view.state),
+        ("Mode", f"{CLIENT_BALANCED}, its members choose what they read"),
+        ("Source count", counted),
+        ("Topics", ", ".join(view.topics)),
+        ("Total lag", _lag(view)),
+    ]
+    show_facts(facts + ([("Filters", filters)] if filters else []))
+    print()
+    show_table(
+        ("NODE", "MEMBER", "INSTANCE", "HOST", "HEARD OF", "PARTITIONS"),
+        (
+            (
+                member.node_id,
+                member.consumer_id,
+                member.instance_id,
+                member.host.lstrip("/"),
+                f"{member.last_heartbeat_ms_ago // 1_000} s ago",
+                len(member.keys),
+            )
+            for member in view.members
+        ),
+    )
+    print()
+    show_table(
+        ("PARTITION", "NODE", "MEMBER", "EPOCH", "COMMITTED", "END", "LAG"),
+        (
+            (
+                one.key if one.subscribable else f"{one.key} ({one.reason})",
+                one.node_id,
+                one.owner,
+                _known(one.reg_epoch),
+                _known(one.committed),
+                _known(one.end),
+                one.lag,
+            )
+            for one in view.partitions
+        ),
+    )
+    for sentence in warnings(view):
+        print(f"\nWARNING: {printable(sentence)}")
+
+
+def warnings(view: BalancedGroupView) -> list[str]:
+    """What somebody should look at. A group that counts its members does not fail over: while one is missing, nobody
+    reads its share."""
+    found = []
+    unowned = [one for one in view.partitions if one.owner is None]
+    waiting = f"{len(unowned)} of {len(view.partitions)} partitions are nobody's, {_lag(view, unowned=True)} records"
+    missing = missing_nodes(view)
+    if missing:
+        names = ", ".join(map(str, missing))
+        which = f"node {names} of {view.source_count} is" if len(missing) == 1 else f"nodes {names} are"
+        found.append(f"{which} missing, and nobody reads that share: {waiting}")
+    elif unowned:
+        found.append(waiting)
+    found += [
+        f"{member.consumer_id} says that it reads {', '.join(member.claimed_mismatch)}, which it does not own"
+        for member in view.members
+        if member.claimed_mismatch
+    ]
+    return found
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def consume_from_max(
+    ctx: typer.Context,
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP...")],
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let client-balanced groups that are online go to the end of what they own, once: what is between is not read.
+
+    Each member is told with its next heartbeat.
+    """
+    accepted: dict[str, int] = {}
+    refused: dict[str, str] = {}
+    with reaching(ctx, bootstrap) as cluster:
+        for group_id in dict.fromkeys(groups):
+            answer = cluster.ask(ConsumeFromMax((group_id,), "muster"), node=coordinator(cluster, group_id))
+            reply = expect(ConsumeFromMaxReply, answer)
+            accepted |= {one.group_id: one.from_max_id for one in reply.accepted}
+            refused |= {one.group_id: _why_not(group_id, one.error_code, one.error_message) for one in reply.refused}
+    if as_json:
+        show_json([{"group_id": one, "from_max_id": accepted.get(one), "error": refused.get(one)} for one in groups])
+    else:
+        for group_id in accepted:
+            print(f"Members of {printable(group_id)} go to the end with their next heartbeats.")
+    if refused:
+        raise Complaint("; ".join(refused.values()))
+
+
+def _why_not(group_id: str, code: ErrorCode, text: str) -> str:
+    if code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return f"there is no group {group_id!r}: see `muster groups list`"
+    if code is ErrorCode.INCONSISTENT_MODE:
+        return f"group {group_id!r} is not client-balanced: its members are not told where to read"
+    if code is ErrorCode.NO_NODE:
+        return f"no member of group {group_id!r} is online"
+    return not_served(group_id, code) or text or f"group {group_id!r}: {code.name}"
