@@ -146,7 +146,14 @@ class Steps(TakingOn):
             case _:
                 if self.phase is not Phase.JOINING:
                     self._cycles = 0
-                self._join()
+                if (
+                    self._holdings.is_published
+                    and self._membership.state is State.UNJOINED
+                    and not self._membership.held
+                ):
+                    self._let_go(is_lost=True)  # of nothing, in the same order: the membership does not ask for it
+                else:
+                    self._join()
 
     # -- what goes wrong
 

@@ -13,6 +13,7 @@ from muster.fetching import ConsumerRecord
 from muster.streams import MessageStream, StreamsConnector
 from muster.streams.connector import Parts
 from muster.streams.cycle import Phase
+from muster.streams.events import Shut, Started
 from muster.streams.holdings import Holdings
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from tests.client.theatre import GROUP, Stagehand, Theatre
@@ -75,6 +76,21 @@ class Player:
         self.connector.set_rebalance_listener(self.listener)
         self.streams: list[MessageStream] = []
         self.has_stopped = False
+        self.still_until_ms = 0
+
+    def begins(self, counts: dict[str, int]) -> None:
+        """As `reads`, without waiting for the first rebalance: somebody else's thread makes the streams."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.connector, "_started", Started())
+            self.reads(**counts)
+
+    def shuts(self) -> None:
+        """As `leave`, without waiting."""
+        for stream in self.streams:
+            stream.finish_here()
+        self.connector._is_shut = True
+        if self.connector._parts is not None:
+            self.connector._feed_steps(Shut())
 
     def reads(self, **counts: int) -> "Player":
         made = self.connector.create_message_streams(counts)
@@ -91,9 +107,11 @@ class Player:
         return self
 
     def _turn(self, every_ms: int, at_most: int) -> None:
-        if not self.has_stopped:
+        if self.has_stopped:
+            return
+        if self.streaming.now_ms >= self.still_until_ms:
             self.take_all(at_most)
-            self.streaming.after(every_ms, lambda: self._turn(every_ms, at_most))
+        self.streaming.after(every_ms, lambda: self._turn(every_ms, at_most))
 
     def leave(self) -> None:
         """In good order."""

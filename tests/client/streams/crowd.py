@@ -1,0 +1,298 @@
+"""Many connectors at once, on a world that goes wrong: they join, leave, are killed and stand still, connections break,
+the daemon loses its power; and what must hold whatever happens (consumer-client E4).
+"""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from random import Random
+from typing import Any
+
+import pytest
+
+from coordinator.events import Lost as ConnectionLost
+from coordinator.groups.ownership import Owners
+from coordinator.records import Ownership
+from muster.blocking.background import Driven
+from muster.events import Call, Effect, Woke
+from muster.topic_partition import TopicPartition
+from protocol.messages.data import Fetch
+from tests.client.streams.stage import Player, Streaming
+from tests.client.theatre import GROUP, Asked, Stagehand, Told, _Node
+from tests.groups.checks import CountingIds
+
+_FAR_MS = 1 << 60
+
+
+class Hand(Stagehand):
+    """A process that was killed, or stands still, does nothing. The world is told when its deadlines may be others."""
+
+    theatre: "Crowd"
+
+    def __init__(self, theatre: "Crowd", who: str) -> None:
+        super().__init__(theatre, who)
+        self.is_killed = False
+        self.still_until_ms = 0
+        self.looks = 0
+
+    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+        if self.is_killed:
+            return
+        if self.theatre.now_ms < self.still_until_ms:
+            self.theatre.after(self.still_until_ms - self.theatre.now_ms, lambda: self.carry_out(driven, action))
+            return
+        self.theatre.touch(self)
+        super().carry_out(driven, action)
+
+    def next(self) -> tuple[int, Driven] | None:
+        due = [(at_ms, one) for one in self.driven if (at_ms := one.core.next_deadline_ms) is not None]
+        at_ms, driven = min(due, key=lambda one: one[0], default=(0, None))
+        return None if driven is None else (max(at_ms, self.still_until_ms), driven)
+
+
+class _Reborn(_Node):
+    """A node that starts when it is no longer early in the day."""
+
+    def __init__(self, say: Callable[..., None], clock: Callable[[], int], **settings: Any) -> None:
+        self._clock = clock
+        super().__init__(say, **settings)
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock()
+
+    @now_ms.setter
+    def now_ms(self, _now_ms: int) -> None:
+        return
+
+
+class _Plot(list[Asked | Told]):
+    """Nobody reads it here."""
+
+    def append(self, _one: Asked | Told) -> None:
+        return
+
+
+class Crowd(Streaming):
+    """Raises AssertionError as soon as something is not as it must be."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, seed: int, topics: dict[str, int]) -> None:
+        self.chance = Random(seed)
+        self.granted: dict[tuple[TopicPartition, int], str] = {}
+        self.epochs: dict[TopicPartition, int] = defaultdict(int)
+        self.appended: dict[TopicPartition, int] = {}
+        self.reached: dict[TopicPartition, int] = defaultdict(int)
+        """What was handed out of it, by anybody: all offsets below this."""
+        self.at: dict[tuple[TopicPartition, int], int] = {}
+        """Where the reader by a grant stands."""
+        self.repeated = self.restarts = self.made = 0
+        self.crew: list[Player] = []
+        self._next_hands: dict[str, Hand] = {}
+        self._touched: dict[Hand, None] = {}
+        self._due: list[tuple[int, int, Hand, int, Driven]] = []
+        self._order = count()
+        self.grants = 0
+        self.is_loading = False
+        self._watch_grants(patch)
+        ids = CountingIds()
+        patch.setattr("tests.node.desk.CountingIds", lambda: ids)  # no id is given twice, by whichever daemon
+        super().__init__(patch, log_retention_ms=-1)
+        self.plot = _Plot()
+        for topic, partitions in topics.items():
+            self.make(topic, partitions)
+            self.appended.update(dict.fromkeys((TopicPartition(topic, number) for number in range(partitions)), 0))
+
+    # -- what may happen
+
+    def comes(self, every_ms: int, counts: dict[str, int], **settings: Any) -> Player:
+        """Its streams are made in the background, as far as it is concerned."""
+        self.made += 1
+        player = self.player(f"c{self.made}", **settings)
+        self.crew.append(player)
+        player.begins(counts)
+        player.iterates(every_ms)
+        return player
+
+    def goes(self) -> None:
+        if self.crew:
+            player = self.crew.pop(self.chance.randrange(len(self.crew)))
+            player.has_stopped = True
+            player.shuts()
+
+    def is_killed(self) -> None:
+        if self.crew:
+            player = self.crew.pop(self.chance.randrange(len(self.crew)))
+            player.has_stopped = True
+            hand = self._next_hands[player.who]
+            hand.is_killed = True
+            self.left(hand)
+
+    def stands_still(self, for_ms: int) -> None:
+        """As when a process is stopped, or its machine."""
+        if self.crew:
+            player = self.chance.choice(self.crew)
+            self._next_hands[player.who].still_until_ms = self.now_ms + for_ms
+            player.still_until_ms = self.now_ms + for_ms
+
+    def is_cut(self) -> None:
+        """The connections of one break."""
+        if self.crew and self.is_up:
+            hand = self._next_hands[self.chance.choice(self.crew).who]
+            for which, number in hand.waiting:
+                self.after(1, partial(hand.hear, which, number, None))
+            self.left_behind(hand)
+
+    def left_behind(self, hand: Stagehand) -> None:
+        connections, hand.connections = hand.connections, {}
+        for number in connections.values():
+            self.node.step(ConnectionLost(number))
+
+    def restart(self, down_ms: int, *, loses_power: bool) -> None:
+        """The daemon is back after a while, with what its disk has."""
+        if not self.is_up:
+            return
+        self.restarts += 1
+        self.is_up = False
+        for hand in self._hands:
+            hand.connections = {}
+            for which, number in hand.waiting:
+                self.after(1, partial(hand.hear, which, number, None))
+        if loses_power:
+            self.node.disk.crash()
+        else:
+            self.node.disk.kill()
+
+        def again() -> None:
+            self.is_loading = True
+            self.node = _Reborn(self._said, lambda: self.now_ms, disk=self.node.disk, log_retention_ms=-1)
+            self.is_loading = False
+            self.is_up = True
+
+        self.after(down_ms, again)
+
+    def appends(self, count: int) -> None:
+        if self.is_up:
+            one = self.chance.choice(list(self.appended))
+            self.append(one, count=count)
+            self.appended[one] += count
+
+    # -- what must hold
+
+    def _watch_grants(self, patch: pytest.MonkeyPatch) -> None:
+        """V1: every grant as it is made, which is more than any sample sees."""
+        apply = Owners.apply
+
+        def applies(owners: Owners, record: Ownership) -> None:
+            apply(owners, record)
+            if record.owner is not None:
+                one = TopicPartition(record.topic, record.partition)
+                owner = self.granted.setdefault((one, record.epoch), record.owner.member_id)
+                assert owner == record.owner.member_id, f"{one} has two owners in epoch {record.epoch}"
+                if not self.is_loading:
+                    assert record.epoch == self.epochs[one] + 1, (
+                        f"grant {record.epoch} of {one} after {self.epochs[one]}"
+                    )
+                self.epochs[one] = max(self.epochs[one], record.epoch)
+            self.grants += 1
+
+        patch.setattr(Owners, "apply", applies)
+
+    @property
+    def owners_now(self) -> Owners:
+        _, group = self.node.node.core.find(GROUP)
+        return Owners() if group is None or group.owners is None else group.owners
+
+    def owned(self) -> dict[TopicPartition, str]:
+        """What the registry says."""
+        return {
+            TopicPartition(held.topic, held.partition): held.owner.member_id
+            for held in self.owners_now
+            if held.owner is not None
+        }
+
+    def write(self, who: str, what: str, about: Any = None) -> None:
+        super().write(who, what, about)
+        if what == "handed out":
+            self._check_message(who, TopicPartition(*about[:2]), about[2])
+        elif what == "Fetch":
+            self._check_fetch(about)
+
+    def _check_message(self, who: str, one: TopicPartition, offset: int) -> None:
+        """V1, V4, V8, V10: by whom it belongs to; in order; nothing skipped, whoever read before."""
+        player = next(one for one in reversed(self.players) if one.who == who)
+        holdings = player.parts.holdings
+        epoch = holdings.epochs()[one]
+        owner = self.granted[one, epoch]
+        if epoch != self.epochs[one]:
+            raise AssertionError(f"{who} handed out {one} {offset} by grant {epoch}, {self.epochs[one]} came since")
+        if self.is_up and not self.owners_now.is_held_by(one, owner, epoch):
+            raise AssertionError(f"{who} handed out {one} {offset} when its grant had ended")
+        expected = self.at.get((one, epoch))
+        if expected is not None and offset != expected:
+            raise AssertionError(f"{who} handed out {one} {offset}, {expected} was next")
+        if offset > self.reached[one]:
+            raise AssertionError(f"{who} begins {one} at {offset}, nobody has read beyond {self.reached[one]}")
+        self.at[one, epoch] = offset + 1
+        self.repeated += offset < self.reached[one]
+        self.reached[one] = max(self.reached[one], offset + 1)
+
+    def _check_fetch(self, fetch: Fetch) -> None:
+        """V2."""
+        for topic in fetch.topics:
+            for part in topic.partitions:
+                one = TopicPartition(topic.topic, part.partition)
+                if self.granted.get((one, part.owner_epoch)) != fetch.member_id:
+                    raise AssertionError(f"{one} fetched by {fetch.member_id} without a grant: {part.owner_epoch}")
+
+    @property
+    def is_all_read(self) -> bool:
+        return all(self.reached[one] == count for one, count in self.appended.items())
+
+    # -- the stage, faster
+
+    def _hand(self, who: str) -> Stagehand:
+        hand = Hand(self, who)
+        self._hands.append(hand)
+        self._next_hands[who] = hand
+        return hand
+
+    def touch(self, hand: Hand) -> None:
+        """Its deadlines may have changed."""
+        self._touched[hand] = None
+
+    def _next(self) -> tuple[int, Callable[[], None] | None]:
+        for hand in self._touched:
+            hand.looks += 1
+            if hand in self._hands and (due := hand.next()) is not None:
+                heapq.heappush(self._due, (due[0], next(self._order), hand, hand.looks, due[1]))
+        self._touched.clear()
+        while self._due and (self._due[0][2].looks != self._due[0][3] or self._due[0][2] not in self._hands):
+            heapq.heappop(self._due)
+        best: tuple[int, int, Callable[[], None] | None] = (_FAR_MS, 9, None)
+        if self._coming:
+            best = (self._coming[0][0], 0, self._go_on)
+        at_ms = self.node.node.next_deadline_ms if self.is_up else None
+        if at_ms is not None and (at_ms, 1) < best[:2]:
+            best = (at_ms, 1, self._wake_node)
+        if self._due and (self._due[0][0], 2) < best[:2]:
+            at_ms, _, hand, _, driven = self._due[0]
+            self.touch(hand)
+            best = (at_ms, 2, partial(hand.feed, driven, Woke()))
+        return best[0], best[2]
+
+    def _arrive(self, hand: Stagehand, which: int, call: Call) -> None:
+        if self.is_up:
+            super()._arrive(hand, which, call)
+        else:
+            hand.hear(which, call.call, None)
+
+    def left(self, hand: Stagehand) -> None:
+        if not self.is_up:
+            hand.connections = {}
+        super().left(hand)
+
+    def send(self, hand: Stagehand, which: int, call: Call) -> None:
+        if hand in self._hands:
+            super().send(hand, which, call)

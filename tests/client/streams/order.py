@@ -1,0 +1,40 @@
+"""The order of a rebalance (consumer-client E3, V9): what may come right after what, of one connector."""
+
+from collections.abc import Iterable
+
+from tests.client.streams.stage import Happened
+
+_RUNNING = {"start", "Fetch", "OffsetCommit", "handed out"}
+MAY_FOLLOW: dict[str, set[str]] = {
+    "stop": {*_RUNNING, "before_starting", "clear", "JoinGroup", "ClaimPartitions", ""},
+    "clear": {"stop"},
+    "before_releasing": {"clear", "OffsetCommit"},
+    "ReleasePartitions": {"before_releasing", "end", "OffsetCommit"},
+    "JoinGroup": {"", "JoinGroup", "before_releasing", "ReleasePartitions", "ClaimPartitions", "clear"},
+    "ClaimPartitions": {"JoinGroup", "ClaimPartitions"},
+    "publish": {"JoinGroup", "ClaimPartitions"},
+    "before_starting": {"publish"},
+    "start": {"before_starting"},
+    "Fetch": _RUNNING,
+    "handed out": _RUNNING,
+    "OffsetCommit": {*_RUNNING, "clear", "end"},
+}
+"""A connector that has a listener; "" is the beginning. The end of the streams, "end", may come at any time."""
+
+
+def check_order(log: Iterable[Happened]) -> int:
+    """How many rebalances there were in the log of one connector. AssertionError where one strays."""
+    last, ended, rebalances = Happened(0, "", ""), False, 0
+    steps = [one for one in log if one.what in MAY_FOLLOW or one.what == "end"]
+    for one, after in zip(steps, [*steps[1:], None], strict=False):
+        if one.what == "Fetch" and not one.about.topics:
+            continue  # gives a fetch session back
+        if one.what == "end" or (one.what == "stop" and after is not None and after.what == "end"):
+            ended = True  # the application shuts it down, whatever it is at
+        elif ended:
+            assert one.what in {"OffsetCommit", "ReleasePartitions"}, one
+        else:
+            assert last.what in MAY_FOLLOW[one.what], (last, one)
+        rebalances += one.what == "before_releasing"
+        last = one
+    return rebalances

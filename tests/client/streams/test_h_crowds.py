@@ -1,0 +1,94 @@
+"""Many connectors on a world that goes wrong: consumer-client H96, and seeds of smaller ones with more of it."""
+
+from typing import Any
+
+import pytest
+
+from tests.client.streams.crowd import Crowd
+from tests.client.streams.order import check_order
+
+MINUTE_MS = 60_000
+
+
+def _ends_well(crowd: Crowd, within_ms: int) -> None:
+    """Once nothing goes wrong any more: everything is read, everything is owned, everybody is at rest."""
+    crowd.until(lambda: crowd.is_all_read and all(one.is_settled for one in crowd.crew), for_ms=within_ms)
+    owned = crowd.owned()
+    assert owned.keys() == crowd.appended.keys()
+    assert set(owned.values()) <= {one.connector.member_id for one in crowd.crew}
+    for player in crowd.players:
+        check_order(one for one in crowd.log if one.who == player.who)
+
+
+def test_h96_fifty_members_are_killed_and_join_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = Crowd(monkeypatch, 96, {"a": 12, "b": 12, "c": 12})
+    settings: dict[str, Any] = {"fetch_wait_max_ms": 20_000, "auto_commit_interval_ms": 10_000}
+
+    def one_comes() -> None:
+        crowd.comes(2_000, {"a": 1, "b": 1, "c": 1}, **settings)
+
+    for _ in range(50):
+        one_comes()
+    killed, end_ms = 0, crowd.now_ms + 10 * MINUTE_MS
+    while crowd.now_ms < end_ms:
+        crowd.run(crowd.chance.randrange(2_000, 15_000))
+        for _ in range(10):
+            crowd.appends(crowd.chance.randint(1, 20))
+        if crowd.chance.random() < 0.5:
+            crowd.is_killed()
+            killed += 1
+        else:
+            crowd.goes()
+        while len(crowd.crew) < 50:
+            one_comes()
+    assert killed > 20
+    _ends_well(crowd, 2 * MINUTE_MS)
+    assert sum(crowd.appended.values()) > 1_000
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_whatever_goes_wrong_there_is_one_owner_and_nothing_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    crowd = Crowd(monkeypatch, seed, {"s": 3, "t": 4})
+    chance = crowd.chance
+    crowd.pushes = chance.random() < 0.7
+    strategy = chance.choice(("range", "range", "roundrobin"))
+    end_ms = crowd.now_ms + 30_000
+    while crowd.now_ms < end_ms:
+        crowd.appends(chance.randint(1, 12))
+        what = chance.choices(("come", "go", "kill", "cut", "still", "restart", "rest"), (8, 4, 2, 4, 3, 1, 20), k=1)[0]
+        match what:
+            case "come" if len(crowd.crew) < 5:
+                counts = {"s": 2, "t": 2} if strategy == "roundrobin" else _counts(crowd)
+                crowd.comes(
+                    chance.choice((20, 100, 400)),
+                    counts,
+                    partition_assignment_strategy=strategy,
+                    rebalance_backoff_ms=200,
+                    rebalance_timeout_ms=chance.choice((4_000, 15_000)),
+                    auto_commit_interval_ms=chance.choice((300, 5_000, MINUTE_MS)),
+                    auto_commit_enable=chance.random() < 0.9,
+                    fetch_message_max_bytes=chance.choice((1, 200, 1 << 20)),
+                    fetch_wait_max_ms=chance.choice((200, 2_000)),
+                    request_timeout_ms=3_000,
+                )
+            case "go":
+                crowd.goes()
+            case "kill":
+                crowd.is_killed()
+            case "cut":
+                crowd.is_cut()
+            case "still":
+                crowd.stands_still(chance.choice((300, 3_000, 9_000, 20_000)))
+            case "restart":
+                crowd.restart(chance.choice((0, 200, 8_000)), loses_power=chance.random() < 0.7)
+        crowd.run(chance.choice((1, 30, 300, 1_500)))
+    crowd.run(20_000)  # whoever stood still wakes, whatever was down is up
+    crowd.comes(100, {"s": 2, "t": 2}, partition_assignment_strategy=strategy)
+    _ends_well(crowd, 3 * MINUTE_MS)
+
+
+def _counts(crowd: Crowd) -> dict[str, int]:
+    topics = crowd.chance.choice((("s",), ("t",), ("s", "t"), ("s", "t")))
+    return {topic: crowd.chance.randint(1, 3) for topic in topics}
