@@ -5,7 +5,17 @@ test must find it. A new series of scenarios is a new file here and a line of `E
 from collections.abc import Mapping
 
 from tests.mutants.mutant import Mutant
-from tests.mutants.of_clients import commits, endings, fetch_sessions, mended, places, polls, rebalances, troubles
+from tests.mutants.of_clients import (
+    client_balanced,
+    commits,
+    endings,
+    fetch_sessions,
+    mended,
+    places,
+    polls,
+    rebalances,
+    troubles,
+)
 
 MUTANTS: tuple[Mutant, ...] = (
     *places.MUTANTS,
@@ -16,6 +26,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *troubles.MUTANTS,
     *fetch_sessions.MUTANTS,
     *mended.MUTANTS,
+    *client_balanced.MUTANTS,
 )
 
 EXPECTED: Mapping[str, range] = {"H": range(1, 71)}
