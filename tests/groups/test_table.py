@@ -29,6 +29,7 @@ from coordinator.groups.classic.events import (
     SyncOverdue,
     Unloaded,
 )
+from coordinator.groups.classic.rows import refuse, say, turn_down
 from coordinator.groups.classic.state import MAY_BECOME, Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import BRIEF, QUIET, TABLE, answer, decide, handle
 from coordinator.groups.outcome import Outcome
@@ -239,3 +240,10 @@ def test_every_move_that_may_be_made_is_made() -> None:
         (GroupState.EMPTY, GroupState.EMPTY),
     }  # the second: a new group's record
     assert moves - never == {(before, after) for before in STATES for after in MAY_BECOME[before]} - never
+
+
+def test_cells_answer_in_the_way_of_their_row() -> None:
+    """An outcome, a code, or a code in place of records: what checks types only once somebody forgets one."""
+    assert not [cell for row in TABLE for cell in row.cells if isinstance(cell, say | turn_down)]
+    assert not [cell for quiet in QUIET for cell in quiet.cells if isinstance(cell, refuse | turn_down)]
+    assert not [cell for brief in BRIEF for cell in brief.cells if isinstance(cell, refuse | say)]

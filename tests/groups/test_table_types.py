@@ -11,7 +11,7 @@ from coordinator.groups.classic.actions import answer_sync, collect_sync, heard,
 from coordinator.groups.classic.events import JoinAgain, JoinFirst, Leave, SessionOverdue, Sync
 from coordinator.groups.classic.guards import has_room, is_current_generation, is_member
 from coordinator.groups.classic.static import replace_static
-from coordinator.groups.classic.table import on, quietly_on, refuse, say, unless
+from coordinator.groups.classic.rows import on, quietly_on, refuse, say, unless
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat
 
