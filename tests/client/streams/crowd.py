@@ -190,11 +190,9 @@ class Crowd(Streaming):
                 one = TopicPartition(record.topic, record.partition)
                 owner = self.granted.setdefault((one, record.epoch), record.owner.member_id)
                 assert owner == record.owner.member_id, f"{one} has two owners in epoch {record.epoch}"
-                if not self.is_loading:
-                    assert record.epoch == self.epochs[one] + 1, (
-                        f"grant {record.epoch} of {one} after {self.epochs[one]}"
-                    )
-                self.epochs[one] = max(self.epochs[one], record.epoch)
+                newest = self.epochs[one]
+                assert self.is_loading or record.epoch == newest + 1, f"grant {record.epoch} of {one} after {newest}"
+                self.epochs[one] = max(newest, record.epoch)
             self.grants += 1
 
         patch.setattr(Owners, "apply", applies)
