@@ -29,7 +29,7 @@ from coordinator.groups.classic.events import (
     SyncOverdue,
     Unloaded,
 )
-from coordinator.groups.classic.rows import refuse, say, turn_down
+from coordinator.groups.classic.rows import refuse
 from coordinator.groups.classic.state import MAY_BECOME, Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import BRIEF, QUIET, TABLE, answer, decide, handle
 from coordinator.groups.outcome import Outcome
@@ -48,7 +48,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommitPartition,
     TxnOffsetCommitTopic,
 )
-from protocol.messages.ownership import ClaimPartitions, ReleasePartitions
+from protocol.messages.ownership import ClaimPartitions, ReleasePartitions, ReleasePartitionsReply
 from protocol.session import RequestRef
 from tests.groups.bench import Bench, join
 
@@ -242,8 +242,11 @@ def test_every_move_that_may_be_made_is_made() -> None:
     assert moves - never == {(before, after) for before in STATES for after in MAY_BECOME[before]} - never
 
 
-def test_cells_answer_in_the_way_of_their_row() -> None:
-    """An outcome, a code, or a code in place of records: what checks types only once somebody forgets one."""
-    assert not [cell for row in TABLE for cell in row.cells if isinstance(cell, say | turn_down)]
-    assert not [cell for quiet in QUIET for cell in quiet.cells if isinstance(cell, refuse | turn_down)]
-    assert not [cell for brief in BRIEF for cell in brief.cells if isinstance(cell, refuse | say)]
+def test_a_refusal_is_an_answer_at_once_and_nothing_else() -> None:
+    bench = bench_in(GroupState.STABLE)
+    out = Outcome(bench.moment, bench.ids)
+    refuse(ErrorCode.NOT_COORDINATOR)(bench.group, sample(Release, bench.group), out)
+    assert [(ref, reply, at_once) for ref, reply, at_once in out.replies] == [
+        (REF, ReleasePartitionsReply(error_code=ErrorCode.NOT_COORDINATOR), True)
+    ]
+    assert not (out.records or out.watched or out.notes or out.followers or out.pushes)
