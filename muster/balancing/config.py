@@ -17,8 +17,8 @@ class BalancedConfig(msgspec.Struct, frozen=True, kw_only=True):
     `consume_position` is "first", "latest" or "always_max": where a key without a stored offset begins.
     `instance_id` is the operator's promise that no other process of that name runs: a restarted one takes over at once.
     With `rolls_back_unconfirmed` a batch that was never confirmed is delivered again to whoever comes next.
-    `fetch_wait_ms`: how long the coordinator may hold a fetch back that finds nothing; the partition asked for is in
-    use meanwhile.
+    `fetch_wait_ms`: how long the coordinator may hold a fetch back that finds nothing, where no other partition could
+    be read meanwhile; records then come as soon as they are written.
     """
 
     session_timeout_ms: int = 30_000

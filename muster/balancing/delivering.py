@@ -90,13 +90,15 @@ def _fetch(m: Member, reader: Waiter, held: Held) -> None:
     m.idle.remove(held)
     m.tokens[held.key] = held.token = m.tokens.get(held.key, 0) + 1
     held.use, held.reader, held.taken_ms = Use.FETCHING, reader.errand, m.now_ms
+    others_rest = any(one.use not in IN_USE for one in m.keys.values())
+    wait_ms = 0 if others_rest else m.config.fetch_wait_ms
 
     def make() -> FetchRegistered:
         held.asked_epoch = held.reg_epoch
         asked = FetchItem(held.key, held.reg_epoch, held.last_consumed, m.config.fetch_max_bytes)
-        return FetchRegistered(m.group_id, m.consumer_id, m.member_epoch, (asked,), m.config.fetch_wait_ms)
+        return FetchRegistered(m.group_id, m.consumer_id, m.member_epoch, (asked,), wait_ms)
 
-    line.ask(m, make, partial(_heard_fetch, reader, held), extra_ms=m.config.fetch_wait_ms)
+    line.ask(m, make, partial(_heard_fetch, reader, held), extra_ms=wait_ms)
 
 
 def _heard_fetch(reader: Waiter, held: Held, m: Member, answer: Answer) -> None:

@@ -162,6 +162,22 @@ def test_nobody_there_is_a_result_and_the_consumer_can_be_started_later(tmp_path
             daemon.kill()
 
 
+def test_with_fetches_that_wait_a_record_comes_as_soon_as_it_is_written(daemon: Daemon) -> None:
+    make(daemon, 1)
+    config = BalancedConfig(fetch_wait_ms=5_000, not_found_wait_ms=5_000)
+    with started(daemon, config=config) as consumer, Producer(daemon.bootstrap) as producer:
+        assert consumer.connect_partition("1:orders:0").ok
+        took_s = []
+        for _ in range(3):
+            writer = threading.Timer(0.1, lambda: producer.send("orders", b"%d" % time.monotonic_ns(), partition=0))
+            writer.start()
+            said = consumer.get_message()
+            writer.join()
+            took_s.append((time.monotonic_ns() - int(said.data.messages[0].value)) / 1e9)
+            assert consumer.confirm_consume(said.data.confirm_ctx).ok
+    assert max(took_s) < 1
+
+
 def test_shutting_down_wakes_every_thread_that_waits(daemon: Daemon) -> None:
     make(daemon, 1)
     consumer = started(daemon, config=BalancedConfig(ready_wait_ms=-1))

@@ -331,3 +331,15 @@ def test_confirming_twice_at_once_sends_one_commit(world: Stage) -> None:
     world.run_until(lambda: first.is_over)
     assert (first.result.code, second.result.code) == (200, 400)
     assert one.kinds().count("ConfirmConsumed") == 1
+
+
+def test_a_fetch_may_be_held_back_only_while_no_other_partition_could_be_read() -> None:
+    world = ModelStage().make("t", 2)
+    one = reader(world, K0, K1, fetch_wait_ms=500)
+    world.append(K1, b"x")
+    assert one.get().code == 404
+    batch = one.batch()
+    assert batch.key == K1
+    world.run(400)
+    assert one.get().code == 404
+    assert [message.max_wait_ms for message in one.messages("FetchRegistered")] == [0, 0, 500]
