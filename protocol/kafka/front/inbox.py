@@ -65,12 +65,22 @@ class Inbox:
         return piece
 
     def take_whole(self, count: int) -> bytes:
-        """The first `count` bytes, which must be there, in one piece."""
-        pieces = []
-        while count:
-            pieces.append(self.take(count))
-            count -= len(pieces[-1])
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        """The first `count` bytes, which must be there and at least one, in one piece."""
+        first = self._chunks[0]
+        if self._at + count <= len(first):
+            return self.take(count)
+        pieces, taken, missing = [first[self._at :]], 1, self._at + count - len(first)
+        while missing > 0:  # all at once: taken one by one, many small ones would each move all the others
+            chunk = self._chunks[taken]
+            pieces.append(chunk[:missing])
+            missing -= len(chunk)
+            taken += 1
+        if missing < 0:
+            taken -= 1
+        self._at = missing + len(self._chunks[taken]) if missing < 0 else 0
+        del self._chunks[:taken]
+        self.size -= count
+        return b"".join(pieces)
 
     def clear(self) -> None:
         """Nothing has arrived."""

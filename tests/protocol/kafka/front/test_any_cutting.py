@@ -184,6 +184,19 @@ def test_an_inbox_gives_what_was_put_in(data: st.DataObject) -> None:
     assert out == whole
 
 
+def test_what_is_taken_whole_ends_anywhere() -> None:
+    for count in range(1, 31):
+        inbox = Inbox()
+        for number in range(3):
+            inbox._chunks.append(bytes(range(10 * number, 10 * number + 10)))
+        inbox.size = 30
+        assert inbox.take(1) == b"\0"
+        assert inbox.take_whole(count - 1 or 1) == bytes(range(1, max(count, 2)))
+        rest = inbox.size
+        assert rest == 30 - max(count, 2)
+        assert not rest or inbox.take_whole(rest) == bytes(range(30 - rest, 30))
+
+
 def test_crumbs_are_put_together() -> None:
     inbox = Inbox()
     for _ in range(2 * CRUMB_BYTES):

@@ -1,0 +1,172 @@
+"""`python -m interop.beside`: other people's clients at a musterd in front of an Apache Kafka 4.3.1, of which they are
+never told (`docs/beside-kafka.md`).
+
+* `python -m interop.beside`: the clients of `CLIENTS`, and the tests of Python's libraries
+* `python -m interop.beside java --only mixed`: some of it
+* `python -m interop.beside --kafka HOST:PORT`: a broker that runs already, and is alone in its cluster
+
+Besides what the table says: Kafka's own coordinator has heard of no group, and nobody but musterd and the broker itself
+ever opened a connection to the broker's port.
+"""
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka.admin import AdminClient
+
+from bench.builds import NotHere
+from interop import builds, catalogue
+from interop.catalogue import CAPABILITIES
+from interop.rows import row
+from interop.server import Musterd, Server, apache_kafka
+from interop.table import failures, printed
+from tests.edges.musterd import free_port
+
+CLIENTS = ("confluent-kafka", "java", "go-franz")
+NOT_OURS = ("offsets_topic", "offsets_log")
+"""What reads a group's commits where they are not: in Kafka's topic, in the folder of a server that is alone."""
+TESTS = "tests/edges/kafka"
+LEFT_OUT = ("test_compaction.py", "test_offsets_topic.py")
+"""The one wants settings of topics that Apache Kafka refuses; the other reads commits in Kafka's own topic."""
+_ROOT = Path(__file__).parents[1]
+_TESTS_S = 1_200.0
+_LOOK_EVERY_S = 0.02
+_SEEN_TWICE = 2
+
+
+class Watch:
+    """Looks who is connected to a port of this machine, from time to time: `strangers` are those that may not be."""
+
+    def __init__(self, port: int, *allowed: str) -> None:
+        self.strangers: dict[str, str] = {}
+        self._port = port
+        self._allowed = allowed
+        self._ends = threading.Event()
+        self._seen: dict[str, int] = {}
+        self._thread = threading.Thread(target=self._look_on, name="watch")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def _look_on(self) -> None:
+        while not self._ends.wait(_LOOK_EVERY_S):
+            for inode in self._connected() - set(self.strangers):
+                who = _owner(inode)
+                if who is not None and not any(word in who for word in self._allowed):
+                    # A socket whose process ended between two looks has no owner: nobody is accused once.
+                    self._seen[inode] = self._seen.get(inode, 0) + 1
+                    if self._seen[inode] == _SEEN_TWICE:
+                        self.strangers[inode] = who
+
+    def _connected(self) -> set[str]:
+        found = set()
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            for line in Path(table).read_text().splitlines()[1:]:
+                words = line.split()
+                if int(words[2].rpartition(":")[2], 16) == self._port and words[9] != "0":
+                    found.add(words[9])
+        return found
+
+
+def _owner(inode: str) -> str | None:
+    """The command line of the process that has the socket."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                for link in (folder / "fd").iterdir():
+                    with contextlib.suppress(OSError):
+                        if str(link.readlink()) == f"socket:[{inode}]":
+                            return (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return None
+
+
+def main() -> int:
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="muster-beside-") as scratch, contextlib.ExitStack() as stack:
+        work = options.keep or Path(scratch)
+        try:
+            kafka = stack.enter_context(_kafka(options.kafka, work / "apache-kafka"))
+        except NotHere as why:
+            print(f"Apache Kafka: not here: {why}")
+            return 0
+        front = Musterd(
+            work / "musterd", f"upstream.servers={kafka.bootstrap}", f"upstream.listener.ports={free_port()}"
+        )
+        stack.callback(front.end)
+        port = int(kafka.bootstrap.rpartition(":")[2])
+        before = _groups(kafka)
+        with Watch(port, "-m coordinator", "kafka.Kafka", "interop.beside") as watch:
+            failed = _clients(options.clients or list(CLIENTS), tuple(options.only or CAPABILITIES), front, work)
+            if not (options.clients or options.only):
+                failed += _tests(front, work / "tests.log")
+        failed += [f"Kafka's own coordinator has heard of the group {group}" for group in _groups(kafka) - before]
+        failed += [f"connected to the broker itself: {who}" for who in watch.strangers.values()]
+    for one in failed:
+        print(f"FAILED {one}")
+    print(f"{len(failed)} failed" if failed else "all of it passed")
+    return 1 if failed else 0
+
+
+@contextlib.contextmanager
+def _kafka(bootstrap: str | None, folder: Path) -> Iterator[Server]:
+    if bootstrap is not None:
+        yield Server(bootstrap)
+        return
+    with apache_kafka(folder) as server:
+        yield server
+
+
+def _clients(names: list[str], capabilities: tuple[str, ...], front: Server, work: Path) -> list[str]:
+    chosen = tuple(capability for capability in capabilities if capability not in NOT_OURS)
+    rows = [row(folder, front, chosen, work) for folder in builds.folders(frozenset(names))]
+    print(f"\n{printed(rows)}", flush=True)
+    return failures(rows)
+
+
+def _tests(front: Server, log: Path) -> list[str]:
+    """confluent-kafka, aiokafka and kafka-python, each with every test of the folder."""
+    environment = {**os.environ, "TEST_KAFKA_BOOTSTRAP": front.bootstrap}
+    command = [sys.executable, "-m", "pytest", TESTS, "-q", "-p", "no:cacheprovider", f"--ignore={TESTS}/suites"]
+    command += [f"--ignore={TESTS}/{name}" for name in LEFT_OUT]
+    began = time.monotonic()
+    with log.open("wb") as out:
+        subprocess.run(command, cwd=_ROOT, env=environment, stdout=out, stderr=out, timeout=_TESTS_S, check=False)
+    lines = log.read_text(errors="replace").splitlines()
+    print(f"{TESTS}: {lines[-1] if lines else 'nothing said'} ({time.monotonic() - began:.0f} s)", flush=True)
+    return [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+
+
+def _groups(kafka: Server) -> set[str]:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    return {group.group_id for group in admin.list_consumer_groups().result(15).valid}
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m interop.beside", description="Clients at Muster beside Kafka.")
+    parser.add_argument("clients", nargs="*", help=f"folders of interop/clients; {', '.join(CLIENTS)} without any")
+    parser.add_argument("--kafka", help="HOST:PORT of a broker that runs already; without it a fresh one")
+    parser.add_argument("--only", action="append", choices=CAPABILITIES, help="one capability; may be given again")
+    parser.add_argument("--keep", type=Path, help="a folder for what the servers and the programs leave and say")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except catalogue.BadClient as bad:
+        sys.exit(f"interop: {bad}")
