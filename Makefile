@@ -63,7 +63,7 @@ table: $(ALL) ## print the state table into docs/state-table.md
 	echo >> docs/state-table.md
 	$(BIN)/python -m coordinator.groups.balanced.printed >> docs/state-table.md
 
-scenarios: $(ALL) ## print which test shows which scenario of the consumer into docs/scenarios.md
+scenarios: $(ALL) ## print which test shows which scenario into docs/scenarios.md
 	$(BIN)/python -m tests.client.scenarios > docs/scenarios.md
 
 reference: $(ALL) ## print the client's classes, settings and errors into docs/client.md

@@ -1,4 +1,5 @@
-"""The scenarios of the consumer (consumer-client H1 to H70), each with the one test that bears its number.
+"""The scenarios of the consumer (consumer-client H1 to H70) and of client-balanced groups (section 17), each with the
+one test that bears its number.
 
 python -m tests.client.scenarios        prints docs/scenarios.md
 """
@@ -6,9 +7,11 @@ python -m tests.client.scenarios        prints docs/scenarios.md
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.client.balanced import scenarios as balanced
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,12 +128,16 @@ THEMES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 
-_NAME = re.compile(r"test_h(\d+)_")
+SERIES: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {"h": THEMES, "cb": balanced.THEMES}
+_TITLES = {"h": "Consuming (consumer-client H)", "cb": "Client-balanced groups (client-balanced-groups 17)"}
+
+_NAME = re.compile(r"test_(h|cb)(\d+)_")
 
 
 class Found(NamedTuple):
     """A test that bears a number."""
 
+    series: str
     number: int
     path: Path
     name: str
@@ -140,32 +147,38 @@ def numbered() -> Iterator[Found]:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (match := _NAME.match(node.name)):
-                yield Found(int(match[1]), path, node.name)
+                yield Found(match[1], int(match[2]), path, node.name)
 
 
-def by_number() -> dict[int, list[Found]]:
+def by_number(series: str) -> dict[int, list[Found]]:
     found: dict[int, list[Found]] = defaultdict(list)
     for one in numbered():
-        found[one.number].append(one)
+        if one.series == series:
+            found[one.number].append(one)
     return found
 
 
 def page() -> str:
     """docs/scenarios.md."""
-    found, number = by_number(), 0
     lines = [
-        "# Scenarios of the consumer",
+        "# Scenarios",
         "",
-        "Printed from the tests by `make scenarios`: each number is a scenario of consumer-client, part H, and has one",
-        "test, which asserts what is said here. Those of `tests/client/` run on a simulated clock and network.",
+        "Printed from the tests by `make scenarios`: each number is a scenario, and has one test, which asserts what",
+        "is said here. Those of `tests/client/` and `tests/groups/` run on a simulated clock and network.",
     ]
-    for theme, scenarios in THEMES:
-        lines += ["", f"## {theme}", "", "| # | what happens, and what must come of it | test |", "|---|---|---|"]
+    for series, themes in SERIES.items():
+        lines += ["", f"## {_TITLES[series]}", *_part(series, themes)]
+    return "\n".join(lines) + "\n"
+
+
+def _part(series: str, themes: tuple[tuple[str, tuple[str, ...]], ...]) -> Iterator[str]:
+    found, number = by_number(series), 0
+    for theme, scenarios in themes:
+        yield from ("", f"### {theme}", "", "| # | what happens, and what must come of it | test |", "|---|---|---|")
         for text in scenarios:
             number += 1
             where = ", ".join(f"[{one.path.stem}](../{_place(one.path)}) `{one.name}`" for one in found[number])
-            lines.append(f"| {number} | {text} | {where} |")
-    return "\n".join(lines) + "\n"
+            yield f"| {number} | {text} | {where} |"
 
 
 def _place(path: Path) -> str:

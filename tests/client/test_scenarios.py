@@ -1,12 +1,14 @@
-"""That every scenario of the consumer has its one test, and that the page which says so is current."""
+"""That every scenario has its one test, and that the page which says so is current."""
 
-from tests.client.scenarios import ROOT, THEMES, by_number, page
+import pytest
+
+from tests.client.scenarios import ROOT, SERIES, by_number, page
 
 
-def test_every_scenario_has_exactly_one_test() -> None:
-    count = sum(len(scenarios) for _, scenarios in THEMES)
-    assert count == 70
-    found = by_number()
+@pytest.mark.parametrize(("series", "count"), [("h", 70), ("cb", 62)])
+def test_every_scenario_has_exactly_one_test(series: str, count: int) -> None:
+    assert count == sum(len(scenarios) for _, scenarios in SERIES[series])
+    found = by_number(series)
     assert [number for number in range(1, count + 1) if number not in found] == [], "no test bears these numbers"
     twice = {number: [one.name for one in ones] for number, ones in found.items() if len(ones) > 1}
     assert twice == {}, "one test a scenario"
