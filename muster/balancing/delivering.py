@@ -54,7 +54,7 @@ def ask_for_batch(m: Member, event: MessageAsked) -> None:
     deadline_ms = event.deadline_ms
     if not event.is_rest and m.config.ready_wait_ms >= 0:
         deadline_ms = m.now_ms + (m.config.ready_wait_ms or m.config.ready_check_slice_ms)
-    if event.is_rest and m.is_past(deadline_ms):
+    if event.is_rest and m.is_past(deadline_ms) and m.keys:
         m.end(event.errand, failure(Code.NOT_FOUND, "nothing of what was read is for this consumer"))
     else:
         m.readers.append(Waiter(event.errand, deadline_ms))
@@ -191,9 +191,12 @@ def _free(m: Member, held: Held, pause_ms: int = 0) -> None:
 
 def handed(m: Member, event: Handed) -> None:
     held = _in_hand(m, event.key, event.token)
-    if held is not None:
-        held.next_offset, held.reader = event.next_offset, None
-        held.curr = event.next_offset
+    if held is None:
+        m.end(event.errand, m.refused or failure(Code.NONE_REGISTERED, f"{event.key} was lost meanwhile"))
+        return
+    held.next_offset, held.reader = event.next_offset, None
+    held.curr = event.next_offset
+    m.end(event.errand, success())
 
 
 def pass_over(m: Member, event: PassedOver) -> None:

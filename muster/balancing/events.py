@@ -65,8 +65,10 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Handed(MemberEvent, frozen=True):
-    """The application has a batch, which ends before `next_offset`."""
+    """A batch, which ends before `next_offset`, is made out and may go to the application if the `Result` is ok: making
+    it out took its time, and the partition may be somebody else's by now."""
 
+    errand: int
     key: str
     token: int
     next_offset: int

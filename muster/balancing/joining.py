@@ -159,6 +159,7 @@ def _try_again(m: Member, code: int, reason: str) -> None:
         code = Code.INTERNAL if code == Code.EMPTY_REPLY else code
         m.end(m.starting.errand, failure(code, reason))
         m.starting, m.phase, m.source_count, m.node_id = None, Phase.NOT_STARTED, None, None
+        m.targets = {}
         m.is_replaced, m.refusal = False, None
         m.timers.clear()
     else:

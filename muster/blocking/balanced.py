@@ -190,14 +190,15 @@ class ClientBalancedConsumer:
             fetched: Fetched = said.data
             found = self._read(fetched)
             if found.records:
-                self._feed(Handed(fetched.key, fetched.token, found.next_offset))
-                return Result(True, data=found.batch(fetched))
-            is_stuck = found.error is not None and found.next_offset <= fetched.position
-            self._feed(PassedOver(fetched.key, fetched.token, found.next_offset, not is_stuck))
-            if is_stuck:
-                past = f"to go on, disconnect {fetched.key} and connect it at {found.next_offset + 1}"
-                return Result(False, Code.INTERNAL, f"{found.error}; {past}", found.error)
-            said = self._ask(lambda number, rest=fetched: MessageAsked(number, rest.deadline_ms, True))  # type: ignore[misc]
+                if self._hands_out(fetched, found):
+                    return Result(True, data=found.batch(fetched))
+            else:
+                is_stuck = found.error is not None and found.next_offset <= fetched.position
+                self._feed(PassedOver(fetched.key, fetched.token, found.next_offset, not is_stuck))
+                if is_stuck:
+                    past = f"to go on, disconnect {fetched.key} and connect it at {found.next_offset + 1}"
+                    return Result(False, Code.INTERNAL, f"{found.error}; {past}", found.error)
+            said = self._ask_on(fetched)
         return said
 
     def confirm_consume(self, confirm_ctx: str, consumed: bool = True) -> Result:
@@ -247,6 +248,14 @@ class ClientBalancedConsumer:
                 self._background.feed(self._driven, GaveUp(number))
                 raise
             return self._ended.pop(number)
+
+    def _hands_out(self, fetched: Fetched, found: Found) -> bool:
+        """Making the records out took its time: whether the partition is still ours."""
+        return self._ask(lambda number: Handed(number, fetched.key, fetched.token, found.next_offset)).ok
+
+    def _ask_on(self, fetched: Fetched) -> Result:
+        """In the time that is left of the wait."""
+        return self._ask(lambda number: MessageAsked(number, fetched.deadline_ms, is_rest=True))
 
     def _feed(self, event: MemberEvent) -> None:
         self._background.feed(self._driven, event)

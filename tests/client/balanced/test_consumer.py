@@ -176,6 +176,22 @@ def test_a_deserializer_that_is_interrupted_gives_the_batch_back(hands: Hands) -
     assert [record.value for record in batch_of(consumer.get_message()).messages] == [b"a", b"b"]
 
 
+def test_a_batch_whose_lease_ends_while_its_records_are_made_out_is_not_handed_out(hands: Hands, world: World) -> None:
+    takes_long = [True]
+
+    def slow(value: bytes) -> bytes:
+        if takes_long:
+            takes_long.pop()
+            hands.of(consumer).is_cut = True
+            world.run(31_000)
+            hands.of(consumer).is_cut = False
+        return value
+
+    consumer = reading(hands, K0, value_deserializer=slow)
+    assert consumer.get_message().code == 406
+    assert consumer.registered_partitions() == []
+
+
 def test_who_is_interrupted_while_waiting_leaves_no_batch_behind(
     hands: Hands, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,8 +135,13 @@ class Player:
                 ask(lambda number: MessageAsked(number, fetched.deadline_ms, is_rest=True))
                 return
             question.reg_epoch = self.core.grants.get(fetched.key, -1)
-            self.feed(Handed(fetched.key, fetched.token, found.next_offset))
-            question.said, question.ended_ms = Result(True, data=found.batch(fetched)), self.world.now_ms
+            number = len(self._asked) + 1
+            over = self._asked[number] = Question(self.world.now_ms)
+            self.feed(Handed(number, fetched.key, fetched.token, found.next_offset))
+            if over.result.ok:
+                question.said, question.ended_ms = Result(True, data=found.batch(fetched)), self.world.now_ms
+            else:
+                ask(lambda number: MessageAsked(number, fetched.deadline_ms, is_rest=True))
 
         ask(MessageAsked)
         return question
