@@ -13,6 +13,7 @@ from rich.console import Console
 from bench import (
     cleaning,
     first_message,
+    front,
     idle,
     kafka,
     loading,
@@ -36,6 +37,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "polling": polling.measure,
     "noticing": noticing.measure,
     "first_message": first_message.measure,
+    "front": front.measure,
     "kafka": kafka.measure,
 }
 
