@@ -107,7 +107,8 @@ def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Mome
         if member.deadline_ms <= moment.monotonic_ms:  # its time is over, and nobody has looked yet
             shard.process(group, LeaseOverdue(group.group_id, member.consumer_id), moment)
     client = core.client(ref.connection)
-    held = places(core, shard, message.group_id, [one.key for one in message.held])
+    owned = [group.key_of(entry) for entry in group.owners.of(message.consumer_id)]
+    held = places(core, shard, message.group_id, [*owned, *(one.key for one in message.held)])
     states = partition_states(core, message.topics)
     event = Start(ref, message, client.client_id, client.client_host, held, states, core.topics.position)
     shard.process(group, event, moment)

@@ -22,7 +22,10 @@ class HeldKey(Message):
 
 
 class StartMember(Message):
-    """Become, or stay, a member. A negative `source_count`: that check is off, and `node_id` is ignored."""
+    """Become, or stay, a member. A negative `source_count`: that check is off, and `node_id` is ignored. `attempt`
+    counts the requests of this kind that the object has sent, from 1: one that comes late, on a connection given up
+    long ago, is known by it and changes nothing. Without it (0) a member also keeps what it owns and does not name in
+    `held`."""
 
     group_id: Text
     consumer_id: Text
@@ -35,6 +38,7 @@ class StartMember(Message):
     session_timeout_ms: Int32 = 30_000
     held: tuple[HeldKey, ...] = ()
     meta_version: Int64 = -1
+    attempt: Int64 = 0
 
 
 class GrantedKey(Message):
@@ -82,9 +86,12 @@ class OwnedKey(Message):
 
 
 class ReleasedKey(Message):
+    """`offset`: the position after what was consumed, if anything was; None: after the batch that was fetched last."""
+
     key: Text
     reg_epoch: Int64
     consumed: bool = False
+    offset: Int64 | None = None
 
 
 class MemberHeartbeat(Message):
@@ -177,13 +184,15 @@ class UnregisterPartitionsReply(Message):
 
 
 class FetchItem(Message):
-    """`last_consumed`: the batch that was fetched before is done with (local confirmation); False leaves the position
-    where it was."""
+    """`last_consumed`: the batch that was fetched before is done with (local confirmation), and `consumed_to` is the
+    position after it; False leaves the position where it was. Without `consumed_to` (-1) the batch is the one that was
+    handed out last, whoever got it: a request that comes late may have been answered to nobody."""
 
     key: Text
     reg_epoch: Int64
     last_consumed: bool = True
     max_bytes: Int32 = 1_048_576
+    consumed_to: Int64 = -1
 
 
 class FetchRegistered(Message):

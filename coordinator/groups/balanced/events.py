@@ -264,6 +264,7 @@ class Admitted(Event):
     group_id: str
     consumer_id: str
     connection: int
+    attempt: int
 
 
 class LeaseOverdue(Event):

@@ -6,6 +6,7 @@ from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key
 from coordinator.records import CommittedOffset, Owner, Ownership
 from protocol.errors import ErrorCode
+from protocol.messages.balanced import ReleasedKey
 
 Positions = list[tuple[str, int, int, int]]
 
@@ -42,17 +43,27 @@ def end_all(group: BalancedGroup, member_id: str, out: Outcome) -> tuple[str, ..
     return tuple([group.key_of(entry) for entry in entries])
 
 
-def end(group: BalancedGroup, entry: Ownership, *, consumed: bool, places: Places, out: Outcome) -> int:
+def end(group: BalancedGroup, entry: Ownership, released: ReleasedKey, places: Places, out: Outcome) -> int:
     """On record: the grant is over, and what was handed out last is consumed, or is not. What is committed then; -1 if
     nothing is."""
     place = places.get(group.key_of(entry))
     committed = -1 if place is None else place.committed
-    in_flight = group.reading(entry, committed).in_flight
-    if consumed and in_flight is not None:
-        committed = in_flight
-        out.records.append(commit(group, entry, in_flight, out))
+    if released.consumed and place is not None:
+        offset = consumed_to(group, entry, place, released.offset)
+        if offset is not None:
+            committed = offset
+            out.records.append(commit(group, entry, offset, out))
     out.records.append(group.owners.ended(entry))
     return committed
+
+
+def consumed_to(group: BalancedGroup, entry: Ownership, place: Place, offset: int | None) -> int | None:
+    """What is to be stored for an owner that is done with what it has: the offset it names, if that is news, or the end
+    of what was handed out last."""
+    reading = group.reading(entry, place.committed)
+    if offset is None:
+        return reading.in_flight
+    return offset if reading.position < offset <= place.end else None
 
 
 def commit(group: BalancedGroup, entry: Ownership, offset: int, out: Outcome, metadata: str = "") -> CommittedOffset:

@@ -25,6 +25,15 @@ def is_not_replaced(group: BalancedGroup, event: Start | OfMember) -> Answer:
     return None
 
 
+def is_latest(group: BalancedGroup, event: Start) -> Answer:
+    """A start that a later one of the same object has overtaken would take away what was granted since."""
+    member = group.members.get(event.consumer_id)
+    attempt = event.request.attempt
+    if member is None or attempt <= 0 or attempt > member.attempt:
+        return None
+    return Refusal(ErrorCode.BAD_REQUEST, f"attempt {attempt} comes after attempt {member.attempt}")
+
+
 def has_same_topics(group: BalancedGroup, event: Start) -> Answer:
     """The first member decides what is read."""
     topics = group.on_record.topics

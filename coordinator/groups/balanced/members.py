@@ -40,7 +40,8 @@ _MOST_REPLACED = 256
 
 
 def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
-    """A member from now on, or still. It owns what of `held` is free and was last its own, and nothing else."""
+    """A member from now on, or still. It owns what of `held` is free and was last its own, or is its own; and nothing
+    else, if it is certain that this is what it knows."""
     request, stored = event.request, group.on_record
     known = group.members.get(request.consumer_id)
     replaced = replaced_by(group, request)
@@ -78,7 +79,7 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
     granted, lost = _hold_again(group, event, out)
     out.records.append(record)
     out.followers.append(MetaMade(group.group_id, event.meta, event.as_of))
-    out.followers.append(Admitted(group.group_id, request.consumer_id, event.ref.connection))
+    out.followers.append(Admitted(group.group_id, request.consumer_id, event.ref.connection, request.attempt))
     _tell_of_start(group, event, replaced, len(lines), out)
     reply = StartMemberReply(
         member_epoch=epoch,
@@ -107,8 +108,8 @@ def _tell_of_start(group: BalancedGroup, event: Start, replaced: Member | None, 
 
 
 def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[GrantedKey], list[LostKey]]:
-    """What is held is granted anew if it is free and its last grant was this one; what it owns and did not name is
-    over (client-balanced-groups 11)."""
+    """What is held is granted anew if it is free and its last grant was this one (client-balanced-groups 11). What it
+    owns and did not name is over; it stays if the request may be one that comes late."""
     granted: list[GrantedKey] = []
     lost: list[LostKey] = []
     positions: Positions = []
@@ -130,8 +131,14 @@ def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[
             continue
         lost.append(LostKey(held.key, error))
     for entry in group.owners.of(event.consumer_id):
-        if (entry.topic, entry.partition) not in kept:
+        place = event.places.get(group.key_of(entry))
+        if (entry.topic, entry.partition) in kept:
+            continue
+        if event.request.attempt > 0 or place is None:
             out.records.append(group.owners.ended(entry))
+        else:
+            position = place.clamp(group.reading(entry, place.committed).position)
+            granted.append(GrantedKey(group.key_of(entry), entry.epoch, position, place.begin, place.end))
     settle_at(group, positions, out)
     return granted, lost
 
@@ -154,6 +161,7 @@ def admitted(group: BalancedGroup, event: Admitted, out: Outcome) -> None:
     """A full lease from now on; what it reported as another object, or before it started again, does not count."""
     member = group.members[event.consumer_id]
     member.connection = event.connection
+    member.attempt = max(event.attempt, member.attempt)
     member.reported, member.owned_version = None, -1
     member.lost.clear()
     watch_lease(group, member, out)
@@ -179,7 +187,7 @@ def leave(group: BalancedGroup, event: Leave, out: Outcome) -> None:
         entry = None if key is None else group.grant(key, member.consumer_id, released.reg_epoch)
         if entry is not None:
             named[released.key] = None
-            end(group, entry, consumed=released.consumed, places=event.places, out=out)
+            end(group, entry, released, event.places, out)
     rest = [entry for entry in group.owners.of(member.consumer_id) if group.key_of(entry) not in named]
     out.records.extend(map(group.owners.ended, rest))
     _go(group, (member,), out)

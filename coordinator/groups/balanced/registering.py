@@ -14,6 +14,7 @@ from coordinator.groups.balanced.grants import (
     CONSUME_POSITIONS,
     Positions,
     commit,
+    consumed_to,
     end,
     grant,
     heard,
@@ -152,7 +153,7 @@ def _unregister(
     entry = group.grant(key, consumer_id, item.reg_epoch)
     if entry is None:
         return UnregisteredPartition(item.key, why_not_owner(group, key, consumer_id))
-    committed = end(group, entry, consumed=item.consumed, places=event.places, out=out)
+    committed = end(group, entry, item, event.places, out)
     return UnregisteredPartition(item.key, committed_offset=committed)
 
 
@@ -199,10 +200,11 @@ def _settle_last(
     key, place = group.place_of(item.key), event.places[item.key]
     entry = None if key is None else group.owners.get(key)
     assert entry is not None
-    in_flight, position = group.reading(entry, place.committed).in_flight, plan.position
-    if item.last_consumed and in_flight is not None:
-        position = place.clamp(in_flight)
-        out.records.append(commit(group, entry, in_flight, out))
+    position = plan.position
+    consumed = consumed_to(group, entry, place, None if item.consumed_to < 0 else item.consumed_to)
+    if item.last_consumed and consumed is not None:
+        position = place.clamp(consumed)
+        out.records.append(commit(group, entry, consumed, out))
     positions.append((entry.topic, entry.partition, entry.epoch, position))
     return PlannedItem(item.key, ErrorCode.NONE, position)
 

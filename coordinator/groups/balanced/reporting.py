@@ -38,7 +38,7 @@ def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
         entry = None if key is None else group.grant(key, member.consumer_id, one.reg_epoch)
         if entry is not None:
             released[one.key] = None
-            end(group, entry, consumed=one.consumed, places=event.places, out=out)
+            end(group, entry, one, event.places, out)
     if request.owned is not None:
         member.reported, member.owned_version = request.owned, request.owned_version
         member.lost.clear()

@@ -68,6 +68,7 @@ class Member:
     lease: DelayedLease | None = None
     reported: tuple[OwnedKey, ...] | None = None
     owned_version: int = -1
+    attempt: int = 0
     lost: dict[str, ErrorCode] = field(default_factory=dict)
 
 

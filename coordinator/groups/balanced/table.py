@@ -31,6 +31,7 @@ from coordinator.groups.balanced.guards import (
     has_same_filters,
     has_same_source_count,
     has_same_topics,
+    is_latest,
     is_member,
     is_not_replaced,
     node_id_is_free,
@@ -47,6 +48,7 @@ TABLE: tuple[Row, ...] = (
     on(Start)(
         guards=(
             is_not_replaced,
+            is_latest,
             has_same_topics,
             has_same_filters,
             has_same_source_count,

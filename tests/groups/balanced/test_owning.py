@@ -456,6 +456,43 @@ def test_a_start_that_is_repeated_keeps_what_is_held_by_the_same_grant_and_nothi
     house = House()
     guest = reader(house)
     guest.register(1)
-    reply = guest.start(held=(HeldKey("1:demo:0", 1),))
+    reply = guest.start(held=(HeldKey("1:demo:0", 1),), attempt=2)
     assert [(one.key, one.reg_epoch) for one in reply.granted] == [("1:demo:0", 1)]
     assert house.owners() == {"1:demo:0": "a", "1:demo:1": None, "1:demo:2": None, "1:demo:3": None}
+
+
+def test_a_start_that_comes_late_takes_nothing_away() -> None:
+    house = House()
+    guest = house.member("a")
+    guest.start(attempt=2)
+    guest.register(0)
+    assert guest.start(attempt=1).error_code is ErrorCode.BAD_REQUEST
+    assert guest.start(attempt=2).error_code is ErrorCode.BAD_REQUEST
+    assert guest.beat().error_code is NONE
+    assert house.owners()["1:demo:0"] == "a"
+
+
+def test_of_a_start_that_does_not_count_nobody_knows_how_old_it_is_and_what_it_does_not_name_stays() -> None:
+    house = House()
+    house.produce(0, 3)
+    guest = reader(house)
+    reply = guest.start()
+    assert [(one.key, one.reg_epoch, one.position, one.end) for one in reply.granted] == [("1:demo:0", 1, 0, 3)]
+    assert guest.read(0) == [0, 1, 2]
+
+
+def test_a_late_fetch_never_stores_what_was_handed_out_to_nobody() -> None:
+    house = House()
+    house.produce(0, 3)
+    guest = reader(house)
+    guest.read(0, consumed_to=0)
+    assert guest.read(0, last_consumed=True, consumed_to=0) == [0, 1, 2]
+    assert house.committed(0) == -1
+    house.produce(0, 2)
+    assert guest.read(0, last_consumed=True, consumed_to=3) == [3, 4]
+    assert house.committed(0) == 3
+    assert guest.read(0, last_consumed=True, consumed_to=2) == [3, 4]
+    assert house.committed(0) == 3
+    released = ReleasedKey("1:demo:0", 1, True, 4)
+    guest.beat(released=(released,))
+    assert house.committed(0) == 4

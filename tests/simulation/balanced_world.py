@@ -1,0 +1,167 @@
+"""A world of client-balanced groups: the same daemon, disk, network and clock, other members and other checkers.
+
+At no instant do two members hold a partition, each by its own clock; no epoch goes back; nothing that was confirmed is
+lost or passed over; and once the faults stop, all that is there is read.
+"""
+
+from random import Random
+from typing import Any
+
+from coordinator.events import Asked
+from muster.topic_partition import TopicPartition
+from protocol.messages.data import Produce, ProducePartition, ProduceTopic
+from protocol.partition_key import parse_key
+from protocol.record_batch import encode_batch
+from tests.groups.checks import check_balanced
+from tests.simulation.balancer import SESSION_MS, Balancer
+from tests.simulation.daemon import TOPICS
+from tests.simulation.errors import Broken
+from tests.simulation.plan import Plan, draw
+from tests.simulation.replay import compare_with_replay
+from tests.simulation.world import World
+
+GROUP = "balancers"
+FAULTS = (
+    *("cut", "delay", "reorder", "deaf", "mute", "half-open", "reset in reply", "lose reply", "stall", "leave"),
+    *("power", "power in job", "power in swap", "daemon killed", "restart", "pause", "slow disk", "full", "fail"),
+    "clock",
+)
+_PRODUCE_MS, _PRODUCE_CALL = 300, 5_000
+_MOST_MEMBERS = 8
+
+
+def draw_balanced(seed: int) -> Plan:
+    """A swarm of the faults that befall any member, whatever it speaks of."""
+    random = Random(f"balanced-{seed}")
+    return draw(seed, on=tuple(kind for kind in FAULTS if random.random() < 0.6))
+
+
+class BalancedWorld(World):
+    """Watches its members itself."""
+
+    def __init__(self, seed: int, plan: Plan | None = None) -> None:
+        super().__init__(seed, plan or draw_balanced(seed))
+        self._epochs: dict[str, int] = {}
+        self._read_to: dict[str, int] = {}
+        self._lives = 0
+        self._people: dict[str, Balancer] = {}
+        self._produced = _PRODUCE_CALL
+        self._chance = Random(f"balanced world {seed}")
+        self._largest = (0, SESSION_MS)
+        self.after(_PRODUCE_MS, self._produce)
+        self.after(500, self._look)
+        for _ in range(self._chance.randrange(4)):
+            self.after(self._chance.randrange(2_000, self.plan.pace.until_ms), self._kill_somebody)
+
+    # --- the people ---
+
+    @property
+    def _others(self) -> dict[str, Any]:
+        return self.members  # where mishaps look for whom they befall
+
+    def join(self, name: str, like: str | None = None, group_id: str | None = None) -> None:
+        if self._is_quiet or sum(one.running for one in self._people.values()) >= _MOST_MEMBERS:
+            return
+        self._lives += 1
+        instance = f"i-{name}" if Random(f"{self.seed} instance {name}").random() < 0.4 else None
+        before = self._people.get(name)
+        if before is not None:
+            before.kill()  # an instance is only started again when its process is gone
+        random = Random(f"{self.seed} balancer {name} {self._lives}")
+        member = Balancer(f"{name}.{self._lives}", instance, self, random, self.open_link, self, self.seen)
+        self._people[name] = member
+        self._others[name] = member
+        member.start()
+
+    def _kill_somebody(self) -> None:
+        running = [name for name, one in self._people.items() if one.running]
+        if running:
+            name = self._chance.choice(running)
+            self.seen.add("balancers killed")
+            self._people[name].kill()
+            self.after(self._chance.choice((0, 500, 4_000, 9_000)), lambda: self.join(name))
+
+    def _produce(self) -> None:
+        if not self._is_quiet:
+            self.after(_PRODUCE_MS, self._produce)
+        if self.daemon.node is None:
+            return
+        topic = self._chance.choice(sorted(TOPICS))
+        partition = self._chance.randrange(TOPICS[topic])
+        batch = encode_batch([(None, b"record")] * self._chance.randrange(1, 4), timestamp_ms=1)
+        self._produced += 1
+        message = Produce((ProduceTopic(topic, (ProducePartition(partition, batch),)),))
+        self.daemon.step(Asked(self._produced, message))
+
+    # --- what is watched ---
+
+    def known_epoch(self, key: str) -> int:
+        return self._epochs.get(key, 0)
+
+    def granted(self, member: Balancer, key: str, epoch: int, known: int) -> None:
+        if epoch < known:
+            raise Broken(f"{member.name} was granted {key} by epoch {epoch}, and {known} was known when it asked")
+        self._epochs[key] = max(epoch, self.known_epoch(key))
+        self.seen.add("grants")
+        self._alone(member, key)
+
+    def delivered(self, member: Balancer, key: str, first: int, up_to: int) -> None:
+        self._alone(member, key)
+        if first > self._read_to.get(key, 0):
+            raise Broken(f"{member.name} begins {key} at {first}, and nobody has read beyond {self._read_to.get(key)}")
+        self._read_to[key] = max(up_to, self._read_to.get(key, 0))
+        self.seen.add("batches delivered")
+
+    def confirmed(self, key: str, offset: int) -> None:
+        parsed = parse_key(key)
+        assert parsed is not None
+        self.checkers.acknowledge(GROUP, TopicPartition(parsed.topic, parsed.partition), offset)
+        self.seen.add("batches confirmed")
+
+    def _alone(self, member: Balancer, key: str) -> None:
+        for other in self._people.values():
+            if other is not member and other.leases and key in other.owned:
+                raise Broken(f"{member.name} and {other.name} hold {key} at once")
+
+    def _look(self) -> None:
+        self.after(500, self._look)
+        node = self.daemon.node
+        if node is None or not node.is_loaded:
+            return
+        for shard in node.core.shards:
+            for group in shard.balanced.values():
+                check_balanced(group, node.core.purgatory)
+
+    # --- the quiet ---
+
+    @property
+    def bound_ms(self) -> int:
+        """A lease, what is tried again after, and time to read what is there."""
+        return 8 * SESSION_MS
+
+    def _must_be_settled(self) -> None:
+        node = self.daemon.node
+        if node is None:
+            raise Broken("the daemon did not come up again")
+        held: dict[str, str] = {}
+        for member in self._people.values():
+            if not member.running:
+                continue
+            if member.epoch is not None and not member.leases:
+                raise Broken(f"{member.name} is a member and has no lease")
+            for key in member.owned:
+                other = held.setdefault(key, member.name)
+                if other != member.name:
+                    raise Broken(f"{other} and {member.name} hold {key}")
+        for topic, count in TOPICS.items():
+            for partition in range(count):
+                self._must_be_read(node, topic, partition, held)
+        self.checkers.look_at_all(node)
+        compare_with_replay(node)
+
+    def _must_be_read(self, node: Any, topic: str, partition: int, held: dict[str, str]) -> None:
+        key = f"1:{topic}:{partition}"
+        log, _configs = node.core.topics.log_and_configs(topic, partition)
+        if self._read_to.get(key, 0) < log.flushed_offset:
+            who = held.get(key, "nobody")
+            raise Broken(f"{key} is {who}'s, read to {self._read_to.get(key, 0)} of {log.flushed_offset}")

@@ -1,0 +1,336 @@
+"""A member of a client-balanced group in the simulated world: it asks for what is free, reads, confirms, lets go now
+and then, and keeps the lease rule (client-balanced-groups 11): when its lease is over by its own clock, it drops all.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.balanced import (
+    ConfirmConsumed,
+    ConfirmItem,
+    FetchItem,
+    FetchRegistered,
+    HeldKey,
+    LeaveMember,
+    MemberHeartbeat,
+    OwnedKey,
+    PartitionMeta,
+    RegisterItem,
+    RegisterPartitions,
+    ReleasedKey,
+    StartMember,
+    UnregisterPartitions,
+)
+from protocol.native.client import Answer
+from protocol.record_batch import extent
+from tests.simulation.faults import Seen
+from tests.simulation.network import Clock, Link
+from tests.simulation.wires import NATIVE
+
+SESSION_MS, HEARTBEAT_MS, ACT_MS = 6_000, 1_500, 150
+_TOPICS = ("alpha", "beta")
+_AGAIN_MS = 2_000  # after a refusal of a partition
+_GIVE_UP_MS = 3_000  # on an answer
+
+
+class Watcher(Protocol):
+    """Told of everything that could be wrong."""
+
+    def granted(self, member: "Balancer", key: str, epoch: int, known: int) -> None: ...
+
+    def delivered(self, member: "Balancer", key: str, first: int, up_to: int) -> None: ...
+
+    def confirmed(self, key: str, offset: int) -> None: ...
+
+    def known_epoch(self, key: str) -> int: ...
+
+
+class Held:
+    """A partition that it owns, as far as it knows. `handed_out` is the end of the batch it works on."""
+
+    def __init__(self, epoch: int, position: int) -> None:
+        self.epoch, self.position = epoch, position
+        self.handed_out: int | None = None
+        self.last_consumed = True
+
+
+class Balancer:
+    """One request at a time; whatever fails is asked again."""
+
+    dialect = NATIVE
+
+    def __init__(
+        self,
+        name: str,
+        instance_id: str | None,
+        clock: Clock,
+        random: Random,
+        open_link: Callable[..., Link | None],
+        watcher: Watcher,
+        seen: Seen,
+    ) -> None:
+        self.name, self.instance_id = name, instance_id
+        self.running, self.stalled_until_ms = True, -1
+        self.syncs_after_ms, self.tamper, self.dies_as_leader = -1, None, False  # what other members have
+        self.link: Link | None = None
+        self.owned: dict[str, Held] = {}
+        self.epoch: int | None = None
+        self.lease_from_ms = -SESSION_MS
+        self._clock, self._random, self._open_link = clock, random, open_link
+        self._watcher, self._seen = watcher, seen
+        self._client = NATIVE.connect(name)
+        self._asked: tuple[int, Message, int, dict[str, int]] | None = None
+        self._meta: dict[str, bool] = {}
+        self._version = -1
+        self._ever: set[str] = set()
+        self._not_before: dict[str, int] = {}
+        self._released: dict[str, ReleasedKey] = {}
+        self._beat_ms = self._attempts = 0
+        self._leaving = False
+        self._unread: list[bytes] = []
+
+    @property
+    def leases(self) -> bool:
+        """Whether it may hand out records, by its own clock."""
+        return self.running and self._clock.now_ms - self.lease_from_ms < SESSION_MS
+
+    def start(self) -> None:
+        self._later()
+
+    def leave(self) -> None:
+        self._leaving = True
+
+    def kill(self) -> None:
+        self.running = False
+        if self.link is not None and self._random.random() < 0.5:
+            self.link.cut(self._clock, self._random)
+
+    def _later(self) -> None:
+        self._clock.after(int(ACT_MS * (0.2 + 1.6 * self._random.random())), self._act)
+
+    def _act(self) -> None:
+        if not self.running:
+            return
+        if self._clock.now_ms >= self.stalled_until_ms:
+            self._read_on()
+            self._drop_if_over()
+            if self._asked is not None and self._clock.now_ms - self._asked[2] > _GIVE_UP_MS and self.link is not None:
+                self.link.close_by_client()
+                self._lost_link()
+            if self._asked is None and self.running:
+                self._ask(self._next())
+        self._later()
+
+    def _drop_if_over(self) -> None:
+        if self.owned and not self.leases:
+            self._seen.add("leases that were over by the member's clock")
+            self.owned.clear()
+
+    # --- what to ask ---
+
+    def _next(self) -> Message:
+        group, now_ms = "balancers", self._clock.now_ms
+        if self.epoch is None:
+            self._attempts += 1
+            held = tuple(HeldKey(key, one.epoch, one.position) for key, one in self.owned.items())
+            return StartMember(
+                group,
+                self.name,
+                _TOPICS,
+                instance_id=self.instance_id,
+                consume_position="first",
+                session_timeout_ms=SESSION_MS,
+                held=held,
+                attempt=self._attempts,
+            )
+        me = (group, self.name, self.epoch)
+        if self._leaving:
+            given_up = tuple(ReleasedKey(key, one.epoch) for key, one in self.owned.items())
+            self.owned.clear()
+            return LeaveMember(*me, given_up)
+        if now_ms - self._beat_ms >= HEARTBEAT_MS:
+            self._beat_ms = now_ms
+            owned = tuple(OwnedKey(key, one.epoch, one.position) for key, one in self.owned.items())
+            return MemberHeartbeat(
+                *me, owned=owned, released=tuple(self._released.values()), meta_version=self._version
+            )
+        if not self._meta:
+            return PartitionMeta(*me)
+        free = [
+            key
+            for key, subscribable in self._meta.items()
+            if subscribable and key not in self.owned and self._not_before.get(key, 0) <= now_ms
+        ]
+        if free and self._random.random() < 0.5:
+            some = self._random.sample(free, min(2, len(free)))
+            return RegisterPartitions(*me, tuple(RegisterItem(key, is_first=key not in self._ever) for key in some))
+        if not self.owned:
+            return PartitionMeta(*me, self._version)
+        return self._about_one(me)
+
+    def _about_one(self, me: tuple[str, str, int]) -> Message:
+        key = self._random.choice(sorted(self.owned))
+        held = self.owned[key]
+        if self._random.random() < 0.06:
+            consumed = held.handed_out is not None and self._random.random() < 0.5
+            released = ReleasedKey(key, held.epoch, consumed, held.handed_out)
+            self._released[key] = released
+            del self.owned[key]
+            self._not_before[key] = self._clock.now_ms + _AGAIN_MS
+            return UnregisterPartitions(*me, (released,))
+        if held.handed_out is not None:
+            consumed = self._random.random() < 0.8
+            return ConfirmConsumed(*me, (ConfirmItem(key, held.epoch, consumed, held.handed_out),))
+        return FetchRegistered(
+            *me, (FetchItem(key, held.epoch, held.last_consumed, 2_000, held.position),), self._random.choice((0, 400))
+        )
+
+    # --- the wire ---
+
+    def _ask(self, message: Message) -> None:
+        if self.link is None:
+            self.link = self._open_link(self, self._received, self._lost_link)
+            if self.link is None:
+                return
+        number, data = self._client.encode_request(message)
+        known = {key: self._watcher.known_epoch(key) for key in self._meta}
+        self._asked = number, message, self._clock.now_ms, known
+        self.link.to_daemon.send(data)
+
+    def _lost_link(self) -> None:
+        """What was asked may have been done."""
+        self.link, self._unread = None, []
+        self._client = NATIVE.connect(self.name)
+        asked, self._asked = self._asked, None
+        if asked is not None and isinstance(asked[1], FetchRegistered):
+            held = self.owned.get(asked[1].items[0].key)
+            if held is not None:
+                held.last_consumed = False
+
+    def _received(self, data: bytes) -> None:
+        if not self.running:
+            return
+        if self._clock.now_ms < self.stalled_until_ms:
+            self._unread.append(data)
+        else:
+            self._read_on()
+            self._hear(data)
+
+    def _read_on(self) -> None:
+        unread, self._unread = self._unread, []
+        for data in unread:
+            if self.running:
+                self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
+        for said in self._client.receive_data(data):
+            if not isinstance(said, Answer):
+                self._seen.add(f"pushes: {type(said.message).__name__}")
+            elif self._asked is not None and said.number == self._asked[0]:
+                _number, message, asked_ms, known = self._asked
+                self._asked = None
+                self._heard(message, said.reply, asked_ms, known)
+
+    def _heard(self, message: Message, reply: Any, asked_ms: int, known: dict[str, int]) -> None:
+        error = getattr(reply, "error_code", ErrorCode.NONE)
+        self._seen.add(f"balanced: {type(message).__name__} {error.name}")
+        if error:
+            self._refused(error, message)
+            return
+        match message:
+            case StartMember():
+                self._started(reply, asked_ms, known)
+            case MemberHeartbeat():
+                self.lease_from_ms = asked_ms
+                for one in message.released:
+                    self._released.pop(one.key, None)
+                for lost in reply.lost:
+                    self.owned.pop(lost.key, None)
+                self._told_meta(reply)
+            case PartitionMeta():
+                self._told_meta(reply)
+            case RegisterPartitions():
+                self._registered(reply, asked_ms, known)
+            case UnregisterPartitions():
+                self._released.pop(message.items[0].key, None)
+            case FetchRegistered():
+                self._fetched(message, reply.items[0])
+            case ConfirmConsumed():
+                self._confirmed(message, reply.items[0])
+            case LeaveMember():
+                self.running = False
+
+    def _refused(self, error: ErrorCode, message: Message) -> None:
+        if error in (ErrorCode.NO_NODE, ErrorCode.REPLACED_MEMBER):
+            self.epoch = None
+            self._released.clear()
+        if error is ErrorCode.REPLACED_MEMBER or self._leaving:
+            self.owned.clear()
+            self.running = False
+
+    def _told_meta(self, reply: Any) -> None:
+        if reply.meta is not None:
+            self._version = reply.meta_version
+            self._meta = {state.key: state.subscribable for state in reply.meta}
+
+    def _started(self, reply: Any, asked_ms: int, known: dict[str, int]) -> None:
+        self._drop_if_over()
+        self.epoch, self.lease_from_ms, self._beat_ms = reply.member_epoch, asked_ms, self._clock.now_ms
+        self._released.clear()
+        self.owned = {}
+        for one in reply.granted:
+            self._own(one, known)
+        self._seen.add("partitions held again", len(reply.granted))
+
+    def _registered(self, reply: Any, asked_ms: int, known: dict[str, int]) -> None:
+        for item in reply.items:
+            if item.error_code:
+                self._seen.add(f"balanced: register {item.error_code.name}")
+                self._not_before[item.key] = self._clock.now_ms + _AGAIN_MS
+            elif self.leases:
+                self._own(item, known)
+            # Else it does not count: its lease may be over at the coordinator too.
+
+    def _own(self, one: Any, known: dict[str, int]) -> None:
+        self._ever.add(one.key)
+        self._released.pop(one.key, None)
+        self.owned[one.key] = Held(one.reg_epoch, one.position)
+        self._watcher.granted(self, one.key, one.reg_epoch, known.get(one.key, 0))
+
+    def _fetched(self, message: FetchRegistered, item: Any) -> None:
+        held = self.owned.get(item.key)
+        if held is None or held.epoch != message.items[0].reg_epoch:
+            return
+        held.last_consumed = True
+        if item.error_code in (ErrorCode.NO_NODE, ErrorCode.DUPLICATE_PARTITION, ErrorCode.CERTIFICATE):
+            del self.owned[item.key]
+            self._seen.add("partitions lost at a fetch")
+        elif item.records and self.leases:
+            up_to = self._client_end(item)
+            self._watcher.delivered(self, item.key, item.position, up_to)
+            held.position, held.handed_out = item.position, up_to
+
+    @staticmethod
+    def _client_end(item: Any) -> int:
+
+        at = end = 0
+        while at < len(item.records):
+            _base, end, size, _timestamp = extent(item.records, at)
+            at += size
+        return end
+
+    def _confirmed(self, message: ConfirmConsumed, item: Any) -> None:
+        asked, held = message.items[0], self.owned.get(item.key)
+        if item.error_code is ErrorCode.NONE and asked.consumed:
+            self._watcher.confirmed(item.key, item.committed_offset)
+        if held is None or held.epoch != asked.reg_epoch:
+            return
+        if item.error_code is ErrorCode.NOT_OWNER_COMMIT:
+            del self.owned[item.key]
+        elif not item.error_code:
+            if asked.consumed:
+                held.position = item.committed_offset
+            held.handed_out = None

@@ -1,0 +1,32 @@
+"""Worlds of client-balanced groups. Repeat one with `BalancedWorld(seed).run()`."""
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.balanced_world import BalancedWorld
+
+SEEDS, SHARES = 50, 2
+MARKS = (
+    *("grants", "batches delivered", "batches confirmed", "balancers killed"),
+    *("leases that were over by the member's clock", "power failures", "daemons killed", "stops", "full disks"),
+    *("balanced: register PARTITION_OCCUPIED", "balanced: MemberHeartbeat NO_NODE", "pushes: PartitionsLost"),
+    *("notes: lease over", "notes: member replaced", "notes: member left"),
+)
+"""What a share of the worlds must have seen."""
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_no_partition_has_two_owners_and_all_is_read_when_faults_have_stopped(share: int) -> None:
+    total = Counter[str]()
+    for seed in range(share, SEEDS, SHARES):
+        total.update(BalancedWorld(seed).run().counts)
+    assert [mark for mark in MARKS if not total[mark]] == []
+
+
+def test_one_seed_is_one_trace() -> None:
+    worlds = [BalancedWorld(seed) for seed in (3, 3, 4)]
+    for world in worlds:
+        world.run()
+    traces = [world.trace() for world in worlds]
+    assert traces[0] == traces[1] != traces[2]
