@@ -144,6 +144,76 @@ def test_a_daemon_that_is_killed_and_started_again_finds_its_members_owning_what
     assert [record.message for record in caplog.records if "lost" in record.message] == []
 
 
+class Readers:
+    """Members in processes of their own, and what each batch was, by who had it."""
+
+    def __init__(self, daemon: Daemon, folder: Path, count: int) -> None:
+        self._daemon, self._folder, self._count = daemon, folder, count
+        self._processes: dict[int, subprocess.Popen[str]] = {}
+        for node in range(count):
+            self.start(node)
+
+    def start(self, node: int) -> None:
+        command = [sys.executable, "-m", "tests.edges.balanced_reader", self._daemon.bootstrap]
+        self._processes[node] = subprocess.Popen(
+            [*command, str(self._count), str(node), str(self._folder / f"node-{node}")],
+            stdin=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def kill(self, node: int) -> None:
+        """In the middle of reading."""
+        before = self._size(node)
+        assert within(20, lambda: self._size(node) > before)
+        process = self._processes.pop(node)
+        process.kill()
+        process.communicate(timeout=30)
+
+    def _size(self, node: int) -> int:
+        path = self._folder / f"node-{node}"
+        return path.stat().st_size if path.exists() else 0
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            process.communicate(timeout=30)
+            assert process.returncode == 0
+
+    def batches(self) -> Iterator[tuple[str, int, int]]:
+        for node in range(self._count):
+            path = self._folder / f"node-{node}"
+            for line in path.read_text().splitlines() if path.exists() else ():
+                key, first, end = line.split()
+                yield key, int(first), int(end)
+
+    def read(self) -> Counter[tuple[str, int]]:
+        return Counter((key, offset) for key, first, end in self.batches() for offset in range(first, end))
+
+
+def test_members_are_killed_again_and_again_and_nothing_is_missing_and_only_a_batch_a_kill_comes_twice(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    count, kills = 30_000, 4
+    make(daemon, 6)
+    readers = Readers(daemon, tmp_path, 2)
+    with Producer(daemon.bootstrap) as producer:
+        for number in range(count):
+            producer.send("orders", b"%0100d" % number, partition=number % 6)
+            if number % (count // kills) == count // kills - 1:
+                killed = number // (count // kills) % 2
+                readers.kill(killed)
+                readers.start(killed)
+    assert within(60, lambda: len(readers.read()) == count, every_s=0.2), len(readers.read())
+    readers.stop()
+    read = readers.read()
+    assert len(read) == count
+    longest = max(end - first for _, first, end in readers.batches())
+    assert sum(read.values()) - count <= kills * longest
+    with started(daemon, source_count=2, node_id=0) as consumer:
+        view = consumer.describe_group().data
+        assert sum(one.lag for one in view.partitions) == 0
+
+
 def test_nobody_there_is_a_result_and_the_consumer_can_be_started_later(tmp_path: Path) -> None:
     port = free_port()
     config = BalancedConfig(start_tries=2, retry_pause_ms=10)
