@@ -95,7 +95,8 @@ def _fetch(m: Member, reader: Waiter, held: Held) -> None:
 
     def make() -> FetchRegistered:
         held.asked_epoch = held.reg_epoch
-        asked = FetchItem(held.key, held.reg_epoch, held.last_consumed, m.config.fetch_max_bytes)
+        done_to = held.confirmed if held.last_consumed else -1
+        asked = FetchItem(held.key, held.reg_epoch, held.last_consumed, m.config.fetch_max_bytes, done_to)
         return FetchRegistered(m.group_id, m.consumer_id, m.member_epoch, (asked,), wait_ms)
 
     line.ask(m, make, partial(_heard_fetch, reader, held), extra_ms=wait_ms)

@@ -90,6 +90,7 @@ def settle(m: Member) -> None:
 
 
 def _send_start(m: Member) -> None:
+    m.starts += 1
     message = StartMember(
         m.group_id,
         m.consumer_id,
@@ -102,6 +103,7 @@ def _send_start(m: Member) -> None:
         m.config.session_timeout_ms,
         tuple(HeldKey(key, held.reg_epoch, held.confirmed) for key, held in m.keys.items()),
         m.meta_version,
+        m.starts,
     )
     line.send(m, message, _heard_start, within_ms=_beat_within_ms(m), node=m.coordinator)
 

@@ -39,7 +39,7 @@ def settle_closing(m: Member) -> None:
 
 def _leave(m: Member) -> LeaveMember:
     released = {
-        key: ReleasedKey(key, held.reg_epoch, _is_consumed(m, held.use, held.last_consumed))
+        key: ReleasedKey(key, held.reg_epoch, _is_consumed(m, held.use, held.last_consumed), held.done_to)
         for key, held in m.keys.items()
     }
     return LeaveMember(m.group_id, m.consumer_id, m.member_epoch, tuple((m.released | released).values()))

@@ -73,6 +73,11 @@ class Held:
     jumps: bool = False
     """Whether it is to go to its end as soon as it can be taken."""
 
+    @property
+    def done_to(self) -> int | None:
+        """The offset after what is given up as consumed."""
+        return self.next_offset if self.use in IN_USE else self.confirmed
+
     def heard(self, curr: int, end: int, now_ms: int) -> None:
         """A value below 0 never replaces a known one."""
         self.curr = curr if curr >= 0 else self.curr
@@ -201,6 +206,8 @@ class Member:
     """Keys that something is done with, and what is to be done after that."""
     leaving: dict[str, Leaving] = field(default_factory=dict)
     granted_once: set[str] = field(default_factory=set)
+    starts: int = 0
+    """StartMembers sent, so that one that comes late is known as such."""
     refused_ms: dict[str, int] = field(default_factory=dict)
     alarms: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     errands: set[int] = field(default_factory=set)

@@ -185,7 +185,7 @@ def _end_giving_back(m: Member, key: str, errand: int | None, trouble: str = "")
 
 def _unregister(m: Member, held: Held, consumed: bool, errand: int | None) -> None:
     """It is out of the registered set whatever comes of it."""
-    key, item = held.key, ReleasedKey(held.key, held.reg_epoch, consumed)
+    key, item = held.key, ReleasedKey(held.key, held.reg_epoch, consumed, held.done_to)
     m.drop(key)
 
     def heard(m: Member, answer: Answer) -> None:
