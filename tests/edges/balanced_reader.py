@@ -1,5 +1,5 @@
 """A member of a client-balanced group in a process of its own, which may be killed at any moment:
-`python -m tests.edges.balanced_reader BOOTSTRAP SOURCE_COUNT NODE_ID FILE`. Each batch is written to the file as a line,
+`python -m tests.edges.balanced_reader BOOTSTRAP SOURCE_COUNT NODE_ID FILE`. Each batch is written there as a line, its
 key, first and next offset, before it is confirmed. Ends when its input does.
 """
 
