@@ -12,7 +12,7 @@ DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate fuzz bench crash torture mutants interop table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo test lint check simulate fuzz bench crash torture owners mutants interop table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ crash: $(ALL) ## kill -9 the daemon under commits, again and again
 
 torture: $(ALL) ## KILLS=N times kill -9 with segments so small that any phase is hit
 	$(BIN)/python -m bench.crash --torture --kills $(KILLS) $(ARGS)
+
+owners: $(ALL) ## kill readers by grants and their daemon over a million records: one owner a partition
+	$(BIN)/python -m bench.owners $(ARGS)
 
 mutants: $(ALL) ## put deliberate bugs into copies of the code: each must be found
 	$(BIN)/python -m tests.mutants $(ARGS)

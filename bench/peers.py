@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench import builds
 from bench.builds import NotHere
-from bench.processes import QUICK_GROUPS, Daemon
+from bench.processes import QUICK_GROUPS, Daemon, free_ports
 from protocol.kafka.reading import reader
 from protocol.kafka.schemas import create_topics
 from protocol.kafka.writing import writer
@@ -74,7 +74,7 @@ def apache_kafka(folder: Path, *, may_fetch: bool) -> Iterator[Peer]:
     java, jars = builds.java(), builds.kafka_jars(may_fetch=may_fetch)
     home = folder / "kafka"
     home.mkdir()
-    port, controller = _free_ports(2)
+    port, controller = free_ports(2)
     properties = home / "server.properties"
     properties.write_text(_KAFKA_PROPERTIES.format(port=port, controller=controller, folder=home))
     run = [java, f"-Dlog4j2.configurationFile={builds.KAFKA_FILES / 'log4j2.xml'}", "-cp", f"{jars}/*"]
@@ -117,14 +117,6 @@ def _ended(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> Iterat
             process.wait(_STOP_S)
         if process.stdout is not None:
             process.stdout.close()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def _create_topics(port: int) -> None:

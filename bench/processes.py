@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,14 +27,17 @@ QUICK_GROUPS: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
 class ServerProcess:
     """A child that prints `ready KIND=HOST:PORT ...` as its first line and serves until SIGTERM."""
 
-    def __init__(self, command: list[str]) -> None:
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    def __init__(self, command: list[str], log: Path = Path(os.devnull)) -> None:
+        """What it complains of goes to the end of `log`."""
+        with log.open("a") as errors:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         self.pid = self.process.pid
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line.startswith("ready "):
             self.kill()
-            raise RuntimeError(f"{' '.join(command)} did not serve; its first line: {line!r}")
+            said = "" if log == Path(os.devnull) else log.read_text()[-2_000:]
+            raise RuntimeError(f"{' '.join(command)} did not serve; its first line: {line!r} {said}".strip())
         self.addresses: dict[str, tuple[str, int]] = {}
         for word in line.split()[1:]:
             kind, _, address = word.partition("=")
@@ -126,6 +130,15 @@ class Bare(ServerProcess):
 
     def __init__(self, kind: str) -> None:
         super().__init__([sys.executable, "-m", "bench.bare", kind])
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ones that nobody listens at just now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
 
 
 @contextlib.contextmanager
