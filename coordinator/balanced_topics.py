@@ -17,7 +17,8 @@ def partition_states(core: Core, topics: Iterable[str]) -> tuple[PartitionState,
     broker_id, damaged = core.placement.node_id, core.store.damaged
     states = []
     for topic in sorted(set(topics)):
-        for partition in range(core.topics.partition_count(topic) or 0):
+        is_there = core.topics.id_of(topic) is not None
+        for partition in range(core.topics.partition_count(topic) or 0 if is_there else 0):
             reason = DAMAGED if f"{topic}-{partition}" in damaged else None
             states.append(PartitionState(str(PartitionKey(broker_id, topic, partition)), reason is None, reason))
     return tuple(states)

@@ -13,6 +13,7 @@ from coordinator.topic_requests import metadata
 from coordinator.upstream.topics import Key, UpstreamTopics
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
 from protocol.messages.node import Refused
 from protocol.messages.offsets import (
@@ -51,6 +52,9 @@ REFUSED: dict[type[Message], Handler] = dict.fromkeys(
         DeleteTopics,
         CreatePartitions,
         DescribeTopicPartitions,
+        StartMember,
+        RegisterPartitions,
+        FetchRegistered,
     ),
     refuse,
 )
