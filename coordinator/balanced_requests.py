@@ -19,7 +19,7 @@ from coordinator.groups.balanced.events import (
     Start,
     Unregister,
 )
-from coordinator.groups.balanced.reporting import is_plain
+from coordinator.groups.balanced.reporting import is_plain, spoke
 from coordinator.groups.balanced.state import BalancedGroup
 from coordinator.groups.balanced.table import answer
 from coordinator.groups.classic.state import GroupState
@@ -60,7 +60,7 @@ def group_gate(core: Core, group_id: str) -> ErrorCode:
 
 def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGroup]:
     """The group, with its configured partitions as the list of topics is now."""
-    shard = core.shard_of(group_id)
+    shard = core.find(group_id)[0]
     group = shard.balanced_group(group_id)
     if group.members and group.meta_as_of != core.topics.position:
         refresh(core, shard, group, moment)
@@ -149,6 +149,7 @@ def heartbeat(core: Core, ref: RequestRef, message: MemberHeartbeat, moment: Mom
         core.outbox.send(ref, MemberHeartbeatReply(refused))
         return
     shard, group = find(core, message.group_id, moment)
+    spoke(group, message, ref.connection)
     if is_plain(group, message):
         error = answer(group, message, moment.monotonic_ms)
         version = -1 if error else group.on_record.meta_version

@@ -119,7 +119,7 @@ def _partitions(core: Core, topics: Iterable[str]) -> int:
 
 
 def _configured(core: Core, message: PartitionMeta) -> int:
-    group = core.shard_of(message.group_id).balanced.get(message.group_id)
+    group = core.find(message.group_id)[0].balanced.get(message.group_id)
     is_told = group is not None and group.on_record.meta_version != message.meta_version
     return len(group.meta) // _CONFIGURED_AN_ENTRY if group is not None and is_told else 0
 

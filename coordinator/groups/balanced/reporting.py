@@ -22,6 +22,13 @@ def is_plain(group: BalancedGroup, request: MemberHeartbeat) -> bool:
     )
 
 
+def spoke(group: BalancedGroup, request: MemberHeartbeat, connection: int) -> None:
+    """Where the member can be told something from now on."""
+    member = group.members.get(request.consumer_id)
+    if member is not None and member.epoch == request.member_epoch:
+        member.connection = connection
+
+
 def stay(group: BalancedGroup, request: MemberHeartbeat, now_ms: int) -> ErrorCode:
     """It lives."""
     heard(group.members[request.consumer_id], now_ms)

@@ -1,0 +1,68 @@
+"""What of a client-balanced group expires, and when."""
+
+import pytest
+
+from coordinator.expiry import Kept, Rule, group_expires_ms, rule_of
+from protocol.errors import ErrorCode
+from protocol.messages.balanced import PartitionsChanged
+from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply
+from protocol.messages.topics import CreatePartitions, GrowingTopic
+from tests.groups.balanced.house import House
+from tests.node.desk import WALL_MS
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def house() -> House:
+    made = House(offsets_retention_minutes=60, offsets_retention_check_interval_ms=60_000)
+    made.desk.make_topic("other", 1)
+    return made
+
+
+def test_while_members_live_what_they_read_stays_and_when_the_last_has_gone_all_has_its_time(house: House) -> None:
+    guest = house.started("a", consume_position="first", session_timeout_ms=1_800_000)
+    guest.register(0)
+    guest.confirm(0, 0)
+    for _ in range(20):
+        house.desk.wait(1_000_000)
+        assert guest.beat().error_code is ErrorCode.NONE
+    assert house.committed(0) == 0
+    told = house.desk.ask_inside(DescribeExpiry("g"))
+    assert isinstance(told, DescribeExpiryReply)
+    assert (told.group_kept_because, told.offsets[0].kept_because) == (Kept.HAS_MEMBERS, Kept.SUBSCRIBED)
+    guest.leave()
+    house.desk.wait(HOUR_MS - 60_001)
+    assert house.committed(0) == 0
+    house.desk.wait(120_002)
+    assert house.committed(0) == -1
+    assert house.view().error_code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_that_never_committed_is_there_while_it_has_members(house: House) -> None:
+    guest = house.started("a", session_timeout_ms=1_800_000)
+    guest.register(0)
+    house.desk.wait(1_000_000)
+    assert guest.beat().error_code is ErrorCode.NONE
+    house.desk.wait(1_000_000)
+    assert house.owners()["1:demo:0"] == "a"
+
+
+def test_the_line_of_the_table_that_such_a_group_is_in(house: House) -> None:
+    guest = house.started("a")
+    house.desk.wait(5_000)
+    shard = house.desk.node.core.shard_of("g")
+    classic, balanced = shard.groups["g"], shard.balanced["g"]
+    assert rule_of(classic, balanced) == Rule(None, frozenset({"demo"}))
+    assert group_expires_ms(classic, shard.offsets, HOUR_MS, balanced) is Kept.HAS_MEMBERS
+    guest.leave()
+    assert rule_of(classic, balanced) == Rule(WALL_MS + 5_000)
+
+
+def test_a_member_is_told_on_the_connection_it_last_spoke_on(house: House) -> None:
+    guest = house.started("a")
+    before, guest.connection = guest.connection, house.connection()
+    assert guest.beat().error_code is ErrorCode.NONE
+    house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 9),)))
+    assert guest.told() == [PartitionsChanged("g", ("demo",))]
+    assert house.desk.heard(before) == []
