@@ -23,6 +23,8 @@ from protocol.errors import ProtocolViolation
 
 _READ_BYTES = 256 * 1024
 _SEND_OFF_S = 1.0
+_LONGEST_S = 3_600.0
+"""A selector takes no wait of months."""
 
 
 class Core(Protocol):
@@ -284,7 +286,7 @@ class Background:
         if self._due:
             return 0.0
         due = [at for at in (driven.core.next_deadline_ms for driven in self._driven) if at is not None]
-        return max(0.0, (min(due) - _now_ms()) / 1000) if due else None
+        return min(max(0.0, (min(due) - _now_ms()) / 1000), _LONGEST_S) if due else None
 
     def _serve(self, wire: _Wire, events: int) -> None:
         try:

@@ -1,6 +1,7 @@
 """The first half of a rebalance, S1 to S6: stop, clear, commit, tell the listener, release (consumer-client E3)."""
 
 from muster.events import Closing, CommitAsked, CommitDone, Effect, ReleaseAsked, Released
+from muster.member import State
 from muster.outcomes import refusal
 from muster.streams.cycle import NO_MEMBER, Cycle, Phase
 from muster.streams.events import CommitEnded, Report, TellReleasing
@@ -91,5 +92,8 @@ class LettingGo(Cycle):
                 self._effects.append(effect)
 
     def _leave(self) -> None:
+        is_let_go = self._membership.state is State.RELEASING
         self._enter(Phase.LEAVING)
         self._tell_member(Closing())
+        if is_let_go:
+            self._tell_member(Released())  # the rebalance under way had asked for it

@@ -1,4 +1,4 @@
-"""The scenarios of the consumer (consumer-client H1 to H70) and of client-balanced groups (section 17), each with the
+"""The scenarios of the consumer (consumer-client H1 to H99) and of client-balanced groups (section 17), each with the
 one test that bears its number.
 
 python -m tests.client.scenarios        prints docs/scenarios.md
@@ -124,6 +124,50 @@ THEMES: tuple[tuple[str, tuple[str, ...]], ...] = (
             "the same incremental request twice: refused, and a new session begins",
             "no room for a session: every request full, all the same correct",
             "close: the session of each node is given back",
+        ),
+    ),
+    (
+        "Streams: threads and queues",
+        (
+            "five partitions over two members with two threads each: P0 P1, P2, P3, P4",
+            "eleven threads in one member: thread 2 comes before thread 10",
+            "more threads than partitions: the last one waits, without an error",
+            "streams are made once, and the listener is set before",
+            "two partitions through one queue: each keeps its order",
+            "a stream without messages times out after 200 ms, and can be iterated again",
+            "a stream that stalls: two chunks are queued, nothing more is fetched, nobody else is held up or expelled",
+        ),
+    ),
+    (
+        "Streams: rebalances and the registry",
+        (
+            "a second member joins under load: nothing twice, nothing missed, nothing handed out after its commit",
+            "a hundred joins and leaves: stop, clear, commit, tell, release, claim, tell, fetch, always in this order",
+            "the registry all the while: never two owners, never a fetch or a message without a grant",
+            "what another still owns is claimed again until a release or its lease frees it; nothing is fetched before",
+            "two partitions free and the third owned: none is granted",
+            "a claim whose answer was lost is granted again by the same epoch",
+            "a release by an older epoch is refused and changes nothing",
+            "a claim of what is assigned to somebody else is refused",
+            "tries used up at the start: raised after four of them",
+            "tries used up later: told to `on_error`, and it recovers by itself",
+            "a member stopped for two sessions hands out nothing of what it had, and rejoins",
+            "a crash between hand-out and commit: that message comes again, none is lost",
+        ),
+    ),
+    (
+        "Streams: endings, topics and other members",
+        (
+            "after a clean shutdown the next one begins behind the last message",
+            "a topic gains partitions: they come out of the streams there are",
+            "a topic is made that matches the pattern: its messages come out of the streams there are",
+            "shutdown while iterators wait: they end, what is consumed is committed, the others rebalance at once",
+            "members that share a topic rebalance together",
+            "consumers and streams do not mix in a group",
+            "fifty members killed and joining for ten minutes: every record handed out, in order, everything owned",
+            "what is committed between the reading of offsets and the claim counts",
+            "a release lost on the wire: the join ends the grants, and others claim at the first try",
+            "a member stuck in its listener is thrown out: its partitions stay its own until its lease ends",
         ),
     ),
 )

@@ -1,0 +1,230 @@
+"""Streams with real threads, processes and signals: consumer-client H76, H88 and H89, and the example."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster import Producer
+from muster.blocking.cluster import Cluster
+from muster.errors import ConsumerTimeout, GroupRefused
+from muster.streams import StreamsConnector
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from tests.edges.musterd import Daemon, running, within
+
+ROOT = Path(__file__).parents[2]
+SESSION_MS = 1_500
+HASTY: dict[str, Any] = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 300, "auto_commit_interval_ms": 100}
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    settings = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
+    with running(tmp_path / "data", *settings) as daemon:
+        yield daemon
+
+
+def _topic(daemon: Daemon, partitions: int, messages: int = 0) -> None:
+    cluster = Cluster(daemon.bootstrap)
+    cluster.ask(CreateTopics((CreatableTopic("t", partitions),)))
+    cluster.close()
+    _send(daemon, partitions, range(messages))
+
+
+def _send(daemon: Daemon, partitions: int, numbers: range) -> None:
+    with Producer(daemon.bootstrap) as producer:
+        for number in numbers:
+            producer.send("t", b"%d" % number, partition=number % partitions)
+
+
+class Member:
+    """A process, and what it has said."""
+
+    def __init__(self, daemon: Daemon, each_ms: int, said: Path) -> None:
+        self._said = said
+        settings = [f"{name}={number}" for name, number in HASTY.items()]
+        command = [sys.executable, "-m", "tests.edges.streams_member", daemon.bootstrap, str(each_ms), *settings]
+        with said.open("wb") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+
+    @property
+    def said(self) -> list[str]:
+        return self._said.read_text().split("\n")[:-1]  # whole lines
+
+    @property
+    def got(self) -> list[int]:
+        """Offsets."""
+        return [int(line.split()[2]) for line in self.said if line.startswith("got")]
+
+
+@contextmanager
+def _member(daemon: Daemon, each_ms: int, said: Path) -> Iterator[Member]:
+    member = Member(daemon, each_ms, said)
+    try:
+        yield member
+    finally:
+        member.process.send_signal(signal.SIGCONT)
+        member.process.kill()
+        member.process.wait(10)
+
+
+def test_h76_a_stream_without_messages_times_out_and_can_be_iterated_again(daemon: Daemon) -> None:
+    _topic(daemon, 1)
+    with StreamsConnector(
+        daemon.bootstrap, "group", consumer_timeout_ms=200, auto_offset_reset="smallest"
+    ) as connector:
+        (stream,) = connector.create_message_streams({"t": 1})["t"]
+        for _ in range(2):
+            began = time.monotonic()
+            with pytest.raises(ConsumerTimeout, match="200 ms"):
+                next(stream)
+            assert 0.19 <= time.monotonic() - began < 1.0
+        _send(daemon, 1, range(3))
+        got: list[int] = []
+        while len(got) < 3:  # on a machine that is busy with other things
+            try:
+                got.append(next(stream).offset)
+            except ConsumerTimeout:
+                continue
+        assert got == [0, 1, 2]
+
+
+def test_h88_a_member_that_was_stopped_hands_out_nothing_of_what_it_had(daemon: Daemon, tmp_path: Path) -> None:
+    _topic(daemon, 1, 2_000)
+    with _member(daemon, 20, tmp_path / "stopped") as stopped:
+        assert within(20, lambda: len(stopped.got) > 10), stopped.said
+        stopped.process.send_signal(signal.SIGSTOP)
+        with _member(daemon, 20, tmp_path / "other") as other:
+            time.sleep(2 * SESSION_MS / 1000)
+            assert within(20, lambda: len(other.got) > 10), other.said
+            before = len(stopped.said)
+            stopped.process.send_signal(signal.SIGCONT)
+            assert within(20, lambda: any(line.startswith("starting") for line in stopped.said[before:])), (
+                stopped.said[before - 3 :],
+                other.said[-5:],
+            )
+            time.sleep(1.0)
+            after = stopped.said[before:]
+            rejoined = next(at for at, line in enumerate(after) if line.startswith("starting"))
+            assert [line for line in after[:rejoined] if line.startswith("got")] == []
+            assert after[0] == "releasing 0", "what it had, it lost"
+            again = [int(line.split()[2]) for line in after[rejoined:] if line.startswith("got")]
+            handed_out = other.got
+            assert handed_out == list(range(handed_out[0], handed_out[-1] + 1))
+            assert set(again).isdisjoint(handed_out)
+            assert handed_out[0] <= stopped.got[-len(again) - 1] + 1, "nothing is skipped"
+
+
+def test_h89_what_was_in_hand_when_a_process_died_comes_again_and_nothing_is_lost(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    _topic(daemon, 1, 40)
+    with _member(daemon, 300, tmp_path / "first") as first:
+        assert within(20, lambda: len(first.got) >= 5), first.said
+        time.sleep(0.15)  # the one before it is committed, it is not
+        first.process.kill()
+        first.process.wait(10)
+        had = first.got
+    with _member(daemon, 1, tmp_path / "second") as second:
+        assert within(30, lambda: second.got[-1:] == [39]), second.said
+        assert second.got[0] <= had[-1], "the one in hand comes again"
+        assert second.got[0] >= had[-1] - 1, "and no more than what was not committed"
+        assert second.got == list(range(second.got[0], 40))
+
+
+def test_iterators_in_threads_end_when_the_connector_is_shut_down(daemon: Daemon) -> None:
+    _topic(daemon, 4, 400)
+    got: list[tuple[int, int]] = []
+    errors: list[Exception] = []
+    connector = StreamsConnector(daemon.bootstrap, "group", auto_offset_reset="smallest", on_error=errors.append)
+    streams = connector.create_message_streams({"t": 3})["t"]
+    threads = [
+        threading.Thread(target=lambda stream=stream: got.extend((one.partition, one.offset) for one in stream))
+        for stream in streams
+    ]
+    for thread in threads:
+        thread.start()
+    assert within(20, lambda: len(got) == 400)
+    assert connector.commit_offsets() != {}
+    connector.shutdown()
+    for thread in threads:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in threads)
+    assert sorted(got) == [(partition, offset) for partition in range(4) for offset in range(100)]
+    assert errors == []
+    with StreamsConnector(daemon.bootstrap, "group", consumer_timeout_ms=300) as again:
+        (stream,) = again.create_message_streams({"t": 1})["t"]
+        with pytest.raises(ConsumerTimeout):
+            next(stream)
+
+
+def test_a_listener_that_takes_long_costs_nobody_its_place(daemon: Daemon) -> None:
+    _topic(daemon, 2)
+
+    class Slow:
+        def before_releasing(self, _owned: object) -> None:
+            time.sleep(2 * SESSION_MS / 1000)
+
+        def before_starting(self, _owned: object, _everyone: object) -> None:
+            return
+
+    settings: dict[str, Any] = {**HASTY, "rebalance_timeout_ms": 20_000}
+    with StreamsConnector(daemon.bootstrap, "group", **settings) as slow:
+        slow.set_rebalance_listener(Slow())
+        slow.create_message_streams({"t": 1})
+        who = slow.member_id
+        with StreamsConnector(daemon.bootstrap, "group", **settings) as other:
+            other.create_message_streams({"t": 1})
+            assert within(10, lambda: len(slow.owned.get("t", {})) == len(other.owned.get("t", {})) == 1)
+            assert slow.member_id == who
+
+
+def test_what_the_daemon_refuses_is_raised_where_the_streams_are_made(daemon: Daemon) -> None:
+    _topic(daemon, 1)
+    with (
+        StreamsConnector(daemon.bootstrap, "group", session_timeout_ms=500) as connector,
+        pytest.raises(GroupRefused, match="session timeout is outside"),
+    ):
+        connector.create_message_streams({"t": 1})
+
+
+def test_the_example_reads_in_threads_and_goes_on_from_what_was_committed(daemon: Daemon) -> None:
+    _topic(daemon, 4, 8)
+    said = []
+    for _ in range(2):
+        command = [sys.executable, str(ROOT / "examples" / "consume_streams.py"), daemon.bootstrap, "g", "t", "2", "2"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        said.append(done.stdout.splitlines())
+    first, second = said
+    assert "owns {0: 0, 1: 0, 2: 1, 3: 1}" in first
+    got = [re.fullmatch(r"stream (\d) got (\d) (\d) b'(\d)'", line) for line in first if line.startswith("stream")]
+    told = sorted((int(one[1]), int(one[2]), int(one[3]), int(one[4])) for one in got if one)
+    assert told == [
+        (partition // 2, partition, offset, 4 * offset + partition) for partition in range(4) for offset in (0, 1)
+    ]
+    assert second == ["owns {0: 0, 1: 0, 2: 1, 3: 1}", "done"]
+    assert 20 <= len((ROOT / "examples" / "consume_streams.py").read_text().splitlines()) <= 50
+
+
+def test_a_connector_that_waits_for_a_topic_to_match_waits_in_peace(daemon: Daemon) -> None:
+    """Its next deadline is months away: that must not end its thread."""
+    with StreamsConnector(
+        daemon.bootstrap, "group", metadata_max_age_ms=1 << 40, request_timeout_ms=60_000
+    ) as connector:
+        connector.create_message_streams_by_filter("nothing.*")
+        assert within(2, lambda: not connector._background._attempts)
+        time.sleep(0.2)
+        thread = connector._background._thread
+        assert thread is not None
+        assert thread.is_alive()
