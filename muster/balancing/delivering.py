@@ -170,6 +170,7 @@ def _lose(m: Member, held: Held, why: str) -> None:
     """Perhaps the coordinator has forgotten the member whole: a heartbeat finds out."""
     m.note("partition lost", key=held.key, why=why)
     m.drop(held.key)
+    m.doubtful[held.key] = m.now_ms
     m.timers.pop(Timer.HEARTBEAT, None)
 
 

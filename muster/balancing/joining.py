@@ -229,6 +229,7 @@ def _heard_heartbeat(m: Member, sent_ms: int, reply: MemberHeartbeatReply) -> No
     _lose(m, reply.lost)
     if reply.meta is not None:
         registering.learn(m, reply.meta_version, reply.meta)
+    registering.look_at_doubts(m)
     if reply.from_max_id > m.carried_out:
         m.carried_out = reply.from_max_id
         for held in tuple(m.keys.values()):

@@ -6,11 +6,13 @@ from functools import partial
 from muster.balancing import lease, line
 from muster.balancing.events import ConnectAsked, DisconnectAsked, MetaAsked
 from muster.balancing.keys import parsed
-from muster.balancing.member import IN_USE, Answer, Held, Leaving, Member
+from muster.balancing.member import IN_USE, Answer, Held, Leaving, Member, Timer
 from muster.balancing.results import Code, OffsetInfo, code_of, failure, success
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
     FROM_STORED,
+    DescribeBalanced,
+    DescribeBalancedReply,
     PartitionMeta,
     PartitionMetaReply,
     PartitionState,
@@ -120,6 +122,7 @@ def _registered(event: ConnectAsked, tries: int, m: Member, code: int, reason: s
     if not code:
         held = m.own(key, item.reg_epoch, item.position, item.end)
         m.refused_ms.pop(key, None)
+        m.doubtful.pop(key, None)
         m.end(event.errand, success(OffsetInfo(held.curr, held.max, held.updated_ms)))
     elif code in line.RETRIABLE and tries < m.config.connect_tries and m.refused is None:
         m.after(m.config.retry_pause_ms, partial(_register, m, event, tries + 1))
@@ -128,6 +131,8 @@ def _registered(event: ConnectAsked, tries: int, m: Member, code: int, reason: s
         if code in _TRY_LATER:
             m.drop(key)
             m.refused_ms[key] = m.now_ms
+        elif code == Code.EMPTY_REPLY:
+            m.doubtful[key] = m.now_ms
         m.end(event.errand, m.refused or failure(Code.INTERNAL if code == Code.EMPTY_REPLY else code, reason))
     m.done(key)
 
@@ -152,6 +157,23 @@ def _ask_for(m: Member, key: str, offset: int, then: "partial[None]") -> None:
         then(m, code, reason, item)
 
     line.ask(m, make, heard)
+
+
+def look_at_doubts(m: Member) -> None:
+    """In touch again: what was granted and never heard of is given up, or nobody could read it. A request may come
+    late, so that is looked at for as long as a session lasts."""
+    if m.doubtful and not line.is_asking(m, DescribeBalanced):
+        line.ask(m, lambda: DescribeBalanced((m.group_id,), with_lag=False), _heard_of_doubts)
+
+
+def _heard_of_doubts(m: Member, answer: Answer) -> None:
+    if answer.code or not isinstance(answer.reply, DescribeBalancedReply):
+        return
+    for one in (one for group in answer.reply.groups for one in group.partitions):
+        if one.owner == m.consumer_id and one.key not in m.keys and one.key not in m.busy:
+            m.released[one.key] = ReleasedKey(one.key, one.reg_epoch)
+            m.timers.pop(Timer.HEARTBEAT, None)
+    m.doubtful = {key: since for key, since in m.doubtful.items() if m.now_ms - since < m.session_timeout_ms}
 
 
 # ------------------------------------------------------------------------------------------------------- disconnecting
@@ -195,6 +217,8 @@ def _unregister(m: Member, held: Held, consumed: bool, errand: int | None) -> No
         elif isinstance(answer.reply, UnregisterPartitionsReply):
             code = next((one.error_code for one in answer.reply.items if one.key == key), ErrorCode.NONE)
             trouble = code.name if code != ErrorCode.NONE and code_of(code) not in _NOT_OURS else ""
+            if code == ErrorCode.DUPLICATE_PARTITION:
+                m.doubtful[key] = m.now_ms  # another's, or this member's by a grant it has never heard of
         if trouble and m.is_running:
             m.released[key] = item
         _end_giving_back(m, key, errand, trouble)

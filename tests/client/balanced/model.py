@@ -53,6 +53,7 @@ class Joined:
     position: str
     deadline_ms: int
     timeout_ms: int
+    attempt: int = 0
     acked: int = 0
     reports: list[tuple[b.OwnedKey, ...]] = field(default_factory=list)
 
@@ -115,6 +116,9 @@ class Model:
     def on_StartMember(self, message: b.StartMember) -> b.StartMemberReply:  # noqa: N802
         if self.start_refused is not None:
             return b.StartMemberReply(*self.start_refused)
+        known = self.members.get(message.consumer_id)
+        if known is not None and 0 < message.attempt <= known.attempt:
+            return b.StartMemberReply(ErrorCode.BAD_REQUEST, "it comes late")
         for other, joined in self.members.items():
             if other == message.consumer_id or (joined.source_count < 0 and message.source_count < 0):
                 continue
@@ -132,6 +136,7 @@ class Model:
             message.consume_position,
             self.now_ms + timeout_ms,
             timeout_ms,
+            message.attempt,
         )
         granted, lost = [], []
         for held in message.held:
@@ -143,6 +148,9 @@ class Model:
                 granted.append(self._grant(message.consumer_id, held.key, owner.position))
             else:
                 lost.append(b.LostKey(held.key, ErrorCode.DUPLICATE_PARTITION))
+        for key in [key for key, owner in self.owners.items() if owner.consumer_id == message.consumer_id]:
+            if key not in {one.key for one in message.held}:
+                del self.owners[key]
         return b.StartMemberReply(
             member_epoch=self.epochs_given,
             session_timeout_ms=timeout_ms,
@@ -213,7 +221,7 @@ class Model:
             is_free = item.key not in self.owners
             return b.FetchedPartition(item.key, ErrorCode.NO_NODE if is_free else ErrorCode.DUPLICATE_PARTITION)
         owner, log = self.owners[item.key], self.configured[item.key]
-        self._settle(item.key, owner, consumed=item.last_consumed)
+        self._settle(item.key, owner, item.last_consumed, item.consumed_to)
         data, end = log.read(owner.position)
         if not data:
             return b.FetchedPartition(item.key, ErrorCode.NOT_FOUND, position=owner.position, end=log.end)
@@ -227,9 +235,7 @@ class Model:
         if not self._owns(consumer_id, item.key, item.reg_epoch):
             return b.ConfirmedPartition(item.key, ErrorCode.NOT_OWNER_COMMIT)
         owner = self.owners[item.key]
-        if item.consumed and item.offset is not None:
-            owner.in_flight = item.offset
-        self._settle(item.key, owner, consumed=item.consumed)
+        self._settle(item.key, owner, item.consumed, -1 if item.offset is None else item.offset)
         return b.ConfirmedPartition(
             item.key, committed_offset=self.stored.get(item.key, owner.position), end=self.configured[item.key].end
         )
@@ -246,6 +252,7 @@ class Model:
                 key,
                 log.subscribable,
                 owner=self.owners[key].consumer_id if key in self.owners else None,
+                reg_epoch=self.owners[key].epoch if key in self.owners else -1,
                 committed=self.stored.get(key, -1),
                 end=log.end,
                 lag=log.end - self.stored[key] if key in self.stored else None,
@@ -273,7 +280,9 @@ class Model:
     # -- ownership
 
     def _grant(self, consumer_id: str, key: str, position: int) -> b.GrantedKey:
-        self.epochs[key] = self.epochs.get(key, 0) + 1
+        known = self.owners.get(key)
+        if known is None or known.consumer_id != consumer_id:
+            self.epochs[key] = self.epochs.get(key, 0) + 1
         self.owners[key] = Owner(consumer_id, self.epochs[key], position)
         log = self.configured[key]
         return b.GrantedKey(key, self.epochs[key], position, log.begin, log.end)
@@ -282,15 +291,18 @@ class Model:
         owner = self.owners.get(key)
         return owner is not None and (owner.consumer_id, owner.epoch) == (consumer_id, epoch)
 
-    def _settle(self, key: str, owner: Owner, *, consumed: bool) -> None:
-        if consumed and owner.in_flight is not None:
-            owner.position = self.stored[key] = owner.in_flight
+    def _settle(self, key: str, owner: Owner, consumed: bool, up_to: int) -> None:
+        """What a late request was handed is nobody's: who is done with something says up to where."""
+        if up_to < 0:
+            up_to = -1 if owner.in_flight is None else owner.in_flight
+        if consumed and up_to > owner.position:
+            owner.position = self.stored[key] = up_to
         owner.in_flight = None
 
     def _release(self, consumer_id: str, item: b.ReleasedKey) -> ErrorCode:
         if not self._owns(consumer_id, item.key, item.reg_epoch):
             return ErrorCode.NO_NODE if item.key not in self.owners else ErrorCode.DUPLICATE_PARTITION
-        self._settle(item.key, self.owners.pop(item.key), consumed=item.consumed)
+        self._settle(item.key, self.owners.pop(item.key), item.consumed, -1 if item.offset is None else item.offset)
         return ErrorCode.NONE
 
     def _meta(self, version: int) -> tuple[b.PartitionState, ...] | None:

@@ -283,3 +283,21 @@ def test_who_shuts_down_while_nobody_can_be_reached_does_not_wait_for_long(world
     assert asked.took_ms < 1_000
     assert [note.event for note in one.notes] == ["not told that it left"]
     assert one.core.is_ended
+
+
+def test_what_was_granted_to_a_request_that_was_never_answered_is_given_up(world: Stage) -> None:
+    one, other = reader(world), reader(world, who="B")
+    one.late_ms = 2_500
+    asked = one.begin(partial(ConnectAsked, key=K0))
+    world.run_until(lambda: asked.is_over)
+    assert asked.result.code == 500
+    one.late_ms = 0
+    world.run(3_000)
+    assert world.owners()[K0].consumer_id == "A"  # who does not know of it
+    assert other.connect(K0).code == 410
+    world.run(20_000)
+    assert K0 not in world.owners()
+    assert other.connect(K0).ok
+    one.sent.clear()
+    world.run(60_000)
+    assert one.kinds().count("DescribeBalanced") <= 3  # it does not doubt for ever

@@ -32,7 +32,9 @@ MEMBER_DOES = st.sampled_from(
         "interrupt",
     ]
 )
-WORLD_DOES = st.sampled_from(["run", "run", "wait", "long", "cut", "silence", "deafen", "heal", "remove", "append"])
+WORLD_DOES = st.sampled_from(
+    ["run", "run", "wait", "long", "cut", "silence", "deafen", "late", "heal", "remove", "append"]
+)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.integers(0, MEMBERS - 1), MEMBER_DOES, st.integers(0, 1)),
@@ -138,8 +140,12 @@ class Play:
     def do_deafen(self, app: App, _key: str) -> None:
         app.player.cut_kinds = frozenset({"MemberHeartbeat", "PartitionMeta", "ConfirmConsumed"})
 
+    def do_late(self, app: App, _key: str) -> None:
+        """What is asked now has no answer, and is carried out when nobody thinks of it any more."""
+        app.player.late_ms = 4_000
+
     def do_heal(self, app: App, _key: str) -> None:
-        app.player.is_cut, app.player.cut_kinds = False, frozenset()
+        app.player.is_cut, app.player.late_ms, app.player.cut_kinds = False, 0, frozenset()
 
     def do_remove(self, app: App, _key: str) -> None:
         if app.player.who in self.stage.members():

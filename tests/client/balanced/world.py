@@ -72,6 +72,8 @@ class Player:
         self.who = who
         self.core = BalancedMember(GROUP, who, BalancedConfig(**settings))
         self.is_cut = False
+        self.late_ms = 0
+        """So much later than its connection was lost does a request reach the coordinator all the same."""
         self.cut_kinds: frozenset[str] = frozenset()
         """Of requests that do not get through, though the others do."""
         self.sent: list[tuple[int, Message]] = []
@@ -321,6 +323,10 @@ class World:
     # -- the network
 
     def send(self, player: Player, call: Call) -> None:
+        if player.late_ms:
+            self.after(self.latency_ms, partial(player.hear, call.call, None))
+            self.after(player.late_ms, lambda: self.coordinator.answer(call.message, self.now_ms))
+            return
         if player.loses(call):
             if self.refuses_connections:
                 self.after(self.latency_ms, partial(player.hear, call.call, None))
