@@ -14,7 +14,17 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from coordinator.config_keys import INT_MAX, LONG_MAX, Address, Addresses, ConfigError, Key, Ports, keys_of
+from coordinator.config_keys import (
+    INT_MAX,
+    LONG_MAX,
+    Address,
+    Addresses,
+    ConfigError,
+    Key,
+    Ports,
+    UpstreamOffsets,
+    keys_of,
+)
 from coordinator.config_sources import Given, from_arguments, from_environment, from_file, resolve, warnings_for
 
 __all__ = ["FLAGS", "KEYS", "Address", "Config", "ConfigError", "Key", "load_config"]
@@ -190,6 +200,9 @@ class Config(Struct, frozen=True, kw_only=True):
     upstream_listener_ports: Annotated[
         Ports, about("Ports of the listeners in front of the brokers, one a broker, on the host of the Kafka listener.")
     ] = Ports(9100, 9199)
+    upstream_offsets: Annotated[
+        UpstreamOffsets, about("Whether a group that comes here for the first time goes on at its offsets there.")
+    ] = UpstreamOffsets.ADOPT
     upstream_refresh_ms: Annotated[int, whole("How often the cluster is asked for its brokers.", 100)] = 5_000
     upstream_metadata_max_age_ms: Annotated[int, whole("How often the cluster is asked for its topics.", 100)] = 30_000
     upstream_ask_timeout_ms: Annotated[

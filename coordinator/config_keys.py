@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from types import UnionType
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
@@ -73,6 +74,13 @@ class Ports(Struct, frozen=True):
         return cls(first, last)
 
 
+class UpstreamOffsets(StrEnum):
+    """What becomes of the offsets that a group has at the cluster when its first member comes here."""
+
+    ADOPT = "adopt"
+    IGNORE = "ignore"
+
+
 class Key(Struct, frozen=True):
     """One key: `name` as people write it, `field` as `Config` has it, and what the sample file says about it."""
 
@@ -101,6 +109,8 @@ class Key(Struct, frozen=True):
             return "true or false"
         if self.type is str:
             return "a text that is not empty"
+        if self.type is UpstreamOffsets:
+            return " or ".join(UpstreamOffsets)
         if self.type is Addresses:
             return "HOST:PORT[,HOST:PORT...] with ports from 1 to 65535"
         if self.type is Ports:
@@ -131,6 +141,8 @@ class Key(Struct, frozen=True):
             raise ValueError(raw)
         if self.type is str:
             return raw
+        if self.type is UpstreamOffsets:
+            return UpstreamOffsets(raw)
         if self.type is Addresses or self.type is Ports:
             return self.type.parse(raw.strip())
         if raw == "off" and self.name in LISTENERS:

@@ -2,7 +2,7 @@
 
 import enum
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coordinator.groups.balanced import loading as balanced_loading
@@ -25,6 +25,7 @@ from coordinator.records import (
     CommittedOffset,
     GroupMetadata,
     GroupTombstone,
+    Note,
     OffsetTombstone,
     Ownership,
     OwnershipTombstone,
@@ -163,7 +164,7 @@ class Shard:
         for connection, message in out.pushes:
             tools.outbox.push(connection, message)
         if out.notes:
-            self._write_notes(out, moment)
+            self.write_down(out.notes, moment)
         events.extend(out.followers)
 
     def store(self, group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> Message | ErrorCode:
@@ -243,9 +244,10 @@ class Shard:
         appended = self._tools.store.append(self.log, batch)
         return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended.position
 
-    def _write_notes(self, out: Outcome, moment: Moment) -> None:
+    def write_down(self, unnumbered: Iterable[Note], moment: Moment) -> None:
+        """Notes, in the journal from now on."""
         # A note that finds no room on disk is still in the journal: it must not fail the rebalance it explains.
-        notes = self._tools.journal.number(out.notes)
+        notes = self._tools.journal.number(unnumbered)
         batch = encode_batch([encode_note(note) for note in notes], timestamp_ms=moment.wall_ms)
         self._tools.store.append(self._tools.notes_log, batch)
         for note in notes:

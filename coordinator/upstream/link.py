@@ -9,10 +9,13 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
 from protocol.messages.node import ApiVersions, ApiVersionsReply
+from protocol.messages.offsets import OffsetFetch
 
 _MAX_ANSWER_BYTES = 100 << 20
 _READ_BYTES = 1 << 18
 _VERSIONS_FIRST, _VERSIONS_OLDEST = 3, 0
+_NEWEST: dict[type[Message], int] = {OffsetFetch: 9}
+"""In which topics go by name."""
 
 
 class AskFailed(Exception):
@@ -62,7 +65,8 @@ class Link:
         key = BY_MESSAGE[type(message)].key
         for row in self.versions.api_keys:
             if row.api_key == key and row.max_version >= request.oldest and row.min_version <= request.newest:
-                return await self._exchange(message, min(row.max_version, request.newest), timeout_s)
+                newest = min(row.max_version, request.newest, _NEWEST.get(type(message), request.newest))
+                return await self._exchange(message, newest, timeout_s)
         raise AskFailed(f"the broker speaks no version of {type(message).__name__} that is known here")
 
     async def _exchange(self, message: Message, version: int, timeout_s: float) -> Message:

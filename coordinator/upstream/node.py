@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from coordinator.building import Ids
 from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
+from coordinator.config_keys import UpstreamOffsets
 from coordinator.core import Connection
-from coordinator.effects import Effect, Forward, Send
+from coordinator.effects import Effect, Forward, Send, Tell
 from coordinator.events import (
     BrokersFound,
     Event,
@@ -22,18 +23,20 @@ from coordinator.moment import Moment
 from coordinator.node import Node
 from coordinator.routes import ROUTES
 from coordinator.topics import settings_from
+from coordinator.upstream.adoption import Looking, LookUp, begin, go_on
 from coordinator.upstream.asking import AskDone, Asking
 from coordinator.upstream.brokers import Brokers, PlacementBeside
+from coordinator.upstream.meeting import Meeting
 from coordinator.upstream.requests import REFUSED, SERVED, ends, leaders, learn_ends, places
 from coordinator.upstream.topics import UpstreamTopics
 from coordinator.views import describe_node
 from partition_log.store import LogStore
-from protocol.errors import ProtocolViolation
+from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.front.session import FrontSession
 from protocol.messages import Message
-from protocol.messages.groups import ListGroupsReply
-from protocol.messages.node import DescribeNode
-from protocol.messages.offsets import ListOffsets
+from protocol.messages.groups import JoinGroup, ListGroupsReply
+from protocol.messages.node import DescribeNode, Refused
+from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata, MetadataReply
 from protocol.session import RequestRef, Session
 
@@ -60,6 +63,7 @@ class NodeBeside(Node):
         self.asking = Asking(config.upstream_ask_timeout_ms)
         self._list_every_ms = config.upstream_metadata_max_age_ms
         self._is_listing = False
+        self._meeting = Meeting(core, config.upstream_offsets is UpstreamOffsets.ADOPT)
         self._silence_ms = config.upstream_request_timeout_ms
         self._heard: dict[int, tuple[int, int]] = {}
         """Of connections the broker owes an answer: how many bytes it had sent, and since when no more."""
@@ -67,6 +71,7 @@ class NodeBeside(Node):
             **ROUTES,
             **REFUSED,
             **dict.fromkeys(SERVED, self._when_known),
+            **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._when_met),
             DescribeNode: self._describe,
         }
         self._handlers.update(
@@ -195,6 +200,38 @@ class NodeBeside(Node):
         }
         self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges))
 
+    # ------------------------------------------------------------------------------------------- groups not met yet
+
+    def _when_met(
+        self, core: object, ref: RequestRef, message: JoinGroup | OffsetCommit | OffsetFetch, moment: Moment
+    ) -> None:
+        """Serve it when it is known what the cluster's own coordinator knows of the group."""
+        group_id = self._meeting.unmet(ref, message, moment)
+        if group_id is None:
+            if isinstance(message, JoinGroup):
+                ROUTES[JoinGroup](self.core, ref, message, moment)
+            else:
+                self._when_known(core, ref, message, moment)
+        elif not self.brokers.is_reachable or self.asking.is_full:
+            text = f"what offsets {group_id} has is not known while the cluster cannot be asked"
+            self.core.outbox.send(ref, Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
+        elif self._meeting.wait(group_id, ref, message):
+            self._look_up(begin(group_id), moment)
+
+    def _look_up(self, next_one: LookUp, moment: Moment) -> None:
+        self._ask(next_one.questions, None, next_one.looking, moment)
+
+    def _looked_up(self, looking: Looking, answers: list[Message | None], moment: Moment) -> None:
+        verdict = go_on(looking, answers)
+        if isinstance(verdict, LookUp):
+            self._look_up(verdict, moment)
+            return
+        waiting, sentence = self._meeting.over(looking.group_id, verdict, self.topics, moment)
+        if sentence:
+            self._effects.append(Tell(sentence))
+        for ref, message in waiting:
+            self._when_met(self.core, ref, message, moment)
+
     # ---------------------------------------------------------------------------------------------------- questions
 
     def _when_known(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
@@ -234,7 +271,9 @@ class NodeBeside(Node):
         delayed = self.asking.done(event)
         answers = list(delayed.answers.values())
         asked = delayed.questions[0][0]
-        if delayed.ref is None:
+        if isinstance(delayed.message, Looking):
+            self._looked_up(delayed.message, answers, moment)
+        elif delayed.ref is None:
             self._is_listing = False
             if isinstance(answers[0], MetadataReply):
                 self.topics.learn_all(answers[0], moment.monotonic_ms)

@@ -82,7 +82,13 @@ def test_the_cluster_to_stand_in_front_of_is_named_by_some_of_its_brokers() -> N
 
 @pytest.mark.parametrize(
     "setting",
-    ["upstream.servers=one", "upstream.servers=one:0", "upstream.servers=one:1,", "upstream.listener.ports=9-8"],
+    [
+        "upstream.servers=one",
+        "upstream.servers=one:0",
+        "upstream.servers=one:1,",
+        "upstream.listener.ports=9-8",
+        "upstream.offsets=no",
+    ],
 )
 def test_what_names_no_cluster_or_no_ports_is_refused(setting: str) -> None:
     assert "allowed" in refusal("--set", setting)
@@ -234,7 +240,7 @@ def test_the_finest_retention_speaks_first(settings: tuple[str, ...], expected: 
 def test_every_key_can_be_set_in_every_way() -> None:
     for key in KEYS.values():
         examples = {"int": str(key.lowest), "bool": "true", "float": "0.5", "str": "x", "Address": "127.0.0.1:1"}
-        examples |= {"Addresses": "127.0.0.1:1,[::1]:2", "Ports": "7-9"}
+        examples |= {"Addresses": "127.0.0.1:1,[::1]:2", "Ports": "7-9", "UpstreamOffsets": "ignore"}
         example = examples[key.type.__name__]
         settings = ["--set", "group.min.session.timeout.ms=0"]
         by_set = load(*settings, "--set", f"{key.name}={example}") if "wal.segment" not in key.name else None

@@ -67,10 +67,10 @@ def produce(both: Both, topic: str, values: list[bytes], **settings: object) -> 
     assert producer.flush(20) == 0
 
 
-def consumer_of(both: Both, group: str = "kitchen") -> Consumer:
+def consumer_of(both: Both, group: str = "kitchen", bootstrap: str = "") -> Consumer:
     return Consumer(
         {
-            "bootstrap.servers": both.bootstrap,
+            "bootstrap.servers": bootstrap or both.bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -140,6 +140,24 @@ def test_a_group_goes_on_while_the_broker_is_away_and_records_do_when_it_is_back
     produce(both, "orders", [b"2"])
     assert read(consumer, 1) == [b"2"]
     consumer.close()
+
+
+def test_a_group_moves_over_with_its_offsets_once_nobody_is_left_behind(both: Both) -> None:
+    make_topic(both, "orders", 1)
+    produce(both, "orders", [b"%d" % number for number in range(5)])
+    there = consumer_of(both, bootstrap=f"127.0.0.1:{both.broker.kafka_port}")
+    there.subscribe(["orders"])
+    assert read(there, 3) == [b"0", b"1", b"2"]
+    there.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
+    early = consumer_of(both)
+    early.subscribe(["orders"])
+    assert read(early, 1, seconds=2) == []
+    early.close()
+    there.close()
+    here = consumer_of(both)
+    here.subscribe(["orders"])
+    assert read(here, 2) == [b"3", b"4"]
+    here.close()
 
 
 def _gauge(both: Both, name: str) -> float:

@@ -4,7 +4,7 @@ two when the test lets them."""
 from typing import Any
 
 from coordinator.config import Config
-from coordinator.effects import Ask, AskUpstream, Close, Effect, Flush, Forward, Pause, Replied, Resume, Send
+from coordinator.effects import Ask, AskUpstream, Close, Effect, Flush, Forward, Pause, Replied, Resume, Send, Tell
 from coordinator.events import (
     Answered,
     Asked,
@@ -27,12 +27,24 @@ from coordinator.upstream.node import NodeBeside
 from partition_log.store import LogStore
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
-from protocol.messages.node import ApiVersions, ApiVersionsReply
+from protocol.messages.groups import DescribeGroups, ListGroups
+from protocol.messages.node import ApiVersions, ApiVersionsReply, FindCoordinator
+from protocol.messages.offsets import ListOffsets, OffsetFetch
+from protocol.messages.topics import Metadata
 from tests.groups.checks import CountingIds
 from tests.node.desk import LIMITS, WALL_MS
 from tests.simulation.disk import SimDisk
 
 FRAME_BYTES = 1 << 20
+_VERSIONS: dict[type[Message], int] = {
+    Metadata: 12,
+    ListOffsets: 7,
+    FindCoordinator: 4,
+    DescribeGroups: 5,
+    OffsetFetch: 9,
+    ListGroups: 4,
+}
+"""In which the edge asks, by and large."""
 _TWINS, _OWN = 10_000, 20_000
 """By these the broker knows what comes from the node's side: twins of clients, and the node's own connection."""
 
@@ -41,14 +53,24 @@ class Half:
     """One node on a disk of its own."""
 
     def __init__(self, kind: type[Node], pair: "Pair", name: str, **settings: Any) -> None:
-        settings = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings}
-        self.disk = SimDisk(1)
-        store = LogStore(self.disk, "data", LIMITS, cluster_id=name)
-        store.open()
+        self._config = Config(**{"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings})
+        self._kind = kind
         self._pair = pair
-        self.node = kind(
-            Config(**settings), store, CountingIds(), {"native": (name, 9), "kafka": (name, 10)}, pair.moment
-        )
+        self._name = name
+        self.disk = SimDisk(1)
+        self.node = self._begin()
+        self.rest()
+
+    def _begin(self) -> Node:
+        store = LogStore(self.disk, "data", LIMITS, cluster_id=self._name)
+        store.open()
+        addresses = {"native": (self._name, 9), "kafka": (self._name, 10)}
+        return self._kind(self._config, store, CountingIds(), addresses, self._pair.moment)
+
+    def restart(self) -> None:
+        """After a clean stop: with what is on the disk, and nothing else."""
+        self.node.core.store.close(self.node.snapshots())
+        self.node = self._begin()
         self.rest()
 
     def step(self, event: Event) -> None:
@@ -83,6 +105,7 @@ class Pair:
         self.questions: list[AskUpstream] = []
         self.asked: list[AskUpstream] = []
         self.closed: dict[int, str] = {}
+        self.complaints: list[str] = []
         self.paused: dict[int, bool] = {}
         self.replied: dict[int, Message] = {}
         self.heard: dict[int, list[Message]] = {}
@@ -185,7 +208,7 @@ class Pair:
     def _answer(self, question: AskUpstream) -> Message | None:
         if self.is_cut or question.broker not in (None, 1):
             return None
-        version = {3: 12, 2: 7}[_key(question.message)]
+        version = _VERSIONS[type(question.message)]
         (reply,) = self._ask_broker(question.message, version)
         return reply
 
@@ -227,10 +250,8 @@ class Pair:
                 self.to_broker.append(effect)
             case AskUpstream():
                 self.questions.append(effect)
+            case Tell():
+                self.complaints.append(effect.sentence)
 
     def broker_or_none(self) -> Half | None:
         return getattr(self, "broker", None)
-
-
-def _key(message: Message) -> int:
-    return {"Metadata": 3, "ListOffsets": 2}[type(message).__name__]

@@ -1,7 +1,9 @@
 """A node beside a broker: groups here, records there, and what each knows of the other's."""
 
 from struct import pack
+from typing import Any
 
+from coordinator.config_keys import UpstreamOffsets
 from coordinator.events import BrokersFound, Forwarded, Lost, Received
 from coordinator.upstream.requests import REFUSED
 from coordinator.upstream.topics import UpstreamTopics
@@ -70,8 +72,8 @@ from protocol.record_batch import encode_batch
 from tests.upstream.pair import Pair
 
 
-def paired(**settings: int) -> Pair:
-    pair = Pair(**settings)
+def paired(**settings: Any) -> Pair:
+    pair = Pair(**{"upstream_offsets": UpstreamOffsets.IGNORE, **settings})
     pair.find()
     pair.connect(1)
     return pair

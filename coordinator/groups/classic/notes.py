@@ -25,6 +25,8 @@ class Cause(enum.StrEnum):
     DELETED = "group deleted"
     OFFSETS_EXPIRED = "offsets expired"
     GROUP_EXPIRED = "group expired"
+    ADOPTED = "offsets adopted"
+    MEMBERS_ELSEWHERE = "members elsewhere"
 
 
 def note(group: Group, out: Outcome, kind: str, cause: Cause, initiator: str, detail: str) -> None:

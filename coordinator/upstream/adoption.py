@@ -1,0 +1,231 @@
+"""A group that this node meets for the first time, and what the cluster's own coordinator knows of it: looked up in
+steps, each a few questions. Pure: what was answered to what is to be asked next, or to a verdict.
+
+Met is who is here, or has left a note here: a group that was deleted or has expired is not taken over again.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from coordinator.core import Core
+from coordinator.groups.classic.notes import Cause
+from coordinator.shard import ShardState
+from coordinator.upstream.asking import Question
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import (
+    DescribedGroup,
+    DescribeGroups,
+    DescribeGroupsReply,
+    ListGroups,
+    ListGroupsReply,
+    ListNotes,
+)
+from protocol.messages.node import FindCoordinator, FindCoordinatorReply
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchGroupReply,
+    OffsetFetchPartitionReply,
+    OffsetFetchReply,
+    OffsetFetchTopicReply,
+)
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
+
+OFFSETS_TOPIC = "__consumer_offsets"
+_AT_REST = ("Empty", "Dead", "")
+_MOST_NAMED = 10
+
+
+class Stage(Enum):
+    """What was asked: is there a topic of offsets at all; who coordinates the group; what of it; is it of a kind that
+    DescribeGroups does not know."""
+
+    TOPIC = 0
+    COORDINATOR = 1
+    GROUP = 2
+    LISTED = 3
+
+
+class Looking(Message):
+    """How far it has come."""
+
+    group_id: str
+    stage: Stage = Stage.TOPIC
+    coordinator: int = -1
+    found: OffsetFetchGroupReply | None = None
+
+
+class LookUp(msgspec.Struct, frozen=True):
+    """What is to be asked next."""
+
+    looking: Looking
+    questions: tuple[Question, ...]
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """The cluster has no offsets of the group."""
+
+
+class Offsets(msgspec.Struct, frozen=True):
+    """It has these, and no members."""
+
+    reply: OffsetFetchGroupReply
+
+
+class Members(msgspec.Struct, frozen=True):
+    """The group still has members there."""
+
+    names: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """For whoever wonders why it is refused."""
+        told = ", ".join(self.names[:_MOST_NAMED]) or "whose names are not told"
+        more = f" and {len(self.names) - _MOST_NAMED} more" if len(self.names) > _MOST_NAMED else ""
+        return f"still has members at the cluster's own coordinator: {told}{more}; stop them first"
+
+
+class Unclear(msgspec.Struct, frozen=True):
+    """Nobody could say. Whoever waits is to try again."""
+
+    reason: str
+
+
+Verdict = Nothing | Offsets | Members | Unclear
+
+
+def is_met(core: Core, group_id: str) -> bool:
+    """Whether the group is this node's already; so is one about which a gate will refuse everything anyway."""
+    if not group_id or group_id in core.directory:
+        return True
+    shard = core.shard_of(group_id)
+    if shard.state is not ShardState.ACTIVE or group_id in shard.balanced or shard.offsets.holds(group_id):
+        return True
+    notes = core.journal.list(ListNotes(group_id, limit=1)).notes
+    return bool(notes) and notes[0].cause != Cause.MEMBERS_ELSEWHERE
+
+
+def begin(group_id: str) -> LookUp:
+    """The first question. A cluster that never had a group must not make the topic for it just because it is asked."""
+    return LookUp(Looking(group_id), ((Metadata((MetadataTopic(OFFSETS_TOPIC),)), None),))
+
+
+def go_on(looking: Looking, answers: Sequence[Message | None]) -> LookUp | Verdict:
+    """What the answers to the last questions amount to."""
+    match looking.stage:
+        case Stage.TOPIC:
+            return _after_topic(looking, answers[0])
+        case Stage.COORDINATOR:
+            return _after_coordinator(looking, answers[0])
+        case Stage.GROUP:
+            return _after_group(looking, *answers)
+        case Stage.LISTED:
+            return _after_list(looking, answers[0])
+
+
+def _after_topic(looking: Looking, answer: Message | None) -> LookUp | Verdict:
+    if not isinstance(answer, MetadataReply) or not answer.topics:
+        return Unclear("the cluster did not say whether it has offsets")
+    if answer.topics[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return Nothing()
+    asked = msgspec.structs.replace(looking, stage=Stage.COORDINATOR)
+    return LookUp(asked, ((FindCoordinator((looking.group_id,), 0), None),))
+
+
+def _after_coordinator(looking: Looking, answer: Message | None) -> LookUp | Verdict:
+    if not isinstance(answer, FindCoordinatorReply) or not answer.coordinators:
+        return Unclear("the cluster did not say who coordinates the group there")
+    found = answer.coordinators[0]
+    if found.error_code:
+        return Unclear(f"the cluster's coordinator of the group: {found.error_code.name}")
+    wanted = OffsetFetch((OffsetFetchGroup(looking.group_id),), require_stable=True)
+    asked = msgspec.structs.replace(looking, stage=Stage.GROUP, coordinator=found.node_id)
+    return LookUp(asked, ((DescribeGroups((looking.group_id,)), found.node_id), (wanted, found.node_id)))
+
+
+def _after_group(looking: Looking, described: Message | None, fetched: Message | None) -> LookUp | Verdict:
+    if not isinstance(described, DescribeGroupsReply) or not isinstance(fetched, OffsetFetchReply):
+        return Unclear("the cluster's coordinator of the group did not answer")
+    group, offsets = described.groups[0], fetched.groups[0]
+    if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+        return Unclear(f"the cluster's coordinator of the group: {group.error_code.name}")
+    if group.members or group.group_state not in _AT_REST:
+        return Members(_names(group))
+    if offsets.error_code:
+        return Unclear(f"the cluster's coordinator of the group: {offsets.error_code.name}")
+    unstable = [part for topic in offsets.topics for part in topic.partitions if part.error_code]
+    if unstable:
+        return Unclear(f"offsets of the group at the cluster: {unstable[0].error_code.name}")
+    if group.group_state != "Empty":
+        # Not of the classic kind, or only offsets: the list tells of both.
+        asked = msgspec.structs.replace(looking, stage=Stage.LISTED, found=offsets)
+        return LookUp(asked, ((ListGroups(), looking.coordinator),))
+    return _of(offsets)
+
+
+def _names(group: DescribedGroup) -> tuple[str, ...]:
+    return tuple(f"{member.client_id}{member.client_host}" for member in group.members)
+
+
+def _after_list(looking: Looking, answer: Message | None) -> Verdict:
+    if not isinstance(answer, ListGroupsReply) or answer.error_code or looking.found is None:
+        return Unclear("the cluster's coordinator of the group did not list its groups")
+    for group in answer.groups:
+        if group.group_id == looking.group_id and group.group_state not in _AT_REST:
+            return Members(())
+    return _of(looking.found)
+
+
+def _of(offsets: OffsetFetchGroupReply) -> Verdict:
+    kept = [
+        msgspec.structs.replace(
+            topic, partitions=tuple(part for part in topic.partitions if part.committed_offset >= 0)
+        )
+        for topic in offsets.topics
+    ]
+    there = tuple(topic for topic in kept if topic.partitions)
+    return Offsets(msgspec.structs.replace(offsets, topics=there)) if there else Nothing()
+
+
+def commit_of(offsets: OffsetFetchGroupReply) -> OffsetCommit:
+    """What puts them here."""
+    return OffsetCommit(
+        offsets.group_id,
+        tuple(
+            OffsetCommitTopic(
+                topic.name,
+                tuple(
+                    OffsetCommitPartition(
+                        part.partition_index, part.committed_offset, part.committed_leader_epoch, part.metadata
+                    )
+                    for part in topic.partitions
+                ),
+            )
+            for topic in offsets.topics
+        ),
+    )
+
+
+def answer_of(wanted: OffsetFetchGroup, offsets: OffsetFetchGroupReply, ids: dict[str, bytes]) -> OffsetFetchReply:
+    """Who only asks is told what the cluster has; `ids` are those of topics by name."""
+    by_name = {topic.name: {part.partition_index: part for part in topic.partitions} for topic in offsets.topics}
+    names = {topic_id: name for name, topic_id in ids.items()}
+    if wanted.topics is None:
+        topics = [
+            OffsetFetchTopicReply(name, tuple(parts.values()), ids.get(name, bytes(16)))
+            for name, parts in by_name.items()
+            if not wanted.wants_topic_ids or name in ids
+        ]
+    else:
+        topics = []
+        for topic in wanted.topics:
+            parts = by_name.get(topic.name or names.get(topic.topic_id, ""), {})
+            told = [parts.get(index) or OffsetFetchPartitionReply(index) for index in topic.partition_indexes]
+            topics.append(OffsetFetchTopicReply(topic.name, tuple(told), topic.topic_id))
+    return OffsetFetchReply((OffsetFetchGroupReply(wanted.group_id, tuple(topics)),))

@@ -1,0 +1,289 @@
+"""A group that comes here for the first time goes on where it was at the cluster, unless somebody is still there."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.config_keys import UpstreamOffsets
+from coordinator.upstream.adoption import Looking, LookUp, Members, Nothing, Offsets, Stage, Unclear, begin, go_on
+from coordinator.upstream.meeting import AboutGroup
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import (
+    DeleteGroups,
+    DescribedGroup,
+    DescribeGroupsReply,
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    ListedGroup,
+    ListGroupsReply,
+    ListNotes,
+    ListNotesReply,
+    SyncGroup,
+)
+from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitReply,
+    OffsetCommitTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchGroupReply,
+    OffsetFetchPartitionReply,
+    OffsetFetchReply,
+    OffsetFetchTopic,
+    OffsetFetchTopicReply,
+)
+from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataReply, MetadataTopicReply
+from tests.upstream.pair import Pair
+
+JOIN = JoinGroup(
+    "g", 6_000, rebalance_timeout_ms=6_000, protocol_type="consumer", protocols=(JoinProtocol("range", b"x"),)
+)
+COMMIT = OffsetCommit("g", (OffsetCommitTopic("orders", (OffsetCommitPartition(1, 42, 3, "note"),)),))
+FETCH = OffsetFetch((OffsetFetchGroup("g", (OffsetFetchTopic("orders", (0, 1)),)),))
+
+
+MEETING: tuple[AboutGroup, ...] = (JOIN, COMMIT, FETCH)
+
+
+def paired(*, has_offsets: bool = True, **settings: Any) -> Pair:
+    pair = Pair(**settings)
+    pair.find()
+    pair.connect(1)
+    pair.ask_broker(CreateTopics((CreatableTopic("orders", 2, 1),)), 5)
+    if has_offsets:
+        pair.ask_broker(COMMIT, 8)
+    return pair
+
+
+def offsets(pair: Pair, number: int = 1) -> list[int]:
+    reply = pair.ask(number, FETCH, 8)
+    assert isinstance(reply, OffsetFetchReply)
+    return [part.committed_offset for part in reply.groups[0].topics[0].partitions]
+
+
+def inside(pair: Pair) -> list[int]:
+    reply = pair.ask_inside(FETCH)
+    assert isinstance(reply, OffsetFetchReply)
+    return [part.committed_offset for part in reply.groups[0].topics[0].partitions]
+
+
+def joined(pair: Pair, number: int = 1) -> JoinGroupReply:
+    reply = pair.ask(number, JOIN, 3)
+    assert isinstance(reply, JoinGroupReply)
+    return reply
+
+
+def notes(pair: Pair) -> list[tuple[str, str]]:
+    reply = pair.ask_inside(ListNotes("g"))
+    assert isinstance(reply, ListNotesReply)
+    return [(note.cause, note.detail) for note in reply.notes]
+
+
+def member_at_broker(pair: Pair) -> str:
+    reply = pair.ask_broker(JOIN, 3)
+    assert isinstance(reply, JoinGroupReply)
+    pair.ask_broker(SyncGroup("g", reply.generation_id, reply.member_id), 3)
+    return reply.member_id
+
+
+def test_a_group_goes_on_at_its_offsets() -> None:
+    pair = paired()
+    assert joined(pair).error_code is ErrorCode.NONE
+    assert offsets(pair) == [-1, 42]
+    assert notes(pair)[0] == ("offsets adopted", "1 offset of 1 topic")
+
+
+def test_its_offsets_are_taken_over_once() -> None:
+    pair = paired()
+    joined(pair)
+    pair.ask_broker(OffsetCommit("g", (OffsetCommitTopic("orders", (OffsetCommitPartition(1, 50),)),)), 8)
+    assert offsets(pair) == [-1, 42]
+
+
+def test_whoever_commits_first_meets_the_group_too() -> None:
+    pair = paired()
+    reply = pair.ask(1, OffsetCommit("g", (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 7),)),)), 8)
+    assert isinstance(reply, OffsetCommitReply)
+    assert inside(pair) == [7, 42]
+
+
+def test_who_only_looks_is_told_what_the_cluster_has_and_takes_nothing_over() -> None:
+    pair = paired()
+    assert offsets(pair) == [-1, 42]
+    assert inside(pair) == [-1, -1]
+    reply = pair.ask(1, OffsetFetch((OffsetFetchGroup("g"),)), 8)
+    assert isinstance(reply, OffsetFetchReply)
+    (topic,) = reply.groups[0].topics
+    assert (topic.name, topic.partitions[0].metadata) == ("orders", "note")
+    assert notes(pair) == []
+
+
+def test_while_it_has_members_there_it_is_refused_and_they_are_named_once() -> None:
+    pair = paired()
+    member = member_at_broker(pair)
+    for _ in range(3):
+        assert joined(pair).error_code is ErrorCode.NON_EMPTY_GROUP
+    ((cause, detail),) = notes(pair)
+    assert cause == "members elsewhere"
+    assert "own/front" in detail
+    assert len(pair.complaints) == 1
+    pair.ask_broker(LeaveGroup("g", (LeavingMember(member),)), 3)
+    assert joined(pair).error_code is ErrorCode.NONE
+    assert offsets(pair) == [-1, 42]
+
+
+def test_a_group_the_cluster_knows_nothing_of_begins_here() -> None:
+    pair = paired(has_offsets=False)
+    assert joined(pair).error_code is ErrorCode.NONE
+    assert offsets(pair) == [-1, -1]
+
+
+def test_a_group_that_was_deleted_here_begins_anew() -> None:
+    pair = paired()
+    member = joined(pair).member_id
+    pair.ask(1, LeaveGroup("g", (LeavingMember(member),)), 3)
+    pair.ask(1, DeleteGroups(("g",)), 1)
+    assert joined(pair).error_code is ErrorCode.NONE
+    assert offsets(pair) == [-1, -1]
+
+
+def test_what_is_adopted_is_there_after_a_restart_and_not_adopted_again() -> None:
+    pair = paired()
+    joined(pair)
+    pair.front.restart()
+    pair.find()
+    pair.connect(2)
+    assert offsets(pair, 2) == [-1, 42]
+
+
+def test_while_nobody_can_be_asked_groups_not_met_wait_and_others_go_on() -> None:
+    pair = paired()
+    joined(pair)
+    pair.is_cut = True
+    pair.away()
+    other = JoinGroup("h", 6_000, rebalance_timeout_ms=6_000, protocol_type="consumer", protocols=JOIN.protocols)
+    reply = pair.ask(1, other, 3)
+    assert isinstance(reply, JoinGroupReply)
+    assert reply.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert offsets(pair) == [-1, 42]
+
+
+def test_a_cluster_that_does_not_answer_is_no_reason_to_begin_anew() -> None:
+    pair = paired(upstream_ask_timeout_ms=2_000)
+    pair.holds_questions = True
+    pair.send(1, JOIN, 3)
+    pair.wait(3_000)
+    (reply,) = pair.heard[1]
+    assert isinstance(reply, JoinGroupReply)
+    assert reply.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_who_comes_meanwhile_waits_for_the_same_answers() -> None:
+    pair = paired()
+    pair.connect(2)
+    pair.holds_questions = True
+    pair.send(1, JOIN, 3)
+    pair.send(2, FETCH, 8)
+    assert len(pair.questions) == 1
+    pair.holds_questions = False
+    pair.run()
+    (reply,) = pair.heard[2]
+    assert isinstance(reply, OffsetFetchReply)
+    assert reply.groups[0].topics[0].partitions[1].committed_offset == 42
+
+
+@pytest.mark.parametrize("message", MEETING, ids=lambda message: type(message).__name__)
+def test_whatever_names_a_group_first_has_it_looked_up(message: AboutGroup) -> None:
+    pair = paired()
+    asked = len(pair.asked)
+    pair.ask(1, message, 8 if message is not JOIN else 3)
+    assert len(pair.asked) > asked + 3
+
+
+def test_offsets_may_be_left_where_they_are() -> None:
+    pair = paired(upstream_offsets=UpstreamOffsets.IGNORE)
+    joined(pair)
+    assert offsets(pair) == [-1, -1]
+
+
+# -------------------------------------------------------------------------------------------------- what answers mean
+
+TOPIC = MetadataReply(topics=(MetadataTopicReply("__consumer_offsets"),))
+COORDINATOR = FindCoordinatorReply((FoundCoordinator("g", 2, "b", 1),))
+KEPT = OffsetFetchGroupReply("g", (OffsetFetchTopicReply("orders", (OffsetFetchPartitionReply(0, 5),)),))
+
+
+def described(state: str, error: ErrorCode = ErrorCode.NONE) -> DescribeGroupsReply:
+    return DescribeGroupsReply((DescribedGroup("g", error, group_state=state),))
+
+
+def test_a_cluster_that_never_had_a_group_is_not_asked_for_a_coordinator() -> None:
+    first = begin("g")
+    assert isinstance(first.questions[0][0], Metadata)
+    absent = MetadataReply(topics=(MetadataTopicReply("x", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),))
+    assert go_on(first.looking, [absent]) == Nothing()
+
+
+def test_the_coordinator_is_found_and_asked() -> None:
+    second = go_on(begin("g").looking, [TOPIC])
+    assert isinstance(second, LookUp)
+    assert second.questions == ((FindCoordinator(("g",), 0), None),)
+    third = go_on(second.looking, [COORDINATOR])
+    assert isinstance(third, LookUp)
+    assert [broker for _, broker in third.questions] == [2, 2]
+    fetched = OffsetFetchReply((KEPT,))
+    assert go_on(third.looking, [described("Empty"), fetched]) == Offsets(KEPT)
+
+
+def test_a_group_of_a_newer_kind_is_found_in_the_list() -> None:
+    looking = Looking("g", Stage.GROUP, 2)
+    listed = go_on(looking, [described("Dead", ErrorCode.GROUP_ID_NOT_FOUND), OffsetFetchReply((KEPT,))])
+    assert isinstance(listed, LookUp)
+    stable = ListGroupsReply(groups=(ListedGroup("g", "consumer", "Stable", "consumer"),))
+    assert go_on(listed.looking, [stable]) == Members(())
+    assert go_on(listed.looking, [ListGroupsReply()]) == Offsets(KEPT)
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_no_answer_is_no_verdict(stage: Stage) -> None:
+    answers: list[Message | None] = [None, None] if stage is Stage.GROUP else [None]
+    assert isinstance(go_on(Looking("g", stage, 2, KEPT), answers), Unclear)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [described("", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), OffsetFetchReply((KEPT,))],
+        [described("Empty"), OffsetFetchReply((OffsetFetchGroupReply("g", (), ErrorCode.NOT_COORDINATOR),))],
+        [
+            described("Empty"),
+            OffsetFetchReply(
+                (
+                    OffsetFetchGroupReply(
+                        "g",
+                        (
+                            OffsetFetchTopicReply(
+                                "orders",
+                                (OffsetFetchPartitionReply(0, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT),),
+                            ),
+                        ),
+                    ),
+                )
+            ),
+        ],
+    ],
+    ids=["loading", "moved", "a transaction is open"],
+)
+def test_what_may_be_otherwise_in_a_moment_is_no_verdict(answers: list[Message]) -> None:
+    assert isinstance(go_on(Looking("g", Stage.GROUP, 2), answers), Unclear)
+
+
+def test_many_members_are_not_all_named() -> None:
+    sentence = Members(tuple(f"c-{number}" for number in range(30))).sentence
+    assert "c-9 and 20 more" in sentence
