@@ -325,13 +325,16 @@ class World:
     def send(self, player: Player, call: Call) -> None:
         if player.late_ms:
             self.after(self.latency_ms, partial(player.hear, call.call, None))
-            self.after(player.late_ms, lambda: self.coordinator.answer(call.message, self.now_ms))
+            self.after(player.late_ms, partial(self._arrive_late, call))
             return
         if player.loses(call):
             if self.refuses_connections:
                 self.after(self.latency_ms, partial(player.hear, call.call, None))
             return
         self.after(self.latency_ms, partial(self._arrive, player, call))
+
+    def _arrive_late(self, call: Call) -> None:
+        self.coordinator.answer(call.message, self.now_ms)
 
     def _arrive(self, player: Player, call: Call) -> None:
         if player.loses(call) or call.call not in player.waiting:
