@@ -16,7 +16,8 @@ _LOG = logging.getLogger("muster.balanced")
 class BalancedLoop:
     """Every `period_s` (that of the consumer's metadata) gives up what is not its consumer's share and connects what is
     missing of it, until `stop`, or the consumer is shut down. `saved` gives the offsets to begin at, where the
-    application keeps its own; all nodes must use the same `share`.
+    application keeps its own; all nodes must use the same `share`. What `share` or `on_round` raises is logged, and the
+    next round comes all the same.
 
     Nobody takes the share of a missing node over. When a number of `source_count` has no member, that is logged once
     as a warning of "muster.balanced", with the partitions that nobody reads, and again when it has changed; `shortfall`
@@ -57,14 +58,21 @@ class BalancedLoop:
     def run(self) -> None:
         """Round after round, in this thread."""
         while not self._is_over.is_set():
-            done = rebalance_once(self._consumer, self._share, self._saved)
-            self._on_round(done)
-            if done.is_last:
-                return
-            if done.trouble is not None:
-                _LOG.warning("no partitions can be shared out: %s (%d)", done.trouble.msg, done.trouble.code)
-            self._look_at_the_others()
+            try:
+                if self._round().is_last:
+                    return
+            except Exception:  # noqa: BLE001  (the application's share function, or what it does with a round)
+                _LOG.exception("a round of sharing out failed; the next one comes in %g s", self._period_s)
             self._is_over.wait(self._period_s)
+
+    def _round(self) -> Round:
+        done = rebalance_once(self._consumer, self._share, self._saved)
+        self._on_round(done)
+        if done.trouble is not None and not done.is_last:
+            _LOG.warning("no partitions can be shared out: %s (%d)", done.trouble.msg, done.trouble.code)
+        if not done.is_last:
+            self._look_at_the_others()
+        return done
 
     def _look_at_the_others(self) -> None:
         source_count = self._consumer.source_count()

@@ -2,7 +2,7 @@
 
 import logging
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -337,3 +337,18 @@ def test_members_that_are_not_numbered_lack_nothing(hands: Hands, caplog: pytest
     loop.run()
     assert not loop.shortfall
     assert caplog.records == []
+
+
+def test_a_share_function_that_raises_costs_a_round_and_no_more(hands: Hands, caplog: pytest.LogCaptureFixture) -> None:
+    consumer = numbered(hands, 1, 0)
+    mistakes = [ZeroDivisionError]
+
+    def share(keys: Iterable[str], _count: int, _node: int) -> set[str]:
+        if mistakes:
+            raise mistakes.pop()
+        return set(keys)
+
+    loop = BalancedLoop(consumer, share, period_s=0.0, on_round=lambda _done: loop.stop())
+    loop.run()
+    assert consumer.registered_partitions() == [K0, K1]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
