@@ -24,9 +24,15 @@ def test_the_page_has_every_setting_with_its_default() -> None:
     assert told.keys() == set(StreamsSettings.__struct_fields__)
     for name in StreamsSettings.__struct_fields__:
         value: Any = getattr(settings, name)
-        shown = {True: "true", None: "a third of it", 1_048_576: "1 MiB"}.get(value) if value != 1 else None
-        expected = shown or (f'`"{value}"`' if isinstance(value, str) else f"{value:,}")
-        assert told[name] == expected, name
+        assert told[name] == _shown(value), name
+
+
+def _shown(value: Any) -> str:
+    if value is True:
+        return "true"
+    if value is None:
+        return "a third of it"
+    return f'`"{value}"`' if isinstance(value, str) else {1_048_576: "1 MiB"}.get(value, f"{value:,}")
 
 
 @pytest.mark.parametrize(
