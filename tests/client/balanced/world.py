@@ -26,7 +26,7 @@ from muster.balancing.events import (
     StartAsked,
 )
 from muster.balancing.records import read
-from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, Replied, Woke
+from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, Pushed, Replied, Woke
 from protocol.messages import Message
 from tests.client.balanced.model import Model
 
@@ -166,6 +166,9 @@ class Player:
 
     def shut_down(self) -> Result:
         return self.ask(ShutdownAsked)
+
+    def push(self, message: Message) -> None:
+        self.feed(Pushed(message))
 
     def as_consumer(self) -> "AsConsumer":
         return AsConsumer(self)
