@@ -119,7 +119,7 @@ class Consuming:
         self.lookups = Lookups(fetch, jitter)
         self.kind = Kind.NOTHING
         self.unread: deque[ConsumerRecord] = deque()
-        """What was taken, and not handed out by whoever iterates: no position counts it as done."""
+        """What was taken, and not handed out: no position counts it as done."""
         self._reset = fetch.reset
         self._commits = commits
         self._commit_at_ms = 0
@@ -257,6 +257,16 @@ class Consuming:
         due_ms = self.next_commit_ms
         return _LOOK_S if due_ms is None else min(max((due_ms - now_ms) / 1000, 0.0) + 0.001, _LOOK_S)
 
-    def take(self, max_records: int) -> list[ConsumerRecord]:
-        """As `Fetcher.take`."""
-        return self.fetcher.take(max_records)
+    def take(self, max_records: int) -> bool:
+        """Have `unread` filled, as `Fetcher.take_into` does; whether something is there."""
+        self.fetcher.take_into(self.unread, max_records)
+        return bool(self.unread)
+
+    def hand_out(self, records: list[ConsumerRecord]) -> None:
+        """All that is unread, into `records`: `get_back` them if the application will not have them."""
+        records.extend(self.unread)
+        self.unread.clear()
+
+    def get_back(self, records: list[ConsumerRecord]) -> None:
+        """These were not handed out after all: they come first."""
+        self.unread.extendleft(reversed(records))

@@ -152,13 +152,14 @@ class Consumer(Commits):
             if self._member is not None:
                 by_hand = self._consuming.kind is Kind.BY_HAND
                 self._member.tell(AssignedByHand(()) if by_hand else Subscribed(()))
-                self._is_letting_go = True
-                try:
+            self._is_letting_go = True
+            try:
+                if self._member is not None:
                     await self._member.serve()
-                finally:
-                    self._is_letting_go = False
-            self._consuming.fetcher.assign(())
-            self._consuming.kind = Kind.NOTHING
+            finally:  # whatever a listener raises
+                self._is_letting_go = False
+                self._consuming.fetcher.assign(())
+                self._consuming.kind = Kind.NOTHING
 
     # -- reading
 
@@ -180,16 +181,17 @@ class Consumer(Commits):
                 self._one_user.check_open()
                 await self._serve()
                 # From here on nothing is awaited if there are records: whoever is cancelled has not got them.
-                records = self._consuming.take(self._max_poll_records)
-                is_done = bool(records) or self._consuming.fetcher.made_progress
+                is_done = self._consuming.take(self._max_poll_records) or self._consuming.fetcher.made_progress
                 # What was handed out makes room: the next fetch is under way while the application works.
                 self._look()
                 left_s = deadline - loop.time()
                 if is_done or left_s <= 0:
                     break
                 await self._wait(left_s)
-            if not records and timeout_s > 0:
+            if not self._consuming.unread and timeout_s > 0:
                 self._complain_if_nobody_is_there()
+            records: list[ConsumerRecord] = []
+            self._consuming.hand_out(records)
             return records
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:

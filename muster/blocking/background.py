@@ -149,14 +149,22 @@ class Background:
         self._carry_out(driven, driven.core.step(event, _now_ms()))
 
     def _carry_out(self, driven: Driven, effects: list[Effect]) -> None:
-        for effect in effects:
-            if isinstance(effect, Call):
-                self._send(driven, effect)
-            elif isinstance(effect, HangUp):
-                self._hang_up(driven, effect.node)
-            else:
-                driven.tell(effect)
-        self.changed.notify_all()
+        done = 0
+        try:
+            for effect in effects:
+                if isinstance(effect, Call):
+                    self._send(driven, effect)
+                elif isinstance(effect, HangUp):
+                    self._hang_up(driven, effect.node)
+                else:
+                    driven.tell(effect)
+                done += 1
+        except BaseException:  # a Ctrl-C: the core must not wait for answers to what was not asked
+            unsaid = (one for one in effects[done:] if isinstance(one, Call))
+            self._due.extend((driven, CallFailed(one.call)) for one in unsaid)
+            raise
+        finally:
+            self.changed.notify_all()
 
     def _send(self, driven: Driven, call: Call) -> None:
         address = call.node or self._bootstrap[self._asked % len(self._bootstrap)]

@@ -30,6 +30,8 @@ from muster.outcomes import Done
 from muster.topic_partition import TopicPartition
 
 _OFFSETS_TIMEOUT_MS = 30_000
+_LOOK_S = 1.0
+"""Of one poll of iteration."""
 
 
 class Consumer(Commits):
@@ -161,11 +163,15 @@ class Consumer(Commits):
                 by_hand = self._consuming.kind is Kind.BY_HAND
                 self._member.tell(AssignedByHand(()) if by_hand else Subscribed(()))
                 self._member.before_revoking(lambda _partitions: None)
-                self._member.poll()
-                self._member.before_revoking(self._before_revoking)
-            with self._changed:
-                self._consuming.fetcher.assign(())
-            self._consuming.kind = Kind.NOTHING
+            try:
+                if self._member is not None:
+                    self._member.poll()
+            finally:  # whatever a listener raises
+                if self._member is not None:
+                    self._member.before_revoking(self._before_revoking)
+                with self._changed:
+                    self._consuming.fetcher.assign(())
+                self._consuming.kind = Kind.NOTHING
 
     # -- reading
 
@@ -174,25 +180,15 @@ class Consumer(Commits):
         application was read. Raises as `GroupMember.poll` does, `WokenUp`, and what cannot be read: `OffsetOutOfRange`,
         `NoOffset`, `CorruptRecords`, `CannotDeserialize`, `Refused`. What a listener raises comes out of here too.
         """
-        with self._one_user.entered():
-            self._give_back()
-            if self._consuming.kind is Kind.NOTHING:
-                raise MusterError("nothing is subscribed to yet: call subscribe or assign first")
-            deadline = time.monotonic() + timeout_s
-            while True:
-                self._serve()
-                with self._changed:
-                    records = self._consuming.take(self._max_poll_records)
-                    is_done = bool(records) or self._consuming.fetcher.made_progress
-                    # What was handed out makes room: the next fetch is under way while the application works.
-                    self._background.feed(self._driven, Woke())
-                    left_s = deadline - time.monotonic()
-                    if is_done or left_s <= 0:
-                        break
-                    self._wait(left_s)
-            if not records and timeout_s > 0:
-                self._complain_if_nobody_is_there()
-            return records
+        records: list[ConsumerRecord] = []
+        try:
+            with self._one_user.entered():
+                self._read(timeout_s)
+                self._consuming.hand_out(records)
+        except BaseException:  # a Ctrl-C on the way out: the application has not got them
+            self._consuming.get_back(records)
+            raise
+        return records
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one by one, for ever. What counts as done is what was handed out here: who breaks off and commits
@@ -200,10 +196,13 @@ class Consumer(Commits):
         """
         unread = self._consuming.unread
         while True:
-            unread.extend(self.poll())
+            with self._one_user.entered():
+                self._read(_LOOK_S)
             try:
                 while unread:
-                    yield unread.popleft()
+                    record = unread[0]
+                    del unread[0]  # no call, after which a Ctrl-C could lose it
+                    yield record
             finally:
                 self._give_back()
 
@@ -282,6 +281,25 @@ class Consumer(Commits):
         self.close()
 
     # -- between polls
+
+    def _read(self, timeout_s: float) -> None:
+        """Until something is unread, or so long."""
+        self._give_back()
+        if self._consuming.kind is Kind.NOTHING:
+            raise MusterError("nothing is subscribed to yet: call subscribe or assign first")
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._serve()
+            with self._changed:
+                is_done = self._consuming.take(self._max_poll_records) or self._consuming.fetcher.made_progress
+                # What was handed out makes room: the next fetch is under way while the application works.
+                self._background.feed(self._driven, Woke())
+                left_s = deadline - time.monotonic()
+                if is_done or left_s <= 0:
+                    break
+                self._wait(left_s)
+        if not self._consuming.unread and timeout_s > 0:
+            self._complain_if_nobody_is_there()
 
     def _serve(self) -> None:
         """One pass: the group, callbacks, where partitions begin, commits that are due (consumer-client A7, B1)."""

@@ -10,6 +10,8 @@ from muster.topic_partition import TopicPartition
 
 _ALL = 1 << 62
 
+Taking = list[ConsumerRecord] | deque[ConsumerRecord]
+
 
 class FailedFetch:
     """An answer, or a part of one, that is an error for the application to hear of once."""
@@ -83,11 +85,11 @@ class Buffer:
             self._drain(completed, _ALL, taken)
         return Taken(completed.partition, began_at, position.offset or 0, taken, completed.error)
 
-    def take(self, most: int) -> list[ConsumerRecord]:
-        """Hand out records and move the positions past them. Raises what is in line, if no records are before it; an
-        error of one partition lets the records of others past it once.
+    def take(self, most: int, taken: Taking) -> None:
+        """Put records into `taken`, up to so many there, and move the positions past them: whatever interrupts this, a
+        record is behind its partition's position only if it is there. Raises what is in line, if no records are before
+        it; an error of one partition lets the records of others past it once.
         """
-        taken: list[ConsumerRecord] = []
         aside: list[FetchedRecords | FailedFetch] = []
         postponed: list[FailedFetch] = []
         self.made_progress = False
@@ -113,11 +115,14 @@ class Buffer:
             self._completed.extend(aside)
         if postponed and not taken:
             self._raise(postponed[0])
-        return taken
 
-    def _drain(self, completed: FetchedRecords, most: int, taken: list[ConsumerRecord]) -> None:
+    def _drain(self, completed: FetchedRecords, most: int, taken: Taking) -> None:
         position = completed.position
-        taken += completed.drain(most - len(taken))
+        try:
+            taken.extend(completed.drain(most - len(taken)))
+        except BaseException:  # a Ctrl-C: nobody knows how far it came, so it is fetched again
+            self._completed.remove(completed)
+            raise
         self.made_progress |= position.offset != completed.offset
         position.offset, position.offset_epoch = completed.offset, completed.epoch
         if completed.is_drained:

@@ -12,7 +12,7 @@ import msgspec
 from muster.errors import MusterError, NoOffset, OffsetOutOfRange, Refused
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from muster.fetch_sessions import FetchSession, SessionRequest
-from muster.fetching.buffer import Buffer, FailedFetch, Taken
+from muster.fetching.buffer import Buffer, FailedFetch, Taken, Taking
 from muster.fetching.leaders import Leaders
 from muster.fetching.questions import Asked, Questions, by_topic
 from muster.fetching.records import ConsumerRecord, FetchedRecords
@@ -112,10 +112,16 @@ class Fetcher:
         return self._buffer.made_progress
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
+        """As `take_into` nothing."""
+        taken: list[ConsumerRecord] = []
+        self._buffer.take(max_records, taken)
+        return taken
+
+    def take_into(self, taken: Taking, max_records: int) -> None:
         """Hand out records and move the positions past them. Raises what a partition's answer said, once nothing is
         left to hand out before it. Call `step` next: what was handed out makes room for the next fetches.
         """
-        return self._buffer.take(max_records)
+        self._buffer.take(max_records, taken)
 
     def take_one(self) -> Taken | None:
         """As that of `Buffer`."""

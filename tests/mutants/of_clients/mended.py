@@ -33,4 +33,16 @@ MUTANTS = (
             "::test_a_leader_that_moved_and_says_nothing_is_noticed_by_the_age_of_what_is_known"
         ),
     ),
+    Mutant(
+        "an-interrupted-batch-is-kept",
+        "A Ctrl-C in the middle of reading a batch leaves it half read in the buffer: the rest of it is skipped",
+        (
+            Edit(
+                "muster/fetching/buffer.py",
+                "            self._completed.remove(completed)\n            raise\n",
+                "            raise\n",
+            ),
+        ),
+        Test("tests/client/fetching/test_interruptions.py::test_a_batch_whose_reading_was_interrupted_is_read_again"),
+    ),
 )
