@@ -18,9 +18,8 @@ MUTANTS = (
         ),
         Edit(
             _CONSUMER,
-            "                    is_done = bool(records) or self._consuming.fetcher.made_progress\n",
-            "                    is_done = bool(records) or self._consuming.fetcher.made_progress\n"
-            "                    self._commit_if_due()\n",
+            "                self._consuming.hand_out(records)\n",
+            "                self._consuming.hand_out(records)\n                self._commit_if_due()\n",
         ),
     ),
     without(

@@ -22,9 +22,8 @@ MUTANTS = (
         "A poll waits before it looks what is there",
         Edit(
             _CONSUMER,
-            "                    is_done = bool(records) or self._consuming.fetcher.made_progress\n",
-            "                    self._changed.wait(0.1)\n"
-            "                    is_done = bool(records) or self._consuming.fetcher.made_progress\n",
+            "                is_done = self._consuming.take(",
+            "                self._changed.wait(0.1)\n                is_done = self._consuming.take(",
         ),
     ),
     without(
@@ -41,9 +40,9 @@ MUTANTS = (
         "A poll that hands out records leaves it to the next to ask for more",
         Edit(
             _CONSUMER,
-            "under way while the application works.\n                    self._background.feed(self._driven, Woke())\n",
-            "under way while the application works.\n                    if not records:\n"
-            "                        self._background.feed(self._driven, Woke())\n",
+            "under way while the application works.\n                self._background.feed(self._driven, Woke())\n",
+            "under way while the application works.\n                if not is_done:\n"
+            "                    self._background.feed(self._driven, Woke())\n",
         ),
     ),
     without(
