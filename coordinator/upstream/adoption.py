@@ -1,7 +1,7 @@
 """A group that this node meets for the first time, and what the cluster's own coordinator knows of it: looked up in
 steps, each a few questions. Pure: what was answered to what is to be asked next, or to a verdict.
 
-Met is who is here, or has left a note here: a group that was deleted or has expired is not taken over again.
+Met is who is here. A group that was deleted here, or has expired, is met anew.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,6 @@ from enum import Enum
 import msgspec
 
 from coordinator.core import Core
-from coordinator.groups.classic.notes import Cause
 from coordinator.shard import ShardState
 from coordinator.upstream.asking import Question
 from protocol.errors import ErrorCode
@@ -21,7 +20,6 @@ from protocol.messages.groups import (
     DescribeGroupsReply,
     ListGroups,
     ListGroupsReply,
-    ListNotes,
 )
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply
 from protocol.messages.offsets import (
@@ -105,10 +103,7 @@ def is_met(core: Core, group_id: str) -> bool:
     if not group_id or group_id in core.directory:
         return True
     shard = core.shard_of(group_id)
-    if shard.state is not ShardState.ACTIVE or group_id in shard.balanced or shard.offsets.holds(group_id):
-        return True
-    notes = core.journal.list(ListNotes(group_id, limit=1)).notes
-    return bool(notes) and notes[0].cause != Cause.MEMBERS_ELSEWHERE
+    return shard.state is not ShardState.ACTIVE or group_id in shard.balanced or shard.offsets.holds(group_id)
 
 
 def begin(group_id: str) -> LookUp:
@@ -152,7 +147,8 @@ def _after_coordinator(looking: Looking, answer: Message | None) -> LookUp | Ver
 def _after_group(looking: Looking, described: Message | None, fetched: Message | None) -> LookUp | Verdict:
     if not isinstance(described, DescribeGroupsReply) or not isinstance(fetched, OffsetFetchReply):
         return Unclear("the cluster's coordinator of the group did not answer")
-    group, offsets = described.groups[0], fetched.groups[0]
+    group = described.groups[0]
+    offsets = msgspec.structs.replace(fetched.groups[0], group_id=looking.group_id)  # old versions do not say it
     if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
         return Unclear(f"the cluster's coordinator of the group: {group.error_code.name}")
     if group.members or group.group_state not in _AT_REST:

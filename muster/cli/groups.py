@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
-from muster.cli import balanced, owners
+from muster.cli import balanced, hand_back, owners
 from muster.cli.asking import (
     AsJson,
     Bootstrap,
@@ -28,6 +28,7 @@ from protocol.messages.groups import DeletedGroup, DescribedGroup
 app = typer.Typer(no_args_is_help=True)
 app.command()(owners.owners)
 app.command("consume-from-max")(balanced.consume_from_max)
+app.command("hand-back")(hand_back.hand_back)
 
 
 @app.command("list")

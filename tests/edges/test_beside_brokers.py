@@ -4,6 +4,8 @@ broker is another musterd, with embedded topics; `interop/` has the same with Ap
 import json
 import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,7 +159,26 @@ def test_a_group_moves_over_with_its_offsets_once_nobody_is_left_behind(both: Bo
     here = consumer_of(both)
     here.subscribe(["orders"])
     assert read(here, 2) == [b"3", b"4"]
+    here.commit(offsets=[TopicPartition("orders", 0, 4)], asynchronous=False)
     here.close()
+    command = [
+        sys.executable,
+        "-m",
+        "muster.cli",
+        "--bootstrap",
+        both.front.bootstrap,
+        "groups",
+        "hand-back",
+        "kitchen",
+    ]
+    told = subprocess.run(
+        [*command, "--to", f"127.0.0.1:{both.broker.kafka_port}", "--yes"], capture_output=True, check=False
+    )
+    assert b"read them back" in told.stdout, told.stderr
+    there = consumer_of(both, bootstrap=f"127.0.0.1:{both.broker.kafka_port}")
+    there.subscribe(["orders"])
+    assert read(there, 1) == [b"4"]
+    there.close()
 
 
 def _gauge(both: Both, name: str) -> float:

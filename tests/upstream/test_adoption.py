@@ -144,13 +144,15 @@ def test_a_group_the_cluster_knows_nothing_of_begins_here() -> None:
     assert offsets(pair) == [-1, -1]
 
 
-def test_a_group_that_was_deleted_here_begins_anew() -> None:
+def test_a_group_that_was_deleted_here_is_met_anew() -> None:
     pair = paired()
     member = joined(pair).member_id
     pair.ask(1, LeaveGroup("g", (LeavingMember(member),)), 3)
+    pair.ask(1, OffsetCommit("g", (OffsetCommitTopic("orders", (OffsetCommitPartition(1, 60),)),)), 8)
+    pair.ask_broker(OffsetCommit("g", (OffsetCommitTopic("orders", (OffsetCommitPartition(1, 50),)),)), 8)
     pair.ask(1, DeleteGroups(("g",)), 1)
     assert joined(pair).error_code is ErrorCode.NONE
-    assert offsets(pair) == [-1, -1]
+    assert offsets(pair) == [-1, 50]
 
 
 def test_what_is_adopted_is_there_after_a_restart_and_not_adopted_again() -> None:
@@ -239,6 +241,8 @@ def test_the_coordinator_is_found_and_asked() -> None:
     assert [broker for _, broker in third.questions] == [2, 2]
     fetched = OffsetFetchReply((KEPT,))
     assert go_on(third.looking, [described("Empty"), fetched]) == Offsets(KEPT)
+    old = OffsetFetchReply((OffsetFetchGroupReply("", KEPT.topics),))
+    assert go_on(third.looking, [described("Empty"), old]) == Offsets(KEPT)
 
 
 def test_a_group_of_a_newer_kind_is_found_in_the_list() -> None:

@@ -1,0 +1,123 @@
+"""A group's offsets are written to the cluster's own coordinator, when nobody is left to be disturbed by it."""
+
+import pytest
+
+from muster.blocking import cluster
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import DescribedGroup, DescribedMember, DescribeGroups, DescribeGroupsReply
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartitionReply,
+    OffsetCommitReply,
+    OffsetCommitTopicReply,
+)
+from tests.cli.conftest import Shell
+from tests.cli.fake_node import FakeConnection, FakeNode
+
+TO = ("--to", "broker:9092")
+
+
+class FakeBroker(FakeNode):
+    """`error`: what commits are refused with; `is_deaf`: it says yes and keeps nothing."""
+
+    error = ErrorCode.NONE
+    is_deaf = False
+    moves = 0
+
+    def DescribeGroups(self, message: DescribeGroups) -> Message:  # noqa: N802
+        if self.moves:
+            self.moves -= 1
+            return DescribeGroupsReply((DescribedGroup(message.groups[0], ErrorCode.NOT_COORDINATOR),))
+        return super().DescribeGroups(message)
+
+    def OffsetCommit(self, message: OffsetCommit) -> Message:  # noqa: N802
+        for topic in message.topics:
+            for part in topic.partitions:
+                if not self.error and not self.is_deaf:
+                    self.committed[topic.name, part.partition_index] = part.committed_offset
+        return OffsetCommitReply(
+            tuple(
+                OffsetCommitTopicReply(
+                    topic.name,
+                    tuple(OffsetCommitPartitionReply(part.partition_index, self.error) for part in topic.partitions),
+                )
+                for topic in message.topics
+            )
+        )
+
+
+@pytest.fixture
+def broker(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+    there = FakeBroker()
+    there.groups.clear()
+    there.committed = {}
+    monkeypatch.setattr(
+        cluster,
+        "Connection",
+        lambda bootstrap, **other: FakeConnection(
+            there if "kafka" in f"{bootstrap} {other.get('dialect')}".lower() else node, bootstrap
+        ),
+    )
+    node.groups["orders"] = DescribedGroup("orders", group_state="Empty")
+    node.committed = {("flights", 0): 7, ("flights", 1): 9}
+    return there
+
+
+def test_what_is_to_be_written_is_shown_and_written_when_it_is_confirmed(shell: Shell, broker: FakeBroker) -> None:
+    broker.committed = {("flights", 1): 3}
+    lines = shell.lines("groups", "hand-back", "orders", *TO, typed="y\n")
+    assert [line.split() for line in lines[:3]] == [
+        ["TOPIC", "PARTITION", "AT", "THE", "CLUSTER", "HERE"],
+        ["flights", "0", "-", "7"],
+        ["flights", "1", "3", "9"],
+    ]
+    assert "read them back" in lines[-1]
+    assert broker.committed == {("flights", 0): 7, ("flights", 1): 9}
+
+
+def test_nothing_is_written_without_a_yes(shell: Shell, broker: FakeBroker) -> None:
+    shell.run("groups", "hand-back", "orders", *TO, typed="n\n", code=1)
+    assert broker.committed == {}
+
+
+def test_what_is_there_already_is_not_written(shell: Shell, broker: FakeBroker) -> None:
+    broker.committed = {("flights", 0): 7, ("flights", 1): 9}
+    (line,) = shell.lines("groups", "hand-back", "orders", *TO, "--yes")
+    assert line == "The cluster has all 2 offsets of group orders already."
+
+
+@pytest.mark.parametrize("where", ["here", "at the cluster"])
+def test_a_group_with_members_stays_where_it_is(shell: Shell, broker: FakeBroker, node: FakeNode, where: str) -> None:
+    busy = DescribedGroup("orders", group_state="Stable", members=(DescribedMember("m-1", None, "app-1", "/10.0.0.1"),))
+    (node if where == "here" else broker).groups["orders"] = busy
+    complaint = shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
+    assert f"1 members {where} (app-1/10.0.0.1)" in complaint
+    assert broker.committed == {}
+
+
+def test_a_group_without_offsets_has_nothing_to_hand_back(shell: Shell, broker: FakeBroker, node: FakeNode) -> None:
+    node.committed = {}
+    assert "no committed offsets" in shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
+
+
+def test_a_refused_write_is_told(shell: Shell, broker: FakeBroker) -> None:
+    broker.error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    result = shell.run("groups", "hand-back", "orders", *TO, "--yes", code=1)
+    assert "flights 0 was not written: GROUP_AUTHORIZATION_FAILED" in result.stderr
+
+
+def test_what_cannot_be_read_back_is_told(shell: Shell, broker: FakeBroker) -> None:
+    broker.is_deaf = True
+    result = shell.run("groups", "hand-back", "orders", *TO, "--yes", code=1)
+    assert "does not give back" in result.stderr
+
+
+def test_a_coordinator_that_moves_is_looked_for_again(shell: Shell, broker: FakeBroker) -> None:
+    broker.moves = 1
+    shell.run("groups", "hand-back", "orders", *TO, "--yes")
+    assert broker.committed == {("flights", 0): 7, ("flights", 1): 9}
+
+
+def test_what_is_no_address_is_a_usage_error(shell: Shell, broker: FakeBroker) -> None:
+    assert "--to" in shell.complaint("groups", "hand-back", "orders", "--to", "broker:x", code=2)
