@@ -210,7 +210,7 @@ class Member:
     """StartMembers sent, so that one that comes late is known as such."""
     refused_ms: dict[str, int] = field(default_factory=dict)
     doubtful: dict[str, int] = field(default_factory=dict)
-    """Keys whose registration was never answered, and since when: they may be owned unawares."""
+    """Keys of which a registration was never answered, and when: they may be, or come to be, owned unawares."""
     alarms: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     errands: set[int] = field(default_factory=set)
     """Those that have not ended."""

@@ -119,10 +119,11 @@ def _register(m: Member, event: ConnectAsked, tries: int) -> None:
 
 def _registered(event: ConnectAsked, tries: int, m: Member, code: int, reason: str, item: RegisteredPartition) -> None:
     key = event.key
+    if code == Code.EMPTY_REPLY:
+        m.doubtful[key] = m.now_ms
     if not code:
         held = m.own(key, item.reg_epoch, item.position, item.end)
         m.refused_ms.pop(key, None)
-        m.doubtful.pop(key, None)
         m.end(event.errand, success(OffsetInfo(held.curr, held.max, held.updated_ms)))
     elif code in line.RETRIABLE and tries < m.config.connect_tries and m.refused is None:
         m.after(m.config.retry_pause_ms, partial(_register, m, event, tries + 1))
@@ -131,8 +132,6 @@ def _registered(event: ConnectAsked, tries: int, m: Member, code: int, reason: s
         if code in _TRY_LATER:
             m.drop(key)
             m.refused_ms[key] = m.now_ms
-        elif code == Code.EMPTY_REPLY:
-            m.doubtful[key] = m.now_ms
         m.end(event.errand, m.refused or failure(Code.INTERNAL if code == Code.EMPTY_REPLY else code, reason))
     m.done(key)
 

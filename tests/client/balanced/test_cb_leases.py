@@ -301,3 +301,18 @@ def test_what_was_granted_to_a_request_that_was_never_answered_is_given_up(world
     one.sent.clear()
     world.run(60_000)
     assert one.kinds().count("DescribeBalanced") <= 3  # it does not doubt for ever
+
+
+def test_a_registration_that_comes_after_its_key_was_given_up_is_found_out_about_too(world: Stage) -> None:
+    one = reader(world)
+    one.late_ms = 4_000
+    asked = one.begin(partial(ConnectAsked, key=K0))
+    world.run(10)
+    one.late_ms = 0
+    world.run_until(lambda: asked.is_over)
+    assert asked.result.ok  # at the second try
+    assert one.disconnect(K0).ok
+    world.run(4_000)
+    assert K0 in world.owners()
+    world.run(20_000)
+    assert K0 not in world.owners()

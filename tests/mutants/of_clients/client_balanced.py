@@ -17,8 +17,8 @@ MUTANTS = (
         "What a member connects is handed out only when its first heartbeat is due again",
         Edit(
             _REGISTERING,
-            "        m.doubtful.pop(key, None)\n        m.end(",
-            "        m.doubtful.pop(key, None)\n        m.idle.remove(held)\n"
+            "        m.refused_ms.pop(key, None)\n        m.end(",
+            "        m.refused_ms.pop(key, None)\n        m.idle.remove(held)\n"
             "        m.put_back(held, m.heartbeat_ms)\n        m.end(",
         ),
     ),
