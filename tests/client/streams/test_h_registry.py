@@ -216,7 +216,8 @@ def test_h98_a_release_that_is_lost_is_made_up_for_by_the_join(monkeypatch: pyte
     stage = Streaming(monkeypatch).make("t", 4)
     former = stage.player("C1").reads(t=1).iterates()
     stage.script = lambda _who, message: Never if isinstance(message, ReleasePartitions) else None
-    newcomer = stage.player("C2").reads(t=1).iterates()
+    newcomer = stage.player("C2").iterates()
+    newcomer.begins({"t": 1})
     stage.settled(former, newcomer)
     assert len(stage.of("ReleasePartitions", who="C1")) == 1
     assert len(_claims(stage, "C2")) == 1, "the first try"

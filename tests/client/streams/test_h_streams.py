@@ -45,7 +45,8 @@ def test_h75_two_partitions_through_one_queue_keep_their_orders(monkeypatch: pyt
     stage = Streaming(monkeypatch).make("t", 2)
     for _ in range(100):
         stage.append(P[0], P[1], count=10)
-    player = stage.player("C1", fetch_message_max_bytes=500).reads(t=1).iterates(every_ms=5)
+    player = stage.player("C1", fetch_message_max_bytes=500, queued_max_message_chunks=6).reads(t=1)
+    player.iterates(every_ms=5, at_most=3)
     stage.run(60_000, until=lambda: len(stage.handed_out()) >= 2_000)
     for number in range(2):
         assert [offset for _, one, offset in stage.handed_out() if one == number] == list(range(1_000))

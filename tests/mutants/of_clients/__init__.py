@@ -14,6 +14,7 @@ from tests.mutants.of_clients import (
     places,
     polls,
     rebalances,
+    streams,
     troubles,
 )
 
@@ -25,11 +26,12 @@ MUTANTS: tuple[Mutant, ...] = (
     *polls.MUTANTS,
     *troubles.MUTANTS,
     *fetch_sessions.MUTANTS,
+    *streams.MUTANTS,
     *mended.MUTANTS,
     *client_balanced.MUTANTS,
 )
 
-EXPECTED: Mapping[str, range] = {"H": range(1, 71)}
+EXPECTED: Mapping[str, range] = {"H": range(1, 100)}
 """The numbers of each series that must have a mutant."""
 
 EXCUSED: Mapping[str, str] = {}
