@@ -209,7 +209,6 @@ class Driver:
     # -- called by wires
 
     def opened(self, wire: "_Wire") -> None:
-        self.has_ever_connected = True
         self.changed.notify_all()
         self.sent(wire)
 
@@ -224,6 +223,7 @@ class Driver:
             return
         try:
             self._due.extend((wire.way.driven, event) for event in wire.exchange.hear(data))
+            self.has_ever_connected = True  # somebody speaks this protocol; a port of something else hangs up
             wire.send(wire.exchange.take_data())
             self._note_departed(wire)
         except ProtocolViolation as violation:

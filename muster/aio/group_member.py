@@ -125,8 +125,8 @@ class GroupMember:
 
     def complain_if_nobody_is_there(self) -> None:
         """Raises CannotConnect."""
-        if not self._driver.has_ever_connected and self._driver.last_failure:
-            raise CannotConnect(self._driver.last_failure)
+        if not self._driver.has_ever_connected and (trouble := self._driver.trouble):
+            raise CannotConnect(trouble)
 
     # -- offsets
 

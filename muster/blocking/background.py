@@ -70,6 +70,7 @@ class Background:
         self._lock = threading.RLock()
         self.changed = threading.Condition(self._lock)
         self.has_ever_connected = False
+        """Whether anybody there has spoken this protocol: a port of something else lets one connect, and hangs up."""
         self.last_failure = ""
         self._bootstrap, self._dialect = bootstrap
         self._client_id = client_id
@@ -230,6 +231,7 @@ class Background:
     def _hear(self, wire: _Wire, data: bytes) -> None:
         """The core hears of it when it is not in the middle of something else."""
         self._due.extend((wire.way[0], event) for event in wire.exchange.hear(data))
+        self.has_ever_connected = self.has_ever_connected or bool(data)
 
     def _note_failure(self, address: NodeAddress, error: OSError | str) -> None:
         self.last_failure = cannot_connect({address: error}, self._dialect)
@@ -302,7 +304,7 @@ class Background:
                 error = wire.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if error:
                     raise OSError(error, os.strerror(error))
-                wire.is_open = self.has_ever_connected = True
+                wire.is_open = True
                 self._attempts.pop(wire.way[1], None)
             if events & selectors.EVENT_WRITE and wire.out:
                 del wire.out[: wire.socket.send(wire.out)]

@@ -358,11 +358,12 @@ class GroupMember:
         return f"{sentence}; {self._background.last_failure}" if self._background.last_failure else sentence
 
     def _complain_if_nobody_is_there(self, timeout_s: float) -> None:
-        if self._background.has_ever_connected or not self._background.last_failure:
+        trouble = self._background.trouble
+        if self._background.has_ever_connected or not trouble:
             return
         assert self._polled_first_s is not None
         if timeout_s > 0 or time.monotonic() - self._polled_first_s > self._request_timeout_s:
-            raise CannotConnect(self._background.last_failure)
+            raise CannotConnect(trouble)
 
 
 def _now_ms() -> int:

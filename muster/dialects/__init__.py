@@ -43,8 +43,14 @@ class Dialect(enum.Enum):
     def advice(self) -> str:
         """What to look at when nobody can be reached."""
         if self is Dialect.NATIVE:
-            return "Is musterd running there, with its native listener at that address?"
-        return "Is a broker of Apache Kafka, or musterd with its Kafka listener, running there?"
+            return (
+                "Is musterd running there, with its native listener at that address? (Of a Kafka listener it is "
+                "kafka://HOST:PORT.)"
+            )
+        return (
+            "Is a broker of Apache Kafka, or musterd with its Kafka listener, running there? (Of musterd's native "
+            "listener it is HOST:PORT, without kafka://.)"
+        )
 
 
 class Session(Protocol):

@@ -20,6 +20,8 @@ def parse_bootstrap(bootstrap: str, dialect: str | Dialect | None = None) -> Boo
     """The addresses named, in order; the dialect is `dialect`, or what stands before "://", or native. Raises
     ValueError with a sentence for what is no address, and for two dialects that differ.
     """
+    if not isinstance(bootstrap, str):
+        raise ValueError(f"bootstrap is {bootstrap!r}: a text is wanted, HOST:PORT[,HOST:PORT]")
     scheme, between, rest = bootstrap.strip().rpartition(_BETWEEN)
     named = _dialect(scheme) if between else None
     wanted = named if dialect is None else _dialect(dialect)

@@ -139,6 +139,10 @@ class Stagehand:
             if key[0] == which and call.node == node:
                 self.theatre.after(0, partial(self.hear, *key, None))
 
+    @property
+    def trouble(self) -> str:
+        return self.last_failure
+
     def hear(self, which: int, number: int, reply: Message | None, reason: str = "") -> None:
         if self.waiting.pop((which, number), None) is None:
             return

@@ -4,7 +4,8 @@ import pickle
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -36,6 +37,39 @@ def silent() -> Iterator[str]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def other() -> Iterator[str]:
+    """Somebody of another protocol, who hangs up."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+def _until_it_complains(poll: Callable[[float], object]) -> None:
+    """A connection may be open in the very moment, and another try begin."""
+    for _ in range(20):
+        poll(0.3)
+
+
+@pytest.mark.parametrize(("scheme", "advice"), [("", "it is kafka://HOST:PORT"), ("kafka://", "without kafka://")])
+def test_the_port_of_another_protocol_is_nobody_at_all(other: str, scheme: str, advice: str) -> None:
+    with Consumer(scheme + other, "g") as consumer, GroupMember(scheme + other, "g", ["t"]) as member:
+        consumer.subscribe(["t"])
+        for poll in (consumer.poll, member.poll):
+            with pytest.raises(CannotConnect, match=f"cannot connect to {other}: .*{advice}"):
+                _until_it_complains(poll)
 
 
 def test_making_a_client_connects_to_nothing(nobody: str) -> None:

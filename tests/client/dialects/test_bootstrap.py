@@ -36,3 +36,10 @@ def test_the_bootstrap_says_which_dialect_unless_the_setting_does(
 def test_what_says_no_dialect_or_two_is_refused_with_a_sentence(text: str, dialect: str | None, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         parse_bootstrap(text, dialect)
+
+
+@pytest.mark.parametrize("given", [["one:1"], {"bootstrap.servers": "one:1"}, None])
+def test_a_bootstrap_that_is_no_text_is_refused_as_such(given: object) -> None:
+    """Other clients take lists, or everything in one mapping."""
+    with pytest.raises(ValueError, match="a text is wanted"):
+        parse_bootstrap(given)  # type: ignore[arg-type]
