@@ -3,6 +3,7 @@
 import re
 
 from muster.answers import AllTopicsAnswered
+from muster.checks import check_name
 from muster.events import AssignedByHand, HangUp, Subscribed, SubscribedToPattern
 from muster.member import Member, Timer
 from protocol.errors import ErrorCode
@@ -10,7 +11,7 @@ from protocol.messages.topics import Metadata
 
 
 def subscribe(m: Member, event: Subscribed) -> None:
-    m.topics = tuple(sorted(set(event.topics)))
+    m.topics = tuple(sorted({check_name("a topic", topic) for topic in event.topics}))
     m.pattern = None
     m.looks_first = False
     m.disarm(Timer.TOPICS)

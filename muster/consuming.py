@@ -3,12 +3,14 @@ are committed by themselves (consumer-client A8, B5). Both edges use it.
 """
 
 import enum
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from muster.checks import check_name, check_number
 from muster.errors import Refused, WrongSubscription
 from muster.events import OffsetsDone
 from muster.fetching import ConsumerRecord, Deserializer, Fetcher, FetchSettings, Isolation
@@ -39,8 +41,7 @@ class CommitSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry_backoff_ms: int = 100
 
     def __post_init__(self) -> None:
-        if self.interval_ms < 0:
-            raise ValueError(f"auto_commit_interval_ms is {self.interval_ms}, it must be 0 or more")
+        check_number("auto_commit_interval_ms", self.interval_ms, 0)
 
 
 def offset_reset(name: str) -> OffsetReset:
@@ -83,8 +84,7 @@ def read_settings(
     member_settings: Mapping[str, Any],
 ) -> tuple[FetchSettings, CommitSettings]:
     """What a `Consumer` of either edge is given, as the cores take it. Raises ValueError for what cannot work."""
-    if max_poll_records < 1:
-        raise ValueError(f"max_poll_records is {max_poll_records}, it must be 1 or more")
+    check_number("max_poll_records", max_poll_records, 1)
     fetch = FetchSettings(
         reset=offset_reset(auto_offset_reset),
         min_bytes=fetch_min_bytes,
@@ -103,8 +103,15 @@ def read_settings(
 def topic_names(topics: Iterable[str], pattern: str | None) -> tuple[str, ...]:
     """Those to subscribe to; a text is one name. Raises ValueError."""
     names = (topics,) if isinstance(topics, str) else tuple(topics)
-    if pattern is not None and names:
-        raise ValueError("either topics or a pattern is wanted, not both")
+    if pattern is not None:
+        if names:
+            raise ValueError("either topics or a pattern is wanted, not both")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"the pattern {pattern!r} is no regular expression: {error}") from None
+    for name in names:
+        check_name("a topic", name)
     if not all(name.strip() for name in names):
         raise ValueError(f"cannot subscribe to {list(names)}: a topic without a name is among them")
     return names

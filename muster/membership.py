@@ -32,6 +32,7 @@ from muster.answers import (
     answered,
     unanswered,
 )
+from muster.checks import check_name
 from muster.consumer_kind import ConsumerKind
 from muster.events import (
     AssignedByHand,
@@ -213,7 +214,8 @@ class Membership:
         kind: Kind | None = None,
     ) -> None:
         """`kind` is that of a consumer if none is given."""
-        self._member = Member(settings, jitter, tuple(sorted(set(topics))), kind or ConsumerKind())
+        names = sorted({check_name("a topic", topic) for topic in topics})
+        self._member = Member(settings, jitter, tuple(names), kind or ConsumerKind())
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
         """What follows from an event. After `Closed` nothing does."""

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
+from muster.checks import MOST_64, check_name, check_number, check_partitions
 from muster.errors import CannotConnect, CommitRefused, Fenced, GroupRefused, Refused, RequestTimedOut, WokenUp
 from muster.events import Assigned, CommitDone, Effect, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
 from muster.topic_partition import TopicPartition
@@ -174,10 +175,14 @@ def without(partitions: Partitions, gone: Iterable[TopicPartition]) -> Partition
 
 def to_commit(offsets: Mapping[TopicPartition, int | OffsetToCommit]) -> dict[TopicPartition, OffsetToCommit]:
     """As a `CommitAsked` takes them. Raises ValueError for a negative offset."""
-    wanted = {one: at if isinstance(at, OffsetToCommit) else OffsetToCommit(at) for one, at in offsets.items()}
-    for one, at in wanted.items():
-        if at.offset < 0:
-            raise ValueError(f"cannot commit {at.offset} for {one}: an offset is 0 or more")
+    wanted: dict[TopicPartition, OffsetToCommit] = {}
+    for one, given in offsets.items():
+        at = given if isinstance(given, OffsetToCommit) else OffsetToCommit(given)
+        number = check_number(f"cannot commit {at.offset!r} for {one}: an offset", at.offset, 0, MOST_64)
+        if at.metadata is not None:
+            check_name("the metadata of a commit", at.metadata)
+        wanted[one] = at if number is at.offset else OffsetToCommit(number, at.metadata, at.owner_epoch)
+    check_partitions(wanted)
     return wanted
 
 

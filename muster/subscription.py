@@ -4,6 +4,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from muster.checks import MOST_64, check_number
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
@@ -164,9 +165,8 @@ class Subscription:
         """Go on from there; a reset under way no longer counts. `leader_epoch` is that of the record before, if known.
         Raises ValueError for an offset below 0.
         """
-        if offset < 0:
-            raise ValueError(f"cannot seek to {offset} in {partition}: an offset is 0 or more")
-        self._existing(partition).go(offset, leader_epoch)
+        number = check_number(f"cannot seek to {offset!r} in {partition}: an offset", offset, 0, MOST_64)
+        self._existing(partition).go(number, leader_epoch)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """At the next chance; none named means all."""

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from muster.dialects import Push, Session
+from muster.dialects.unwelcome import unsayable
 from muster.events import Call, CallFailed, Departed, MemberEvent, Pushed, Replied
 from protocol.messages import Message
 from protocol.messages.data import Produce
@@ -20,10 +21,18 @@ class Exchange:
         """Of those never answered: the number, and how many bytes have left when it has."""
         self._unsaid: list[int] = []
         """Those of them that the session keeps until it is ready."""
+        self._unheard: list[MemberEvent] = []
 
     def say(self, call: Call) -> bytes:
-        """What to send now. The session may refuse it itself: call `hear` next, with nothing."""
-        number, data = self._session.encode_request(call.message)
+        """What to send now. The session may refuse it itself, and what no bytes can say is refused as well: call `hear`
+        next, with nothing.
+        """
+        try:
+            number, data = self._session.encode_request(call.message)
+        except Exception as reason:  # noqa: BLE001  (a text that is no text, a number that is too large, ...)
+            refused = unsayable(call.message, reason)
+            self._unheard.append(Replied(call.call, refused, refused.error_message))
+            return b""
         self._waiting[number] = call
         if isinstance(call.message, Produce) and call.message.acks == 0:
             self._unsaid.append(number)
@@ -31,7 +40,7 @@ class Exchange:
 
     def hear(self, data: bytes) -> list[MemberEvent]:
         """What it says to the core; `take_data` is to be sent then. Raises ProtocolViolation."""
-        events: list[MemberEvent] = []
+        events, self._unheard = self._unheard, []
         for said in self._session.receive_data(data):
             if isinstance(said, Push):
                 events.append(Pushed(said.message))

@@ -9,7 +9,7 @@ in which it means what it should (`versions`). What an older answer leaves unsai
 from typing import Any, Final, NamedTuple
 
 from muster.dialects.meaning import in_full
-from muster.dialects.unwelcome import Unwelcome
+from muster.dialects.unwelcome import Unwelcome, unsayable
 from muster.dialects.versions import CannotBeSaid, choose
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode
@@ -92,12 +92,14 @@ class KafkaSession:
 
     def _say(self, number: int, message: Message, offered: dict[int, ApiVersion]) -> None:
         try:
-            version = choose(message, offered)
+            self._send(_Sent(number, message, choose(message, offered)))
         except CannotBeSaid as cannot:
-            refusal = Refused(ErrorCode.UNSUPPORTED_VERSION, str(cannot))
-            self._refused.append(Answer(number, refusal, refusal.error_message))
-        else:
-            self._send(_Sent(number, message, version))
+            self._refuse(number, Refused(ErrorCode.UNSUPPORTED_VERSION, str(cannot)))
+        except Exception as reason:  # noqa: BLE001  (as in `Exchange.say`: whatever the encoder trips over)
+            self._refuse(number, unsayable(message, reason))
+
+    def _refuse(self, number: int, refusal: Refused) -> None:
+        self._refused.append(Answer(number, refusal, refusal.error_message))
 
     def _send(self, sent: _Sent) -> None:
         awaited = self._client.unanswered

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from muster.checks import check_name, check_number
 from muster.subscription import OffsetReset
 from muster.topic_partition import TopicPartition
 
@@ -52,3 +53,14 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     validates_positions: bool = True
     key_deserializer: Deserializer | None = None
     value_deserializer: Deserializer | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what cannot work, by the names that applications know."""
+        check_number("fetch_min_bytes", self.min_bytes, 0)
+        check_number("fetch_max_wait_ms", self.max_wait_ms, 0)
+        check_number("fetch_max_bytes", self.max_bytes, 1)
+        check_number("max_partition_fetch_bytes", self.partition_max_bytes, 1)
+        check_number("request_timeout_ms", self.request_timeout_ms, 1)
+        for name in ("retry_backoff_ms", "retry_backoff_max_ms", "metadata_max_age_ms"):
+            check_number(name, getattr(self, name), 0)
+        check_name("rack_id", self.rack)

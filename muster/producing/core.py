@@ -1,9 +1,11 @@
 """The producer's core: records in, calls out, and what became of each record."""
 
 from collections.abc import Iterable
+from operator import index
 
 import msgspec
 
+from muster.checks import check_name
 from muster.errors import MusterError, Refused, RequestTimedOut
 from muster.events import Call, CallFailed, Departed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from muster.producing.answers import Answer, answers_of
@@ -96,12 +98,12 @@ class Producing:
         """
         count = self._topics.partition_count(topic)
         if count is None:
-            if not self._topics.is_wanted(topic):
+            if not self._topics.is_wanted(check_name("a topic", topic)):
                 self._topics.want(topic, now_ms)
                 self.wants_step = True
             return NOT_KNOWN
         size = size_of(record.key, record.value, record.headers)
-        if partition is not None and not 0 <= partition < count:
+        if partition is not None and not 0 <= (partition := index(partition)) < count:
             raise ValueError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
         if size > self._largest:
             sentence = f"a record of {size} bytes for topic {topic!r}, and a request has at most {self._largest}"

@@ -5,6 +5,7 @@ from typing import Literal, Protocol, cast
 
 import msgspec
 
+from muster.checks import MOST_64, check_name, check_number
 from muster.errors import BufferFull, CannotConnect, MusterError, RequestTimedOut
 from muster.events import Effect
 from muster.producing import NOT_KNOWN, Delivered, ProducerSettings, Undelivered
@@ -71,14 +72,31 @@ def producer_settings(
 def pending(
     key: bytes | str | None, value: bytes | str | None, headers: Headers, timestamp_ms: int, handle: Handle
 ) -> Pending:
-    """A record as the core takes it; text is encoded as UTF-8."""
+    """A record as the core takes it; text is encoded as UTF-8. Raises ValueError for what is no record: later, when it
+    is encoded with others, there would be nobody to hear of it.
+    """
     return Pending(
-        key.encode() if isinstance(key, str) else key,
-        value.encode() if isinstance(value, str) else value,
-        tuple(headers.items() if isinstance(headers, Mapping) else headers) if headers else (),
-        timestamp_ms,
+        _content("the key", key),
+        _content("the value", value),
+        _headers(headers) if headers else (),
+        check_number("timestamp_ms", timestamp_ms, -MOST_64 - 1, MOST_64),
         handle,
     )
+
+
+def _content(what: str, content: bytes | str | None) -> bytes | None:
+    if content is None or type(content) is bytes:
+        return content
+    if isinstance(content, str):
+        return content.encode()
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)  # what may change is taken as it is now
+    raise ValueError(f"{what} is a {type(content).__name__}: bytes, a text or None is wanted")
+
+
+def _headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return tuple((check_name("a header", name), _content(f"header {name!r}", content)) for name, content in pairs)
 
 
 def hand_over(effect: Effect, trouble: str) -> Sequence[Handle]:

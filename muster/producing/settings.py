@@ -2,6 +2,7 @@
 
 import msgspec
 
+from muster.checks import MOST_64, check_number
 from protocol.record_compression import Compression
 
 MOST_IN_FLIGHT = 5
@@ -30,11 +31,12 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"acks is {self.acks}, it must be -1 (on disk), 1 (appended) or 0 (not waited for)")
         if self.is_idempotent and self.acks != -1:
             raise ValueError(f"acks is {self.acks}: only with acks=-1 can each record be stored exactly once")
-        for name in ("batch_bytes", "buffer_memory_bytes", "max_request_bytes", "request_timeout_ms"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, it must be 1 at least")
-        if self.linger_ms < 0:
-            raise ValueError(f"linger_ms is {self.linger_ms}, it must not be negative")
+        for name in ("batch_bytes", "buffer_memory_bytes", "max_request_bytes"):
+            check_number(name, getattr(self, name), 1, MOST_64)
+        check_number("request_timeout_ms", self.request_timeout_ms, 1)
+        for name in ("linger_ms", "retry_backoff_ms", "retry_backoff_max_ms"):
+            check_number(name, getattr(self, name), 0)
+        check_number("delivery_timeout_ms", self.delivery_timeout_ms, 1)
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ValueError(
                 f"delivery_timeout_ms is {self.delivery_timeout_ms}, less than linger_ms and request_timeout_ms"

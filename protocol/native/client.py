@@ -48,9 +48,10 @@ class NativeClient:
         """The request's number and its bytes. A Produce with `acks` 0 is never answered."""
         method = METHODS[type(message).__name__]
         number = self._free_number()
+        data = codec.encode_request(number, message)
         if not (isinstance(message, Produce) and message.acks == 0):
             self._unanswered[number] = method
-        return number, codec.encode_request(number, message)
+        return number, data
 
     def _free_number(self) -> int:
         number = self._next_number

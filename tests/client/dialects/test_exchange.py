@@ -86,3 +86,28 @@ def test_answers_belong_to_their_calls_whatever_left_silently_between_them() -> 
         data = exchange.take_data()
         events += exchange.departed(0)
     assert events == [Departed(2), Replied(1, HeartbeatReply()), Replied(3, HeartbeatReply())]
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_what_no_bytes_can_say_is_refused_and_costs_the_others_nothing(dialect: Dialect) -> None:
+    exchange = opened(dialect)
+    assert exchange.say(Call(1, None, Heartbeat("\ud800", 1, "m"))) == b""
+    (event,) = exchange.hear(b"")
+    assert isinstance(event, Replied)
+    assert isinstance(event.reply, Refused)
+    assert (event.call, event.reply.error_code) == (1, ErrorCode.INVALID_REQUEST)
+    assert event.reply.error_message.startswith("Heartbeat cannot be sent: ")
+    assert exchange.hear(b"") == []
+    assert exchange.say(beat(2))
+    assert exchange.lost() == [CallFailed(2)]
+
+
+def test_what_no_bytes_can_say_is_refused_also_after_it_waited_for_the_greeting() -> None:
+    exchange = Exchange(open_session(Dialect.KAFKA, "c"))
+    exchange.say(Call(1, None, Heartbeat("\ud800", 1, "m")))
+    exchange.say(beat(2))
+    (event,) = exchange.hear(versions((12, 0, 4)))
+    assert isinstance(event, Replied)
+    assert (event.call, getattr(event.reply, "error_code", None)) == (1, ErrorCode.INVALID_REQUEST)
+    assert exchange.take_data()
+    assert exchange.lost() == [CallFailed(2)]
