@@ -25,14 +25,17 @@ def initial_position(policy: str, place: Place, *, is_first: bool) -> int:
 
 
 def grant(group: BalancedGroup, member_id: str, lease_ms: int, key: Key, position: int, out: Outcome) -> Ownership:
-    """On record: the member owns the partition and begins at the position. Who owns it already keeps its epoch."""
+    """On record: the member owns the partition by a grant of its own, and begins at the position."""
     owner = Owner(member_id, -1, -1, out.moment.wall_ms, lease_ms, position)
     record = group.owners.granted(group.group_id, key, owner)
-    known = group.owners.get(key)
-    if known is not None and known.owner is not None and known.owner.member_id == member_id:
-        record = Ownership(group.group_id, *key, known.epoch, owner)
     out.records.append(record)
     return record
+
+
+def owns(group: BalancedGroup, member_id: str, key: Key) -> Ownership | None:
+    """The member's grant of the partition, if it has one."""
+    entry = group.owners.get(key)
+    return entry if entry is not None and entry.owner is not None and entry.owner.member_id == member_id else None
 
 
 def end_all(group: BalancedGroup, member_id: str, out: Outcome) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from coordinator.groups.balanced.grants import (
     grant,
     heard,
     initial_position,
+    owns,
     settle_at,
 )
 from coordinator.groups.balanced.guards import filters_of, node_id_of, replaced_by, source_count_of, topics_of
@@ -124,10 +125,14 @@ def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[
             error = ErrorCode.UNSUBSCRIBABLE
         elif _may_hold(group, event.consumer_id, key, held):
             kept[key] = None
-            position = _held_position(event, held)
-            record = grant(group, event.consumer_id, event.request.session_timeout_ms, key, position, out)
-            positions.append((*key, record.epoch, position))
-            granted.append(GrantedKey(held.key, record.epoch, position, place.begin, place.end))
+            entry = owns(group, event.consumer_id, key)
+            if entry is not None:  # still its own: the grant stands, and so does where it is
+                position = place.clamp(group.reading(entry, place.committed).position)
+            else:
+                position = _held_position(event, held)
+                entry = grant(group, event.consumer_id, event.request.session_timeout_ms, key, position, out)
+            positions.append((*key, entry.epoch, position))
+            granted.append(GrantedKey(held.key, entry.epoch, position, place.begin, place.end))
             continue
         lost.append(LostKey(held.key, error))
     for entry in group.owners.of(event.consumer_id):

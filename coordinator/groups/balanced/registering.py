@@ -19,6 +19,7 @@ from coordinator.groups.balanced.grants import (
     grant,
     heard,
     initial_position,
+    owns,
     settle_at,
     why_not_owner,
 )
@@ -68,8 +69,9 @@ def _heard(group: BalancedGroup, consumer_id: str, out: Outcome) -> None:
 
 
 def register(group: BalancedGroup, event: Register, out: Outcome) -> None:
-    """The first to ask owns a partition, and keeps it while it lives. Asking again is safe: the epoch stays, and the
-    rule of the offset applies again."""
+    """The first to ask owns a partition, and keeps it while it lives. Asking again is safe: the grant is a new one, so
+    that what was said by the old one and comes late does nothing, and reading goes on where it was unless an offset is
+    named."""
     member = group.members[event.consumer_id]
     heard(member, out.moment.monotonic_ms)
     positions: Positions = []
@@ -117,8 +119,12 @@ def _grant(
     positions: Positions,
     out: Outcome,
 ) -> RegisteredPartition:
-    policy = item.position_policy or member.consume_position
-    position = initial_position(policy, place, is_first=item.is_first) if item.offset < 0 else place.clamp(item.offset)
+    position = place.clamp(item.offset)
+    if item.offset < 0:
+        policy, owned = item.position_policy or member.consume_position, owns(group, member.consumer_id, key)
+        position = initial_position(policy, place, is_first=item.is_first)
+        if owned is not None:
+            position = place.clamp(group.reading(owned, place.committed).position)
     record = grant(group, member.consumer_id, member.session_timeout_ms, key, position, out)
     if item.offset >= 0:
         out.records.append(commit(group, record, position, out))

@@ -165,13 +165,15 @@ def test_an_older_grant_of_ones_own_does_not_count() -> None:
     assert guest.unregister(0).error_code is ErrorCode.DUPLICATE_PARTITION
 
 
-def test_asking_again_for_what_one_owns_keeps_the_epoch_and_applies_the_offset() -> None:
+def test_asking_again_for_what_one_owns_is_a_new_grant_that_goes_on_where_it_was_or_as_asked() -> None:
     house = House()
-    house.produce(0, 9)
-    guest = house.started("a", consume_position="first")
+    guest = house.started("a", consume_position="latest")
     assert (guest.register(0).reg_epoch, guest.register(0).position) == (1, 0)
+    house.produce(0, 9)
+    again = guest.register(0)
+    assert (again.reg_epoch, again.position) == (3, 0)
     again = guest.register(0, 4)
-    assert (again.reg_epoch, again.position) == (1, 4)
+    assert (again.reg_epoch, again.position) == (4, 4)
     assert guest.read(0) == [4, 5, 6, 7, 8]
     house.restart()
     assert house.owners()["1:demo:0"] == "a"

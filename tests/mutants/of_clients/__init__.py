@@ -31,7 +31,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *client_balanced.MUTANTS,
 )
 
-EXPECTED: Mapping[str, range] = {"H": range(1, 100)}
+EXPECTED: Mapping[str, range] = {"H": range(1, 100), "CB": range(1, 63)}
 """The numbers of each series that must have a mutant."""
 
 EXCUSED: Mapping[str, str] = {}
