@@ -113,6 +113,13 @@ class Player:
             self.take_all(at_most)
         self.streaming.after(every_ms, lambda: self._turn(every_ms, at_most))
 
+    def takes_one_in(self, milliseconds: int) -> None:
+        """From the first of its streams."""
+        self.streaming.after(milliseconds, self._take_one)
+
+    def _take_one(self) -> None:
+        self.take(self.streams[0], at_most=1)
+
     def leave(self) -> None:
         """In good order."""
         self.connector.shutdown()

@@ -66,7 +66,7 @@ def test_a_rebalance_waits_for_messages_in_hand_but_not_for_long(
     slow = stage.player("slow", hand_over_wait_ms=2_000).reads(t=1)
     stage.run(500)
     (in_hand,) = slow.take(slow.streams[0], at_most=1)
-    stage.after(1_500 if is_prompt else 60_000, lambda: None if slow.take_all(at_most=1) else None)
+    slow.takes_one_in(1_500 if is_prompt else 60_000)
     late = stage.player("late").reads(t=2).iterates()
     (committed,) = stage.of("OffsetCommit", who="slow")
     (stopped,) = stage.of("stop", who="slow")
