@@ -8,6 +8,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_offsets.MUTANTS,
     *of_logs.MUTANTS,
     *of_owners.MUTANTS,
-    *of_balanced.MUTANTS,
     *of_clients.MUTANTS,
+    *of_balanced.MUTANTS,
 )
