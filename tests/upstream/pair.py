@@ -1,6 +1,7 @@
 """A node beside a broker, both in memory: the broker is another node, with embedded topics. Bytes travel between the
 two when the test lets them."""
 
+import random
 from typing import Any
 
 from coordinator.config import Config
@@ -94,11 +95,12 @@ class Half:
 
 
 class Pair:
-    """`front` and `broker`. While `is_cut` nothing reaches the broker, and questions to it fail."""
+    """`front` and `broker`. While `is_cut` the broker cannot be reached; while `is_silent` what is sent to it is
+    never answered."""
 
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 0
-        self.is_cut = False
+        self.is_cut = self.is_silent = False
         self.holds_questions = False
         self.to_broker: list[Forward] = []
         self.to_front: list[tuple[int, bytes]] = []
@@ -153,6 +155,21 @@ class Pair:
         """A request of a client's; nothing of it has reached the broker yet."""
         self.front.step(Received(number, self._clients[number].encode_request(message, version)[1]))
 
+    def encode(self, number: int, message: Message, version: int) -> bytes:
+        """The bytes of a client's next request."""
+        return self._clients[number].encode_request(message, version)[1]
+
+    def carry_some(self, chance: random.Random) -> None:
+        """A few of the bytes that are under way, in pieces."""
+        if self.to_broker and not self.is_cut and chance.random() < 0.7:
+            self._deliver(self.to_broker.pop(0))
+        if self.to_front and chance.random() < 0.7:
+            number, data = self.to_front.pop(0)
+            size = chance.choice((1, 9, 100, len(data)))
+            if data[size:]:
+                self.to_front.insert(0, (number, data[size:]))
+            self.front.step(Forwarded(number, data[:size]))
+
     def ask(self, number: int, message: Message, version: int) -> Message:
         """The same, with everything that follows, and its answer."""
         self.send(number, message, version)
@@ -168,10 +185,13 @@ class Pair:
 
     def lose_twins(self, reason: str) -> None:
         """Every connection to the broker breaks."""
-        for number in sorted(self._twins):
+        lost = sorted({*self._twins, *(effect.connection for effect in self.to_broker)})
+        self.to_broker.clear()
+        self.to_front.clear()
+        self._twins.clear()
+        for number in lost:
             self.broker.step(Lost(_TWINS + number))
             self.front.step(UpstreamLost(number, reason))
-        self._twins.clear()
 
     def wait(self, ms: int) -> None:
         self.now_ms += ms
@@ -187,15 +207,13 @@ class Pair:
 
     def _carry(self) -> bool:
         moved = False
-        if self.is_cut:
+        if self.is_silent:
             self.to_broker.clear()
+        if self.is_cut and self.to_broker:
+            self.lose_twins("cut")
         while self.to_broker:
-            effect, moved = self.to_broker.pop(0), True
-            if effect.connection not in self._twins:
-                self._twins.add(effect.connection)
-                self.broker.step(Opened(_TWINS + effect.connection, "kafka", "front"))
-            self.broker_saw.append(effect.data)
-            self.broker.step(Received(_TWINS + effect.connection, effect.data))
+            self._deliver(self.to_broker.pop(0))
+            moved = True
         while self.to_front:
             (number, data), moved = self.to_front.pop(0), True
             self.front.step(Forwarded(number, data))
@@ -204,6 +222,13 @@ class Pair:
             self.asked.append(question)
             self.front.step(UpstreamAnswered(question.call_id, self._answer(question), "cut" if self.is_cut else ""))
         return moved
+
+    def _deliver(self, effect: Forward) -> None:
+        if effect.connection not in self._twins:
+            self._twins.add(effect.connection)
+            self.broker.step(Opened(_TWINS + effect.connection, "kafka", "front"))
+        self.broker_saw.append(effect.data)
+        self.broker.step(Received(_TWINS + effect.connection, effect.data))
 
     def _answer(self, question: AskUpstream) -> Message | None:
         if self.is_cut or question.broker not in (None, 1):

@@ -197,7 +197,7 @@ def test_a_broker_that_answers_garbage_costs_that_connection_alone() -> None:
 def test_a_broker_that_says_nothing_is_not_waited_for_for_ever() -> None:
     pair = paired(upstream_request_timeout_ms=10_000)
     pair.connect(2)
-    pair.is_cut = True
+    pair.is_silent = True
     pair.send(1, Metadata(), 9)
     for _ in range(9):
         pair.wait(1_000)
@@ -210,7 +210,7 @@ def test_a_broker_that_says_nothing_is_not_waited_for_for_ever() -> None:
 
 def test_a_broker_that_answers_slowly_is_waited_for() -> None:
     pair = paired(upstream_request_timeout_ms=10_000)
-    pair.is_cut = True
+    pair.is_silent = True
     pair.send(1, Fetch(()), 12)
     pair.front.step(Forwarded(1, pack(">ii", 1_000, 0)))
     for _ in range(30):
@@ -231,7 +231,7 @@ def test_what_is_heard_of_a_connection_that_is_gone_is_let_go() -> None:
 
 def test_what_piles_up_behind_a_fetch_pauses_the_client() -> None:
     pair = paired()
-    pair.is_cut = True
+    pair.is_silent = True
     pair.send(1, Fetch(()), 12)
     pair.send(1, Heartbeat("g", 1, "m"), 3)
     pair.front.step(Received(1, pack(">i", 2_000_000) + bytes(1_500_000)))
