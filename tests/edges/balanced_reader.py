@@ -15,7 +15,12 @@ FETCH_BYTES = 20_000
 
 def main(bootstrap: str, source_count: int, node_id: int, path: str) -> None:
     is_over = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), is_over.set()), daemon=True).start()
+
+    def end_with_input() -> None:
+        sys.stdin.read()
+        is_over.set()
+
+    threading.Thread(target=end_with_input, daemon=True).start()
     config = BalancedConfig(
         consume_position="first",
         fetch_max_bytes=FETCH_BYTES,
