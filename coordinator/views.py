@@ -74,7 +74,7 @@ def list_group(group: Group, balanced: BalancedGroup | None = None) -> ListedGro
 def describe_node(core: Core) -> DescribeNodeReply:
     """The node's health in numbers."""
     states: Counter[str] = Counter({state.title: 0 for state in GroupState})
-    members = offsets = pending = 0
+    members = offsets = pending = balanced_groups = balanced_members = 0
     for shard in core.shards:
         offsets += shard.offsets.count
         for group in shard.groups.values():
@@ -85,11 +85,14 @@ def describe_node(core: Core) -> DescribeNodeReply:
             if balanced.members:
                 states["Empty"] -= 1
                 states[balanced.state.title] += 1
-                members += len(balanced.members)
+                balanced_groups += 1
+                balanced_members += len(balanced.members)
     load = core.loads.progress()
     gauges = {
         "groups": core.count_groups(),
-        "members": members,
+        "members": members + balanced_members,
+        "client_balanced_groups": balanced_groups,
+        "client_balanced_members": balanced_members,
         "pending_ids": pending,
         "committed_offsets": offsets,
         "connections": len(core.connections),

@@ -20,6 +20,7 @@ from protocol.messages.groups import (
     ListGroupsReply,
     RebalanceStarted,
 )
+from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -310,6 +311,10 @@ def test_tools_see_the_group_as_one_of_a_type_of_its_own() -> None:
     (group,) = described.groups
     assert (group.group_state, group.protocol_type) == ("Stable", "client-balanced")
     assert [(one.member_id, one.group_instance_id) for one in group.members] == [("a", "i")]
+    node = house.desk.ask_inside(DescribeNode())
+    assert isinstance(node, DescribeNodeReply)
+    assert (node.group_states["Stable"], node.group_states["Empty"], node.gauges["members"]) == (1, 0, 1)
+    assert (node.gauges["client_balanced_groups"], node.gauges["client_balanced_members"]) == (1, 1)
     guest.leave()
     listed = house.desk.ask_inside(ListGroups())
     assert isinstance(listed, ListGroupsReply)
