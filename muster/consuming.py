@@ -6,6 +6,7 @@ import enum
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from muster.errors import Refused, WrongSubscription
 from muster.events import OffsetsDone
 from muster.fetching import ConsumerRecord, Deserializer, Fetcher, FetchSettings, Isolation
 from muster.lookups import Lookups
+from muster.member import MemberOptions
 from muster.subscription import OffsetReset, Subscription
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -83,7 +85,15 @@ def read_settings(
     rack_id: str | None,
     member_settings: Mapping[str, Any],
 ) -> tuple[FetchSettings, CommitSettings]:
-    """What a `Consumer` of either edge is given, as the cores take it. Raises ValueError for what cannot work."""
+    """What a `Consumer` of either edge is given, as the cores take it. Raises ValueError for what cannot work, and
+    TypeError for a setting that does not exist.
+    """
+    for name in member_settings:
+        if name not in MemberOptions.__annotations__:
+            raise TypeError(f"a consumer has no setting {name!r}{_meant(name)}")
+    for name, deserializer in (("key_deserializer", key_deserializer), ("value_deserializer", value_deserializer)):
+        if deserializer is not None and not callable(deserializer):
+            raise ValueError(f"{name} is {deserializer!r}, it must be a function that takes bytes")
     check_number("max_poll_records", max_poll_records, 1)
     fetch = FetchSettings(
         reset=offset_reset(auto_offset_reset),
@@ -98,6 +108,16 @@ def read_settings(
         **{name: member_settings[name] for name in _SHARED if name in member_settings},
     )
     return fetch, CommitSettings(is_automatic=enable_auto_commit and is_member, interval_ms=auto_commit_interval_ms)
+
+
+_ELSEWHERE = ("bootstrap", "group_id", "client_id", "dialect")
+_OF_NOBODY = {"is_member", "member_settings", "return"}
+
+
+def _meant(name: str) -> str:
+    known = {*_ELSEWHERE, *read_settings.__annotations__, *MemberOptions.__annotations__} - _OF_NOBODY
+    near = get_close_matches(name, sorted(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def topic_names(topics: Iterable[str], pattern: str | None) -> tuple[str, ...]:

@@ -331,6 +331,16 @@ def finish(m: Member) -> None:
 def _fatal(m: Member, code: ErrorCode, verb: str) -> str:
     if code == ErrorCode.FENCED_INSTANCE_ID:
         return _fenced(m)
+    if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+        return (
+            f"cannot {verb} group {m.settings.group_id}: its members are of another kind, or offer no assignor of "
+            f"{', '.join(m.kind.offers(m))}"
+        )
+    if code == ErrorCode.INVALID_SESSION_TIMEOUT:
+        return (
+            f"cannot {verb} group {m.settings.group_id}: session_timeout_ms is {m.settings.session_timeout_ms}, "
+            "outside what the coordinator allows"
+        )
     return f"cannot {verb} group {m.settings.group_id}: {code.name}"
 
 

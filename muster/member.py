@@ -63,6 +63,8 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long the others wait for this member to join again; None: as long as it may take between two polls."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.group_id, str):
+            raise ValueError(f"group_id is {self.group_id!r}: a text is wanted")
         if not self.group_id:
             raise ValueError("group_id is empty: a member needs the name of its group")
         if not 0 < self.heartbeat_interval_ms < self.session_timeout_ms:
@@ -110,6 +112,11 @@ class Kind(Protocol):
 
     def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
         """What a member was given. Raises ProtocolViolation."""
+
+
+def assignor_names(assignors: Iterable[str]) -> tuple[str, ...]:
+    """As `MemberSettings` takes them; a text is one name."""
+    return (assignors,) if isinstance(assignors, str) else tuple(assignors)
 
 
 class MemberOptions(TypedDict, total=False):

@@ -12,6 +12,7 @@ from muster.aio.commits import Commits
 from muster.aio.driver import Driver
 from muster.aio.group_member import Audience, GroupMember
 from muster.aio.one_user import Listener, OneUser, said_to
+from muster.checks import check_partitions
 from muster.consuming import Consuming, Kind, Partitions, read_settings, topic_names
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import CannotConnect, ClientClosed, MusterError, Refused, RequestTimedOut
@@ -133,7 +134,7 @@ class Consumer(Commits):
         """Read these and no others, whatever the group does. Positions begin at the group's committed offsets, if there
         is a group. Raises WrongSubscription; ValueError for none at all: that is `unsubscribe`.
         """
-        chosen = tuple(sorted(set(partitions)))
+        chosen = check_partitions(partitions)
         self._one_user.check_open()
         self._consuming.give_back()
         if not chosen:
@@ -316,8 +317,8 @@ class Consumer(Commits):
         return self._one_user.is_being_closed or is_asked or errands.is_woken or errands.has_callbacks
 
     def _complain_if_nobody_is_there(self) -> None:
-        if not self._driver.has_ever_connected and self._driver.last_failure:
-            raise CannotConnect(self._driver.last_failure)
+        if not self._driver.has_ever_connected and (trouble := self._driver.trouble):
+            raise CannotConnect(trouble)
 
     # -- called by the member, in poll and close
 

@@ -24,7 +24,7 @@ from muster.events import (
     Released,
     Revoked,
 )
-from muster.member import MemberOptions, MemberSettings
+from muster.member import MemberOptions, MemberSettings, assignor_names
 from muster.membership import Membership
 from muster.outcomes import Done, Partitions, Told, found, stored, to_commit, without
 from muster.topic_partition import TopicPartition
@@ -59,7 +59,7 @@ class GroupMember:
         **settings: Unpack[MemberOptions],
     ) -> None:
         """Raises ValueError for what cannot work."""
-        settings["assignors"] = tuple(settings.get("assignors", ("range", "cooperative-sticky")))
+        settings["assignors"] = assignor_names(settings.get("assignors", ("range", "cooperative-sticky")))
         self._settings = MemberSettings(group_id=group_id, rack_id=rack_id, **settings)  # type: ignore[arg-type]
         self._membership = Membership(self._settings, topics, random.random)
         self._driver = driver

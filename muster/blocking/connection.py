@@ -43,6 +43,7 @@ class Connection:
         self._session = open_session(self._dialect, client_id)
         self._address = self._addresses[0]
         self._is_closed = False
+        self._has_heard = False
 
     @property
     def address(self) -> NodeAddress:
@@ -67,7 +68,7 @@ class Connection:
             raise RequestTimedOut(what) from None
         except (OSError, ProtocolViolation) as error:
             self._drop()
-            raise CannotConnect(f"the connection to {self._address} was lost: {error}") from error
+            raise CannotConnect(self._lost(error)) from error
         if isinstance(answer.reply, node_messages.Refused):
             said = answer.reply.error_message or answer.reply.error_code.name
             raise Refused(answer.reply.error_code, f"{type(message).__name__} was refused: {said}")
@@ -89,7 +90,7 @@ class Connection:
             raise RequestTimedOut(f"{self._address} could not be told within {timeout_s:g} s") from None
         except (OSError, ProtocolViolation) as error:
             self._drop()
-            raise CannotConnect(f"the connection to {self._address} was lost: {error}") from error
+            raise CannotConnect(self._lost(error)) from error
         for one in said:
             if isinstance(one, Answer) and one.number == number and isinstance(one.reply, node_messages.Refused):
                 raise Refused(one.reply.error_code, f"{type(message).__name__} was refused: {one.reply.error_message}")
@@ -115,6 +116,11 @@ class Connection:
             self._socket = self._connect(deadline)
             self._session = open_session(self._dialect, self._client_id)
         return self._socket
+
+    def _lost(self, error: Exception) -> str:
+        """A port of something else takes connections too, and hangs up on the first bytes."""
+        advice = "" if self._has_heard else f". {self._dialect.advice}"
+        return f"the connection to {self._address} was lost: {error}{advice}"
 
     def _connect(self, deadline: float) -> socket.socket:
         failures: dict[NodeAddress, OSError | str] = {}
@@ -147,6 +153,7 @@ class Connection:
         if not data:
             raise ConnectionResetError("the server closed it")
         heard = self._session.receive_data(data)
+        self._has_heard = True
         more = self._session.take_data()
         if more:
             connected.sendall(more)

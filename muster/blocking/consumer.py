@@ -10,6 +10,7 @@ from typing import Self, Unpack
 from muster.blocking.background import Background
 from muster.blocking.commits import Commits, now_ms
 from muster.blocking.group_member import GroupMember, Listener
+from muster.checks import check_partitions
 from muster.consuming import Consuming, Kind, Partitions, read_settings, topic_names
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
@@ -141,7 +142,7 @@ class Consumer(Commits):
         """Read these and no others, whatever the group does; none at all is `unsubscribe`. Positions begin at the
         group's committed offsets, if there is a group. Raises WrongSubscription.
         """
-        chosen = tuple(sorted(set(partitions)))
+        chosen = check_partitions(partitions)
         with self._one_user.entered():
             self._give_back()
             if not chosen:
@@ -341,8 +342,8 @@ class Consumer(Commits):
         if self._member is not None and self._consuming.kind is not Kind.BY_HAND:
             if not self._background.has_ever_connected:
                 self._member.poll(0.001)  # says that nobody is there
-        elif not self._background.has_ever_connected and self._background.last_failure:
-            raise CannotConnect(self._background.last_failure)
+        elif not self._background.has_ever_connected and (trouble := self._background.trouble):
+            raise CannotConnect(trouble)
 
     # -- called by the member, in poll and close
 

@@ -29,7 +29,7 @@ from muster.events import (
     Revoked,
     Subscribed,
 )
-from muster.member import MemberSettings
+from muster.member import MemberSettings, assignor_names
 from muster.membership import Membership
 from muster.outcomes import Done, Partitions, Told, found, stored, to_commit, without
 from muster.topic_partition import TopicPartition
@@ -84,7 +84,7 @@ class GroupMember:
             MemberSettings(
                 group_id=group_id,
                 group_instance_id=group_instance_id,
-                assignors=tuple(assignors),
+                assignors=assignor_names(assignors),
                 session_timeout_ms=session_timeout_ms,
                 heartbeat_interval_ms=heartbeat_interval_ms,
                 max_poll_interval_ms=max_poll_interval_ms,

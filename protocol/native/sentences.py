@@ -21,7 +21,10 @@ _SENTENCES: Final = {
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "no protocol of this member is one that all the others have too",
     ErrorCode.INVALID_GROUP_ID: "no group may have this id",
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has no such member; join again without an id",
-    ErrorCode.INVALID_SESSION_TIMEOUT: "the session timeout is outside what the coordinator allows",
+    ErrorCode.INVALID_SESSION_TIMEOUT: (
+        "the session timeout is outside what the coordinator allows: "
+        "group.min.session.timeout.ms to group.max.session.timeout.ms"
+    ),
     ErrorCode.REBALANCE_IN_PROGRESS: "the group is rebalancing; rejoin",
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE: "the commit is too large for one record batch",
     ErrorCode.UNSUPPORTED_VERSION: "this server does not know the method",

@@ -153,8 +153,6 @@ def test_h5_a_coordinator_that_cannot_be_reached_is_looked_for_again() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        ErrorCode.INVALID_SESSION_TIMEOUT,
         ErrorCode.INVALID_GROUP_ID,
         ErrorCode.GROUP_MAX_SIZE_REACHED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -164,6 +162,22 @@ def test_h5_a_coordinator_that_cannot_be_reached_is_looked_for_again() -> None:
 def test_a_join_refused_for_good_is_fatal(code: ErrorCode) -> None:
     stage = Stage().poll().find().answer(JoinGroupReply(code))
     assert [type(one) for one in stage.told] == [Fatal]
+    assert stage.member.state is State.UNJOINED
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "offer no assignor of range"),
+        (ErrorCode.INVALID_SESSION_TIMEOUT, f"session_timeout_ms is {Stage().settings.session_timeout_ms}, outside"),
+    ],
+)
+def test_a_join_refused_for_a_setting_names_it(code: ErrorCode, sentence: str) -> None:
+    """Kafka's brokers send a number and no word."""
+    stage = Stage().poll().find().answer(JoinGroupReply(code))
+    (said,) = stage.told
+    assert isinstance(said, Fatal)
+    assert sentence in said.reason
     assert stage.member.state is State.UNJOINED
 
 
@@ -504,6 +518,7 @@ def test_every_answer_in_every_state_leaves_a_member_that_can_go_on() -> None:
     ("settings", "sentence"),
     [
         ({"group_id": ""}, "group_id is empty"),
+        ({"group_id": 5}, "group_id is 5"),
         ({"heartbeat_interval_ms": 10_000, "session_timeout_ms": 10_000}, "below session_timeout_ms"),
         ({"max_poll_interval_ms": 0}, "max_poll_interval_ms is 0"),
         ({"assignors": ()}, "assignors is empty"),

@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
+import muster.aio
 from muster import (
     CannotConnect,
     ClientClosed,
@@ -70,6 +72,44 @@ def test_the_port_of_another_protocol_is_nobody_at_all(other: str, scheme: str, 
         for poll in (consumer.poll, member.poll):
             with pytest.raises(CannotConnect, match=f"cannot connect to {other}: .*{advice}"):
                 _until_it_complains(poll)
+
+
+def test_one_who_asks_is_told_of_the_other_protocol_too(other: str) -> None:
+    with (
+        Connection(other) as connection,
+        pytest.raises(CannotConnect, match=f"{other} was lost: .* Is musterd running"),
+    ):
+        connection.ask(DescribeNode())
+
+
+@pytest.mark.parametrize("made", [Consumer, muster.aio.Consumer])
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("auto_ofset_reset", "; did you mean auto_offset_reset?"),
+        ("bootstrap_servers", "; did you mean bootstrap?"),
+        ("sesion_timeout_ms", "; did you mean session_timeout_ms?"),
+        ("colour", ""),
+    ],
+)
+def test_a_setting_that_does_not_exist_is_named_with_the_one_that_was_meant(made: Any, wrong: str, meant: str) -> None:
+    for group_id in ("g", None):
+        with pytest.raises(TypeError) as raised:
+            made("one:1", group_id, **{wrong: 1})
+        assert str(raised.value) == f"a consumer has no setting '{wrong}'{meant}"
+
+
+@pytest.mark.parametrize("made", [Consumer, muster.aio.Consumer])
+def test_a_deserializer_is_a_function_and_not_its_name(made: Any) -> None:
+    with pytest.raises(ValueError, match="value_deserializer is 'json', it must be a function"):
+        made("one:1", "g", value_deserializer="json")
+
+
+def test_the_name_of_one_assignor_is_as_good_as_a_list_of_it(nobody: str) -> None:
+    assert Consumer(nobody, "g", assignors="sticky").assignment == ()
+    assert muster.aio.Consumer(nobody, "g", assignors="sticky").assignment == ()
+    with pytest.raises(ValueError, match="no assignor named 'rnage'"):
+        Consumer(nobody, "g", assignors="rnage")
 
 
 def test_making_a_client_connects_to_nothing(nobody: str) -> None:
