@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from muster.checks import MOST_64, check_number
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from muster.fetching.settings import FetchSettings, Isolation
@@ -28,11 +29,9 @@ class Found(NamedTuple):
 
 
 def times_in_ms(times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Raises ValueError for a time before 1970."""
-    for one, time_ms in times.items():
-        if time_ms < 0:
-            raise ValueError(f"the time for {one} is {time_ms}: milliseconds since 1970 are wanted")
-    return dict(times)
+    """Raises ValueError for a time before 1970, or one that is no whole number: those of `time.time()` are seconds."""
+    what = "the time for {}, in milliseconds since 1970,"
+    return {one: check_number(what.format(one), time_ms, 0, MOST_64) for one, time_ms in times.items()}
 
 
 @dataclass(slots=True, eq=False)

@@ -106,7 +106,8 @@ class Producing:
         if partition is not None and not 0 <= (partition := index(partition)) < count:
             raise ValueError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
         if size > self._largest:
-            sentence = f"a record of {size} bytes for topic {topic!r}, and a request has at most {self._largest}"
+            sentence = f"a record of {size} bytes for topic {topic!r}, and a request has at most {self._largest} "
+            sentence += "(max_request_bytes, and buffer_memory_bytes)"
             raise Refused(ErrorCode.MESSAGE_TOO_LARGE, sentence)
         if not self._buffer.has_room(size):
             self.wants_step = self.wants_step or not self._buffer.is_exhausted
@@ -375,6 +376,8 @@ class Producing:
 
     def _refuse(self, queue: Queue, batch: Batch, code: ErrorCode) -> None:
         sentence = f"{queue.topic_partition} did not take the records: {batch.failure}"
+        if code in _TOO_LARGE:
+            sentence += " (max.message.bytes of the topic)"
         may_be = "; what was sent of them before may be stored" if batch.may_be_stored else ""
         self._give_up(queue, batch, Refused(code, sentence + may_be))
 

@@ -214,5 +214,7 @@ def test_what_is_taken_too_soon_says_what_was_heard_and_is_forgotten() -> None:
 
 def test_a_time_before_all_time_is_a_mistake() -> None:
     assert times_in_ms({P0: 0}) == {P0: 0}
-    with pytest.raises(ValueError, match="the time for t-1 is -2: milliseconds since 1970 are wanted"):
+    with pytest.raises(ValueError, match="the time for t-1, in milliseconds since 1970, is -2, it must be 0 or more"):
         times_in_ms({P0: 5, P1: -2})
+    with pytest.raises(ValueError, match=r"milliseconds since 1970, is 1\.5, it must be a whole number"):
+        times_in_ms({P0: 1.5})  # type: ignore[dict-item]

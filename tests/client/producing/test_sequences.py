@@ -262,6 +262,7 @@ def test_a_record_too_large_fails_alone() -> None:
     stage = sent(ready(), "large", "small")
     stage.refuse(ErrorCode.MESSAGE_TOO_LARGE).settle()
     assert list(stage.errors) == ["large"]
+    assert "(max.message.bytes of the topic)" in str(stage.errors["large"])
     assert stage.values() == ["first", "small"]
 
 
