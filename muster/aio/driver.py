@@ -293,9 +293,9 @@ class _Wire(asyncio.Protocol):
         address = self.way.address
         try:
             await loop.create_connection(lambda: self, address.host, address.port)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
             self._connecting = None
-            self._driver.failed(self, _plain(error))
+            self._driver.failed(self, _plain(error) if isinstance(error, OSError) else str(error))
         finally:
             self._connecting = None
             if self._transport is None:

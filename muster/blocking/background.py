@@ -3,6 +3,7 @@ whatever the application does.
 """
 
 import contextlib
+import logging
 import os
 import selectors
 import socket
@@ -11,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from muster.dialects import open_session
 from muster.dialects.bootstrap import Bootstrap, cannot_connect
@@ -23,6 +24,8 @@ from protocol.errors import ProtocolViolation
 
 _READ_BYTES = 256 * 1024
 _SEND_OFF_S = 1.0
+_PAUSE_S = 0.1
+_LOG: Final = logging.getLogger("muster")
 _LONGEST_S = 3_600.0
 """A selector takes no wait of months."""
 
@@ -174,8 +177,8 @@ class Background:
         way = (driven, address, lane_of(call.message, self._dialect, held_back))
         try:
             wire = self._wires.get(way) or self._open(way)
-        except OSError as error:
-            self._note_failure(address, error)
+        except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
+            self._note_failure(address, error if isinstance(error, OSError) else str(error))
             self._due.append((driven, CallFailed(call.call)))
             return
         wire.out += wire.exchange.say(call)
@@ -245,8 +248,7 @@ class Background:
             with self.changed:
                 if self._is_stopping:
                     break
-                self._pass_time()
-                timeout_s = self._timeout_s()
+                timeout_s = self._pass_time_whatever_happens()
             ready = selector.select(timeout_s)
             with self.changed:
                 for key, events in ready:
@@ -282,6 +284,15 @@ class Background:
                     if self._wires.get(wire.way) is wire:
                         self._serve(wire, events)
 
+    def _pass_time_whatever_happens(self) -> float | None:
+        """How long there is nothing to do. A bug costs what it interrupted: heartbeats and deadlines go on."""
+        try:
+            self._pass_time()
+        except Exception:  # noqa: BLE001
+            _LOG.exception("the thread of a client goes on after what should not have happened")
+            return _PAUSE_S
+        return self._timeout_s()
+
     def _pass_time(self) -> None:
         while self._due:
             driven, event = self._due.popleft()
@@ -316,6 +327,10 @@ class Background:
             return
         except (OSError, ProtocolViolation) as error:
             self._note_failure(wire.way[1], error if isinstance(error, OSError) else str(error))
+            self._close(wire)
+        except Exception as error:  # noqa: BLE001
+            _LOG.exception("a connection is given up after what should not have happened")
+            self._note_failure(wire.way[1], str(error))
             self._close(wire)
 
     def _receive(self, wire: _Wire) -> None:

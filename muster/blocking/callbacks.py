@@ -55,7 +55,7 @@ class Callbacks:
                 call = self._due.popleft()
             try:
                 call()
-            except Exception:  # noqa: BLE001  (the application's own: the next ones are called all the same)
+            except BaseException:  # noqa: BLE001  (the application's own, a sys.exit too: the next ones are called)
                 _LOG.exception("a callback of Sent.add_done_callback failed")
             with self._mine:
                 self._returned += 1

@@ -1,0 +1,109 @@
+"""The thread behind a client, and the thread of callbacks: what should not happen costs what it interrupted."""
+
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from muster import Consumer, MusterError, Producer, TopicPartition
+from muster.aio.driver import Driven as AioDriven
+from muster.aio.driver import Driver
+from muster.blocking import Connection
+from muster.blocking.background import Background, Driven
+from muster.blocking.callbacks import Callbacks
+from muster.dialects.bootstrap import Bootstrap
+from muster.events import Call, CallFailed, Effect, MemberEvent, NodeAddress, Woke
+from protocol.messages.node import DescribeNode
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from tests.edges.musterd import running, within
+
+NO_NAME = NodeAddress("n" * 70, 9, 1)  # too long for a label of a domain name
+
+
+class Core:
+    """Asks what it is given to ask, and says what it heard."""
+
+    def __init__(self, step: Callable[[MemberEvent], list[Effect]] | None = None) -> None:
+        self.heard: list[MemberEvent] = []
+        self.next_deadline_ms: int | None = None
+        self._step = step or (lambda _event: [])
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+        self.heard.append(event)
+        self.next_deadline_ms = None
+        return self._step(event)
+
+
+def asking(event: MemberEvent) -> list[Effect]:
+    return [Call(1, NO_NAME, DescribeNode())] if isinstance(event, Woke) else []
+
+
+def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached() -> None:
+    background, core = Background(Bootstrap((NO_NAME,)), "c"), Core(asking)
+    driven = Driven(core, lambda _effect: None)
+    background.add(driven)
+    background.feed(driven, Woke())
+    assert within(5, lambda: CallFailed(1) in core.heard)
+    assert "cannot connect to nnn" in background.last_failure
+    background.stop()
+
+
+async def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached_from_a_loop_either() -> None:
+    driver, core = Driver(Bootstrap((NO_NAME,)), "c"), Core(asking)
+    driven = AioDriven(core, lambda _effect: None)
+    driver.add(driven)
+    driver.feed(driven, Woke())
+    assert await driver.changed.wait_for(lambda: CallFailed(1) in core.heard, 5)
+    await driver.stop()
+
+
+def test_the_thread_of_a_client_outlives_a_bug_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    def failing_once(_event: MemberEvent) -> list[Effect]:
+        if len(core.heard) == 1:
+            core.next_deadline_ms = 0
+            raise ZeroDivisionError
+        return []
+
+    background, core = Background(Bootstrap((NO_NAME,)), "c"), Core(failing_once)
+    core.next_deadline_ms = 0
+    background.add(Driven(core, lambda _effect: None))
+    with caplog.at_level(logging.ERROR, "muster"):
+        other = Driven(Core(), lambda _effect: None)
+        background.feed(other, Woke())  # starts the thread
+        assert within(5, lambda: len(core.heard) == 2)
+    assert "goes on after what should not have happened" in caplog.text
+    background.stop()
+
+
+def test_a_callback_that_ends_its_thread_holds_up_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    callbacks, called = Callbacks(threading.Condition()), list[int]()
+    with caplog.at_level(logging.ERROR, "muster"):
+        callbacks.put(sys.exit)
+        callbacks.put(lambda: called.append(1))
+        assert callbacks.wait(5)
+    assert called == [1]
+    callbacks.stop()
+
+
+def test_a_record_that_is_none_costs_the_others_nothing(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as daemon:
+        with Connection(daemon.bootstrap) as connection:
+            connection.ask(CreateTopics((CreatableTopic("t", 1),)))
+        with Producer(daemon.bootstrap) as producer:
+            good = producer.send("t", b"good")
+            with pytest.raises(ValueError, match="the value is a list"):
+                producer.send("t", [1])  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match="surrogates"):
+                producer.send("\ud800", b"")
+            assert good.result(10).offset == 0
+            assert producer.send("t", b"after").result(10).offset == 1
+        with Consumer(daemon.bootstrap, "g", auto_offset_reset="earliest") as consumer:
+            with pytest.raises(ValueError, match="no TopicPartition"):
+                consumer.assign([("t", 0)])  # type: ignore[list-item]
+            with pytest.raises(MusterError, match="nothing is subscribed"):
+                consumer.poll(0)
+            consumer.assign([TopicPartition("t", 0)])
+            assert within(10, lambda: bool(consumer.poll(0.1)))
