@@ -161,7 +161,9 @@ def hear_join(m: Member, event: JoinAnswered) -> None:
         m.forget_coordinator()
         _join_later(m)
     else:
-        m.fail(code, event.reason or _fatal(m, code, "join"))
+        own = _fatal(m, code, "join")
+        named = f"{own} ({event.reason})" if code in _NAMES_SETTING else event.reason
+        m.fail(code, named if event.reason else own)
 
 
 def lose_first(m: Member) -> bool:
@@ -326,6 +328,10 @@ def finish(m: Member) -> None:
     m.calls.clear()
     m.timers.clear()
     m.effects.append(Closed())
+
+
+_NAMES_SETTING = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT})
+"""Refusals for a setting of this member: which, and what it is, the coordinator's sentence does not say."""
 
 
 def _fatal(m: Member, code: ErrorCode, verb: str) -> str:

@@ -174,11 +174,13 @@ def test_a_join_refused_for_good_is_fatal(code: ErrorCode) -> None:
 )
 def test_a_join_refused_for_a_setting_names_it(code: ErrorCode, sentence: str) -> None:
     """Kafka's brokers send a number and no word."""
-    stage = Stage().poll().find().answer(JoinGroupReply(code))
-    (said,) = stage.told
-    assert isinstance(said, Fatal)
-    assert sentence in said.reason
-    assert stage.member.state is State.UNJOINED
+    for reply in (JoinGroupReply(code), Refused(code, "not so")):
+        stage = Stage().poll().find().answer(reply, "JoinGroup")
+        (said,) = stage.told
+        assert isinstance(said, Fatal)
+        assert sentence in said.reason
+        assert ("(not so)" in said.reason) == isinstance(reply, Refused)
+        assert stage.member.state is State.UNJOINED
 
 
 def test_a_request_refused_as_a_whole_says_why() -> None:
