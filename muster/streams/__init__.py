@@ -4,10 +4,23 @@
 `assignment` how a group shares out: none of them does I/O. `connector`, `stream` and `caller` are the edge.
 """
 
+from muster.errors import ConsumerTimeout, MessageTooLarge, OffsetGap, RebalanceFailed, StreamsExist
 from muster.streams.assignment import Shares
 from muster.streams.connector import RebalanceListener, StreamsConnector
 from muster.streams.events import Owned
 from muster.streams.settings import StreamsSettings
 from muster.streams.stream import MessageStream
 
-__all__ = ["MessageStream", "Owned", "RebalanceListener", "Shares", "StreamsConnector", "StreamsSettings"]
+__all__ = [
+    "ConsumerTimeout",
+    "MessageStream",
+    "MessageTooLarge",
+    "OffsetGap",
+    "Owned",
+    "RebalanceFailed",
+    "RebalanceListener",
+    "Shares",
+    "StreamsConnector",
+    "StreamsExist",
+    "StreamsSettings",
+]

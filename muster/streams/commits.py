@@ -52,16 +52,24 @@ class Commits:
         return self._send(_Try(number, tries, failures), self._holdings.consumed(), now_ms)
 
     def hear(self, done: CommitDone, now_ms: int) -> list[Effect]:
-        """Only timer commits are never tried again: the next one says more."""
+        """Tried again while that may help, but for timer commits, since the next one says more. Of a topic that is gone
+        nothing can be stored, and of the others it was.
+        """
         tried = self._under_way.pop(done.errand, None)
         if tried is None:
             return []
         code = done.error_code
-        if (code.retriable or code in COORDINATOR_GONE) and tried.tries > 1:
+        may_help = code.retriable or code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT
+        if may_help and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and tried.tries > 1:
             wait_ms = _AGAIN_MS[min(tried.failures, len(_AGAIN_MS) - 1)]
             self._again.append((now_ms + wait_ms, _Try(tried.number, tried.tries - 1, tried.failures + 1)))
             return []
         return _ended(tried.number, code, {one: at.offset for one, at in done.offsets.items()}, done.reason)
+
+    def forget(self, number: int) -> None:
+        """Nobody waits for it any more."""
+        self._under_way = {errand: tried for errand, tried in self._under_way.items() if tried.number != number}
+        self._again = [(at_ms, tried) for at_ms, tried in self._again if tried.number != number]
 
     def pass_time(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []

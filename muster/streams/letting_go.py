@@ -1,6 +1,7 @@
 """The first half of a rebalance, S1 to S6: stop, clear, commit, tell the listener, release (consumer-client E3)."""
 
-from muster.events import Closing, CommitAsked, CommitDone, Effect, ReleaseAsked, Released
+from muster.errors import RequestTimedOut
+from muster.events import Closing, CommitDone, Effect, ReleaseAsked, Released
 from muster.member import State
 from muster.outcomes import refusal
 from muster.streams.cycle import NO_MEMBER, Cycle, Phase
@@ -9,7 +10,8 @@ from protocol.errors import ErrorCode
 
 RELEASE_WITHIN_MS = 5_000
 _LAST = -1
-"""The number of the commit before leaving."""
+"""The number of the commit before a release."""
+_AS_OFTEN_AS_MAY_BE = 1 << 30
 
 
 class LettingGo(Cycle):
@@ -40,21 +42,28 @@ class LettingGo(Cycle):
     def _commit(self) -> None:
         """S4: with the old generation, which counts while the group prepares its rebalance."""
         offsets = self._holdings.consumed() if self._settings.auto_commit_enable and not self._is_lost else {}
-        if self._is_closing and offsets:
+        if not offsets:
+            self._tell_releasing()
+        elif self._is_closing:
             self._enter(Phase.COMMITTING)
             self._add(self._commits.ask(_LAST, self._settings.offsets_commit_max_retries, self._now_ms))
-        elif offsets:
-            self._enter(Phase.COMMITTING)
-            self._errand = self._commits.errand()
-            self._tell_member(CommitAsked(self._errand, offsets, self._now_ms + self._half_ms))
         else:
-            self._tell_releasing()
+            self._enter(Phase.COMMITTING, self._half_ms)
+            self._add(self._commits.ask(_LAST, _AS_OFTEN_AS_MAY_BE, self._now_ms))
 
-    def _committed(self, done: CommitDone) -> None:
-        code = done.error_code
+    def _commit_overdue(self) -> None:
+        self._commits.forget(_LAST)
+        sentence = (
+            f"the commit before a rebalance was not answered within {self._half_ms} ms: some will come again"
+        )
+        self._effects.append(Report(RequestTimedOut(sentence)))
+        self._tell_releasing()
+
+    def _committed(self, ended: CommitEnded) -> None:
+        code = ended.error_code
         self._is_lost = code in NO_MEMBER
-        if code != ErrorCode.NONE and not self._is_lost:
-            self._effects.append(Report(refusal(done)))
+        if code not in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION} and not self._is_lost:
+            self._effects.append(Report(refusal(CommitDone(_LAST, code, {}, ended.reason))))
         self._tell_releasing()
 
     def _tell_releasing(self) -> None:
@@ -87,7 +96,7 @@ class LettingGo(Cycle):
     def _add(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, CommitEnded) and effect.number == _LAST:
-                self._release()
+                self._committed(effect)
             else:
                 self._effects.append(effect)
 

@@ -91,10 +91,7 @@ class Steps(TakingOn):
             case Assigned():
                 self._assigned(effect)
             case CommitDone():
-                if effect.errand == self._errand and self.phase is Phase.COMMITTING:
-                    self._committed(effect)
-                else:
-                    self._add(self._commits.hear(effect, self._now_ms))
+                self._add(self._commits.hear(effect, self._now_ms))
             case ReleaseDone() if effect.errand == self._errand and self.phase is Phase.RELEASING:
                 self._released()
             case OffsetsDone() if effect.errand == self._errand and self.phase is Phase.READING:
@@ -118,6 +115,8 @@ class Steps(TakingOn):
             self._claim()
         elif self.phase is Phase.FINISHING and is_over:
             self._commit()
+        elif self.phase is Phase.COMMITTING and is_over:
+            self._commit_overdue()
         elif self._has_something_to_do or (self.phase is Phase.RESTING and is_over):
             self._go_on()
 

@@ -8,6 +8,7 @@ from muster.errors import ClientClosed, ConsumerTimeout, GroupRefused, StreamsEx
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch
+from protocol.messages.topics import DeletableTopic, DeleteTopics
 from tests.client.streams.stage import Streaming
 from tests.client.theatre import P
 
@@ -192,3 +193,16 @@ def test_h95_consumers_and_streams_do_not_mix_in_a_group(monkeypatch: pytest.Mon
         late.reads(t=1)
     assert refused.value.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     late.leave()
+
+
+def test_streams_of_a_topic_that_is_deleted_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Streaming(monkeypatch).make("s", 2).make("t", 2)
+    player = stage.player("C1", metadata_max_age_ms=2_000).reads(s=1, t=1).iterates()
+    stage.append(P[0])
+    stage.until(lambda: len(stage.handed_out()) == 1)
+    assert stage.node.ask_inside(DeleteTopics((DeletableTopic("s"),)), call=92) is not None
+    stage.until(lambda: player.owned == {"t": {0: 0, 1: 0}}, for_ms=10_000)
+    stage.append(P[0])
+    stage.run(1_000)
+    assert stage.handed_out() == [("t", 0, 0), ("t", 0, 1)]
+    assert player.errors == []

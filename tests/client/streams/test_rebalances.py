@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from muster.errors import CannotConnect, CommitRefused, GroupRefused
+from muster.errors import CannotConnect, GroupRefused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply
@@ -118,7 +118,7 @@ def test_the_commit_before_a_release_is_tried_for_half_the_rebalance_timeout(mon
     (told,) = stage.of("before_releasing", who="C1")
     assert told.at_ms - stopped.at_ms == 5_000
     assert len(stage.of("OffsetCommit", who="C1")) >= 3
-    assert [type(error) for error in player.errors] == [CommitRefused]
+    assert [type(error) for error in player.errors] == [RequestTimedOut]
     stage.settled(player, late)
     _whole_log(stage)
 
