@@ -53,9 +53,7 @@ class LettingGo(Cycle):
 
     def _commit_overdue(self) -> None:
         self._commits.forget(_LAST)
-        sentence = (
-            f"the commit before a rebalance was not answered within {self._half_ms} ms: some will come again"
-        )
+        sentence = f"the commit before a rebalance was not answered within {self._half_ms} ms: some will come again"
         self._effects.append(Report(RequestTimedOut(sentence)))
         self._tell_releasing()
 
