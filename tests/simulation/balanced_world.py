@@ -2,18 +2,23 @@
 
 At no instant do two members hold a partition, each by its own clock; no epoch goes back; nothing that was confirmed is
 lost or passed over; and once the faults stop, all that is there is read.
+
+python -m tests.simulation.balanced_world --seeds 1000 --first 0
 """
 
+import argparse
+import sys
 from random import Random
 from typing import Any
 
 from coordinator.events import Asked
 from muster.topic_partition import TopicPartition
+from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.partition_key import parse_key
 from protocol.record_batch import encode_batch
 from tests.groups.checks import check_balanced
-from tests.simulation.balancer import SESSION_MS, Balancer
+from tests.simulation.balancer import SESSION_MS, Balancer, Late
 from tests.simulation.daemon import TOPICS
 from tests.simulation.errors import Broken
 from tests.simulation.plan import Plan, draw
@@ -50,6 +55,8 @@ class BalancedWorld(World):
         self._largest = (0, SESSION_MS)
         self.after(_PRODUCE_MS, self._produce)
         self.after(500, self._look)
+        for _ in range(self._chance.choice((0, 10, 40))):
+            self.after(self._chance.randrange(2_000, self.plan.pace.until_ms), self._repeat_somebody)
         for _ in range(self._chance.randrange(4)):
             self.after(self._chance.randrange(2_000, self.plan.pace.until_ms), self._kill_somebody)
 
@@ -80,6 +87,19 @@ class BalancedWorld(World):
             self.seen.add("balancers killed")
             self._people[name].kill()
             self.after(self._chance.choice((0, 500, 4_000, 9_000)), lambda: self.join(name))
+
+    def _repeat_somebody(self) -> None:
+        """What it asked for last is asked for again, some time later."""
+        running = [one for one in self._people.values() if one.running and one.last_request is not None]
+        if running:
+            message = self._chance.choice(running).last_request
+            assert message is not None
+            self.seen.add("requests that came again, late")
+            self.after(self._chance.randrange(9_000), lambda: self._say(message))
+
+    def _say(self, message: Message) -> None:
+        if self.daemon.node is not None and not self._is_quiet:
+            Late(self.open_link, message)
 
     def _produce(self) -> None:
         if not self._is_quiet:
@@ -165,3 +185,24 @@ class BalancedWorld(World):
         if self._read_to.get(key, 0) < log.flushed_offset:
             who = held.get(key, "nobody")
             raise Broken(f"{key} is {who}'s, read to {self._read_to.get(key, 0)} of {log.flushed_offset}")
+
+
+def main() -> int:
+    """So many seeds; which of them broke, and how."""
+    parser = argparse.ArgumentParser(description="Worlds of client-balanced groups.")
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0)
+    options = parser.parse_args()
+    broken = []
+    for seed in range(options.first, options.first + options.seeds):
+        try:
+            BalancedWorld(seed).run()
+        except Broken as error:
+            broken.append(seed)
+            print(error, flush=True)
+    print(f"{options.seeds} worlds, {len(broken)} broken")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

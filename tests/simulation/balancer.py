@@ -57,6 +57,17 @@ class Held:
         self.last_consumed = True
 
 
+class Late:
+    """A request of somebody's that arrives a second time, on a connection of its own; nobody reads the answer."""
+
+    dialect = NATIVE
+
+    def __init__(self, open_link: Callable[..., Link | None], message: Message) -> None:
+        self.link: Link | None = open_link(self, lambda _data: None, lambda: None)
+        if self.link is not None:
+            self.link.to_daemon.send(NATIVE.connect("late").encode_request(message)[1])
+
+
 class Balancer:
     """One request at a time; whatever fails is asked again."""
 
@@ -76,6 +87,7 @@ class Balancer:
         self.running, self.stalled_until_ms = True, -1
         self.syncs_after_ms, self.tamper, self.dies_as_leader = -1, None, False  # what other members have
         self.link: Link | None = None
+        self.last_request: Message | None = None
         self.owned: dict[str, Held] = {}
         self.epoch: int | None = None
         self.lease_from_ms = -SESSION_MS
@@ -195,6 +207,7 @@ class Balancer:
             self.link = self._open_link(self, self._received, self._lost_link)
             if self.link is None:
                 return
+        self.last_request = message
         number, data = self._client.encode_request(message)
         known = {key: self._watcher.known_epoch(key) for key in self._meta}
         self._asked = number, message, self._clock.now_ms, known

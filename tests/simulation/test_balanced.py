@@ -1,4 +1,4 @@
-"""Worlds of client-balanced groups. Repeat one with `BalancedWorld(seed).run()`."""
+"""Worlds of client-balanced groups. Repeat one with `python -m tests.simulation.balanced_world --seeds 1 --first N`."""
 
 from collections import Counter
 
@@ -9,6 +9,7 @@ from tests.simulation.balanced_world import BalancedWorld
 SEEDS, SHARES = 50, 2
 MARKS = (
     *("grants", "batches delivered", "batches confirmed", "balancers killed"),
+    "requests that came again, late",
     *("leases that were over by the member's clock", "power failures", "daemons killed", "stops", "full disks"),
     *("balanced: register PARTITION_OCCUPIED", "balanced: MemberHeartbeat NO_NODE", "pushes: PartitionsLost"),
     *("notes: lease over", "notes: member replaced", "notes: member left"),
