@@ -102,7 +102,8 @@ def _within_open_files(config: Config) -> Config:
     """A connection is an open file, and so is a segment: without this the customary 1,024 are gone before the
     connections that are allowed, and a log that cannot be opened stops the daemon. Where the system allows no more, so
     many connections are left out that the logs have theirs."""
-    wanted = config.max_connections + _FILES_OF_LOGS
+    files = 1 if config.upstream_servers is None else 2  # a connection in front of a broker has one to it
+    wanted = files * config.max_connections + _FILES_OF_LOGS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return config
@@ -111,7 +112,7 @@ def _within_open_files(config: Config) -> Config:
     if allowed >= wanted:
         return config
     for_logs = min(_FILES_OF_LOGS, max(allowed // 4, _LEAST_FILES_OF_LOGS))
-    connections = min(config.max_connections, allowed - for_logs)
+    connections = min(config.max_connections, (allowed - for_logs) // files)
     told = {"allowed": allowed, "wanted": wanted, "max_connections": max(connections, 1)}
     log.warning("few open files are allowed: fewer connections are, unless the limit is raised", **told)
     return msgspec.structs.replace(config, max_connections=max(connections, 1))

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
 from confluent_kafka.admin import AdminClient
 
 from bench.builds import NotHere
@@ -95,31 +96,45 @@ def _owner(inode: str) -> str | None:
     return None
 
 
+class Choice(msgspec.Struct, frozen=True):
+    """What is run: everything, if nothing else is said."""
+
+    clients: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    kafka: str | None = None
+
+
 def main() -> int:
     options = _options()
-    with tempfile.TemporaryDirectory(prefix="muster-beside-") as scratch, contextlib.ExitStack() as stack:
-        work = options.keep or Path(scratch)
-        try:
-            kafka = stack.enter_context(_kafka(options.kafka, work / "apache-kafka"))
-        except NotHere as why:
-            print(f"Apache Kafka: not here: {why}")
-            return 0
-        front = Musterd(
-            work / "musterd", f"upstream.servers={kafka.bootstrap}", f"upstream.listener.ports={free_port()}"
-        )
-        stack.callback(front.end)
-        port = int(kafka.bootstrap.rpartition(":")[2])
-        before = _groups(kafka)
-        with Watch(port, "-m coordinator", "kafka.Kafka", "interop.beside") as watch:
-            failed = _clients(options.clients or list(CLIENTS), tuple(options.only or CAPABILITIES), front, work)
-            if not (options.clients or options.only):
-                failed += _tests(front, work / "tests.log")
-        failed += [f"Kafka's own coordinator has heard of the group {group}" for group in _groups(kafka) - before]
-        failed += [f"connected to the broker itself: {who}" for who in watch.strangers.values()]
+    choice = Choice(tuple(options.clients), tuple(options.only or ()), options.kafka)
+    with tempfile.TemporaryDirectory(prefix="muster-beside-") as scratch:
+        failed = run(choice, options.keep or Path(scratch))
     for one in failed:
         print(f"FAILED {one}")
     print(f"{len(failed)} failed" if failed else "all of it passed")
     return 1 if failed else 0
+
+
+def run(choice: Choice, work: Path) -> list[str]:
+    """Prints what came of it; a line for each failure. What cannot be run here, for want of Java, is said and fails
+    nothing."""
+    with contextlib.ExitStack() as stack:
+        try:
+            kafka = stack.enter_context(_kafka(choice.kafka, work / "beside" / "apache-kafka"))
+        except NotHere as why:
+            print(f"beside an Apache Kafka: not here: {why}")
+            return []
+        front = Musterd(
+            work / "beside" / "musterd", f"upstream.servers={kafka.bootstrap}", f"upstream.listener.ports={free_port()}"
+        )
+        stack.callback(front.end)
+        before = _groups(kafka)
+        with Watch(int(kafka.bootstrap.rpartition(":")[2]), "-m coordinator", "kafka.Kafka", "-m interop") as watch:
+            failed = _clients(choice, front, work / "beside")
+            if not (choice.clients or choice.capabilities):
+                failed += _tests(front, work / "beside" / "tests.log")
+        failed += [f"Kafka's own coordinator has heard of the group {group}" for group in _groups(kafka) - before]
+    return failed + [f"connected to the broker itself: {who}" for who in watch.strangers.values()]
 
 
 @contextlib.contextmanager
@@ -131,9 +146,9 @@ def _kafka(bootstrap: str | None, folder: Path) -> Iterator[Server]:
         yield server
 
 
-def _clients(names: list[str], capabilities: tuple[str, ...], front: Server, work: Path) -> list[str]:
-    chosen = tuple(capability for capability in capabilities if capability not in NOT_OURS)
-    rows = [row(folder, front, chosen, work) for folder in builds.folders(frozenset(names))]
+def _clients(choice: Choice, front: Server, work: Path) -> list[str]:
+    chosen = tuple(one for one in choice.capabilities or CAPABILITIES if one not in NOT_OURS)
+    rows = [row(folder, front, chosen, work) for folder in builds.folders(frozenset(choice.clients or CLIENTS))]
     print(f"\n{printed(rows)}", flush=True)
     return failures(rows)
 
