@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from muster.errors import CommitRefused
+from protocol.errors import ErrorCode
 from tests.client.streams.crowd import Crowd
 from tests.client.streams.order import check_order
+from tests.client.theatre import P
 
 MINUTE_MS = 60_000
 
@@ -92,3 +95,31 @@ def test_whatever_goes_wrong_there_is_one_owner_and_nothing_is_skipped(
 def _counts(crowd: Crowd) -> dict[str, int]:
     topics = crowd.chance.choice((("s",), ("t",), ("s", "t"), ("s", "t")))
     return {topic: crowd.chance.randint(1, 3) for topic in topics}
+
+
+def test_who_stood_still_for_longer_than_its_lease_hands_out_and_commits_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crowd = Crowd(monkeypatch, 0, {"t": 1})
+    still = crowd.comes(10_000_000, {"t": 1}, auto_commit_enable=False)
+    crowd.append(P[0], count=100)
+    crowd.run(2_000)
+    assert len(still.take(still.streams[0], at_most=10)) == 10
+    crowd.stands_still(15_000)
+    other = crowd.comes(100, {"t": 1}, auto_commit_interval_ms=200)
+    crowd.run(14_900)
+    assert other.owned == {"t": {0: 0}}
+    assert crowd.reached[P[0]] == 100
+    crowd.run(still.still_until_ms - crowd.now_ms)
+    assert still.take(still.streams[0]) == [], "its queue is full, and the lease is over"
+    with pytest.raises(CommitRefused) as refused:
+        still.connector.commit_offsets(retry=False)
+    assert refused.value.error_code in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
+    crowd.until(lambda: still.is_settled and other.is_settled)
+    assert other.connector.member_id in crowd.owned().values() or still.owned == {"t": {0: 0}}
+    other.leave()
+    late = crowd.comes(100, {"t": 1})
+    crowd.append(P[0], count=1)
+    still.leave()
+    crowd.until(lambda: bool(crowd.handed_out(late.who)))
+    assert crowd.handed_out(late.who) == [("t", 0, 100)], "what the other committed stands"
