@@ -31,6 +31,7 @@ from protocol.messages.balanced import (
     PartitionsLost,
     StartMemberReply,
 )
+from protocol.messages.groups import MemberRemoved
 
 HEARTBEAT_MS = 10_000
 _MOST_REPLACED = 256
@@ -218,8 +219,11 @@ def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause) -> N
     """Its partitions are free; it is told, if it can be, and if it was not heard of for too long so are people."""
     keys = end_all(group, member.consumer_id, out)
     out.cancel(lease_key(group.group_id, member.consumer_id))
-    if keys and member.connection >= 0:
-        out.pushes.append((member.connection, PartitionsLost(group.group_id, member.consumer_id, keys, cause.value)))
+    if member.connection >= 0:
+        if keys:
+            lost = PartitionsLost(group.group_id, member.consumer_id, keys, cause.value)
+            out.pushes.append((member.connection, lost))
+        out.pushes.append((member.connection, MemberRemoved(group.group_id, member.consumer_id, cause.value)))
     if cause is Cause.LEASE_OVER:
         detail = f"silent for {member.session_timeout_ms} ms; it had {partitions(len(keys))}"
         note(group, out, cause, member.consumer_id, detail, len(group.members) - 1)

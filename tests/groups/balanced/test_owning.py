@@ -23,6 +23,7 @@ from protocol.messages.balanced import (
     RegisterPartitionsReply,
     ReleasedKey,
 )
+from protocol.messages.groups import MemberRemoved
 from tests.groups.balanced.house import SESSION_MS, House
 
 NONE = ErrorCode.NONE
@@ -113,7 +114,8 @@ def test_cb28_the_partitions_of_a_killed_owner_are_free_when_its_lease_is_over_a
     assert house.owners()["1:demo:0"] is None
     assert other.register(0).reg_epoch == 2
     assert other.read(0) == list(range(6))
-    assert one.told() == [PartitionsLost("g", "a", ("1:demo:0",), "lease over")]
+    lost = PartitionsLost("g", "a", ("1:demo:0",), "lease over")
+    assert one.told() == [lost, MemberRemoved("g", "a", "lease over")]
 
 
 def test_who_asks_at_the_moment_a_lease_is_over_gets_the_partition_in_one_step() -> None:

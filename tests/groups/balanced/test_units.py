@@ -32,8 +32,9 @@ from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.kinds import append_failed
 from coordinator.kinds import handle as handle_any
+from coordinator.log_dump import _of_shard
 from coordinator.moment import Moment
-from coordinator.records import BalancedMember, BalancedMetadata, Owner, Ownership
+from coordinator.records import BalancedMember, BalancedMetadata, BalancedTombstone, Owner, Ownership
 from coordinator.routes import ROUTES
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
@@ -142,6 +143,19 @@ def test_without_what_is_in_memory_reading_goes_on_at_the_commit_or_where_the_gr
     assert made.reading(entry, -1).position == 7
     assert made.reading(entry, 9).position == 9
     assert made.reading(entry, 3).position == 7  # always_max: what is stored lies before
+
+
+def test_an_operator_can_read_the_record_in_the_log() -> None:
+    filters = (("t", ("f",)),)
+    told = _of_shard(BalancedMetadata("g", 5, 2, 1, b"\x07", 0, ("t",), filters, 3, (LINE,), ("gone",)))
+    assert (told["type"], told["group"], told["filters"], told["meta_digest"]) == (
+        "balanced_group",
+        "g",
+        {"t": ["f"]},
+        "07",
+    )
+    assert (told["members"][0]["consumer_id"], told["replaced"]) == ("a", ("gone",))
+    assert _of_shard(BalancedTombstone("g")) == {"type": "balanced_tombstone", "group": "g"}
 
 
 def test_an_append_that_fails_is_said_and_undone() -> None:
