@@ -92,6 +92,13 @@ def _forbid(field: str, value: object) -> None:
         raise WrongParams(field, "belongs to the form for one, and the request has the list too")
 
 
+def _commit(request: offsets.OffsetCommit) -> tuple[Message, Form]:
+    """What a client wants to hear of a group that is not there must be something it can hear."""
+    if not request.absent_group_error.is_known:
+        raise WrongParams("absent_group_error", f"{request.absent_group_error.value} is no error code")
+    return request, Form.WHOLE
+
+
 def _produce(request: data.Produce) -> tuple[Message, Form]:
     """`acks` 0 asks for no answer, not even a refusal, as in Kafka."""
     return request, Form.NEVER if request.acks == 0 else Form.WHOLE
@@ -136,7 +143,7 @@ METHODS: Final = {
         _method(groups.DescribeGroups, groups.DescribeGroupsReply),
         _method(groups.DeleteGroups, groups.DeleteGroupsReply),
         # offsets
-        _method(offsets.OffsetCommit, offsets.OffsetCommitReply),
+        _method(offsets.OffsetCommit, offsets.OffsetCommitReply, _commit),
         _either(OffsetFetchWire, offsets.OffsetFetch, offsets.OffsetFetchReply),
         _method(offsets.OffsetDelete, offsets.OffsetDeleteReply),
         _method(offsets.ListOffsets, offsets.ListOffsetsReply),
