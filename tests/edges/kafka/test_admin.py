@@ -7,7 +7,7 @@ from tests.edges.kafka.conftest import Stage
 from tests.edges.kafka.libraries import CONFLUENT, KAFKA_PYTHON, LIBRARIES
 from tests.edges.musterd import within
 
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 
 
 def offering(capability: str) -> list[object]:

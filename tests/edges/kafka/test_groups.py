@@ -17,7 +17,7 @@ ASSIGNED = [
     for library in LIBRARIES
     for assignor in library.assignors
 ]
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 
 
 def shared(topic: str, members: Iterable[Member | MemberProcess], partitions: int = PARTITIONS) -> Callable[[], bool]:

@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.edges.kafka.client import Committed, Got, GroupSeen, Library, Membership, Part
 
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 NO_OFFSET = -1001
 
 
