@@ -192,7 +192,7 @@ def _show(group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: 
         ("Generation", group.generation_id),
         ("Protocol", protocol),
         ("Leader", group.leader),
-        ("Total lag", sum(line["lag"] or 0 for line in lines)),
+        ("Total lag", sum(line["lag"] or 0 for line in lines) if lines else None),  # nobody has a share yet
     ]
     if log := _log(group):
         facts.append(("Shard", f"{group.shard} (log {log})"))

@@ -66,6 +66,13 @@ def test_a_group_is_described_for_people(shell: Shell, node: FakeNode, monkeypat
     ]
 
 
+def test_a_group_without_shares_and_commits_has_no_lag_that_is_known(shell: Shell, node: FakeNode) -> None:
+    """As in the seconds of its first rebalance."""
+    node.groups["new"] = DescribedGroup("new", group_state="PreparingRebalance")
+
+    assert ["Total", "lag", "-"] in [line.split() for line in shell.lines("groups", "describe", "new")]
+
+
 def test_a_group_is_described_for_scripts(shell: Shell, node: FakeNode) -> None:
     node.make_topic("flights", 1)
     shell.run("produce", "flights", typed="a\nb\nc\n")
