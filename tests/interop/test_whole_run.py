@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from interop import __main__ as whole
+from interop import beside
 from interop.catalogue import Client
 from interop.ours.parts import Choice
 from interop.server import Server
@@ -17,8 +18,11 @@ CLIENT = Client("x", "1", "C", "./x", capabilities=("configs",))
 
 
 class Ran:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, ours: list[str]) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, ours: list[str], in_front: tuple[str, ...] = ()
+    ) -> None:
         self.ours: list[tuple[Choice, bool]] = []
+        self.in_front: list[beside.Choice] = []
 
         @contextmanager
         def serving(bootstrap: str | None, _work: Path) -> Iterator[Server]:
@@ -28,6 +32,11 @@ class Ran:
             self.ours.append((choice, write))
             return ours
 
+        def run_in_front(choice: beside.Choice, _work: Path) -> list[str]:
+            self.in_front.append(choice)
+            return list(in_front)
+
+        monkeypatch.setattr(beside, "run", run_in_front)
         monkeypatch.setattr(whole, "serving", serving)
         monkeypatch.setattr(whole, "row", lambda *_: Row(CLIENT, (Result("configs", verdict),)))
         monkeypatch.setattr(whole, "run", run)
@@ -42,6 +51,7 @@ def test_all_clients_are_followed_by_all_that_is_tried_with_our_own(monkeypatch:
     ran = Ran(monkeypatch, Verdict.PASSED, [])
     assert ran() == 0
     assert ran.ours == [(Choice(), False)]
+    assert ran.in_front == [beside.Choice()]
 
 
 @pytest.mark.parametrize("arguments", [("kcat",), ("--only", "configs"), ("--bootstrap", "elsewhere:1")])
@@ -49,11 +59,13 @@ def test_a_choice_is_all_that_is_run(monkeypatch: pytest.MonkeyPatch, arguments:
     ran = Ran(monkeypatch, Verdict.PASSED, [])
     assert ran(*arguments) == 0
     assert ran.ours == []
+    assert ran.in_front == []
 
 
-def test_a_failure_in_either_half_is_told_to_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_any_part_is_told_to_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Ran(monkeypatch, Verdict.FAILED, [])() == 1
     assert Ran(monkeypatch, Verdict.PASSED, ["mixed with java: lost"])() == 1
+    assert Ran(monkeypatch, Verdict.PASSED, [], ("connected to the broker itself: java",))() == 1
 
 
 def test_a_client_nobody_has_is_a_mistake_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
