@@ -163,7 +163,7 @@ def _tests(front: Server, log: Path) -> list[str]:
         subprocess.run(command, cwd=_ROOT, env=environment, stdout=out, stderr=out, timeout=_TESTS_S, check=False)
     lines = log.read_text(errors="replace").splitlines()
     print(f"{TESTS}: {lines[-1] if lines else 'nothing said'} ({time.monotonic() - began:.0f} s)", flush=True)
-    return [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    return [line for line in lines if line.startswith(("FAILED tests/", "ERROR tests/"))]
 
 
 def _groups(kafka: Server) -> set[str]:
