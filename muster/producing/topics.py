@@ -21,6 +21,7 @@ class Topics:
         self._known_at_ms: dict[str, int] = {}
         self._errors: dict[str, MusterError] = {}
         self._wanted: dict[str, int] = {}  # since when
+        self._asked: list[str] = []
         self._failures = 0
         self._ask_at_ms = 0
 
@@ -58,14 +59,16 @@ class Topics:
         return self._ask_at_ms if self._wanted else None
 
     def request(self) -> Metadata:
-        return Metadata(tuple(MetadataTopic(name) for name in sorted(self._wanted)))
+        self._asked = sorted(self._wanted)
+        return Metadata(tuple(MetadataTopic(name) for name in self._asked))
 
     def hear(self, reply: MetadataReply, now_ms: int) -> None:
         nodes = {node.node_id: NodeAddress(node.host, node.port, node.node_id) for node in reply.brokers}
         for topic in reply.topics:
             if topic.name is not None:
                 self._hear_topic(topic.name, topic, nodes, now_ms)
-        if all(_is_whole(topic, nodes) for topic in reply.topics):
+        is_answered = not any(name in self._wanted for name in self._asked)
+        if is_answered and all(_is_whole(topic, nodes) for topic in reply.topics):
             self._failures = 0
         else:
             self.ask_later(now_ms)
@@ -76,8 +79,8 @@ class Topics:
         self._failures += 1
 
     def _hear_topic(self, name: str, topic: MetadataTopicReply, nodes: dict[int, NodeAddress], now_ms: int) -> None:
-        if topic.error_code != ErrorCode.NONE and not topic.partitions:
-            self._hear_error(name, topic.error_code, now_ms)
+        if not topic.partitions:
+            self._hear_error(name, topic.error_code or ErrorCode.LEADER_NOT_AVAILABLE, now_ms)
             return
         self._counts[name] = len(topic.partitions)
         self._known_at_ms[name] = now_ms

@@ -226,6 +226,23 @@ def test_a_partition_without_a_leader_is_passed_over() -> None:
     assert stage.send(*("x" * 100 for _ in range(4)), partition=None) == [0, 2, 0, 2]
 
 
+@pytest.mark.parametrize("topics", [(), (MetadataTopicReply("t"),)])
+def test_an_answer_that_does_not_say_where_a_topic_is_is_asked_for_again_and_not_at_once(
+    topics: tuple[MetadataTopicReply, ...],
+) -> None:
+    stage = Stage()
+    assert stage.core.append("t", None, Pending(b"k", b"", (), 0, 0), 0) == NOT_KNOWN
+    stage.wake()
+    for _ in range(3):
+        asked = stage.take(Metadata).call
+        stage.feed(Replied(asked, MetadataReply((MetadataBroker(0, "host", 0),), topics=topics)))
+        assert stage.core.append("t", None, Pending(b"k", b"", (), 0, 0), stage.now_ms) == NOT_KNOWN
+        assert not stage.waiting(Metadata)
+        stage.wake(400)
+    stage.answer(Metadata)
+    assert stage.core.append("t", 1, Pending(b"k", b"", (), 0, 0), stage.now_ms) == 1
+
+
 def test_a_topic_that_nobody_knows_is_asked_for_for_a_second_and_then_refused() -> None:
     stage = Stage()
     record = Pending(None, b"", (), 0, 0)
