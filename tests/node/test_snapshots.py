@@ -16,6 +16,9 @@ from coordinator.moment import Moment
 from coordinator.outbox import Outbox
 from coordinator.record_bytes import encode
 from coordinator.records import (
+    BalancedMember,
+    BalancedMetadata,
+    BalancedTombstone,
     CommittedOffset,
     GroupMetadata,
     GroupTombstone,
@@ -32,7 +35,7 @@ from partition_log.store import LogStore, StoreLimits
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.record_batch import TRANSACTIONAL, encode_batch
 from purgatory.purgatory import DelayedOperationPurgatory
-from tests.groups.checks import CountingIds, grants
+from tests.groups.checks import CountingIds, balanced, grants
 from tests.partition_log.stories import flush
 from tests.simulation.disk import Crash, SimDisk
 
@@ -91,14 +94,29 @@ class Life:
                 if owner is not None or epoch:
                     self._both(Ownership(group_id, topic, partition, epoch + (owner is not None), owner))
             case "gone", group_id:
-                known = shard.groups.get(group_id)
-                for key in known.owners.keys if known is not None and known.owners is not None else ():
-                    self._both(OwnershipTombstone(group_id, *key))
-                self._both(GroupTombstone(group_id))
+                self._go(group_id)
+            case "balance", group_id, epoch, members:
+                self._balance(group_id, epoch, members)
             case "unknown", number:
                 batch = encode_batch([(b"\x00\x0f" + bytes([number]), b"\x00\x00")], timestamp_ms=1)
                 self.store.append(shard.log, batch)
         flush(self.store, self.disk)
+
+    def _go(self, group_id: str) -> None:
+        known, was_balanced = self.shard.groups.get(group_id), group_id in self.shard.balanced
+        for key in known.owners.keys if known is not None and known.owners is not None else ():
+            self._both(OwnershipTombstone(group_id, *key))
+        self._both(GroupTombstone(group_id))
+        if was_balanced:
+            self._both(BalancedTombstone(group_id))
+
+    def _balance(self, group_id: str, epoch: int, members: int) -> None:
+        known = self.shard.groups.get(group_id)
+        if known is None or known.stored is None:
+            self._both(GroupMetadata(group_id, "", 0, None, None, NOW.wall_ms))
+        ones = tuple(BalancedMember(f"b{n}", None, "c", "/h", n, "first", 6_000, n, 0) for n in range(members))
+        topics = ("orders",) if ones else ()
+        self._both(BalancedMetadata(group_id, NOW.wall_ms, epoch, 1, b"d", 0, topics, members=ones))
 
     def _both(self, record: Any) -> None:
         # As at load: members here come from records alone.
@@ -127,7 +145,7 @@ def state(shard: Shard) -> Any:
         if group.stored is not None or shard.offsets.holds(group_id) or group.owners
     }
     offsets = {group_id: shard.offsets.topics(group_id) for group_id in shard.offsets.groups()}
-    return on_record, offsets, shard.offsets.count, shard.offsets.pending.dump()
+    return on_record, offsets, shard.offsets.count, shard.offsets.pending.dump(), balanced(shard)
 
 
 def without_aid(life: Life) -> Any:
@@ -160,6 +178,7 @@ DEEDS = st.one_of(
     st.tuples(st.just("forgotten"), GROUPS, TOPICS, PARTITIONS),
     st.tuples(st.just("group"), GROUPS, st.integers(0, 9), st.integers(0, 3)),
     st.tuples(st.just("grant"), GROUPS, TOPICS, PARTITIONS, st.sampled_from((None, "m0", "m1"))),
+    st.tuples(st.just("balance"), GROUPS, st.integers(0, 9), st.integers(0, 3)),
     st.tuples(st.just("gone"), GROUPS),
     st.tuples(st.just("unknown"), st.integers(0, 9)),
 )
