@@ -19,6 +19,8 @@ class LettingGo(Cycle):
 
     def _let_go(self, *, is_lost: bool) -> None:
         """S2, S3."""
+        if self._is_closing and self.phase is not Phase.LEAVING:
+            return  # it is being let go already
         if self.phase is Phase.LEAVING or not self._holdings.is_published:
             self._tell_member(Released())
             return

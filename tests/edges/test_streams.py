@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 from muster import Producer
+from muster.blocking.background import Background, Driven
 from muster.blocking.cluster import Cluster
+from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import ConsumerTimeout, GroupRefused
+from muster.events import Effect, MemberEvent, Woke
 from muster.streams import StreamsConnector
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, running, within
@@ -217,14 +220,22 @@ def test_the_example_reads_in_threads_and_goes_on_from_what_was_committed(daemon
     assert 20 <= len((ROOT / "examples" / "consume_streams.py").read_text().splitlines()) <= 50
 
 
-def test_a_connector_that_waits_for_a_topic_to_match_waits_in_peace(daemon: Daemon) -> None:
-    """Its next deadline is months away: that must not end its thread."""
-    with StreamsConnector(
-        daemon.bootstrap, "group", metadata_max_age_ms=1 << 40, request_timeout_ms=60_000
-    ) as connector:
-        connector.create_message_streams_by_filter("nothing.*")
-        assert within(2, lambda: not connector._background._attempts)
-        time.sleep(0.2)
-        thread = connector._background._thread
-        assert thread is not None
-        assert thread.is_alive()
+class _Far:
+    """A core with nothing to do for years."""
+
+    next_deadline_ms = 1 << 50
+
+    def step(self, _event: MemberEvent, _now_ms: int) -> list[Effect]:
+        return []
+
+
+def test_a_deadline_that_is_years_away_does_not_end_the_thread() -> None:
+    """As that of a connector that nobody can forget to poll."""
+    background = Background(parse_bootstrap("127.0.0.1:1"), "test")
+    driven = Driven(_Far(), print)
+    background.add(driven)
+    background.feed(driven, Woke())
+    time.sleep(0.2)
+    assert background._thread is not None
+    assert background._thread.is_alive()
+    background.stop()
