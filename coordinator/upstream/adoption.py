@@ -147,6 +147,8 @@ def _after_coordinator(looking: Looking, answer: Message | None) -> LookUp | Ver
 def _after_group(looking: Looking, described: Message | None, fetched: Message | None) -> LookUp | Verdict:
     if not isinstance(described, DescribeGroupsReply) or not isinstance(fetched, OffsetFetchReply):
         return Unclear("the cluster's coordinator of the group did not answer")
+    if not described.groups or not fetched.groups:
+        return Unclear("the cluster's coordinator of the group says nothing of it")
     group = described.groups[0]
     offsets = msgspec.structs.replace(fetched.groups[0], group_id=looking.group_id)  # old versions do not say it
     if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):

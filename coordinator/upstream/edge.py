@@ -12,6 +12,7 @@ import structlog
 from coordinator.config import Address
 from coordinator.config_keys import Ports
 from coordinator.effects import AskUpstream, Forward
+from coordinator.ending import end_at_once
 from coordinator.events import BrokersFound, UpstreamAnswered, UpstreamAway
 from coordinator.server import ClientProtocol, Server
 from coordinator.upstream.brokers import Broker
@@ -86,7 +87,13 @@ class Beside:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """The process does not outlive one that fails: nobody would look for brokers any more."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            end_at_once("Beside", error)
 
     # ------------------------------------------------------------------------------------------------ for connections
 

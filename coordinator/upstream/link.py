@@ -11,6 +11,9 @@ from protocol.messages import Message
 from protocol.messages.node import ApiVersions, ApiVersionsReply
 from protocol.messages.offsets import OffsetFetch
 
+UNREACHABLE = (OSError, TimeoutError, ValueError, OverflowError)
+"""What comes of connecting to an address that may be anything: a broker told it. The last two are names and ports that
+are none."""
 _MAX_ANSWER_BYTES = 100 << 20
 _READ_BYTES = 1 << 18
 _VERSIONS_FIRST, _VERSIONS_OLDEST = 3, 0
@@ -39,7 +42,7 @@ class Link:
         try:
             async with asyncio.timeout(timeout_s):
                 reader, writer = await asyncio.open_connection(host, port)
-        except (OSError, TimeoutError) as error:
+        except UNREACHABLE as error:
             raise AskFailed(f"{host}:{port}: {str(error) or 'no connection in time'}") from None
         link = cls(reader, writer)
         link.versions = await link._ask_versions(timeout_s)

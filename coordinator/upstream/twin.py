@@ -9,6 +9,7 @@ import structlog
 
 from coordinator.events import Forwarded, UpstreamLost
 from coordinator.server import ClientProtocol, Server
+from coordinator.upstream.link import UNREACHABLE
 
 if TYPE_CHECKING:
     from coordinator.upstream.edge import Beside
@@ -100,7 +101,7 @@ class Twin(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(_DIAL_S):
                 await asyncio.get_running_loop().create_connection(lambda: self, host, port)
-        except (OSError, TimeoutError) as error:
+        except UNREACHABLE as error:
             self._lost(f"{host}:{port}: {str(error) or 'no connection in time'}")
 
     @property

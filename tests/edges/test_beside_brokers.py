@@ -260,7 +260,9 @@ def is_closed(client: socket.socket) -> bool:
         return True
 
 
-async def test_a_link_says_why_nobody_answers() -> None:
-    plan = Plan((Address("127.0.0.1", free_port()),), Ports(1, 1), "127.0.0.1", "127.0.0.1", 1, 1)
-    with pytest.raises(AskFailed, match="Connect call failed"):
+@pytest.mark.parametrize("host", ["127.0.0.1", "no such host", "a" * 70 + ".example", ""])
+@pytest.mark.parametrize("port", [1, 70_000, -1])
+async def test_a_link_to_nowhere_says_so(host: str, port: int) -> None:
+    plan = Plan((Address(host, port),), Ports(1, 1), "127.0.0.1", "127.0.0.1", 1, 5)
+    with pytest.raises(AskFailed, match=":"):
         await Link.open(plan.servers[0].host, plan.servers[0].port, plan.timeout_s)

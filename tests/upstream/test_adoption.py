@@ -254,6 +254,13 @@ def test_a_group_of_a_newer_kind_is_found_in_the_list() -> None:
     assert go_on(listed.looking, [ListGroupsReply()]) == Offsets(KEPT)
 
 
+def test_an_answer_that_is_empty_is_no_verdict() -> None:
+    looking = Looking("g", Stage.GROUP, 2)
+    assert isinstance(go_on(looking, [DescribeGroupsReply(), OffsetFetchReply()]), Unclear)
+    assert isinstance(go_on(Looking("g"), [MetadataReply()]), Unclear)
+    assert isinstance(go_on(Looking("g", Stage.COORDINATOR), [FindCoordinatorReply()]), Unclear)
+
+
 @pytest.mark.parametrize("stage", list(Stage))
 def test_no_answer_is_no_verdict(stage: Stage) -> None:
     answers: list[Message | None] = [None, None] if stage is Stage.GROUP else [None]
