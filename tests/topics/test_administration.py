@@ -167,7 +167,8 @@ def test_whoever_waits_for_records_of_a_deleted_topic_is_told() -> None:
     nudged = town.topics.delete(topic, town.moment)
     assert not isinstance(nudged, Refusal)
     ready = [one for key in nudged for one in town.purgatory.check_and_complete(key)]
-    errors = [parts(town.topics.fetch_now(one.message))[0].error_code for one in ready]
+    asked = [one.message for one in ready if isinstance(one.message, Fetch)]
+    errors = [parts(town.topics.fetch_now(one))[0].error_code for one in asked]
     assert errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
 
 

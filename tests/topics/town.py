@@ -82,6 +82,7 @@ class Town:
             self.store.finish_flush(job.up_to)
         for key in self.topics.advanced():
             for ready in self.purgatory.check_and_complete(key):
+                assert isinstance(ready.message, Fetch)
                 self.answers.append(self.topics.fetch_now(ready.message))
 
     # --- asking ---
