@@ -179,13 +179,18 @@ class StreamsConnector:
         """Stop fetching, end the streams, commit if that is automatic, release, leave the group. What the calling
         thread was handed last counts as consumed; other threads are given a moment to finish. Once is enough.
         """
+        with self._changed:
+            if not self._is_shut:
+                self._finish_here()
+        self._shut_down(timeout_s)
+
+    def _shut_down(self, timeout_s: float = 30.0) -> None:
         deadline = time.monotonic() + timeout_s
         with self._changed:
             if self._is_shut:
                 return
             self._is_shut = True
             if self._parts is not None:
-                self._finish_here()
                 self._feed_steps(Shut())
                 self._changed.wait_for(lambda: self._has_ended, timeout_s)
                 self._parts.holdings.end()
@@ -213,7 +218,11 @@ class StreamsConnector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.shutdown()
+        """As `shutdown`; with an error, what was in hand is not done: it comes again."""
+        if error is None:
+            self.shutdown()
+        else:
+            self._shut_down()
 
     # -- making
 
@@ -297,11 +306,13 @@ class StreamsConnector:
 
     def _feed_steps(self, event: MemberEvent) -> None:
         assert self._parts is not None
-        self._background.feed(self._parts.rebalancing, event)
+        if not self._has_ended:
+            self._background.feed(self._parts.rebalancing, event)
 
     def _go_on_fetching(self) -> None:
         assert self._parts is not None
-        self._background.feed(self._parts.fetching, Woke())
+        if not self._has_ended:
+            self._background.feed(self._parts.fetching, Woke())
 
     def _has_taken(self, *, made_room: bool) -> None:
         """A stream has gone on: there may be room for more, and a rebalance may wait for just that."""
@@ -327,7 +338,8 @@ class StreamsConnector:
                 tell(listener)
             except Exception as raised:  # noqa: BLE001  (whatever the application's own code raises)
                 error = raised
-            self._feed_steps(ListenerDone(error))
+            with self._changed:
+                self._feed_steps(ListenerDone(error))
 
         self._caller.call(call)
 

@@ -204,6 +204,31 @@ def test_committing_counts_what_the_same_thread_has_in_hand(monkeypatch: pytest.
     assert next(again.streams[0]).offset == 1
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_who_leaves_by_an_exception_was_not_done_with_what_it_had_in_hand(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    stage = Streaming(monkeypatch)
+    player = _one_partition(stage).reads(t=1)
+    stage.append(P[0], count=3)
+
+    def handles() -> None:
+        with player.connector:
+            for message in player.streams[0]:
+                if message.offset == 1:
+                    if fails:
+                        raise RuntimeError("cannot handle this")
+                    break
+
+    if fails:
+        with pytest.raises(RuntimeError):
+            handles()
+    else:
+        handles()
+    again = stage.player("C1", consumer_timeout_ms=1_000).reads(t=1)
+    assert next(again.streams[0]).offset == (1 if fails else 2)
+
+
 def test_a_commit_is_tried_again_as_often_as_that_may_help(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Streaming(monkeypatch)
     player = _one_partition(stage, auto_commit_enable=False, offsets_commit_max_retries=3).reads(t=1)
