@@ -1,7 +1,7 @@
 """Who answers members of client-balanced groups: gate, find the group, hand its event to the shard with what it needs
 to know of topics and offsets."""
 
-from coordinator.balanced_topics import partition_states, places
+from coordinator.balanced_topics import as_of, partition_states, places, shape_of
 from coordinator.core import Core
 from coordinator.gates import gate, watch_gate, write_gate
 from coordinator.groups.balanced.checks import refuse_identity, refuse_targets
@@ -19,6 +19,7 @@ from coordinator.groups.balanced.events import (
     Start,
     Unregister,
 )
+from coordinator.groups.balanced.meta import holds
 from coordinator.groups.balanced.reporting import is_plain, spoke
 from coordinator.groups.balanced.state import BalancedGroup
 from coordinator.groups.balanced.table import answer
@@ -62,30 +63,25 @@ def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGrou
     """The group, with its configured partitions as the list of topics is now."""
     shard = core.find(group_id)[0]
     group = shard.balanced_group(group_id)
-    if group.members and group.meta_as_of != core.topics.position:
+    if group.members and group.meta_as_of != as_of(core):
         refresh(core, shard, group, moment)
     return shard, group
 
 
 def refresh(core: Core, shard: Shard, group: BalancedGroup, moment: Moment) -> None:
     """Look at the topics again."""
-    states = partition_states(core, group.on_record.topics)
-    shard.process(group, MetaMade(group.group_id, states, core.topics.position), moment)
+    topics = group.on_record.topics
+    shape, now = shape_of(core, topics), as_of(core)
+    if not holds(group, now, shape):
+        shard.process(group, MetaMade(group.group_id, partition_states(core, topics), now, shape), moment)
 
 
 def topics_changed(core: Core, moment: Moment) -> None:
-    """Every group looks at its topics if it has not seen the list as it is, so that members hear of changes at once."""
+    """Every group looks at its topics if it has not seen them as they are, so that members hear of changes at once."""
+    now = as_of(core)
     for shard in core.shards:
         for group in list(shard.balanced.values()):
-            if group.members and group.meta_as_of != core.topics.position:
-                refresh(core, shard, group, moment)
-
-
-def look_at_topics(core: Core, moment: Moment) -> None:
-    """Every group looks at its topics, whatever it has seen: logs may be found damaged."""
-    for shard in core.shards:
-        for group in list(shard.balanced.values()):
-            if group.members:
+            if group.members and group.meta_as_of != now:
                 refresh(core, shard, group, moment)
 
 
@@ -110,7 +106,7 @@ def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Mome
     owned = [group.key_of(entry) for entry in group.owners.of(message.consumer_id)]
     held = places(core, shard, message.group_id, [*owned, *(one.key for one in message.held)])
     states = partition_states(core, message.topics)
-    event = Start(ref, message, client.client_id, client.client_host, held, states, core.topics.position)
+    event = Start(ref, message, client.client_id, client.client_host, held, states, as_of(core))
     shard.process(group, event, moment)
 
 

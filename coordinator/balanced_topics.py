@@ -12,6 +12,17 @@ from protocol.partition_key import PartitionKey, parse_key
 DAMAGED = "its log is damaged"
 
 
+def as_of(core: Core) -> int:
+    """A number that grows when something of the topics changes that members are told of."""
+    return core.topics.position + len(core.store.damaged)
+
+
+def shape_of(core: Core, topics: Iterable[str]) -> tuple[int, ...]:
+    """What their partitions depend on: how many there are of each, and how many logs are damaged."""
+    counts = [core.topics.partition_count(topic) or 0 for topic in topics if core.topics.id_of(topic) is not None]
+    return (*counts, len(core.store.damaged))
+
+
 def partition_states(core: Core, topics: Iterable[str]) -> tuple[PartitionState, ...]:
     """Every partition of the topics, in the order of keys. A topic that is gone has none."""
     broker_id, damaged = core.placement.node_id, core.store.damaged

@@ -29,7 +29,7 @@ def _produce(core: Core, moment: Moment) -> None:
 
 
 def _look_at_topics(core: Core, moment: Moment) -> int:
-    balanced_requests.look_at_topics(core, moment)
+    balanced_requests.topics_changed(core, moment)
     return _LOOK_AT_TOPICS_MS
 
 

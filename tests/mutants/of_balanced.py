@@ -149,9 +149,10 @@ MUTANTS = (
         "Members are told that their partitions have changed with every heartbeat",
         Edit(
             _REQUESTS,
-            "    if group.members and group.meta_as_of != core.topics.position:\n"
+            "    if group.members and group.meta_as_of != as_of(core):\n"
             "        refresh(core, shard, group, moment)\n    return",
-            "    if group.members:\n        refresh(core, shard, group, moment)\n    return",
+            "    if group.members:\n        group.meta_as_of = -1\n"
+            "        refresh(core, shard, group, moment)\n    return",
         ),
         Edit(
             _META,

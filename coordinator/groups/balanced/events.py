@@ -82,8 +82,7 @@ class OfMember(Protocol):
 
 
 class Start(Event):
-    """A StartMember whose own fields are in order. `meta`: the partitions of its topics, sorted, of which the list of
-    topics stood at `as_of`."""
+    """A StartMember whose own fields are in order. `meta`: the partitions of its topics, sorted, as of `as_of`."""
 
     ref: RequestRef
     request: StartMember
@@ -243,11 +242,12 @@ class Marked(Message):
 
 
 class MetaMade(Event):
-    """The configured partitions as they are now, of which the list of topics stood at `as_of`; sorted by key."""
+    """The configured partitions as they are now, sorted by key: of topics that were as `as_of` and `shape` say."""
 
     group_id: str
     meta: tuple[PartitionState, ...]
     as_of: int
+    shape: tuple[int, ...] = ()
 
 
 class Settled(Event):

@@ -31,10 +31,19 @@ def with_meta(record: BalancedMetadata, meta: Iterable[PartitionState]) -> Balan
     return replace(record, meta_version=record.meta_version + 1, meta_digest=digest)
 
 
+def holds(group: BalancedGroup, as_of: int, shape: tuple[int, ...]) -> bool:
+    """Whether the partitions are those that are kept: most changes of topics are about others."""
+    if not shape or shape != group.meta_shape or group.meta_as_of < 0:
+        return False
+    group.meta_as_of = as_of
+    return True
+
+
 def keep_meta(group: BalancedGroup, event: MetaMade, out: Outcome) -> None:
     """Grants of partitions that are gone end, and members on connections that can be told are told."""
     stored = group.on_record
     group.meta, group.meta_as_of = {state.key: state for state in event.meta}, event.as_of
+    group.meta_shape = event.shape
     gone = [entry for entry in group.owners if group.key_of(entry) not in group.meta]
     record = with_meta(stored, event.meta)
     if record is stored and not gone:

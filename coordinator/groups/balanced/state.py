@@ -88,7 +88,9 @@ class BalancedGroup:
     meta: dict[str, PartitionState] = field(default_factory=dict)
     """The configured partitions by key, in the order of keys; what `stored.meta_version` stands for."""
     meta_as_of: int = -1
-    """The position of the list of topics that `meta` was made of; -1: it is to be made anew."""
+    """What the topics were like when `meta` was made, as one number that grows; -1: it is to be made anew."""
+    meta_shape: tuple[int, ...] = ()
+    """How many partitions the topics had then, and how many logs were damaged: while that holds, so does `meta`."""
     readings: dict[Key, Reading] = field(default_factory=dict)
     phase: None = None
     """Nothing of such a group waits but leases."""

@@ -3,7 +3,7 @@ requests against a node."""
 
 from typing import Any
 
-from coordinator.balanced_topics import partition_states
+from coordinator.balanced_topics import as_of, partition_states, shape_of
 from coordinator.groups.balanced.meta import digest_of, with_meta
 from coordinator.groups.balanced.reporting import is_plain
 from coordinator.records import BalancedMetadata
@@ -260,6 +260,19 @@ def test_a_partition_whose_log_is_damaged_is_configured_and_cannot_be_read() -> 
     house.desk.store._files.damaged["demo-1"] = "demo-1 is damaged"
     states = partition_states(house.desk.node.core, ("demo", "nowhere"))
     assert [(one.key, one.subscribable) for one in states] == [("1:demo:0", True), ("1:demo:1", False)]
+
+
+def test_topics_of_others_are_no_reason_to_look_at_ones_own_again() -> None:
+    house = House(2)
+    house.started("a").beat()
+    group = house.desk.node.core.shard_of("g").balanced["g"]
+    house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 3),)))
+    before, version = group.meta, group.on_record.meta_version
+    house.desk.make_topic("other", 1)
+    assert group.meta is before and group.meta_as_of == as_of(house.desk.node.core)
+    assert shape_of(house.desk.node.core, ("demo", "other", "nowhere")) == (3, 1, 0)
+    house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 4),)))
+    assert (len(group.meta), group.on_record.meta_version) == (4, version + 1)
 
 
 def test_a_log_that_is_found_damaged_is_told_of_within_a_minute() -> None:
