@@ -117,9 +117,19 @@ class Crowd(Streaming):
 
     def goes(self) -> None:
         if self.crew:
-            player = self.crew.pop(self.chance.randrange(len(self.crew)))
-            player.has_stopped = True
-            player.shuts()
+            self._sees_off(self.chance.choice(self.crew))
+
+    def _sees_off(self, player: Player) -> None:
+        self.crew.remove(player)
+        player.has_stopped = True
+        player.shuts()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether everybody is at rest. Who could not begin has been told so, and goes."""
+        for player in [one for one in self.crew if one.has_failed]:
+            self._sees_off(player)
+        return all(one.is_settled for one in self.crew)
 
     def is_killed(self) -> None:
         if self.crew:

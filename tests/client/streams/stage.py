@@ -151,6 +151,12 @@ class Player:
         return parts
 
     @property
+    def has_failed(self) -> bool:
+        """Whether making the streams has raised."""
+        started = self.connector._started
+        return started is not None and started.error is not None
+
+    @property
     def is_settled(self) -> bool:
         """Whether it runs what it owns and nothing is to be done."""
         steps = self.parts.steps

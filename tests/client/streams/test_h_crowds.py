@@ -15,7 +15,7 @@ MINUTE_MS = 60_000
 
 def _ends_well(crowd: Crowd, within_ms: int) -> None:
     """Once nothing goes wrong any more: everything is read, everything is owned, everybody is at rest."""
-    crowd.until(lambda: crowd.is_all_read and all(one.is_settled for one in crowd.crew), for_ms=within_ms)
+    crowd.until(lambda: crowd.is_at_rest and crowd.is_all_read, for_ms=within_ms)
     owned = crowd.owned()
     assert owned.keys() == crowd.appended.keys()
     assert set(owned.values()) <= {one.connector.member_id for one in crowd.crew}
@@ -49,7 +49,7 @@ def test_h96_fifty_members_are_killed_and_join_for_ten_minutes(monkeypatch: pyte
     assert sum(crowd.appended.values()) > 1_000
 
 
-@pytest.mark.parametrize("seed", [*range(50), 203])  # 203: shut down in the moment a rebalance begins
+@pytest.mark.parametrize("seed", [*range(50), 203, 301])  # 203: shut down as a rebalance begins; 301: tries used up
 def test_whatever_goes_wrong_there_is_one_owner_and_nothing_is_skipped(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
