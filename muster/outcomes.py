@@ -4,13 +4,25 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from muster.checks import MOST_64, check_name, check_number, check_partitions
-from muster.errors import CannotConnect, CommitRefused, Fenced, GroupRefused, Refused, RequestTimedOut, WokenUp
+from muster.errors import (
+    CannotConnect,
+    CommitRefused,
+    Fenced,
+    GroupRefused,
+    MusterError,
+    Refused,
+    RequestTimedOut,
+    WokenUp,
+)
 from muster.events import Assigned, CommitDone, Effect, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 Done = CommitDone | OffsetsDone
 Partitions = tuple[TopicPartition, ...]
+
+_UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
+"""No answer came, or none will."""
 
 
 class Outcomes:
@@ -199,9 +211,16 @@ def refusal(done: CommitDone) -> Refused:
     return CommitRefused(done.error_code, sentence)
 
 
+def failure(done: CommitDone) -> MusterError:
+    """As `refusal`; where the answer was lost nobody has refused anything, and it may be stored."""
+    if done.error_code in _UNHEARD:
+        return RequestTimedOut("the commit was not answered: it may be stored or not")
+    return refusal(done)
+
+
 def stored(done: CommitDone | None, sentence: str) -> dict[TopicPartition, int]:
     """What a commit has stored. Raises RequestTimedOut with that sentence, or what `refusal` says."""
-    if done is None or done.error_code == ErrorCode.REQUEST_TIMED_OUT:
+    if done is None or done.error_code in _UNHEARD:
         raise RequestTimedOut(sentence)
     if done.error_code != ErrorCode.NONE:
         raise refusal(done)
@@ -212,7 +231,7 @@ def found(done: OffsetsDone | None, sentence: str, unreached: str | None) -> dic
     """What an offset fetch has found. Raises RequestTimedOut with that sentence, or CannotConnect with `unreached` if
     there is one: no node was ever reached; Refused.
     """
-    if done is None or done.error_code in {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION}:
+    if done is None or done.error_code in _UNHEARD:
         if unreached is not None:
             raise CannotConnect(unreached)
         raise RequestTimedOut(sentence)

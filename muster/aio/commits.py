@@ -11,7 +11,7 @@ from muster.aio.places import Places
 from muster.consuming import Consuming
 from muster.errors import Fenced, MusterError
 from muster.events import CommitDone, OffsetToCommit
-from muster.outcomes import Done, refusal
+from muster.outcomes import Done, failure, refusal
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
@@ -82,7 +82,7 @@ class Commits(Places):
     ) -> None:
         assert isinstance(done, CommitDone)
         self._note_fencing(done)
-        error = None if done.error_code == ErrorCode.NONE else refusal(done)
+        error = None if done.error_code == ErrorCode.NONE else failure(done)
         await said_to(callback, offsets, error)
 
     def _note_fencing(self, done: CommitDone) -> None:

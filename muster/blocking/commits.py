@@ -10,7 +10,7 @@ from muster.blocking.places import Places
 from muster.consuming import Consuming
 from muster.errors import Fenced, MusterError
 from muster.events import CommitDone, OffsetToCommit
-from muster.outcomes import Done, refusal
+from muster.outcomes import Done, failure, refusal
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
@@ -79,7 +79,7 @@ class Commits(Places):
 
     def _tell_commit(self, done: Done, offsets: Mapping[TopicPartition, int], callback: CommitCallback | None) -> None:
         assert isinstance(done, CommitDone)
-        error = None if done.error_code == ErrorCode.NONE else refusal(done)
+        error = None if done.error_code == ErrorCode.NONE else failure(done)
         if done.error_code == ErrorCode.FENCED_INSTANCE_ID:
             self._fenced = Fenced(done.error_code, str(error))
         if callback is not None:

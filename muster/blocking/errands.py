@@ -20,11 +20,18 @@ class Errands(Outcomes):
         self._changed = changed
 
     def wait_for(self, number: int, kind: type[D], timeout_s: float) -> D | None:
-        """What became of it; None if nothing was heard in time. Raises WokenUp."""
+        """What became of it; None if nothing was heard in time. Raises WokenUp. Who is interrupted or has no more time
+        forgets the errand, which goes on.
+        """
+        done = None
         with self._changed:
-            self._changed.wait_for(lambda: self.is_woken or self.is_done(number), timeout_s + GRACE_S)
-            self.raise_wakeup()
-            done = self.take(number) if self.is_done(number) else None
+            try:
+                self._changed.wait_for(lambda: self.is_woken or self.is_done(number), timeout_s + GRACE_S)
+                self.raise_wakeup()
+                done = self.take(number) if self.is_done(number) else None
+            finally:
+                if done is None:
+                    self.forget(number)
         assert done is None or isinstance(done, kind)
         return done
 

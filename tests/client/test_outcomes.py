@@ -4,7 +4,7 @@ import pytest
 
 from muster import CannotConnect, CommitRefused, Fenced, GroupRefused, Refused, RequestTimedOut, TopicPartition, WokenUp
 from muster.events import Assigned, CommitDone, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
-from muster.outcomes import Done, Outcomes, Partitions, Told, found, stored, to_commit, without
+from muster.outcomes import Done, Outcomes, Partitions, Told, failure, found, stored, to_commit, without
 from protocol.errors import ErrorCode
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -113,9 +113,12 @@ def test_what_needs_no_commit_is_told_at_once_and_what_is_fatal_raised_once() ->
 
 def test_a_commit_says_what_was_stored_or_why_not() -> None:
     assert stored(commit_done(1), "late") == {A: 5}
-    for nothing in (None, commit_done(1, ErrorCode.REQUEST_TIMED_OUT)):
+    lost = commit_done(1, ErrorCode.NETWORK_EXCEPTION)
+    for nothing in (None, commit_done(1, ErrorCode.REQUEST_TIMED_OUT), lost):
         with pytest.raises(RequestTimedOut, match="late"):
             stored(nothing, "late")
+    assert isinstance(failure(lost), RequestTimedOut), "nobody has refused it: it may be stored"
+    assert isinstance(failure(commit_done(1, ErrorCode.REBALANCE_IN_PROGRESS)), CommitRefused)
     with pytest.raises(CommitRefused, match="poll, then commit") as refused:
         stored(commit_done(1, ErrorCode.REBALANCE_IN_PROGRESS), "late")
     assert refused.value.error_code is ErrorCode.REBALANCE_IN_PROGRESS
