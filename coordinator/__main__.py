@@ -26,6 +26,7 @@ from coordinator.node import Node
 from coordinator.server import RandomIds, Server, read_clock
 from coordinator.topic_records import TopicsCorrupt
 from coordinator.upstream.edge import Beside, Plan
+from coordinator.upstream.link import Login
 from coordinator.upstream.node import NodeBeside
 from partition_log.disk import OsDisk
 from partition_log.errors import FolderInUse, LogDamaged
@@ -204,6 +205,7 @@ def _beside(config: Config, server: Server) -> Beside | None:
     if config.upstream_servers is None or config.kafka is None:
         return None
     told = config.advertised_kafka or config.kafka
+    username, password = config.upstream_sasl_username, config.upstream_sasl_password
     plan = Plan(
         config.upstream_servers.all,
         config.upstream_listener_ports,
@@ -211,6 +213,7 @@ def _beside(config: Config, server: Server) -> Beside | None:
         told.host,
         config.upstream_refresh_ms / 1_000,
         config.upstream_ask_timeout_ms / 1_000,
+        None if username is None or password is None else Login(username, password),
     )
     return Beside(server, plan)
 

@@ -203,6 +203,16 @@ class Config(Struct, frozen=True, kw_only=True):
     upstream_offsets: Annotated[
         UpstreamOffsets, about("Whether a group that comes here for the first time goes on at its offsets there.")
     ] = UpstreamOffsets.ADOPT
+    upstream_sasl_username: Annotated[
+        str | None,
+        about(
+            "Who this node is to the brokers, by SASL's PLAIN, where they want it; clients must then have been let in "
+            "by their broker before they may ask for groups."
+        ),
+    ] = None
+    upstream_sasl_password: Annotated[str | None, about("Its password; better in the environment than in a file.")] = (
+        None
+    )
     upstream_refresh_ms: Annotated[int, whole("How often the cluster is asked for its brokers.", 100)] = 5_000
     upstream_metadata_max_age_ms: Annotated[int, whole("How often the cluster is asked for its topics.", 100)] = 30_000
     upstream_ask_timeout_ms: Annotated[
@@ -340,6 +350,8 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
         if size >= config.wal_segment_bytes:
             raise wrong(key, f"less than wal.segment.bytes ({config.wal_segment_bytes}) is allowed")
 
+    if (config.upstream_sasl_username is None) is not (config.upstream_sasl_password is None):
+        raise wrong("upstream.sasl.username", "with upstream.sasl.password, or both left out,")
     if config.upstream_servers is not None and config.kafka is None:
         raise wrong("kafka", "with upstream.servers there must be a listener for Kafka's clients to begin at")
 

@@ -23,7 +23,8 @@ class Broker(msgspec.Struct, frozen=True):
 class Brokers:
     """What the edge last found. Away, the cluster keeps the brokers it had: group requests need none of them."""
 
-    def __init__(self, max_frame_bytes: int, most_entries: int) -> None:
+    def __init__(self, max_frame_bytes: int, most_entries: int, *, wants_exchange: bool = False) -> None:
+        self._wants_exchange = wants_exchange
         self.known: dict[int, Broker] = {}
         self.is_reachable = False
         self.reason = "the cluster has not been found yet"
@@ -43,7 +44,11 @@ class Brokers:
             before = self.known.get(node_id)
             if before is None or before.versions != broker.versions:
                 self._fronts[node_id] = Front(
-                    broker.versions, self._addresses, self._max_frame_bytes, self._most_entries
+                    broker.versions,
+                    self._addresses,
+                    self._max_frame_bytes,
+                    self._most_entries,
+                    wants_exchange=self._wants_exchange,
                 )
         self.known = known
         self._addresses.clear()  # in place: sessions that are open go by it

@@ -16,7 +16,7 @@ from coordinator.ending import end_at_once
 from coordinator.events import BrokersFound, UpstreamAnswered, UpstreamAway
 from coordinator.server import ClientProtocol, Server
 from coordinator.upstream.brokers import Broker
-from coordinator.upstream.link import AskFailed, Link
+from coordinator.upstream.link import AskFailed, Link, Login
 from coordinator.upstream.twin import FrontProtocol
 from protocol.messages import Message
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
@@ -36,6 +36,7 @@ class Plan:
     told_host: str
     refresh_s: float
     timeout_s: float
+    login: Login | None = None
 
 
 class Beside:
@@ -146,7 +147,7 @@ class Beside:
             if link is None or not link.is_open:
                 if link is not None:
                     link.close()
-                link = self._links[place] = await Link.open(*place, self._plan.timeout_s)
+                link = self._links[place] = await Link.open(*place, self._plan.timeout_s, self._plan.login)
             return link
 
     # ---------------------------------------------------------------------------------------------------- who is there

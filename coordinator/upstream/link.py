@@ -2,13 +2,21 @@
 
 import asyncio
 import contextlib
+from typing import NamedTuple
 
 from coordinator import __version__
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
-from protocol.messages.node import ApiVersions, ApiVersionsReply
+from protocol.messages.node import (
+    ApiVersions,
+    ApiVersionsReply,
+    SaslAuthenticate,
+    SaslAuthenticateReply,
+    SaslHandshake,
+    SaslHandshakeReply,
+)
 from protocol.messages.offsets import OffsetFetch
 
 UNREACHABLE = (OSError, TimeoutError, ValueError, OverflowError)
@@ -19,6 +27,16 @@ _READ_BYTES = 1 << 18
 _VERSIONS_FIRST, _VERSIONS_OLDEST = 3, 0
 _NEWEST: dict[type[Message], int] = {OffsetFetch: 9}
 """In which topics go by name."""
+
+
+class Login(NamedTuple):
+    """Who we are to the brokers."""
+
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({self.username!r})"
 
 
 class AskFailed(Exception):
@@ -37,8 +55,8 @@ class Link:
         self._is_open = True
 
     @classmethod
-    async def open(cls, host: str, port: int, timeout_s: float) -> "Link":
-        """Raises AskFailed."""
+    async def open(cls, host: str, port: int, timeout_s: float, login: Login | None = None) -> "Link":
+        """Connected, and known to the broker by `login`, if it wants to know. Raises AskFailed."""
         try:
             async with asyncio.timeout(timeout_s):
                 reader, writer = await asyncio.open_connection(host, port)
@@ -46,7 +64,25 @@ class Link:
             raise AskFailed(f"{host}:{port}: {str(error) or 'no connection in time'}") from None
         link = cls(reader, writer)
         link.versions = await link._ask_versions(timeout_s)
+        if login is not None:
+            await link._log_in(login, timeout_s)
         return link
+
+    async def _log_in(self, login: Login, timeout_s: float) -> None:
+        """SASL's PLAIN (RFC 4616)."""
+        offered = await self.ask(SaslHandshake("PLAIN"), timeout_s)
+        assert isinstance(offered, SaslHandshakeReply)
+        if not offered.error_code:
+            secret = f"\0{login.username}\0{login.password}".encode()
+            known = await self.ask(SaslAuthenticate(secret), timeout_s)
+            assert isinstance(known, SaslAuthenticateReply)
+            if not known.error_code:
+                return
+            why = known.error_message or known.error_code.name
+        else:
+            why = f"{offered.error_code.name}; it offers {', '.join(offered.mechanisms) or 'nothing'}"
+        self.close()
+        raise AskFailed(f"the broker does not let {login.username} in: {why}")
 
     @property
     def is_open(self) -> bool:

@@ -56,7 +56,11 @@ class NodeBeside(Node):
     ) -> None:
         super().__init__(config, store, ids, addresses, started)
         core = self.core
-        self.brokers = Brokers(config.socket_request_max_bytes, 2 * config.max_entries_per_request)
+        self.brokers = Brokers(
+            config.socket_request_max_bytes,
+            2 * config.max_entries_per_request,
+            wants_exchange=config.upstream_sasl_username is not None,
+        )
         self.brokers.since_ms = started.monotonic_ms
         core.placement = PlacementBeside(core.placement, self.brokers)
         self.topics = core.topics = UpstreamTopics(store, settings_from(config), ids, core.placement, self.brokers)

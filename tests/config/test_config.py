@@ -94,6 +94,11 @@ def test_what_names_no_cluster_or_no_ports_is_refused(setting: str) -> None:
     assert "allowed" in refusal("--set", setting)
 
 
+def test_a_name_without_a_password_is_refused() -> None:
+    assert "upstream.sasl.password" in refusal("--set", "upstream.sasl.username=muster")
+    assert load("--set", "upstream.sasl.username=u", "--set", "upstream.sasl.password=p").upstream_sasl_password == "p"
+
+
 def test_in_front_of_a_cluster_there_is_a_listener_to_begin_at() -> None:
     assert "to begin at" in refusal("--upstream", "one:1", "--kafka", "off")
 
@@ -243,6 +248,9 @@ def test_every_key_can_be_set_in_every_way() -> None:
         examples |= {"Addresses": "127.0.0.1:1,[::1]:2", "Ports": "7-9", "UpstreamOffsets": "ignore"}
         example = examples[key.type.__name__]
         settings = ["--set", "group.min.session.timeout.ms=0"]
+        if "upstream.sasl" in key.name:  # one is nothing without the other
+            other = "password" if key.name.endswith("username") else "username"
+            settings += ["--set", f"upstream.sasl.{other}=x"]
         by_set = load(*settings, "--set", f"{key.name}={example}") if "wal.segment" not in key.name else None
         if by_set is not None:
             assert key.show(getattr(by_set, key.field)) == example

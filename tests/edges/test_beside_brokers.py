@@ -1,6 +1,8 @@
 """musterd in front of a broker, over real sockets, with stock clients that were given Muster's address alone. The
 broker is another musterd, with embedded topics; `interop/` has the same with Apache Kafka."""
 
+import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -9,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from struct import pack
+from struct import pack, unpack, unpack_from
 from urllib.request import urlopen
 
 import pytest
@@ -19,11 +21,16 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from coordinator.config import Address
 from coordinator.config_keys import Ports
 from coordinator.upstream.edge import Plan
-from coordinator.upstream.link import AskFailed, Link
+from coordinator.upstream.link import AskFailed, Link, Login
 from coordinator.upstream.twin import UNSENT_BYTES
+from protocol.apis import APIS
+from protocol.errors import ErrorCode
+from protocol.kafka.calls import Call
 from protocol.kafka.client import KafkaClient, encode_request
+from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
 from protocol.messages.groups import Heartbeat, HeartbeatReply
+from protocol.messages.node import ApiVersion, ApiVersionsReply, SaslAuthenticateReply, SaslHandshakeReply
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 from tests.edges.musterd import Daemon, free_port, running, within
 
@@ -266,3 +273,39 @@ async def test_a_link_to_nowhere_says_so(host: str, port: int) -> None:
     plan = Plan((Address(host, port),), Ports(1, 1), "127.0.0.1", "127.0.0.1", 1, 5)
     with pytest.raises(AskFailed, match=":"):
         await Link.open(plan.servers[0].host, plan.servers[0].port, plan.timeout_s)
+
+
+async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A broker that lets in whoever knows the password, and offers PLAIN alone."""
+    replies: dict[int, Message] = {
+        18: ApiVersionsReply(api_keys=tuple(ApiVersion(key, 0, 2) for key in (3, 17, 18, 36))),
+        17: SaslHandshakeReply(mechanisms=("PLAIN",)),
+        3: MetadataReply(cluster_id="pretended"),
+    }
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        while True:
+            (size,) = unpack(">i", await reader.readexactly(4))
+            frame = await reader.readexactly(size)
+            key, version, number = unpack_from(">hhi", frame)
+            if key == 36:
+                good = b"\0muster\0secret" in frame
+                reply: Message = SaslAuthenticateReply(
+                    ErrorCode.NONE if good else ErrorCode.SASL_AUTHENTICATION_FAILED, None if good else "who is that?"
+                )
+            else:
+                reply = replies[key]
+            writer.write(Call(APIS[key], version).frame(number, reply))
+    writer.close()
+
+
+async def test_a_link_says_who_it_is_and_is_told_if_it_may_not_come_in() -> None:
+    server = await asyncio.start_server(pretend, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        link = await Link.open("127.0.0.1", port, 5, Login("muster", "secret"))
+        assert await link.ask(Metadata(()), 5) == MetadataReply(cluster_id="pretended")
+        link.close()
+        assert not link.is_open
+        with pytest.raises(AskFailed, match="does not let muster in: who is that"):
+            await Link.open("127.0.0.1", port, 5, Login("muster", "guessed"))
+    assert "secret" not in repr(Login("muster", "secret"))

@@ -40,13 +40,20 @@ _THROUGH: Final = Way(False)
 
 class Front:
     """Of one broker: what the sessions of its listener go by. `broker` is its answer to ApiVersions; `addresses`, where
-    clients reach the brokers through us, may change at any time."""
+    clients reach the brokers through us, may change at any time. `wants_exchange`: it lets nobody in without SASL."""
 
-    __slots__ = ("_dialect", "_ways", "addresses", "max_frame_bytes", "metadata_version", "offer")
+    __slots__ = ("_dialect", "_ways", "addresses", "max_frame_bytes", "metadata_version", "offer", "wants_exchange")
 
     def __init__(
-        self, broker: ApiVersionsReply, addresses: Addresses, max_frame_bytes: int, most_entries: int = MAX_ENTRIES
+        self,
+        broker: ApiVersionsReply,
+        addresses: Addresses,
+        max_frame_bytes: int,
+        most_entries: int = MAX_ENTRIES,
+        *,
+        wants_exchange: bool = False,
     ) -> None:
+        self.wants_exchange = wants_exchange
         self.offer = offer(broker)
         self.addresses = addresses
         self.max_frame_bytes = max_frame_bytes

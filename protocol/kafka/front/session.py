@@ -167,6 +167,8 @@ class FrontSession:
                 self._await(number, way.rewriting)
                 self._hand_on(length)
                 return True
+        if self._front.wants_exchange and not self._has_exchange and key != API_VERSIONS:
+            raise ProtocolViolation("a request about groups before any exchange of SASL, which the broker wants")
         if self._is_exchanging and key != API_VERSIONS:
             # Only the broker knows whether the exchange has succeeded: until then it answers nothing like this.
             probe = encode_request(Metadata(()), self._front.metadata_version, _PROBE_NUMBER, "muster")

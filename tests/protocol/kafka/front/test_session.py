@@ -8,7 +8,8 @@ import pytest
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.front.acks import acks_of
-from protocol.kafka.front.session import MAX_AWAITED
+from protocol.kafka.front.front import Front
+from protocol.kafka.front.session import MAX_AWAITED, FrontSession
 from protocol.kafka.session import MAX_WAITING_BYTES
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import (
@@ -343,6 +344,16 @@ def test_group_requests_of_whom_the_broker_does_not_know_end_with_the_connection
     assert requests_of(session) == []
     with pytest.raises(ProtocolViolation, match="gone"):
         session.upstream_lost("closed by the broker")
+
+
+def test_where_the_broker_wants_an_exchange_nobody_asks_for_groups_without_one() -> None:
+    session = FrontSession(Front(BROKER, {}, FRAME_BYTES, wants_exchange=True))
+    session.receive_data(encode_request(ApiVersions("c", "1"), 3, 1, "c"))
+    assert requests_of(session) == []
+    assert session.take_data()[4:8] == pack(">i", 1)
+    session.receive_data(encode_request(BEAT, 4, 2, "c"))
+    with pytest.raises(ProtocolViolation, match="SASL"):
+        session.next_request()
 
 
 def test_the_versions_are_told_before_anybody_is_known() -> None:
