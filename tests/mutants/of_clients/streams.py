@@ -1,6 +1,6 @@
 """Streams, and the registry they stand on: H71 to H99."""
 
-from tests.mutants.mutant import Edit, without
+from tests.mutants.mutant import Edit, Mutant, Test, without
 
 _ASSIGNMENT = "muster/streams/assignment.py"
 _CONNECTOR = "muster/streams/connector.py"
@@ -11,6 +11,10 @@ _QUEUE = "muster/streams/queue.py"
 _STEPS = "muster/streams/steps.py"
 _STREAM = "muster/streams/stream.py"
 _TAKING_ON = "muster/streams/taking_on.py"
+
+_CROWDS = Test(
+    "tests/client/streams/test_h_crowds.py::test_whatever_goes_wrong_there_is_one_owner_and_nothing_is_skipped"
+)
 
 MUTANTS = (
     without(
@@ -230,5 +234,68 @@ MUTANTS = (
         "H99",
         "Who is thrown out owns nothing any more, though it may still hand out",
         Edit(_OWNING, "    if is_told or member.deadline_ms <= out.moment.monotonic_ms:\n", "    if True:\n"),
+    ),
+    Mutant(
+        "streams-know-no-lease",
+        "A connector that stood still hands out what others were granted meanwhile",
+        (
+            Edit(
+                _QUEUE,
+                "        return from_ms is not None and now_ms - from_ms < self._session_timeout_ms\n",
+                "        return True\n",
+            ),
+        ),
+        _CROWDS,
+    ),
+    Mutant(
+        "streams-clear-nothing",
+        "What is queued when a rebalance begins is handed out all the same",
+        (
+            Edit(
+                _HOLDINGS,
+                "        self._gate.epoch += 1\n        for queue in self._all():\n            queue.clear()\n",
+                "        return\n",
+            ),
+        ),
+        _CROWDS,
+    ),
+    Mutant(
+        "registry-gives-what-is-owned",
+        "A claim takes from another member what that still owns",
+        (Edit(_OWNING, "    return ErrorCode.NONE if is_free else ErrorCode.OWNED\n", "    return ErrorCode.NONE\n"),),
+        _CROWDS,
+    ),
+    Mutant(
+        "streams-let-go-twice",
+        "Who shuts down in the moment a rebalance begins stops, commits and releases twice",
+        (
+            Edit(
+                _LETTING_GO,
+                "        if self._is_closing and self.phase is not Phase.LEAVING:\n",
+                "        if False:\n",
+            ),
+        ),
+        _CROWDS,
+    ),
+    Mutant(
+        "streams-wait-for-topics-that-are-gone",
+        "The commit before a release is tried again for a topic that was deleted, while the others wait",
+        (
+            Edit(
+                "muster/streams/commits.py",
+                "may_help and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and",
+                "may_help and",
+            ),
+        ),
+        Test("tests/client/streams/test_h_streams.py::test_streams_of_a_topic_that_is_deleted_wait"),
+    ),
+    Mutant(
+        "streams-leave-without-letting-go",
+        "Who shuts down in the middle of a rebalance never says that it has let go, and waits until its time is over",
+        (Edit(_LETTING_GO, "        if is_let_go:\n", "        if False:\n"),),
+        Test(
+            "tests/client/streams/test_shutdown.py"
+            "::test_shutting_down_in_the_middle_leaves_the_group_and_nothing_behind"
+        ),
     ),
 )
