@@ -23,6 +23,8 @@ UNREACHABLE = (OSError, TimeoutError, ValueError, OverflowError)
 """What comes of connecting to an address that may be anything: a broker told it. The last two are names and ports that
 are none."""
 _MAX_ANSWER_BYTES = 100 << 20
+_MOST_ENTRIES = 16 << 20
+"""In one answer: a cluster may have a hundred thousand partitions, each with its replicas."""
 _READ_BYTES = 1 << 18
 _VERSIONS_FIRST, _VERSIONS_OLDEST = 3, 0
 _NEWEST: dict[type[Message], int] = {OffsetFetch: 9}
@@ -50,7 +52,7 @@ class Link:
         self.versions = ApiVersionsReply()
         self._reader = reader
         self._writer = writer
-        self._client = KafkaClient("muster", _MAX_ANSWER_BYTES)
+        self._client = KafkaClient("muster", _MAX_ANSWER_BYTES, _MOST_ENTRIES)
         self._turn = asyncio.Lock()
         self._is_open = True
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from protocol.apis import APIS, BY_MESSAGE
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.reading import Reader, reader
+from protocol.kafka.reading import MAX_ENTRIES, Reader, reader
 from protocol.kafka.varint import read_tags
 from protocol.kafka.writing import Writer, writer
 from protocol.messages import Message
@@ -60,19 +60,29 @@ def _request(message: type[Message], version: int) -> tuple[int, Writer, bytes]:
 
 
 @cache
-def _reply(key: int, version: int) -> tuple[Reader, bool]:
+def _reply(key: int, version: int, most_entries: int) -> tuple[Reader, bool]:
     """How it is read, and whether its header has tagged fields."""
     api = APIS[key]
-    return reader(api.reply, version), api.is_flexible(version) and key != _API_VERSIONS
+    return reader(api.reply, version, most_entries), api.is_flexible(version) and key != _API_VERSIONS
 
 
 class KafkaClient:
     """One connection. Requests are numbered as they are made, and answered in that order."""
 
-    __slots__ = ("_awaited", "_chunks", "_held", "_max_frame_bytes", "_next_number", "_wanted", "client_id")
+    __slots__ = (
+        "_awaited",
+        "_chunks",
+        "_held",
+        "_max_frame_bytes",
+        "_most_entries",
+        "_next_number",
+        "_wanted",
+        "client_id",
+    )
 
-    def __init__(self, client_id: str | None, max_frame_bytes: int) -> None:
-        """`max_frame_bytes` bounds what the server may send."""
+    def __init__(self, client_id: str | None, max_frame_bytes: int, most_entries: int = MAX_ENTRIES) -> None:
+        """`max_frame_bytes` bounds what the server may send, `most_entries` the arrays of one answer, all together."""
+        self._most_entries = most_entries
         self.client_id = client_id
         self._max_frame_bytes = max_frame_bytes
         self._awaited: deque[_Awaited] = deque()
@@ -130,7 +140,7 @@ class KafkaClient:
         position += 4
         if key == _API_VERSIONS and frame[position : position + 2] == _UNSUPPORTED_VERSION:
             version = 0  # a server that does not know the version answers in the oldest (KIP-511)
-        read, has_tags = _reply(key, version)
+        read, has_tags = _reply(key, version, self._most_entries)
         if has_tags:
             try:
                 position = read_tags(frame, position)[1]

@@ -4,12 +4,15 @@ from struct import pack
 
 import pytest
 
+from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.calls import Call
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.messages import Message
 from protocol.messages.data import Produce
 from protocol.messages.groups import Heartbeat, HeartbeatReply, ListGroups, ListGroupsReply
 from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, Hello
+from protocol.messages.topics import Metadata, MetadataPartitionReply, MetadataReply, MetadataTopicReply
 from tests.protocol.kafka.samples import CASES, Filled, sample
 from tests.protocol.kafka.sessions import EVERYTHING, opened
 
@@ -121,3 +124,17 @@ def test_every_request_of_every_version_reaches_a_session_as_it_was() -> None:
         session.receive_data(encode_request(message, case.version, 5, "größe"))
         assert session.next_request() == (5, message)
         assert session.client_id == "größe"
+
+
+def test_as_many_entries_are_read_as_it_was_made_for() -> None:
+    partition = MetadataPartitionReply(0, 1, replica_nodes=(1, 2, 3))
+    reply = MetadataReply(topics=(MetadataTopicReply("t", partitions=(partition,) * 50),))
+    for most, fits in ((100, False), (1_000, True)):
+        client = KafkaClient("c", 1 << 20, most)
+        number, _ = client.encode_request(Metadata(), 9)
+        data = Call(APIS[3], 9).frame(number, reply)
+        if fits:
+            assert client.receive_data(data) == [(number, reply)]
+        else:
+            with pytest.raises(ProtocolViolation):
+                client.receive_data(data)
