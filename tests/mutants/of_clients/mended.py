@@ -45,4 +45,16 @@ MUTANTS = (
         ),
         Test("tests/client/fetching/test_interruptions.py::test_a_batch_whose_reading_was_interrupted_is_read_again"),
     ),
+    Mutant(
+        "a-lost-commit-is-refused",
+        "A commit whose answer was lost is said to be refused, though it may be stored",
+        (
+            Edit(
+                "muster/outcomes.py",
+                "_UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})",
+                "_UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT})",
+            ),
+        ),
+        Test("tests/client/test_outcomes.py::test_a_commit_says_what_was_stored_or_why_not"),
+    ),
 )
