@@ -85,7 +85,9 @@ MUTANTS = (
     without(
         "H38",
         "A negative offset is sent like any other",
-        Edit("muster/outcomes.py", "        if at.offset < 0:\n", "        if False:\n"),
+        Edit(
+            "muster/outcomes.py", ': an offset", at.offset, 0, MOST_64)', ': an offset", at.offset, -MOST_64, MOST_64)'
+        ),
     ),
     without(
         "H39",
