@@ -114,10 +114,10 @@ def test_what_needs_no_commit_is_told_at_once_and_what_is_fatal_raised_once() ->
 def test_a_commit_says_what_was_stored_or_why_not() -> None:
     assert stored(commit_done(1), "late") == {A: 5}
     lost = commit_done(1, ErrorCode.NETWORK_EXCEPTION)
+    assert isinstance(failure(lost), RequestTimedOut), "nobody has refused it: it may be stored"
     for nothing in (None, commit_done(1, ErrorCode.REQUEST_TIMED_OUT), lost):
         with pytest.raises(RequestTimedOut, match="late"):
             stored(nothing, "late")
-    assert isinstance(failure(lost), RequestTimedOut), "nobody has refused it: it may be stored"
     assert isinstance(failure(commit_done(1, ErrorCode.REBALANCE_IN_PROGRESS)), CommitRefused)
     with pytest.raises(CommitRefused, match="poll, then commit") as refused:
         stored(commit_done(1, ErrorCode.REBALANCE_IN_PROGRESS), "late")
