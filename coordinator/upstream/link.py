@@ -119,7 +119,8 @@ class Link:
                     data = await self._reader.read(_READ_BYTES)
                     if not data:
                         raise AskFailed("the broker closed the connection")
-                    for answer in self._client.receive_data(data):
+                    # What tells of a hundred thousand partitions takes longer to read than a heartbeat should wait.
+                    for answer in await asyncio.to_thread(self._client.receive_data, data):
                         return answer.reply
         except (OSError, TimeoutError, ProtocolViolation) as error:
             self.close()

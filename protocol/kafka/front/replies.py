@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.calls import Call
+from protocol.kafka.front.brokers import exchange
 from protocol.kafka.reading import Reader, reader
 from protocol.kafka.varint import read_tags
 from protocol.messages import Message
@@ -20,6 +21,8 @@ Addresses = Mapping[int, tuple[str, int]]
 
 M = TypeVar("M", MetadataBroker, DescribedBroker, FoundCoordinator)
 
+READ_BYTES: Final = 64 * 1024
+"""An answer to Metadata that is longer is not read beyond its brokers."""
 _MOST_ENTRIES: Final = 16 << 20
 """In the arrays of one answer: as many as a frame has room for."""
 _BODY_AT: Final = 8
@@ -28,7 +31,7 @@ _BODY_AT: Final = 8
 class Rewriting:
     """One version of one API."""
 
-    __slots__ = ("_call", "_has_tags", "_move", "_read")
+    __slots__ = ("_call", "_has_tags", "_is_metadata", "_move", "_read", "_version")
 
     def __init__(self, key: int, version: int) -> None:
         api = APIS[key]
@@ -36,6 +39,17 @@ class Rewriting:
         self._has_tags = api.is_flexible(version)
         self._read: Reader = reader(api.reply, version, _MOST_ENTRIES)
         self._move = _MOVES[api.reply.group.message]
+        self._version = version
+        self._is_metadata = api.reply.group.message is MetadataReply
+
+    def apply(self, frame: bytes, number: int, addresses: Addresses) -> tuple[bytes, Message | None]:
+        """The frame that the client is sent in place of this whole one, and what the broker said; None if that would
+        take long to read and need not be. Raises ProtocolViolation."""
+        if self._is_metadata:
+            said = self.read(frame) if len(frame) <= READ_BYTES else None
+            return exchange(frame, self._version, addresses), said
+        said = self.read(frame)
+        return self.write(number, said, addresses), said
 
     def read(self, frame: bytes) -> Message:
         """What the broker said, from a whole frame. Raises ProtocolViolation."""

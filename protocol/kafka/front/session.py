@@ -258,10 +258,10 @@ class FrontSession:
             self._wanted_reply = 4 + size
             return False
         self._wanted_reply = _REPLY_HEAD_BYTES
-        reply = awaited.rewriting.read(self._replies.take_whole(4 + size))
-        if isinstance(reply, MetadataReply):
-            self.heard = reply
-        out.append(awaited.rewriting.write(number, reply, self._front.addresses))
+        frame, said = awaited.rewriting.apply(self._replies.take_whole(4 + size), number, self._front.addresses)
+        if isinstance(said, MetadataReply):
+            self.heard = said
+        out.append(frame)
         self._answered()
         return True
 

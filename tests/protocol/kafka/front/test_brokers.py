@@ -1,0 +1,63 @@
+"""Brokers in an answer to Metadata are exchanged in its bytes. The judge reads all of it, and writes it anew."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.kafka.front.brokers import exchange
+from protocol.kafka.front.replies import READ_BYTES, rewriting
+from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
+from tests.protocol.kafka.front.fronts import METADATA, told
+
+HERE = {1: ("front", 9100), 2: ("ein-längerer-name", 9101), 7: ("h" * 200, 65_535)}
+BROKERS = st.builds(
+    MetadataBroker,
+    st.sampled_from((1, 2, 3, 7, -1)),
+    st.text(max_size=20),
+    st.integers(0, 65_535),
+    st.none() | st.text(max_size=9),
+)
+
+
+def reply(brokers: tuple[MetadataBroker, ...], partitions: int = 2) -> MetadataReply:
+    parts = tuple(MetadataPartitionReply(number, 1, replica_nodes=(1, 2)) for number in range(partitions))
+    return MetadataReply(brokers, "c", 1, (MetadataTopicReply("t", b"i" * 16, ErrorCode.NONE, False, parts),))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 13), st.lists(BROKERS, max_size=5))
+def test_the_bytes_are_those_of_who_reads_and_writes_all_of_it(version: int, brokers: list[MetadataBroker]) -> None:
+    frame = told(METADATA, version, 7, reply(tuple(brokers)))
+    way = rewriting(METADATA, version)
+    assert exchange(frame, version, HERE) == way.write(7, way.read(frame), HERE)
+
+
+@pytest.mark.parametrize("version", [0, 1, 5, 9, 12])
+def test_a_frame_that_ends_among_its_brokers_is_refused(version: int) -> None:
+    frame = told(METADATA, version, 7, reply((MetadataBroker(1, "hidden", 9092, "rack"),)))
+    end = frame.index(b"hidden") + 8
+    for cut in range(8, end):
+        with pytest.raises(ProtocolViolation):
+            exchange(frame[:cut], version, HERE)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(0, 13), st.binary(max_size=80))
+def test_whatever_the_bytes_they_are_exchanged_or_refused(version: int, body: bytes) -> None:
+    frame = (4 + len(body)).to_bytes(4, "big") + bytes(4) + body
+    with suppress(ProtocolViolation):
+        out = exchange(frame, version, HERE)
+        assert int.from_bytes(out[:4], "big") == len(out) - 4
+
+
+def test_a_long_answer_is_not_read_and_a_short_one_is() -> None:
+    brokers = (MetadataBroker(1, "hidden", 9092),)
+    for partitions, is_read in ((2, True), (10_000, False)):
+        frame = told(METADATA, 12, 7, reply(brokers, partitions))
+        assert (len(frame) <= READ_BYTES) is is_read
+        out, said = rewriting(METADATA, 12).apply(frame, 7, HERE)
+        assert b"hidden" not in out
+        assert (said is not None) is is_read
