@@ -105,8 +105,8 @@ def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Mome
     client = core.client(ref.connection)
     owned = [group.key_of(entry) for entry in group.owners.of(message.consumer_id)]
     held = places(core, shard, message.group_id, [*owned, *(one.key for one in message.held)])
-    states = partition_states(core, message.topics)
-    event = Start(ref, message, client.client_id, client.client_host, held, states, as_of(core))
+    states, shape = partition_states(core, message.topics), shape_of(core, message.topics)
+    event = Start(ref, message, client.client_id, client.client_host, held, states, as_of(core), shape)
     shard.process(group, event, moment)
 
 

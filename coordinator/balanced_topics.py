@@ -19,7 +19,8 @@ def as_of(core: Core) -> int:
 
 def shape_of(core: Core, topics: Iterable[str]) -> tuple[int, ...]:
     """What their partitions depend on: how many there are of each, and how many logs are damaged."""
-    counts = [core.topics.partition_count(topic) or 0 for topic in topics if core.topics.id_of(topic) is not None]
+    there, count = core.topics.id_of, core.topics.partition_count
+    counts = [count(topic) or 0 if there(topic) is not None else -1 for topic in sorted(set(topics))]
     return (*counts, len(core.store.damaged))
 
 

@@ -49,6 +49,7 @@ _APPEND_ERRORS = {
     AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
     AppendError.RECORD_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+_TOO_LARGE = _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
 
 
 class ShardState(enum.Enum):
@@ -149,12 +150,10 @@ class Shard:
         if out.records:
             if group.group_id in self.balanced and type(out.records[-1]) is GroupTombstone:
                 out.records.append(BalancedTombstone(group.group_id))
-            failed = self._append(out.records, moment)
+            failed = self._record(out.records, group, moment, comes_apart=out.comes_apart)
             if failed is not None:
                 events.appendleft(append_failed(group, event, failed))
                 return
-            for record in out.records:
-                self.apply(record, group)
         for key, operation in out.watched.items():
             if operation is None:
                 tools.purgatory.cancel(key)
@@ -178,7 +177,7 @@ class Shard:
             return decided
         payload = encode_offsets(records, self._tools.max_batch_bytes)
         if payload is None:
-            return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
+            return _TOO_LARGE
         producer_id = NO_PRODUCER
         if type(message) is TxnOffsetCommit:
             producer_id = message.producer_id
@@ -219,6 +218,22 @@ class Shard:
                 self._tools.outbox.wrote(group_id, position)
         return position
 
+    def _record(
+        self, records: list[ShardRecord], group: AnyGroup, moment: Moment, *, comes_apart: bool
+    ) -> ErrorCode | None:
+        """Appended and applied. Of what comes apart a part may be, if a later one is refused."""
+        failed = self._append(records, moment)
+        if failed is _TOO_LARGE and comes_apart and len(records) > 1:
+            half = len(records) // 2
+            for part in (records[:half], records[half:]):
+                if failed := self._record(part, group, moment, comes_apart=True):
+                    return failed
+            return None
+        if failed is None:
+            for record in records:
+                self.apply(record, group)
+        return failed
+
     def _append(self, records: list[ShardRecord], moment: Moment) -> ErrorCode | None:
         """All of them or none, as one batch. The position of the last is every one's."""
         encoded, size, most = [], 0, self._tools.max_batch_bytes
@@ -226,7 +241,7 @@ class Shard:
             key, value = encode(record)
             size += len(key) + len(value or b"")
             if size > most:  # before the memory is taken
-                return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
+                return _TOO_LARGE
             encoded.append((key, value))
         return self._write_of(records[0].group_id, encode_batch(encoded, timestamp_ms=moment.wall_ms))
 
@@ -240,7 +255,7 @@ class Shard:
     def _write(self, batch: bytes) -> int | ErrorCode:
         """The batch's position, or what clients are told of an append that failed."""
         if len(batch) > self._tools.max_batch_bytes:
-            return _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
+            return _TOO_LARGE
         appended = self._tools.store.append(self.log, batch)
         return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended.position
 

@@ -44,6 +44,8 @@ class Outcome:
     pushes: list[tuple[int, Message]] = field(default_factory=list)
     followers: list[Any] = field(default_factory=list)
     """Events of the same group that go through the table once the records are applied."""
+    comes_apart: bool = False
+    """Records too large for one batch may be several: each part does good by itself, and the event can come again."""
 
     def reply(self, ref: RequestRef, reply: Message) -> None:
         """Answer when what the reply promises is durable."""

@@ -82,7 +82,8 @@ class OfMember(Protocol):
 
 
 class Start(Event):
-    """A StartMember whose own fields are in order. `meta`: the partitions of its topics, sorted, as of `as_of`."""
+    """A StartMember whose own fields are in order. `meta`: the partitions of its topics, sorted, of topics
+    that were as `as_of` and `shape` say."""
 
     ref: RequestRef
     request: StartMember
@@ -91,6 +92,7 @@ class Start(Event):
     places: Places
     meta: tuple[PartitionState, ...]
     as_of: int
+    shape: tuple[int, ...] = ()
 
     @property
     def consumer_id(self) -> str:

@@ -80,7 +80,7 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
         _drop(group, replaced, out, Cause.REPLACED)
     granted, lost = _hold_again(group, event, out)
     out.records.append(record)
-    out.followers.append(MetaMade(group.group_id, event.meta, event.as_of))
+    out.followers.append(MetaMade(group.group_id, event.meta, event.as_of, event.shape))
     out.followers.append(Admitted(group.group_id, request.consumer_id, event.ref.connection, request.attempt))
     _tell_of_start(group, event, replaced, len(lines), out)
     reply = StartMemberReply(
@@ -211,11 +211,13 @@ def expire(group: BalancedGroup, event: LeaseOverdue, out: Outcome) -> None:
         member.lease = DelayedLease(group, member)
         out.watch(member.lease)
         return
-    _drop(group, member, out, Cause.LEASE_OVER)
-    _go(group, (member,), out)
+    overdue = [one for one in group.members.values() if one.deadline_ms <= out.moment.monotonic_ms]
+    for number, one in enumerate(overdue, 1):  # at one time: the record names all that stay
+        _drop(group, one, out, Cause.LEASE_OVER, len(group.members) - number)
+    _go(group, overdue, out)
 
 
-def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause) -> None:
+def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause, left: int = 0) -> None:
     """Its partitions are free; it is told, if it can be, and if it was not heard of for too long so are people."""
     keys = end_all(group, member.consumer_id, out)
     out.cancel(lease_key(group.group_id, member.consumer_id))
@@ -226,13 +228,14 @@ def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause) -> N
         out.pushes.append((member.connection, MemberRemoved(group.group_id, member.consumer_id, cause.value)))
     if cause is Cause.LEASE_OVER:
         detail = f"silent for {member.session_timeout_ms} ms; it had {partitions(len(keys))}"
-        note(group, out, cause, member.consumer_id, detail, len(group.members) - 1)
+        note(group, out, cause, member.consumer_id, detail, left)
 
 
 def _go(group: BalancedGroup, going: Iterable[Member], out: Outcome) -> None:
     """On record. With the last member goes what they agreed on; counters stay, so that none ever goes back."""
+    out.comes_apart = True  # what is owned ends before its owner goes
     stored = group.on_record
-    names = [member.consumer_id for member in going]
+    names = {member.consumer_id: None for member in going}
     left = tuple([line for line in stored.members if line.consumer_id not in names])
     out.records.append(replace(stored, members=left) if left else emptied(stored, out.moment.wall_ms))
     for name in names:

@@ -52,6 +52,7 @@ def keep_meta(group: BalancedGroup, event: MetaMade, out: Outcome) -> None:
         out.records.append(record)
         changed = PartitionsChanged(group.group_id, stored.topics)
         out.pushes += [(one.connection, changed) for one in group.members.values() if one.connection >= 0]
+    out.comes_apart = True
     out.records.extend(map(group.owners.ended, gone))
     _tell_gone(group, gone, out)
 

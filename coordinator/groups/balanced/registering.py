@@ -147,6 +147,7 @@ def unregister(group: BalancedGroup, event: Unregister, out: Outcome) -> None:
     request = event.request
     _heard(group, request.consumer_id, out)
     once = _Once(group)
+    out.comes_apart = True
     items = [_unregister(group, request.consumer_id, item, once(item.key), event, out) for item in request.items]
     out.reply(event.ref, UnregisterPartitionsReply(items=tuple(items)))
 

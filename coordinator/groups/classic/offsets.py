@@ -175,6 +175,7 @@ def _remove(group: Group, out: Outcome) -> None:
     if group.owners is not None:
         out.records.extend(OwnershipTombstone(group.group_id, *key) for key in group.owners.keys)
     out.records.append(GroupTombstone(group.group_id))
+    out.comes_apart = True
 
 
 def expire(group: Group, event: RetentionDue, out: Outcome) -> None:

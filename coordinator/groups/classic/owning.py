@@ -84,6 +84,7 @@ def _refused(owners: Owners, key: Key, refused: dict[Key, ErrorCode]) -> Claimed
 def release(group: Group, event: Release, out: Outcome) -> None:
     """Compare and delete, item by item: who has gone from the group meanwhile may still let go of what it had."""
     owners, request = group.owners or NOBODYS, event.request
+    out.comes_apart = True
     if request.all:
         held = owners.of(request.member_id)
         out.records.extend(map(owners.ended, held))
@@ -112,6 +113,7 @@ def end_ownership(group: Group, event: OwnershipEnded, out: Outcome) -> None:
     """Whatever the member still owns is free."""
     owners = group.owners or NOBODYS
     out.cancel(DelayedLease.key_of(group.group_id, event.member_id))
+    out.comes_apart = True
     out.records.extend(map(owners.ended, owners.of(event.member_id)))
 
 

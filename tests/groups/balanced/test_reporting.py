@@ -270,7 +270,7 @@ def test_topics_of_others_are_no_reason_to_look_at_ones_own_again() -> None:
     before, version = group.meta, group.on_record.meta_version
     house.desk.make_topic("other", 1)
     assert group.meta is before and group.meta_as_of == as_of(house.desk.node.core)
-    assert shape_of(house.desk.node.core, ("demo", "other", "nowhere")) == (3, 1, 0)
+    assert shape_of(house.desk.node.core, ("demo", "other", "nowhere")) == (3, -1, 1, 0)
     house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 4),)))
     assert (len(group.meta), group.on_record.meta_version) == (4, version + 1)
 

@@ -1,0 +1,168 @@
+"""Many members and many partitions: steps stay short, and a log that takes small batches only is no reason that
+anything stays as it was for ever."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.groups.ownership import Owners
+from coordinator.records import BalancedMetadata
+from partition_log.store import AppendError
+from protocol.errors import ErrorCode
+from protocol.messages.balanced import (
+    PartitionsLost,
+    RegisterItem,
+    RegisterPartitions,
+    RegisterPartitionsReply,
+    ReleasedKey,
+)
+from protocol.messages.groups import DeleteGroups
+from protocol.messages.topics import DeletableTopic, DeleteTopics
+from tests.groups.balanced.house import SESSION_MS, Guest, House
+from tests.groups.checks import check_balanced, check_same
+from tests.node.desk import Desk
+from tests.node.test_ownership import Streams
+
+PARTITIONS, PIECE = 600, 50
+SMALL_BATCHES: dict[str, Any] = {"offsets_topic_max_message_bytes": 16 * 1024}
+
+
+@pytest.fixture
+def house() -> House:
+    return House(PARTITIONS, **SMALL_BATCHES)
+
+
+def owning_all(house: House, consumer_id: str) -> Guest:
+    """A member that has asked for everything, in requests of a size that the log takes."""
+    guest = house.started(consumer_id)
+    for first in range(0, PARTITIONS, PIECE):
+        items = tuple(RegisterItem(f"1:demo:{number}") for number in range(first, first + PIECE))
+        reply = guest.ask(RegisterPartitions("g", consumer_id, guest.epoch, items), RegisterPartitionsReply)
+        assert {item.error_code for item in reply.items} == {ErrorCode.NONE}
+        guest.grants |= {item.key: item.reg_epoch for item in reply.items}
+    return guest
+
+
+def check_restart(house: House) -> None:
+    """What lives is what the log says."""
+    live = house.desk.node.core.shard_of("g")
+    check_balanced(live.balanced["g"], house.desk.node.core.purgatory)
+    house.restart()
+    check_same(live, house.desk.node.core.shard_of("g"))
+
+
+def test_a_lease_ends_that_covers_more_than_one_batch_can_say(house: House) -> None:
+    guest = owning_all(house, "a")
+    house.desk.wait(SESSION_MS + 1)
+    assert not house.view().members
+    lost = next(one for one in guest.told() if isinstance(one, PartitionsLost))
+    assert len(lost.keys) == PARTITIONS
+    assert house.started("b").register(PARTITIONS - 1).error_code is ErrorCode.NONE
+    check_restart(house)
+
+
+def test_while_the_disk_is_full_half_of_it_may_end_and_the_rest_does_when_there_is_room(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = owning_all(house, "a")
+    append, taken = house.desk.store.append, []
+
+    def some(log: Any, batch: bytes, **fields: Any) -> Any:
+        if log.name.startswith("__consumer_offsets"):
+            taken.append(batch)
+            if len(taken) > 1:
+                return AppendError.DISK_FULL
+        return append(log, batch, **fields)
+
+    monkeypatch.setattr(house.desk.store, "append", some)
+    house.desk.wait(SESSION_MS + 1)
+    owners = house.owners()
+    assert 0 < sum(owner is None for owner in owners.values()) < PARTITIONS
+    assert [one.consumer_id for one in house.view().members] == ["a"] and not guest.told()
+    monkeypatch.undo()
+    house.desk.wait(1_000)
+    assert not house.view().members
+    check_restart(house)
+
+
+def test_a_member_leaves_and_lets_go_of_more_than_one_batch_can_say(house: House) -> None:
+    guest = owning_all(house, "a")
+    released = tuple(ReleasedKey(key, epoch) for key, epoch in guest.grants.items())
+    assert guest.leave(*released[:PIECE]).error_code is ErrorCode.NONE
+    assert not house.view().members
+    check_restart(house)
+
+
+def test_a_topic_goes_of_which_more_is_owned_than_one_batch_can_say(house: House) -> None:
+    guest = owning_all(house, "a")
+    house.desk.ask_inside(DeleteTopics((DeletableTopic("demo"),)))
+    house.desk.wait(1)
+    assert not house.view().partitions
+    assert [len(one.keys) for one in house.view().members] == [0]
+    house.desk.make_topic("demo", 2)
+    assert set(house.owners().values()) == {None}
+    assert guest.beat(owned=()).error_code is ErrorCode.NONE
+    check_restart(house)
+
+
+def test_a_group_is_deleted_that_remembers_more_than_one_batch_can_say(house: House) -> None:
+    owning_all(house, "a").leave()
+    reply: Any = house.desk.ask_inside(DeleteGroups(("g",)))
+    assert [one.error_code for one in reply.results] == [ErrorCode.NONE]
+    assert house.view().error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    house.restart()
+    assert house.view().error_code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_streams_member_that_falls_silent_or_lets_go_of_all_does_so_whatever_it_owns() -> None:
+    desk = Desk(**SMALL_BATCHES)
+    desk.make_topic("orders", PARTITIONS)
+    streams = Streams(desk)
+    streams.join(1)
+    streams.settle({1: dict.fromkeys(range(PARTITIONS), 0)})
+    owners = claimed(streams)
+    assert set(streams.release(1)) == {ErrorCode.NONE}
+    assert not list(owners)
+    assert claimed(streams) is owners
+    desk.wait(60_000)
+    assert not list(owners)
+
+
+def claimed(streams: Streams) -> Owners:
+    for first in range(0, PARTITIONS, PIECE):
+        streams.epochs(1, dict.fromkeys(range(first, first + PIECE), 0))
+    owners = streams.desk.node.core.directory["g"][1].owners
+    assert owners is not None and len(list(owners)) == PARTITIONS
+    return owners
+
+
+def test_members_that_fall_silent_together_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(1, group_max_size=200)
+    for number in range(100):
+        house.started(f"a{number}")
+    shard = house.desk.node.core.shard_of("g")
+    seen: list[int] = []
+    apply = shard.apply
+
+    def noted(record: Any, *rest: Any) -> None:
+        if isinstance(record, BalancedMetadata):
+            seen.append(len(record.members))
+        apply(record, *rest)
+
+    monkeypatch.setattr(shard, "apply", noted)
+    house.desk.wait(SESSION_MS - 1)
+    house.started("late")
+    seen.clear()
+    house.desk.wait(1)
+    assert seen == [1]
+    assert [one.consumer_id for one in house.view().members] == ["late"]
+    check_balanced(shard.balanced["g"], house.desk.node.core.purgatory)
+
+
+def test_of_other_topics_nothing_is_looked_at_from_the_first_moment() -> None:
+    house = House(2)
+    house.started("a")
+    group = house.desk.node.core.shard_of("g").balanced["g"]
+    before = group.meta
+    house.desk.make_topic("other", 1)
+    assert group.meta is before
