@@ -20,7 +20,7 @@ from muster.blocking.cluster import Cluster
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import ConsumerTimeout, GroupRefused
 from muster.events import Effect, MemberEvent, Woke
-from muster.streams import StreamsConnector
+from muster.streams import MessageStream, StreamsConnector
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, running, within
 
@@ -239,3 +239,30 @@ def test_a_deadline_that_is_years_away_does_not_end_the_thread() -> None:
     assert background._thread is not None
     assert background._thread.is_alive()
     background.stop()
+
+
+def test_streams_go_on_when_the_daemon_was_killed_and_is_back(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "group.initial.rebalance.delay.ms=0") as daemon:
+        _topic(daemon, 4, 400)
+        got: dict[int, list[int]] = {number: [] for number in range(4)}
+
+        def reads(stream: MessageStream) -> None:
+            for message in stream:
+                got[message.partition].append(message.offset)
+
+        with StreamsConnector(daemon.bootstrap, "group", auto_offset_reset="smallest") as connector:
+            streams = connector.create_message_streams({"t": 2})["t"]
+            epochs = connector.owned
+            threads = [threading.Thread(target=reads, args=(stream,)) for stream in streams]
+            for thread in threads:
+                thread.start()
+            assert within(20, lambda: sum(map(len, got.values())) == 400)
+            daemon.kill()
+            time.sleep(0.5)
+            daemon.start()
+            _send(daemon, 4, range(400, 800))
+            assert within(30, lambda: sum(map(len, got.values())) == 800), {one: len(all_) for one, all_ in got.items()}
+            assert connector.owned == epochs
+        for thread in threads:
+            thread.join(5)
+        assert all(offsets == list(range(200)) for offsets in got.values()), "once each, though its grants are older"

@@ -1,5 +1,7 @@
 """Claims and releases as a member makes them: on a stage, where the test plays the coordinator."""
 
+import pytest
+
 from muster.events import ClaimAsked, ClaimDone, Grant, ReleaseAsked, ReleaseDone
 from protocol.errors import ErrorCode
 from protocol.messages.ownership import (
@@ -105,3 +107,16 @@ def test_the_lease_runs_from_the_sending_of_what_was_answered() -> None:
     assert stage.member.lease_from_ms == 4_000
     stage.pass_time(3_000).beat(ErrorCode.UNKNOWN_MEMBER_ID)
     assert stage.member.lease_from_ms == 4_000
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+def test_a_claim_follows_its_coordinator(code: ErrorCode) -> None:
+    stage = _steady().feed(CLAIM)
+    stage.answer(ClaimPartitionsReply(code))
+    if code == ErrorCode.NOT_COORDINATOR:
+        stage.find("there", 2)
+    stage.pass_time(200)
+    claims = [(node, message) for node, message in stage.called if isinstance(message, ClaimPartitions)]
+    where = "there" if code == ErrorCode.NOT_COORDINATOR else "here"
+    assert [(node and node.host, message) for node, message in claims] == [("here", ASKED), (where, ASKED)]
+    assert _done(stage.answer(GRANTED)).error_code == ErrorCode.NONE
