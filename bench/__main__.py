@@ -41,6 +41,9 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "kafka": kafka.measure,
 }
 
+OF_OTHERS = frozenset({"front", "kafka"})
+"""Those that measure other people's servers too."""
+
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser("python -m bench", description="What the service costs, next to bare servers.")
@@ -59,7 +62,7 @@ def main(arguments: list[str]) -> None:
         quick=given.quick,
         huge=given.huge,
         only=tuple(given.scenarios),
-        may_fetch="kafka" in given.scenario,
+        may_fetch=not OF_OTHERS.isdisjoint(given.scenario),
     )
     _allow_many_sockets()
     console = Console(width=None if sys.stdout.isatty() else 160)
@@ -79,7 +82,7 @@ def main(arguments: list[str]) -> None:
 
 def _for(name: str, options: Options) -> Options:
     """The comparison is short, and of what is here already, unless it is asked for by name."""
-    if name == "kafka" and not options.may_fetch:
+    if name in OF_OTHERS and not options.may_fetch:
         return options._replace(rounds=1, seconds=min(options.seconds, 0.5))
     return options
 

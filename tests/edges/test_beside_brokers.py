@@ -129,8 +129,9 @@ def test_a_stock_client_knows_muster_alone_and_its_group_lives_here(both: Both) 
     ports = remote_ports()
     assert both.broker.kafka_port not in ports
     assert both.listener in ports
-    consumer.close()
     assert both.groups_at_broker() == []
+    assert both.front.stop() == 0
+    consumer.close()
 
 
 def test_a_group_goes_on_while_the_broker_is_away_and_records_do_when_it_is_back(both: Both) -> None:
