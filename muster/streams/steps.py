@@ -33,6 +33,9 @@ from muster.streams.settings import StreamsSettings
 from muster.streams.taking_on import TakingOn
 from protocol.errors import ErrorCode
 
+_SEES_TRIGGERS = frozenset({Phase.RUNNING, Phase.JOINING, Phase.READING, Phase.CLAIMING, Phase.PAUSING})
+"""Where nothing is under way that must end first: what is read or claimed is void when the group begins anew."""
+
 
 class Steps(TakingOn):
     """Those of one connector; `has_listener` says whether there is somebody to tell."""
@@ -122,8 +125,8 @@ class Steps(TakingOn):
 
     @property
     def _has_something_to_do(self) -> bool:
-        """Without anything else happening. A trigger is waited for in RUNNING alone: one that comes during a rebalance
-        is served after it (V7), unless it voids the rebalance: then the group is joined again.
+        """Without anything else happening. A trigger that comes while something is let go or started is served after
+        that (V7).
         """
         if self.phase is Phase.FINISHING:
             return not self._holdings.has_in_hand
@@ -134,7 +137,7 @@ class Steps(TakingOn):
             return True
         if self.phase is Phase.RESTING:
             return member.state is State.STEADY and member.needs_poll
-        return self.phase in {Phase.RUNNING, Phase.JOINING, Phase.PAUSING} and member.needs_poll
+        return self.phase in _SEES_TRIGGERS and member.needs_poll
 
     def _go_on(self) -> None:
         match self.phase:

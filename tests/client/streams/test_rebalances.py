@@ -107,6 +107,23 @@ def test_two_triggers_in_a_row_cause_one_more_rebalance_after(monkeypatch: pytes
     assert sorted(number for one in (player, *others) for number in one.owned["t"]) == list(range(6))
 
 
+@pytest.mark.parametrize("kind", ["OffsetFetch", "ClaimPartitions"])
+def test_who_waits_for_an_answer_follows_the_next_rebalance_at_once(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    stage = Streaming(monkeypatch).make("t", 3)
+    first = stage.player("C1").reads(t=1).iterates()
+    stage.script = lambda who, message: Never if (who, type(message).__name__) == ("C2", kind) else None
+    second, third = stage.player("C2"), stage.player("C3")
+    second.begins({"t": 1})
+    stage.run(1_000)
+    stage.script = lambda _who, _message: None
+    third.begins({"t": 1})
+    began_ms = stage.now_ms
+    stage.settled(first, second, third)
+    assert stage.now_ms - began_ms < 1_000
+    assert [len(one.owned["t"]) for one in (first, second, third)] == [1, 1, 1]
+    _whole_log(stage)
+
+
 def test_the_commit_before_a_release_is_tried_for_half_the_rebalance_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Streaming(monkeypatch).make("t", 2)
     stage.append(*P[:2], count=3)

@@ -165,7 +165,7 @@ MUTANTS = (
     without(
         "H91",
         "A connector that runs sees no trigger",
-        Edit(_STEPS, "in {Phase.RUNNING, Phase.JOINING, Phase.PAUSING}", "in {Phase.JOINING, Phase.PAUSING}"),
+        Edit(_STEPS, "frozenset({Phase.RUNNING, Phase.JOINING,", "frozenset({Phase.JOINING,"),
     ),
     without(
         "H92",
