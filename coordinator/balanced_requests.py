@@ -3,7 +3,7 @@ to know of topics and offsets."""
 
 from coordinator.balanced_topics import as_of, partition_states, places, shape_of
 from coordinator.core import Core
-from coordinator.gates import gate, watch_gate, write_gate
+from coordinator.gates import gate, partitions_of, watch_gate, write_gate
 from coordinator.groups.balanced.checks import refuse_identity, refuse_targets
 from coordinator.groups.balanced.events import (
     AskMeta,
@@ -19,6 +19,7 @@ from coordinator.groups.balanced.events import (
     Start,
     Unregister,
 )
+from coordinator.groups.balanced.guards import topics_of
 from coordinator.groups.balanced.meta import holds
 from coordinator.groups.balanced.reporting import is_plain, spoke
 from coordinator.groups.balanced.state import BalancedGroup
@@ -105,7 +106,10 @@ def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Mome
     client = core.client(ref.connection)
     owned = [group.key_of(entry) for entry in group.owners.of(message.consumer_id)]
     held = places(core, shard, message.group_id, [*owned, *(one.key for one in message.held)])
-    states, shape = partition_states(core, message.topics), shape_of(core, message.topics)
+    shape = shape_of(core, message.topics)
+    is_known = group.meta_as_of == as_of(core) and group.meta_shape == shape
+    is_known = is_known and bool(group.members) and group.on_record.topics == topics_of(message)
+    states = None if is_known else partition_states(core, message.topics)
     event = Start(ref, message, client.client_id, client.client_host, held, states, as_of(core), shape)
     shard.process(group, event, moment)
 
@@ -117,6 +121,10 @@ def _refuse_start(core: Core, message: StartMember) -> Refusal | None:
         return Refusal(error)
     if refusal := refuse_targets(message, lambda topic: core.topics.id_of(topic) is not None):
         return refusal
+    partitions, most = partitions_of(core, message.topics), core.config.max_entries_per_request
+    if partitions > most:
+        text = f"topics: {partitions} partitions, and a group may read {most} (max.entries.per.request)"
+        return Refusal(_BAD, text)
     return _make_room(core, message.group_id)
 
 
@@ -129,7 +137,8 @@ def _make_room(core: Core, group_id: str) -> Refusal | None:
         return None
     if classic.state is not GroupState.EMPTY:
         kind = classic.protocol_type or "classic"
-        return Refusal(ErrorCode.INCONSISTENT_MODE, f"the coordinator's members share its partitions: it is {kind}")
+        said = f"group {group_id} is not client-balanced: it has members of type {kind!r}"
+        return Refusal(ErrorCode.INCONSISTENT_MODE, said)
     return None
 
 

@@ -98,7 +98,8 @@ def _connect(m: Member, event: ConnectAsked) -> None:
         result = success(m.offsets()[key])
     elif not m.has_meta or key not in m.meta:
         result = failure(
-            Code.NOT_FOUND, f"{key} is not among the configured partitions that partition_meta has told of"
+            Code.NOT_FOUND,
+            f"{key} is no key that partition_meta has told of; call that first",
         )
     elif not m.meta[key]:
         result = failure(

@@ -62,7 +62,10 @@ class ClientBalancedConsumer:
         """Raises ValueError for an empty `group_id`, and for Kafka's protocol: it has no such groups."""
         where = parse_bootstrap(bootstrap)
         if where.dialect is not Dialect.NATIVE:
-            raise ValueError(f"bootstrap is {bootstrap!r}: client-balanced groups are spoken of in the native protocol")
+            raise ValueError(
+                f"bootstrap is {bootstrap!r}: Kafka's protocol has no client-balanced groups; "
+                "HOST:PORT of musterd's native listener is wanted"
+            )
         if not group_id.strip():
             raise ValueError("group_id is empty: a member needs the name of its group")
         self._config = config or BalancedConfig()

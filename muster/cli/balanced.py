@@ -1,5 +1,6 @@
 """What `muster groups` shows and does of client-balanced groups."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -12,6 +13,8 @@ from muster.errors import Refused
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
     BalancedGroupView,
+    BalancedMember,
+    BalancedPartition,
     ConsumeFromMax,
     ConsumeFromMaxReply,
     DescribeBalanced,
@@ -52,6 +55,16 @@ def _lag(view: BalancedGroupView, *, unowned: bool = False) -> int:
     return sum(one.lag or 0 for one in view.partitions if one.owner is None or not unowned)
 
 
+def _unknown(partitions: Iterable[BalancedPartition]) -> str:
+    """What a sum leaves out: where nothing is committed, nobody knows where a member would begin."""
+    count = sum(one.lag is None for one in partitions)
+    return f" (not counted: {count} without a commit)" if count else ""
+
+
+def _number(member: BalancedMember) -> tuple[int, str]:
+    return -1 if member.node_id is None else member.node_id, member.consumer_id
+
+
 def _show(view: BalancedGroupView) -> None:
     counted = "off" if view.source_count is None else f"{view.source_count} nodes"
     filters = "; ".join(f"{topic}: {', '.join(ones)}" for topic, ones in view.filters.items())
@@ -61,7 +74,7 @@ def _show(view: BalancedGroupView) -> None:
         ("Mode", f"{CLIENT_BALANCED}, its members choose what they read"),
         ("Source count", counted),
         ("Topics", ", ".join(view.topics)),
-        ("Total lag", _lag(view)),
+        ("Total lag", f"{_lag(view)}{_unknown(view.partitions)}"),
     ]
     show_facts(facts + ([("Filters", filters)] if filters else []))
     print()
@@ -76,7 +89,7 @@ def _show(view: BalancedGroupView) -> None:
                 f"{member.last_heartbeat_ms_ago // 1_000} s ago",
                 len(member.keys),
             )
-            for member in view.members
+            for member in sorted(view.members, key=_number)
         ),
     )
     print()
@@ -104,7 +117,8 @@ def warnings(view: BalancedGroupView) -> list[str]:
     reads its share."""
     found = []
     unowned = [one for one in view.partitions if one.owner is None]
-    waiting = f"{len(unowned)} of {len(view.partitions)} partitions are nobody's, {_lag(view, unowned=True)} records"
+    behind = f"{_lag(view, unowned=True)} records{_unknown(unowned)}"
+    waiting = f"{len(unowned)} of {len(view.partitions)} partitions are nobody's, {behind}"
     missing = missing_nodes(view)
     if missing:
         names = ", ".join(map(str, missing))

@@ -243,7 +243,7 @@ def test_values_of_the_wrong_type_raise_and_nothing_else_does(hands: Hands, name
 
 
 def test_what_cannot_work_is_refused_where_it_is_said() -> None:
-    with pytest.raises(ValueError, match="native protocol"):
+    with pytest.raises(ValueError, match="native listener"):
         ClientBalancedConsumer("kafka://127.0.0.1:9092", "g")
     with pytest.raises(ValueError, match="group_id is empty"):
         ClientBalancedConsumer("127.0.0.1:9390", " ")
