@@ -114,8 +114,9 @@ def _deleted_partitions(core: Core, message: DeleteTopics) -> int:
     return sum([core.topics.partition_count(name) or 0 for name in names])
 
 
-def _partitions(core: Core, topics: Iterable[str]) -> int:
-    return sum([core.topics.partition_count(topic) or 0 for topic in topics]) // _CONFIGURED_AN_ENTRY
+def partitions_of(core: Core, topics: Iterable[str]) -> int:
+    """How many there are of these topics."""
+    return sum([core.topics.partition_count(topic) or 0 for topic in dict.fromkeys(topics)])
 
 
 def _configured(core: Core, message: PartitionMeta) -> int:
@@ -135,7 +136,7 @@ _LISTED: dict[type[Message], Callable[[Core, Any], int]] = {
     Metadata: lambda core, message: 0 if message.topics is not None else _ENTRIES_A_TOPIC * core.topics.topic_count,
     Fetch: lambda _core, _message: _ENTRIES_A_FETCH,
     Produce: _produced,
-    StartMember: lambda core, message: _partitions(core, message.topics),
+    StartMember: lambda core, message: partitions_of(core, message.topics) // _CONFIGURED_AN_ENTRY,
     FetchRegistered: lambda _core, _message: _ENTRIES_A_FETCH,
     PartitionMeta: _configured,
     DescribeBalanced: _described,

@@ -83,14 +83,14 @@ class OfMember(Protocol):
 
 class Start(Event):
     """A StartMember whose own fields are in order. `meta`: the partitions of its topics, sorted, of topics
-    that were as `as_of` and `shape` say."""
+    that were as `as_of` and `shape` say; None: the group has them."""
 
     ref: RequestRef
     request: StartMember
     client_id: str
     client_host: str
     places: Places
-    meta: tuple[PartitionState, ...]
+    meta: tuple[PartitionState, ...] | None
     as_of: int
     shape: tuple[int, ...] = ()
 

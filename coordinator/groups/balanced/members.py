@@ -63,24 +63,23 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
     if replaced is not None:
         del lines[replaced.consumer_id]
     lines[request.consumer_id] = line
-    record = with_meta(
-        replace(
-            stored,
-            state_timestamp_ms=stored.state_timestamp_ms if group.members else out.moment.wall_ms,
-            epoch=epoch,
-            topics=topics_of(request),
-            filters=filters_of(request),
-            source_count=source_count_of(request),
-            members=tuple(lines.values()),
-            replaced=_with_replaced(stored, replaced),
-        ),
-        event.meta,
+    record = replace(
+        stored,
+        state_timestamp_ms=stored.state_timestamp_ms if group.members else out.moment.wall_ms,
+        epoch=epoch,
+        topics=topics_of(request),
+        filters=filters_of(request),
+        source_count=source_count_of(request),
+        members=tuple(lines.values()),
+        replaced=_with_replaced(stored, replaced),
     )
+    if event.meta is not None:
+        record = with_meta(record, event.meta)
+        out.followers.append(MetaMade(group.group_id, event.meta, event.as_of, event.shape))
     if replaced is not None:
         _drop(group, replaced, out, Cause.REPLACED)
     granted, lost = _hold_again(group, event, out)
     out.records.append(record)
-    out.followers.append(MetaMade(group.group_id, event.meta, event.as_of, event.shape))
     out.followers.append(Admitted(group.group_id, request.consumer_id, event.ref.connection, request.attempt))
     _tell_of_start(group, event, replaced, len(lines), out)
     reply = StartMemberReply(
@@ -115,7 +114,7 @@ def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[
     granted: list[GrantedKey] = []
     lost: list[LostKey] = []
     positions: Positions = []
-    states = {state.key: state for state in event.meta}
+    states = group.meta if event.meta is None else {state.key: state for state in event.meta}
     kept: dict[tuple[str, int], None] = {}
     for held in {one.key: one for one in event.request.held}.values():
         place, key, state = event.places.get(held.key), group.place_of(held.key), states.get(held.key)

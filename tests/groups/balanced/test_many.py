@@ -166,3 +166,29 @@ def test_of_other_topics_nothing_is_looked_at_from_the_first_moment() -> None:
     before = group.meta
     house.desk.make_topic("other", 1)
     assert group.meta is before
+
+
+def test_who_comes_to_a_group_is_no_reason_to_make_its_list_again() -> None:
+    house = House(2)
+    house.started("a")
+    group = house.desk.node.core.shard_of("g").balanced["g"]
+    before, version = group.meta, group.on_record.meta_version
+    other = house.started("b")
+    assert group.meta is before and other.meta_version == version
+    assert other.register(1).error_code is ErrorCode.NONE
+    held = other.held()
+    assert [one.key for one in other.start(held=held).granted] == ["1:demo:1"]
+    assert group.meta is before
+    house.desk.make_topic("more", 1)
+    assert other.start(topics=("more",)).error_code is ErrorCode.INCONSISTENT_TOPICS
+    for guest in (other, house.started("a")):
+        guest.leave()
+    assert other.start(topics=("more",)).error_code is ErrorCode.NONE
+    assert list(group.meta) == ["1:more:0"] and other.meta_version == version + 1
+
+
+def test_a_group_reads_no_more_partitions_than_one_request_may_name() -> None:
+    house = House(700, max_entries_per_request=1_000)
+    house.desk.make_topic("more", 301)
+    assert house.member("a", topics=("demo", "more")).start().error_code is ErrorCode.BAD_REQUEST
+    assert house.member("a", topics=("demo", "demo")).start().error_code is ErrorCode.NONE
