@@ -39,7 +39,7 @@ from muster.streams.holdings import Holdings
 from muster.streams.kind import StreamsKind
 from muster.streams.pump import Pump
 from muster.streams.queue import Gate, StreamQueue
-from muster.streams.settings import StreamsSettings, check_counts, excluding
+from muster.streams.settings import StreamsSettings, check_counts, check_listener, excluding
 from muster.streams.steps import Steps
 from muster.streams.stream import MessageStream
 from muster.topic_partition import TopicPartition
@@ -103,7 +103,10 @@ class StreamsConnector:
         """
         where = parse_bootstrap(bootstrap)
         if where.dialect is not Dialect.NATIVE:
-            raise ValueError(f"bootstrap is {bootstrap!r}: the ownership registry is not part of Kafka's protocol")
+            raise ValueError(
+                f"bootstrap is {bootstrap!r}: the ownership registry is not part of Kafka's protocol; "
+                "HOST:PORT of musterd's native listener is wanted"
+            )
         self._settings = StreamsSettings(**settings)
         self._settings.member(group_id)
         self._group_id = group_id
@@ -123,7 +126,8 @@ class StreamsConnector:
     # -- the surface
 
     def set_rebalance_listener(self, listener: RebalanceListener) -> None:
-        """Before the streams are made. Raises StreamsExist."""
+        """Before the streams are made. Raises StreamsExist; TypeError for what is no listener."""
+        check_listener(listener)
         with self._changed:
             self._must_be_new()
             self._listener = listener
@@ -230,7 +234,9 @@ class StreamsConnector:
         if self._is_shut:
             raise ClientClosed("this connector was shut down")
         if self._parts is not None:
-            raise StreamsExist("this connector has made its streams: make another connector for others")
+            raise StreamsExist(
+                "this connector has made its streams: the listener comes before, and other streams need another one"
+            )
 
     def _make(
         self, kind: StreamsKind, topics: Iterable[str], counts: Iterable[tuple[Name, int]]

@@ -89,12 +89,21 @@ def _one_of(name: str, value: str, known: Collection[str]) -> None:
 
 
 def check_counts(counts: Mapping[str, int]) -> None:
-    """Raises ValueError: each topic needs a name and one stream or more."""
+    """Raises TypeError, or ValueError: each topic needs a name and one stream or more."""
+    if not isinstance(counts, Mapping):
+        raise TypeError(f"counts is {counts!r}: {{topic: number of streams}} is wanted")
     if not counts:
         raise ValueError("no topic is named: {topic: number of streams} is wanted")
     for topic, count in counts.items():
         if not topic.strip() or count < 1:
             raise ValueError(f"{count} streams of {topic!r} cannot be made: a name, and 1 or more, are wanted")
+
+
+def check_listener(listener: object) -> None:
+    """Raises TypeError, before a rebalance would."""
+    for name in ("before_releasing", "before_starting"):
+        if not callable(getattr(listener, name, None)):
+            raise TypeError(f"the listener {listener!r} has no method {name}")
 
 
 def excluding(pattern: str) -> str:

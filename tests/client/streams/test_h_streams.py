@@ -36,6 +36,10 @@ def test_h74_streams_are_made_once_and_the_listener_is_set_before(monkeypatch: p
         player.connector.create_message_streams_by_filter("t.*")
     with pytest.raises(StreamsExist):
         player.connector.set_rebalance_listener(player.listener)
+    with pytest.raises(TypeError, match="no method before_releasing"):
+        player.connector.set_rebalance_listener(object())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="number of streams"):
+        player.connector.create_message_streams(["t"])  # type: ignore[arg-type]
     player.leave()
     player.leave()  # once is enough, twice is nothing
     with pytest.raises(ClientClosed):
