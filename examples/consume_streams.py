@@ -1,7 +1,8 @@
 """Reads a topic in threads, a stream for each: `python consume_streams.py HOST:PORT GROUP TOPIC STREAMS SECONDS`.
 
 Start it several times: the streams of all of them divide the partitions, one owner each. A message counts as consumed
-when the next one is asked for, so that a crash repeats the one in hand and loses none.
+when the next one is asked for, so that a crash repeats what came after the last commit, the one in hand at least, and
+loses none.
 """
 
 import sys
