@@ -44,7 +44,7 @@ class _Balanced(msgspec.Struct, frozen=True, array_like=True):
     topics: tuple[str, ...]
     filters: tuple[tuple[str, tuple[str, ...]], ...]
     source_count: int | None
-    members: tuple[tuple[str, str | None, str, str, int | None, str, int, int, int], ...]
+    members: tuple[tuple[str, str | None, str, str, int | None, str, int, int, int, int], ...]
     replaced: tuple[str, ...]
 
 

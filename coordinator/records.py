@@ -98,7 +98,7 @@ class OwnershipTombstone(msgspec.Struct, frozen=True, gc=False):
 
 class BalancedMember(msgspec.Struct, frozen=True, gc=False):
     """A member of a client-balanced group. `epoch` is that of its last start, `mark` the last operator's wish when it
-    first came."""
+    first came, `attempt` the largest that it counted its starts by: an earlier one comes late."""
 
     consumer_id: str
     instance_id: str | None
@@ -109,6 +109,7 @@ class BalancedMember(msgspec.Struct, frozen=True, gc=False):
     session_timeout_ms: int
     epoch: int
     mark: int
+    attempt: int = 0
 
 
 class BalancedMetadata(msgspec.Struct, frozen=True):

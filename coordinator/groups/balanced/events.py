@@ -266,7 +266,6 @@ class Admitted(Event):
     group_id: str
     consumer_id: str
     connection: int
-    attempt: int
 
 
 class LeaseOverdue(Event):

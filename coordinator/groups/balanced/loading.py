@@ -37,10 +37,12 @@ def _member(known: Member | None, line: BalancedMember) -> Member:
             line.session_timeout_ms,
             line.epoch,
             line.mark,
+            line.attempt,
         )
     known.instance_id, known.node_id, known.consume_position = line.instance_id, line.node_id, line.consume_position
     known.client_id, known.client_host = line.client_id, line.client_host
     known.session_timeout_ms, known.epoch, known.mark = line.session_timeout_ms, line.epoch, line.mark
+    known.attempt = line.attempt
     return known
 
 

@@ -58,6 +58,7 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
         session_timeout_ms=request.session_timeout_ms,
         epoch=epoch,
         mark=stored.from_max_id if known is None else known.mark,
+        attempt=max(request.attempt, 0 if known is None else known.attempt),
     )
     lines = {one.consumer_id: one for one in stored.members}
     if replaced is not None:
@@ -80,7 +81,7 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
         _drop(group, replaced, out, Cause.REPLACED)
     granted, lost = _hold_again(group, event, out)
     out.records.append(record)
-    out.followers.append(Admitted(group.group_id, request.consumer_id, event.ref.connection, request.attempt))
+    out.followers.append(Admitted(group.group_id, request.consumer_id, event.ref.connection))
     _tell_of_start(group, event, replaced, len(lines), out)
     reply = StartMemberReply(
         member_epoch=epoch,
@@ -166,7 +167,6 @@ def admitted(group: BalancedGroup, event: Admitted, out: Outcome) -> None:
     """A full lease from now on; what it reported as another object, or before it started again, does not count."""
     member = group.members[event.consumer_id]
     member.connection = event.connection
-    member.attempt = max(event.attempt, member.attempt)
     member.reported, member.owned_version = None, -1
     member.lost.clear()
     watch_lease(group, member, out)

@@ -50,7 +50,7 @@ class Reading:
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """The first nine are on record. `lost`: what it owns no longer and has not been told, or has not yet reported to
+    """The first ten are on record. `lost`: what it owns no longer and has not been told, or has not yet reported to
     have dropped."""
 
     consumer_id: str
@@ -62,13 +62,13 @@ class Member:
     session_timeout_ms: int
     epoch: int
     mark: int
+    attempt: int = 0
     deadline_ms: int = 0
     heard_ms: int = 0
     connection: int = -1
     lease: DelayedLease | None = None
     reported: tuple[OwnedKey, ...] | None = None
     owned_version: int = -1
-    attempt: int = 0
     lost: dict[str, ErrorCode] = field(default_factory=dict)
 
 

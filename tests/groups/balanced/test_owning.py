@@ -476,6 +476,16 @@ def test_a_start_that_comes_late_takes_nothing_away() -> None:
     assert house.owners()["1:demo:0"] == "a"
 
 
+def test_a_start_that_comes_after_a_crash_is_as_late_as_it_was_before() -> None:
+    house = House()
+    guest = house.member("a")
+    guest.start(attempt=2)
+    guest.register(0)
+    house.restart()
+    assert house.member("a").start(attempt=2).error_code is ErrorCode.BAD_REQUEST
+    assert house.owners()["1:demo:0"] == "a"
+
+
 def test_of_a_start_that_does_not_count_nobody_knows_how_old_it_is_and_what_it_does_not_name_stays() -> None:
     house = House()
     house.produce(0, 3)
