@@ -3,7 +3,7 @@ to know of topics and offsets."""
 
 from coordinator.balanced_topics import as_of, partition_states, places, shape_of
 from coordinator.core import Core
-from coordinator.gates import gate, partitions_of, watch_gate, write_gate
+from coordinator.gates import gate, partitions_of, start_gate, watch_gate, write_gate
 from coordinator.groups.balanced.checks import refuse_identity, refuse_targets
 from coordinator.groups.balanced.events import (
     AskMeta,
@@ -121,6 +121,8 @@ def _refuse_start(core: Core, message: StartMember) -> Refusal | None:
         return Refusal(error)
     if refusal := refuse_targets(message, lambda topic: core.topics.id_of(topic) is not None):
         return refusal
+    if error := start_gate(core, message):
+        return Refusal(error, "what its members say of themselves has no room (group.max.metadata.bytes)")
     partitions, most = partitions_of(core, message.topics), core.config.max_entries_per_request
     if partitions > most:
         text = f"topics: {partitions} partitions, and a group may read {most} (max.entries.per.request)"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from coordinator.core import Core
+from coordinator.groups.balanced.state import bytes_of, bytes_of_member
 from coordinator.shard import Shard, ShardState
 from coordinator.sizes import SIZES
 from protocol.errors import ErrorCode
@@ -65,6 +66,19 @@ def _metadata_gate(core: Core, message: JoinGroup) -> ErrorCode:
         held = group.metadata_bytes
         member = group.members.get(message.member_id)
         added -= 0 if member is None else sum(len(protocol.metadata) for protocol in member.protocols)
+    return _room_for(core, held, added)
+
+
+def start_gate(core: Core, message: StartMember) -> ErrorCode:
+    """Whether there is room for what a member of a client-balanced group says of itself and of what it reads."""
+    group = core.find(message.group_id)[0].balanced.get(message.group_id)
+    added = bytes_of_member(message)
+    if group is None or not group.members:
+        return _room_for(core, 0, added + bytes_of(message.topics, message.filters.items()))
+    return ErrorCode.NONE if message.consumer_id in group.members else _room_for(core, group.metadata_bytes, added)
+
+
+def _room_for(core: Core, held: int, added: int) -> ErrorCode:
     if held + added > core.config.group_max_metadata_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
     if added > 0 and sum([shard.metadata_bytes for shard in core.shards]) + added > core.config.max_metadata_bytes:

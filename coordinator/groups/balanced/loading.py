@@ -4,7 +4,7 @@ arrival, its departure, and what to do when the log refuses."""
 from coordinator.groups.balanced.delayed import DelayedLease, lease_key
 from coordinator.groups.balanced.events import AppendFailed, LeaseOverdue, Loaded, MetaMade, Refusal, Unloaded
 from coordinator.groups.balanced.members import watch_lease
-from coordinator.groups.balanced.state import BalancedGroup, GroupState, Member
+from coordinator.groups.balanced.state import BalancedGroup, GroupState, Member, bytes_of, bytes_of_member
 from coordinator.groups.outcome import Outcome
 from coordinator.records import BalancedMember, BalancedMetadata
 from protocol.messages.groups import CoordinatorMoved
@@ -21,6 +21,7 @@ def apply(group: BalancedGroup, record: BalancedMetadata) -> None:
     group.members = {}
     for line in record.members:
         group.members[line.consumer_id] = _member(known.get(line.consumer_id), line)
+    group.metadata_bytes = bytes_of(record.topics, record.filters) + sum(map(bytes_of_member, record.members))
     if not record.members:
         group.readings.clear()
 

@@ -2,6 +2,7 @@
 11, 13). A report is information and changes nothing: `owners` is the truth, and whoever claims more is told so."""
 
 from collections.abc import Iterable
+from itertools import islice
 
 from coordinator.groups.balanced.events import Beat
 from coordinator.groups.balanced.grants import end, heard, why_not_owner
@@ -9,6 +10,9 @@ from coordinator.groups.balanced.state import BalancedGroup, Member
 from coordinator.groups.outcome import Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import LostKey, MemberHeartbeat, MemberHeartbeatReply, OwnedKey
+
+_MOST_SHOWN, _LONGEST_SHOWN = 100, 100
+"""Claims that are not so, and characters of one."""
 
 
 def is_plain(group: BalancedGroup, request: MemberHeartbeat) -> bool:
@@ -46,11 +50,12 @@ def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
         if entry is not None:
             released[one.key] = None
             end(group, entry, one, event.places, out)
+    wrong = mismatches(group, member.consumer_id, request.owned or ())
     if request.owned is not None:
-        member.reported, member.owned_version = request.owned, request.owned_version
+        member.reported, member.owned_version = _kept(request.owned, wrong), request.owned_version
         member.lost.clear()
     lost = dict(member.lost)
-    for claim in mismatches(group, member.consumer_id, request.owned or ()):
+    for claim in wrong:
         key = group.place_of(claim.key)
         is_key = key is not None and claim.key in group.meta
         lost[claim.key] = why_not_owner(group, key, member.consumer_id) if is_key and key else ErrorCode.NOT_FOUND
@@ -62,6 +67,13 @@ def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
         from_max_id=_wish(group, member, request),
     )
     out.reply(event.ref, reply)
+
+
+def _kept(owned: Iterable[OwnedKey], wrong: Iterable[OwnedKey]) -> tuple[OwnedKey, ...]:
+    """Of a report what is so, each once, and some of what is not: whoever says much gets no memory for it."""
+    untrue = {claim.key: claim for claim in wrong}
+    shown = dict.fromkeys(islice((key for key in untrue if len(key) <= _LONGEST_SHOWN), _MOST_SHOWN))
+    return tuple({claim.key: claim for claim in owned if claim.key not in untrue or claim.key in shown}.values())
 
 
 def mismatches(group: BalancedGroup, consumer_id: str, claimed: Iterable[OwnedKey]) -> list[OwnedKey]:

@@ -6,13 +6,14 @@ forgets it, and members bring it back. The classic group of the same id is the h
 """
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coordinator.groups.balanced.delayed import DelayedLease
 from coordinator.groups.ownership import Key, Owners
-from coordinator.records import BalancedMetadata, Ownership
+from coordinator.records import BalancedMember, BalancedMetadata, Ownership
 from protocol.errors import ErrorCode
-from protocol.messages.balanced import OwnedKey, PartitionState
+from protocol.messages.balanced import OwnedKey, PartitionState, StartMember
 from protocol.partition_key import parse_key
 
 
@@ -36,6 +37,20 @@ MAY_BECOME: dict[GroupState, frozenset[GroupState]] = {
     GroupState.ONLINE: frozenset({GroupState.EMPTY, GroupState.DEAD}),
     GroupState.DEAD: frozenset({GroupState.DEAD}),
 }
+
+
+def bytes_of(topics: Iterable[str], filters: Iterable[tuple[str, Iterable[str]]]) -> int:
+    """What a group keeps of what its members agree on, roughly."""
+    return sum(map(_bytes, topics)) + sum([_bytes(topic) + sum(map(_bytes, ones)) for topic, ones in filters])
+
+
+def bytes_of_member(line: BalancedMember | StartMember) -> int:
+    """What it keeps of a member's own words, roughly."""
+    return _bytes(line.consumer_id) + _bytes(line.instance_id or "")
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else 4 * len(text)  # as it lies in memory
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +110,7 @@ class BalancedGroup:
     phase: None = None
     """Nothing of such a group waits but leases."""
     metadata_bytes: int = 0
+    """Of what clients chose and is kept while they live; limits of the node count it."""
 
     @property
     def on_record(self) -> BalancedMetadata:

@@ -10,6 +10,7 @@ from coordinator.records import BalancedMetadata
 from partition_log.store import AppendError
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
+    OwnedKey,
     PartitionsLost,
     RegisterItem,
     RegisterPartitions,
@@ -192,3 +193,41 @@ def test_a_group_reads_no_more_partitions_than_one_request_may_name() -> None:
     house.desk.make_topic("more", 301)
     assert house.member("a", topics=("demo", "more")).start().error_code is ErrorCode.BAD_REQUEST
     assert house.member("a", topics=("demo", "demo")).start().error_code is ErrorCode.NONE
+
+
+def test_who_reports_what_it_does_not_own_is_told_so_and_given_no_memory_for_it() -> None:
+    house = House(3)
+    guest = house.started("a")
+    guest.register(0)
+    member = house.desk.node.core.shard_of("g").balanced["g"].members["a"]
+    true = OwnedKey("1:demo:0", guest.grants["1:demo:0"], 0)
+    wrong = tuple(OwnedKey(f"nonsense-{number}", 1) for number in range(500))
+    told = guest.beat(owned=(*wrong, OwnedKey("x" * 8_000, 1), true, true, true))
+    assert len(told.lost) == 501
+    assert member.reported is not None and len(member.reported) == 101 and member.reported.count(true) == 1
+    assert max(len(claim.key) for claim in member.reported) < 100
+
+
+def test_what_members_say_of_themselves_is_counted_and_has_limits() -> None:
+    house = House(1, group_max_metadata_bytes=5_000, max_metadata_bytes=1 << 20)
+    long = "\N{SNOWMAN}" * 500
+    shards = house.desk.node.core.shards
+    guests = [house.member(f"{long}{number}") for number in range(3)]
+    assert [one.start().error_code for one in guests] == [0, 0, ErrorCode.MESSAGE_TOO_LARGE]
+    assert guests[0].start().error_code is ErrorCode.NONE  # it has its place already
+    filters = {"demo": tuple("f" * 200 + str(number) for number in range(25))}
+    assert house.member("b", group_id="other", filters=filters).start().error_code is ErrorCode.MESSAGE_TOO_LARGE
+    held = sum(shard.metadata_bytes for shard in shards)
+    assert held == len("demo") + 2 * 4 * len(guests[0].consumer_id)
+    house.restart()
+    shards = house.desk.node.core.shards
+    assert sum(shard.metadata_bytes for shard in shards) == held
+    house.desk.wait(SESSION_MS + 1)
+    assert sum(shard.metadata_bytes for shard in shards) == 0
+
+
+def test_client_balanced_groups_share_the_room_of_the_node_with_all_others() -> None:
+    house = House(1, max_metadata_bytes=100_000)
+    filters = {"demo": tuple("f" * 240 + str(number) for number in range(160))}
+    starts = [house.member("a", group_id=f"g{number}", filters=filters).start() for number in range(4)]
+    assert [one.error_code for one in starts] == [0, 0, *[ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2]
