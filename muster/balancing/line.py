@@ -126,7 +126,7 @@ def _heard_lookup(m: Member, answer: Answer) -> None:
         m.effects.append(HangUp(None))  # the next lookup asks somebody else
     m.arm(Timer.LOOKUP, backoff_ms(m.lookup_failures))
     m.lookup_failures += 1
-    hint = " (is musterd's native listener at the bootstrap address?)" if code == Code.INTERNAL else ""
+    hint = " (is musterd's native listener at the bootstrap address?)" if code == Code.EMPTY_REPLY else ""
     m.lookup_trouble = code, f"the coordinator of group {m.group_id} was not found: {reason}{hint}"
     fail_wanted(m, *m.lookup_trouble)
 

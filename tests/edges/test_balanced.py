@@ -220,6 +220,7 @@ def test_nobody_there_is_a_result_and_the_consumer_can_be_started_later(tmp_path
     with ClientBalancedConsumer(f"127.0.0.1:{port}", "g", config) as consumer:
         said = consumer.start({"orders": None})
         assert (said.ok, said.code) == (False, 500)
+        assert "was not found: the connection was lost (is musterd's native listener" in said.msg
         assert consumer.is_shutdown()
         daemon = Daemon(tmp_path / "data")
         daemon.port = port
