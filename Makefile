@@ -36,8 +36,12 @@ lint: $(ALL) ## ruff, mypy --strict and the import contracts
 
 check: test ## what CI runs
 
-simulate: $(ALL) ## SEEDS=N simulated worlds, each checked after every step
+simulate: $(ALL) ## SEEDS=N simulated worlds of each kind, each checked after every step; ARGS is for the first kind alone
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
+ifeq ($(ARGS),)
+	$(BIN)/python -m tests.client.streams.lives --seeds $(SEEDS)
+	$(BIN)/python -m tests.simulation.balanced_world --seeds $(SEEDS)
+endif
 
 fuzz: $(ALL) ## INPUTS=N broken inputs for each decoder of strangers' bytes, and for a whole node
 	$(BIN)/python -m tests.protocol.kafka.fuzz --inputs $(INPUTS) $(ARGS)

@@ -8,6 +8,7 @@ python -m tests.simulation.balanced_world --seeds 1000 --first 0
 
 import argparse
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from random import Random
 from typing import Any
 
@@ -187,21 +188,26 @@ class BalancedWorld(World):
             raise Broken(f"{key} is {who}'s, read to {self._read_to.get(key, 0)} of {log.flushed_offset}")
 
 
+def _tried(seed: int) -> str:
+    """What broke; nothing if all went well."""
+    try:
+        BalancedWorld(seed).run()
+    except Broken as error:
+        return f"BROKEN {error}"
+    return ""
+
+
 def main() -> int:
     """So many seeds; which of them broke, and how."""
     parser = argparse.ArgumentParser(description="Worlds of client-balanced groups.")
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
-    options = parser.parse_args()
-    broken = []
-    for seed in range(options.first, options.first + options.seeds):
-        try:
-            BalancedWorld(seed).run()
-        except Broken as error:
-            broken.append(seed)
-            print(error, flush=True)
-    print(f"{options.seeds} worlds, {len(broken)} broken")
-    return 1 if broken else 0
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    with ProcessPoolExecutor(given.workers) as pool:
+        said = list(filter(None, pool.map(_tried, range(given.first, given.first + given.seeds), chunksize=8)))
+    print("\n".join([*said, f"{given.seeds} worlds of client-balanced groups, {len(said)} broken"]))
+    return 1 if said else 0
 
 
 if __name__ == "__main__":

@@ -7,20 +7,8 @@ import pytest
 from muster.errors import CommitRefused
 from protocol.errors import ErrorCode
 from tests.client.streams.crowd import Crowd
-from tests.client.streams.order import check_order
+from tests.client.streams.lives import MINUTE_MS, ends_well, live
 from tests.client.theatre import P
-
-MINUTE_MS = 60_000
-
-
-def _ends_well(crowd: Crowd, within_ms: int) -> None:
-    """Once nothing goes wrong any more: everything is read, everything is owned, everybody is at rest."""
-    crowd.until(lambda: crowd.is_at_rest and crowd.is_all_read, for_ms=within_ms)
-    owned = crowd.owned()
-    assert owned.keys() == crowd.appended.keys()
-    assert set(owned.values()) <= {one.connector.member_id for one in crowd.crew}
-    for player in crowd.players:
-        check_order(one for one in crowd.log if one.who == player.who)
 
 
 def test_h96_fifty_members_are_killed_and_join_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +33,7 @@ def test_h96_fifty_members_are_killed_and_join_for_ten_minutes(monkeypatch: pyte
         while len(crowd.crew) < 50:
             one_comes()
     assert killed > 20
-    _ends_well(crowd, 2 * MINUTE_MS)
+    ends_well(crowd, 2 * MINUTE_MS)
     assert sum(crowd.appended.values()) > 1_000
 
 
@@ -53,48 +41,7 @@ def test_h96_fifty_members_are_killed_and_join_for_ten_minutes(monkeypatch: pyte
 def test_whatever_goes_wrong_there_is_one_owner_and_nothing_is_skipped(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    crowd = Crowd(monkeypatch, seed, {"s": 3, "t": 4})
-    chance = crowd.chance
-    crowd.pushes = chance.random() < 0.7
-    strategy = chance.choice(("range", "range", "roundrobin"))
-    end_ms = crowd.now_ms + 30_000
-    while crowd.now_ms < end_ms:
-        crowd.appends(chance.randint(1, 12))
-        what = chance.choices(("come", "go", "kill", "cut", "still", "restart", "rest"), (8, 4, 2, 4, 3, 1, 20), k=1)[0]
-        match what:
-            case "come" if len(crowd.crew) < 5:
-                counts = {"s": 2, "t": 2} if strategy == "roundrobin" else _counts(crowd)
-                crowd.comes(
-                    chance.choice((20, 100, 400)),
-                    counts,
-                    partition_assignment_strategy=strategy,
-                    rebalance_backoff_ms=200,
-                    rebalance_timeout_ms=chance.choice((4_000, 15_000)),
-                    auto_commit_interval_ms=chance.choice((300, 5_000, MINUTE_MS)),
-                    auto_commit_enable=chance.random() < 0.9,
-                    fetch_message_max_bytes=chance.choice((1, 200, 1 << 20)),
-                    fetch_wait_max_ms=chance.choice((200, 2_000)),
-                    request_timeout_ms=3_000,
-                )
-            case "go":
-                crowd.goes()
-            case "kill":
-                crowd.is_killed()
-            case "cut":
-                crowd.is_cut()
-            case "still":
-                crowd.stands_still(chance.choice((300, 3_000, 9_000, 20_000)))
-            case "restart":
-                crowd.restart(chance.choice((0, 200, 8_000)), loses_power=chance.random() < 0.7)
-        crowd.run(chance.choice((1, 30, 300, 1_500)))
-    crowd.run(20_000)  # whoever stood still wakes, whatever was down is up
-    crowd.comes(100, {"s": 2, "t": 2}, partition_assignment_strategy=strategy)
-    _ends_well(crowd, 3 * MINUTE_MS)
-
-
-def _counts(crowd: Crowd) -> dict[str, int]:
-    topics = crowd.chance.choice((("s",), ("t",), ("s", "t"), ("s", "t")))
-    return {topic: crowd.chance.randint(1, 3) for topic in topics}
+    live(monkeypatch, seed)
 
 
 def test_who_stood_still_for_longer_than_its_lease_hands_out_and_commits_nothing(

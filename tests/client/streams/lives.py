@@ -1,0 +1,98 @@
+"""Lives of crowds, one a seed: what happens is drawn, and when it is over all must be well.
+
+python -m tests.client.streams.lives --seeds 1000 --first 0
+"""
+
+import argparse
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+from tests.client.streams.crowd import Crowd
+from tests.client.streams.order import check_order
+
+MINUTE_MS = 60_000
+
+
+def live(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Half a minute in which anything happens, and the peace after it. Raises AssertionError."""
+    crowd = Crowd(monkeypatch, seed, {"s": 3, "t": 4})
+    chance = crowd.chance
+    crowd.pushes = chance.random() < 0.7
+    strategy = chance.choice(("range", "range", "roundrobin"))
+    end_ms = crowd.now_ms + 30_000
+    while crowd.now_ms < end_ms:
+        crowd.appends(chance.randint(1, 12))
+        what = chance.choices(("come", "go", "kill", "cut", "still", "restart", "rest"), (8, 4, 2, 4, 3, 1, 20), k=1)[0]
+        match what:
+            case "come" if len(crowd.crew) < 5:
+                counts = {"s": 2, "t": 2} if strategy == "roundrobin" else _counts(crowd)
+                crowd.comes(
+                    chance.choice((20, 100, 400)),
+                    counts,
+                    partition_assignment_strategy=strategy,
+                    rebalance_backoff_ms=200,
+                    rebalance_timeout_ms=chance.choice((4_000, 15_000)),
+                    auto_commit_interval_ms=chance.choice((300, 5_000, MINUTE_MS)),
+                    auto_commit_enable=chance.random() < 0.9,
+                    fetch_message_max_bytes=chance.choice((1, 200, 1 << 20)),
+                    fetch_wait_max_ms=chance.choice((200, 2_000)),
+                    request_timeout_ms=3_000,
+                )
+            case "go":
+                crowd.goes()
+            case "kill":
+                crowd.is_killed()
+            case "cut":
+                crowd.is_cut()
+            case "still":
+                crowd.stands_still(chance.choice((300, 3_000, 9_000, 20_000)))
+            case "restart":
+                crowd.restart(chance.choice((0, 200, 8_000)), loses_power=chance.random() < 0.7)
+        crowd.run(chance.choice((1, 30, 300, 1_500)))
+    crowd.run(20_000)  # whoever stood still wakes, whatever was down is up
+    crowd.comes(100, {"s": 2, "t": 2}, partition_assignment_strategy=strategy)
+    ends_well(crowd, 3 * MINUTE_MS)
+
+
+def _counts(crowd: Crowd) -> dict[str, int]:
+    topics = crowd.chance.choice((("s",), ("t",), ("s", "t"), ("s", "t")))
+    return {topic: crowd.chance.randint(1, 3) for topic in topics}
+
+
+def ends_well(crowd: Crowd, within_ms: int) -> None:
+    """Once nothing goes wrong any more: everything is read, everything is owned, everybody is at rest."""
+    crowd.until(lambda: crowd.is_at_rest and crowd.is_all_read, for_ms=within_ms)
+    owned = crowd.owned()
+    assert owned.keys() == crowd.appended.keys()
+    assert set(owned.values()) <= {one.connector.member_id for one in crowd.crew}
+    for player in crowd.players:
+        check_order(one for one in crowd.log if one.who == player.who)
+
+
+def _tried(seed: int) -> str:
+    """What broke; nothing if all went well."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        try:
+            live(monkeypatch, seed)
+        except AssertionError as error:
+            return f"BROKEN seed {seed}: {error}"
+    return ""
+
+
+def main() -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(description="Crowds of streams on a world that goes wrong.")
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    with ProcessPoolExecutor(given.workers) as pool:
+        said = list(filter(None, pool.map(_tried, range(given.first, given.first + given.seeds), chunksize=8)))
+    print("\n".join([*said, f"{given.seeds} crowds of streams, {len(said)} broken"]))
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
