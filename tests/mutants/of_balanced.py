@@ -172,7 +172,11 @@ MUTANTS = (
     without(
         "CB28",
         "A member that fell silent is gone, and what it owned is its",
-        Edit(_MEMBERS, "    _drop(group, member, out, Cause.LEASE_OVER)\n", ""),
+        Edit(
+            _MEMBERS,
+            "        _drop(group, one, out, Cause.LEASE_OVER, len(group.members) - number)\n",
+            "        assert number\n",
+        ),
     ),
     without(
         "CB29",
