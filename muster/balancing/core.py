@@ -66,6 +66,11 @@ class BalancedMember:
         return self._member.phase in {Phase.NOT_STARTED, Phase.STOPPING, Phase.ENDED}
 
     @property
+    def is_new(self) -> bool:
+        """Whether it could be started: it never was, or not with success."""
+        return self._member.phase is Phase.NOT_STARTED
+
+    @property
     def is_ended(self) -> bool:
         return self._member.phase is Phase.ENDED
 

@@ -78,6 +78,7 @@ class ClientBalancedConsumer:
         self._changed = self._background.changed
         self._asked = 0
         self._ended: dict[int, Result] = {}
+        self._is_given_up = False
 
     # -- who, and what was set
 
@@ -137,6 +138,8 @@ class ClientBalancedConsumer:
             self._ask(ShutdownAsked)
         if self._core.is_ended:
             self._background.stop()
+        elif self._asked:
+            self._give_up()
 
     # -- partitions
 
@@ -233,13 +236,24 @@ class ClientBalancedConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.shutdown()
+        self._give_up()
         self._background.stop()
 
     # --
 
+    def _give_up(self) -> None:
+        """It never started, and will not: its thread ends, and nobody is left to answer."""
+        with self._changed:
+            self._is_given_up = self._core.is_new
+            self._changed.notify_all()
+        if self._is_given_up:
+            self._background.stop()
+
     def _ask(self, make: Callable[[int], MemberEvent]) -> Result:
         """The core ends every errand; who is interrupted while waiting gives back what may still come."""
         with self._changed:
+            if self._is_given_up:
+                return Result(False, Code.CLIENT_SHUTDOWN, "this consumer was shut down: make another one")
             self._asked += 1
             number = self._asked
             self._background.feed(self._driven, make(number))

@@ -13,9 +13,12 @@ class Caller:
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._is_stopped = False
 
     def call(self, call: Callable[[], None]) -> None:
         """Soon, in the thread. `call` raises nothing."""
+        if self._is_stopped:
+            return
         if self._thread is None:
             # A daemon: a program that forgets to shut down must still be able to end.
             self._thread = threading.Thread(target=self._run, name="muster-listener", daemon=True)
@@ -23,9 +26,11 @@ class Caller:
         self._calls.put(call)
 
     def stop(self, timeout_s: float) -> None:
-        """After what was to be called already, if that takes no longer than so."""
+        """After what was to be called already; waits for no longer than so, and not at all in a call. Nothing that
+        comes later is called."""
+        self._is_stopped = True
+        self._calls.put(None)
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._calls.put(None)
             self._thread.join(timeout_s)
 
     def _run(self) -> None:

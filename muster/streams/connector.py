@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 from muster.blocking.background import Background, Driven
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
-from muster.errors import CannotConnect, ClientClosed, StreamsExist
+from muster.errors import CannotConnect, ClientClosed, MusterError, StreamsExist
 from muster.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
 from muster.fetching import Deserializer
 from muster.membership import Membership
@@ -342,8 +342,8 @@ class StreamsConnector:
             error: Exception | None = None
             try:
                 tell(listener)
-            except Exception as raised:  # noqa: BLE001  (whatever the application's own code raises)
-                error = raised
+            except BaseException as raised:  # noqa: BLE001  (whatever the application's code raises, a sys.exit too)
+                error = raised if isinstance(raised, Exception) else MusterError(f"the listener raised {raised!r}")
             with self._changed:
                 self._feed_steps(ListenerDone(error))
 
@@ -358,7 +358,7 @@ class StreamsConnector:
                 return
             try:
                 on_error(error)
-            except Exception:  # noqa: BLE001  (whatever the application's own code raises)
+            except BaseException:  # noqa: BLE001  (whatever the application's code raises, a sys.exit too)
                 _LOG.exception("on_error raised")
 
         self._caller.call(call)
