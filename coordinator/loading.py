@@ -166,12 +166,13 @@ class Loading:
         """Groups of which nothing is left are gone, and everybody else has a full session from now on."""
         shard = self.shard
         for group in list(shard.groups.values()):
-            if group.stored is None and not shard.offsets.holds(group.group_id) and not group.owners:
+            balanced = shard.balanced.get(group.group_id)
+            is_said = group.stored is not None or balanced is not None
+            if not is_said and not shard.offsets.holds(group.group_id) and not group.owners:
                 # All that was ever said of it is deleted: compaction may have left nothing, so it is nothing.
                 shard.remove(group.group_id)
             else:
                 shard.process(group, Loaded(group.group_id), self._moment)
-            balanced = shard.balanced.get(group.group_id)
             if balanced is not None:
                 shard.process(balanced, balanced_events.Loaded(group.group_id), self._moment)
             if self._spent(_GROUP + _MEMBER * len(group.members)):

@@ -339,3 +339,15 @@ def test_a_full_group_takes_nobody_else() -> None:
     house.started("b")
     assert code(house, "c") is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert code(house, "a") is NONE
+
+
+def test_a_member_of_a_group_of_which_nothing_else_is_on_record_is_one_after_a_crash() -> None:
+    house = House(2)
+    commit = OffsetCommit("g", (OffsetCommitTopic("demo", (OffsetCommitPartition(0, 1),)),))
+    house.desk.ask_inside(commit)  # a simple group, of which there are offsets alone; and then none
+    house.desk.ask_inside(OffsetDelete("g", (OffsetDeleteTopic("demo", (0,)),)))
+    house.started("a", source_count=2, node_id=0)
+    for again in (house.restart, house.stop):
+        again()
+        assert [one.consumer_id for one in house.view().members] == ["a"]
+    assert house.member("b", source_count=2, node_id=0).start().error_code is ErrorCode.DUPLICATE_NODE_ID
