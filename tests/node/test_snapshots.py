@@ -111,8 +111,7 @@ class Life:
             self._both(BalancedTombstone(group_id))
 
     def _balance(self, group_id: str, epoch: int, members: int) -> None:
-        known = self.shard.groups.get(group_id)
-        if known is None or known.stored is None:
+        if group_id not in self.shard.groups:  # else it may be one of which there were offsets alone
             self._both(GroupMetadata(group_id, "", 0, None, None, NOW.wall_ms))
         ones = tuple(BalancedMember(f"b{n}", None, "c", "/h", n, "first", 6_000, n, 0) for n in range(members))
         topics = ("orders",) if ones else ()
@@ -142,7 +141,7 @@ def state(shard: Shard) -> Any:
     on_record = {
         group_id: (group.stored, group.state, group.generation_id, list(group.members), grants(group))
         for group_id, group in shard.groups.items()
-        if group.stored is not None or shard.offsets.holds(group_id) or group.owners
+        if group.stored is not None or shard.offsets.holds(group_id) or group.owners or group_id in shard.balanced
     }
     offsets = {group_id: shard.offsets.topics(group_id) for group_id in shard.offsets.groups()}
     return on_record, offsets, shard.offsets.count, shard.offsets.pending.dump(), balanced(shard)
