@@ -65,9 +65,13 @@ class Link:
         except UNREACHABLE as error:
             raise AskFailed(f"{host}:{port}: {str(error) or 'no connection in time'}") from None
         link = cls(reader, writer)
-        link.versions = await link._ask_versions(timeout_s)
-        if login is not None:
-            await link._log_in(login, timeout_s)
+        try:
+            link.versions = await link._ask_versions(timeout_s)
+            if login is not None:
+                await link._log_in(login, timeout_s)
+        except BaseException:
+            link.close()
+            raise
         return link
 
     async def _log_in(self, login: Login, timeout_s: float) -> None:
@@ -83,7 +87,6 @@ class Link:
             why = known.error_message or known.error_code.name
         else:
             why = f"{offered.error_code.name}; it offers {', '.join(offered.mechanisms) or 'nothing'}"
-        self.close()
         raise AskFailed(f"the broker does not let {login.username} in: {why}")
 
     @property
@@ -97,7 +100,6 @@ class Link:
             assert isinstance(reply, ApiVersionsReply)
             if reply.error_code is not ErrorCode.UNSUPPORTED_VERSION:
                 return reply
-        self.close()
         raise AskFailed("the broker does not say which versions it speaks")
 
     async def ask(self, message: Message, timeout_s: float) -> Message:

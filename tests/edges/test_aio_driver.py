@@ -14,6 +14,7 @@ from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.record_batch import encode_batch
 from tests.edges.musterd import free_port
+from tests.edges.tcp import tcp_server
 
 BEAT = Heartbeat("g", 1, "m")
 
@@ -58,11 +59,9 @@ async def serving(*, requests_each: int, says: bytes = b"") -> AsyncIterator[tup
                 if isinstance(request.message, Heartbeat):
                     writer.write(session.encode_reply(request.number, HeartbeatReply()))
             writer.write(session.take_data())
-        writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"kafka://127.0.0.1:{server.sockets[0].getsockname()[1]}", seen
+    async with tcp_server(serve) as port:
+        yield f"kafka://127.0.0.1:{port}", seen
 
 
 async def test_calls_are_answered_and_a_lost_connection_fails_them_and_is_made_anew() -> None:

@@ -33,6 +33,7 @@ from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.messages.node import ApiVersion, ApiVersionsReply, SaslAuthenticateReply, SaslHandshakeReply
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 from tests.edges.musterd import Daemon, free_port, running, within
+from tests.edges.tcp import tcp_server
 
 MIB = 1 << 20
 
@@ -296,13 +297,10 @@ async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
             else:
                 reply = replies[key]
             writer.write(Call(APIS[key], version).frame(number, reply))
-    writer.close()
 
 
 async def test_a_link_says_who_it_is_and_is_told_if_it_may_not_come_in() -> None:
-    server = await asyncio.start_server(pretend, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server:
+    async with tcp_server(pretend) as port:
         link = await Link.open("127.0.0.1", port, 5, Login("muster", "secret"))
         assert await link.ask(Metadata(()), 5) == MetadataReply(cluster_id="pretended")
         link.close()

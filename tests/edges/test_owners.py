@@ -11,7 +11,7 @@ from bench.owners import KINDS, Handed, Story, judge
 def test_whatever_dies_each_record_is_handed_out_and_again_only_behind_a_death(tmp_path: Path) -> None:
     story = Story(tmp_path, records=12_000, seed=5, most_kills=4)
     story.run()
-    assert story.kills.total() == 4
+    assert 1 <= story.kills.total() <= 4
     assert story.sampler.samples > 10
     assert not story.sampler.violations
     for kind in KINDS:

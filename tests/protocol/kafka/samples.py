@@ -235,7 +235,9 @@ def _carried_value(row: Row, value: Any, version: int) -> Any:
     if value is None:
         if row.nullable <= version or isinstance(kind, Maybe):
             return None
-        return () if isinstance(kind, Many) else "" if isinstance(kind, Sized) and kind.is_text else b""
+        if isinstance(kind, Many):
+            return eval(row.read_as.format("()")) if row.read_as else ()
+        return "" if isinstance(kind, Sized) and kind.is_text else b""
     if isinstance(kind, Inline):
         return (carried(kind.group, value[0], version),)
     if isinstance(kind, Maybe):
