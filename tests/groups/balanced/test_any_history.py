@@ -60,7 +60,12 @@ class AnyHistory(RuleBasedStateMachine):
             consume_position=position,
         )
         if reply.error_code is _OK:
-            assert {one.key for one in reply.granted} | {one.key for one in reply.lost} == {one.key for one in held}
+            granted, named = {one.key: one.reg_epoch for one in reply.granted}, {one.key for one in held}
+            assert named <= granted.keys() | {one.key for one in reply.lost}
+            assert all(self._grant(key) == (who, epoch) for key, epoch in granted.items())
+            assert {one.key for one in reply.lost} <= named, (
+                "a start without a count takes away nothing it does not name"
+            )
 
     @rule(who=_WHO, partition=_PARTITIONS, offset=st.integers(-1, 6), first=st.booleans())
     def registers(self, who: str, partition: int, offset: int, first: bool) -> None:
