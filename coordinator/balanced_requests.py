@@ -1,12 +1,16 @@
 """Who answers members of client-balanced groups: gate, find the group, hand its event to the shard with what it needs
 to know of topics and offsets."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from coordinator.balanced_topics import as_of, partition_states, places, shape_of
 from coordinator.core import Core
 from coordinator.gates import gate, partitions_of, start_gate, watch_gate, write_gate
 from coordinator.groups.balanced.checks import refuse_identity, refuse_targets
 from coordinator.groups.balanced.events import (
     AskMeta,
+    BalancedEvent,
     Beat,
     Confirm,
     LeaseOverdue,
@@ -14,6 +18,7 @@ from coordinator.groups.balanced.events import (
     Mark,
     Marked,
     MetaMade,
+    Places,
     Refusal,
     Register,
     Start,
@@ -52,6 +57,7 @@ from protocol.session import RequestRef
 
 CHORE = "balanced"
 _BAD = ErrorCode.BAD_REQUEST
+M = TypeVar("M", LeaveMember, UnregisterPartitions, ConfirmConsumed)
 
 
 def group_gate(core: Core, group_id: str) -> ErrorCode:
@@ -179,10 +185,21 @@ def leave_member(core: Core, ref: RequestRef, message: LeaveMember, moment: Mome
     """A member goes."""
     if refused := group_gate(core, message.group_id) or write_gate(core):
         core.outbox.send(ref, LeaveMemberReply(refused))
-        return
+    else:
+        _hand_over(core, ref, message, [one.key for one in message.released], Leave, moment)
+
+
+def _hand_over(
+    core: Core,
+    ref: RequestRef,
+    message: M,
+    keys: list[str],
+    happens: Callable[[RequestRef, M, Places], BalancedEvent],
+    moment: Moment,
+) -> None:
+    """To its group, with what is known of the partitions that it names."""
     shard, group = find(core, message.group_id, moment)
-    known = places(core, shard, message.group_id, [one.key for one in message.released])
-    shard.process(group, Leave(ref, message, known), moment)
+    shard.process(group, happens(ref, message, places(core, shard, message.group_id, keys)), moment)
 
 
 # --- partitions ---
@@ -207,20 +224,16 @@ def unregister_partitions(core: Core, ref: RequestRef, message: UnregisterPartit
     """Partitions that are free again."""
     if refused := group_gate(core, message.group_id) or write_gate(core):
         core.outbox.send(ref, UnregisterPartitionsReply(refused))
-        return
-    shard, group = find(core, message.group_id, moment)
-    known = places(core, shard, message.group_id, [item.key for item in message.items])
-    shard.process(group, Unregister(ref, message, known), moment)
+    else:
+        _hand_over(core, ref, message, [item.key for item in message.items], Unregister, moment)
 
 
 def confirm_consumed(core: Core, ref: RequestRef, message: ConfirmConsumed, moment: Moment) -> None:
     """Commits of the owners."""
     if refused := group_gate(core, message.group_id) or write_gate(core):
         core.outbox.send(ref, ConfirmConsumedReply(refused))
-        return
-    shard, group = find(core, message.group_id, moment)
-    known = places(core, shard, message.group_id, [item.key for item in message.items])
-    shard.process(group, Confirm(ref, message, known), moment)
+    else:
+        _hand_over(core, ref, message, [item.key for item in message.items], Confirm, moment)
 
 
 # --- operators ---

@@ -81,6 +81,21 @@ class OfMember(Protocol):
     def member_epoch(self) -> int: ...
 
 
+class ByMember(Event):
+    """A request of a member's that comes as what it was told to be."""
+
+    ref: RequestRef
+    request: MemberHeartbeat | PartitionMeta | RegisterPartitions | LeaveMember
+
+    @property
+    def consumer_id(self) -> str:
+        return self.request.consumer_id
+
+    @property
+    def member_epoch(self) -> int:
+        return self.request.member_epoch
+
+
 class Start(Event):
     """A StartMember whose own fields are in order. `meta`: the partitions of its topics, sorted, of topics
     that were as `as_of` and `shape` say; None: the group has them."""
@@ -102,57 +117,30 @@ class Start(Event):
         return StartMemberReply(refusal.error_code, refusal.text)
 
 
-class Beat(Event):
+class Beat(ByMember):
     """A MemberHeartbeat that is more than a sign of life."""
 
-    ref: RequestRef
     request: MemberHeartbeat
     places: Places
-
-    @property
-    def consumer_id(self) -> str:
-        return self.request.consumer_id
-
-    @property
-    def member_epoch(self) -> int:
-        return self.request.member_epoch
 
     def refused(self, refusal: Refusal) -> Message:
         return MemberHeartbeatReply(refusal.error_code)
 
 
-class AskMeta(Event):
+class AskMeta(ByMember):
     """A PartitionMeta."""
 
-    ref: RequestRef
     request: PartitionMeta
-
-    @property
-    def consumer_id(self) -> str:
-        return self.request.consumer_id
-
-    @property
-    def member_epoch(self) -> int:
-        return self.request.member_epoch
 
     def refused(self, refusal: Refusal) -> Message:
         return PartitionMetaReply(refusal.error_code)
 
 
-class Register(Event):
+class Register(ByMember):
     """A RegisterPartitions."""
 
-    ref: RequestRef
     request: RegisterPartitions
     places: Places
-
-    @property
-    def consumer_id(self) -> str:
-        return self.request.consumer_id
-
-    @property
-    def member_epoch(self) -> int:
-        return self.request.member_epoch
 
     def refused(self, refusal: Refusal) -> Message:
         return RegisterPartitionsReply(refusal.error_code)
@@ -205,20 +193,11 @@ class Confirm(Event):
         return ConfirmConsumedReply(refusal.error_code)
 
 
-class Leave(Event):
+class Leave(ByMember):
     """A LeaveMember."""
 
-    ref: RequestRef
     request: LeaveMember
     places: Places
-
-    @property
-    def consumer_id(self) -> str:
-        return self.request.consumer_id
-
-    @property
-    def member_epoch(self) -> int:
-        return self.request.member_epoch
 
     def refused(self, refusal: Refusal) -> Message:
         return LeaveMemberReply(refusal.error_code)
