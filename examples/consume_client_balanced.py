@@ -16,7 +16,7 @@ from muster.balanced import BalancedConfig, BalancedLoop, Round
 def say(done: Round) -> None:
     for word, keys in (("connected", done.connected), ("gave up", done.released)):
         if keys:
-            print(word, *keys, flush=True)
+            print(f"{word} {' '.join(keys)}\n", end="", flush=True)  # in one piece: the loop is a thread of its own
 
 
 def main(bootstrap: str, group: str, topic: str, source_count: int, node_id: int, seconds: float) -> None:
@@ -32,7 +32,7 @@ def main(bootstrap: str, group: str, topic: str, source_count: int, node_id: int
                 if not said.ok:
                     continue  # 404 to 408: nothing at the moment
                 for record in said.data.messages:
-                    print(said.data.key, record.offset, record.value, flush=True)
+                    print(f"{said.data.key} {record.offset} {record.value!r}\n", end="", flush=True)
                 consumer.confirm_consume(said.data.confirm_ctx)  # until then nothing more comes of this partition
 
 
