@@ -165,7 +165,7 @@ class Beside:
                 if self._reason:
                     log.info("the cluster is there again")
                 self._reason = ""
-                self._tell(brokers)
+                await self._tell(brokers)
             self._tried.set()
             await asyncio.sleep(self._plan.refresh_s)
 
@@ -225,7 +225,11 @@ class Beside:
                 continue
             with contextlib.suppress(OSError):
                 self._listeners[node_id] = await loop.create_server(
-                    lambda: FrontProtocol(self._server, self, node_id), self._plan.host, port, backlog=1024
+                    lambda: FrontProtocol(self._server, self, node_id),
+                    self._plan.host,
+                    port,
+                    backlog=1024,
+                    start_serving=False,  # a client finds its way here after a restart before the node knows the broker
                 )
                 self._ports[node_id] = port
                 log.info("in front of a broker", broker=node_id, listener=f"{self._plan.host}:{port}")
@@ -233,7 +237,7 @@ class Beside:
         log.error("no port is left for a broker's listener", broker=node_id, ports=str(self._plan.ports))
         return None
 
-    def _tell(self, brokers: dict[int, Broker]) -> None:
+    async def _tell(self, brokers: dict[int, Broker]) -> None:
         for node_id in [node_id for node_id in self._listeners if node_id not in brokers]:
             log.info("a broker has left the cluster", broker=node_id)
             self._listeners.pop(node_id).close()  # who is connected stays: group requests need no broker
@@ -242,3 +246,6 @@ class Beside:
             self._links.pop(place).close()
         self._brokers = brokers
         self._server.happen(BrokersFound(tuple(brokers.values())))
+        for listener in self._listeners.values():
+            if not listener.is_serving():
+                await listener.start_serving()

@@ -31,7 +31,7 @@ from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
 from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.messages.node import ApiVersion, ApiVersionsReply, SaslAuthenticateReply, SaslHandshakeReply
-from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
+from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply, MetadataTopic
 from tests.edges.musterd import Daemon, free_port, running, within
 from tests.edges.tcp import tcp_server
 
@@ -267,6 +267,44 @@ def is_closed(client: socket.socket) -> bool:
         return client.recv(1) == b""
     except ConnectionResetError:
         return True
+
+
+async def test_a_client_that_comes_back_before_the_cluster_was_found_again_does_no_harm(tmp_path: Path) -> None:
+    """It knows a broker's listener from before; another broker keeps the search waiting meanwhile."""
+    silent = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await silent.wait()
+
+    async def tell_of_both(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        brokers = (MetadataBroker(0, "127.0.0.1", port), MetadataBroker(1, "127.0.0.1", hung))
+        replies: dict[int, Message] = {
+            18: ApiVersionsReply(api_keys=tuple(ApiVersion(key, 0, 2) for key in (3, 18))),
+            3: MetadataReply(brokers, cluster_id="pretended"),
+        }
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                (size,) = unpack(">i", await reader.readexactly(4))
+                key, version, number = unpack_from(">hhi", await reader.readexactly(size))
+                writer.write(Call(APIS[key], version).frame(number, replies[key]))
+
+    first = free_port()
+    async with tcp_server(say_nothing) as hung, tcp_server(tell_of_both) as port:
+        settings = [f"upstream.servers=127.0.0.1:{port}", f"upstream.listener.ports={first}"]
+        settings += ["upstream.ask.timeout.ms=1000"]
+        front = Daemon(tmp_path / "front", *settings, with_kafka=True)
+        starting = asyncio.create_task(asyncio.to_thread(front.start))
+        try:
+            while not starting.done():
+                with contextlib.suppress(OSError):
+                    _, writer = await asyncio.open_connection("127.0.0.1", first)
+                    writer.close()
+                await asyncio.sleep(0.02)
+            await starting
+            assert front.process is not None
+            assert front.process.poll() is None
+        finally:
+            await asyncio.to_thread(front.kill)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "no such host", "a" * 70 + ".example", ""])
