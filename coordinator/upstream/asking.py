@@ -1,5 +1,7 @@
 """Requests that wait until the cluster has been asked something: a call id a question, and the request goes on when the
-last answer is there, or when it is too late for it."""
+last answer is there, or when it is too late for it. A question may have several who wait for its answer."""
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -17,31 +19,35 @@ Question = tuple[Message, int | None]
 """And the broker it is for; None for any."""
 
 
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """A question that was put to `broker` (None: to any) at `asked_ms`."""
+
+    message: Message
+    broker: int | None
+    asked_ms: int
+
+
 class AskDone(msgspec.Struct, frozen=True, gc=False):
     """The questions have their answers, or the time is up."""
 
-    call_ids: tuple[int, ...]
+    number: int
 
 
 class DelayedAsk(DelayedOperation[AskDone]):
-    """`message` is the request that waits, of `ref`; None if it is the node's own. `answers`, by call, in the order the
-    questions were put; None where there is none."""
+    """`message` is the request that waits, of `ref`; None if it is the node's own. `answers`, by call, in the order of
+    `questions`; None where there is none."""
 
-    __slots__ = ("answers", "deadline_ms", "key", "message", "questions", "ref", "unanswered")
+    __slots__ = ("answers", "deadline_ms", "key", "message", "number", "questions", "ref", "unanswered")
 
     def __init__(
-        self,
-        call_ids: tuple[int, ...],
-        questions: tuple[Question, ...],
-        deadline_ms: int,
-        ref: RequestRef | None,
-        message: Message,
+        self, number: int, questions: dict[int, Asked], deadline_ms: int, ref: RequestRef | None, message: Message
     ) -> None:
-        self.key = ("ask", call_ids[0])
+        self.number = number
+        self.key = ("ask", number)
         self.deadline_ms = deadline_ms
-        self.questions = questions
-        self.answers: dict[int, Message | None] = dict.fromkeys(call_ids)
-        self.unanswered = len(call_ids)
+        self.questions = tuple(questions.values())
+        self.answers: dict[int, Message | None] = dict.fromkeys(questions)
+        self.unanswered = len(questions)
         self.ref = ref
         self.message = message
 
@@ -49,7 +55,7 @@ class DelayedAsk(DelayedOperation[AskDone]):
         return not self.unanswered
 
     def completed(self) -> AskDone:
-        return AskDone(tuple(self.answers))
+        return AskDone(self.number)
 
 
 class Asking:
@@ -57,43 +63,62 @@ class Asking:
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
-        self._next_call = 0
-        self._waiting: dict[int, DelayedAsk] = {}
+        self._next_call = self._next_number = 0
+        self._asked: dict[int, Asked] = {}
+        self._waiting: dict[int, list[DelayedAsk]] = {}
+        self._delayed: dict[int, DelayedAsk] = {}
         self._effects: list[AskUpstream] = []
 
     @property
     def is_full(self) -> bool:
-        return len(self._waiting) >= MOST_ASKED
+        return max(len(self._asked), len(self._delayed)) >= MOST_ASKED
 
     def ask(
-        self, questions: tuple[Question, ...], ref: RequestRef | None, message: Message, moment: Moment
+        self,
+        questions: tuple[Question, ...],
+        ref: RequestRef | None,
+        message: Message,
+        moment: Moment,
+        joined: Iterable[int] = (),
     ) -> DelayedAsk:
-        """What to watch until all are answered."""
-        first = self._next_call + 1
-        self._next_call += len(questions)
-        call_ids = tuple(range(first, self._next_call + 1))
-        delayed = DelayedAsk(call_ids, questions, moment.monotonic_ms + self._timeout_ms, ref, message)
-        for call_id, (question, broker) in zip(call_ids, questions, strict=True):
-            self._waiting[call_id] = delayed
-            self._effects.append(AskUpstream(call_id, question, broker))
+        """What to watch until all are answered, those under way too whose calls are `joined`."""
+        calls = {call_id: self._asked[call_id] for call_id in joined}
+        for question, broker in questions:
+            self._next_call += 1
+            calls[self._next_call] = self._asked[self._next_call] = Asked(question, broker, moment.monotonic_ms)
+            self._effects.append(AskUpstream(self._next_call, question, broker))
+        self._next_number += 1
+        delayed = DelayedAsk(self._next_number, calls, moment.monotonic_ms + self._timeout_ms, ref, message)
+        self._delayed[delayed.number] = delayed
+        for call_id in calls:
+            self._waiting.setdefault(call_id, []).append(delayed)
         return delayed
+
+    def under_way(self, call_id: int) -> Asked | None:
+        """The question of the call; None if it has its answer, or nobody waits for one any more."""
+        return self._asked.get(call_id)
 
     def take_effects(self) -> list[AskUpstream]:
         """Questions put since last asked."""
         effects, self._effects = self._effects, []
         return effects
 
-    def answered(self, event: UpstreamAnswered) -> DelayedAsk | None:
-        """What may be complete by it; an answer that comes too late is none."""
-        delayed = self._waiting.get(event.call_id)
-        if delayed is not None:
+    def answered(self, event: UpstreamAnswered) -> tuple[Asked | None, list[DelayedAsk]]:
+        """The question, and what may be complete by its answer; one that comes too late is none."""
+        asked = self._asked.pop(event.call_id, None)
+        some = self._waiting.pop(event.call_id, [])
+        for delayed in some:
             delayed.answers[event.call_id] = event.reply
             delayed.unanswered -= 1
-        return delayed
+        return asked, some
 
     def done(self, event: AskDone) -> DelayedAsk:
         """Whose questions are over."""
-        delayed = self._waiting[event.call_ids[0]]
-        for call_id in event.call_ids:
-            del self._waiting[call_id]
+        delayed = self._delayed.pop(event.number)
+        for call_id in delayed.answers:
+            waiting = self._waiting.get(call_id)
+            if waiting is not None:
+                waiting.remove(delayed)
+                if not waiting:
+                    del self._waiting[call_id], self._asked[call_id]
         return delayed

@@ -24,10 +24,10 @@ from coordinator.node import Node
 from coordinator.routes import ROUTES
 from coordinator.topics import settings_from
 from coordinator.upstream.adoption import Looking, LookUp, begin, go_on
-from coordinator.upstream.asking import AskDone, Asking
+from coordinator.upstream.asking import AskDone, Asking, DelayedAsk
 from coordinator.upstream.brokers import Brokers, PlacementBeside
 from coordinator.upstream.meeting import Meeting
-from coordinator.upstream.requests import REFUSED, SERVED, ends, leaders, learn_ends, places
+from coordinator.upstream.requests import REFUSED, SERVED, places
 from coordinator.upstream.topics import UpstreamTopics
 from coordinator.views import describe_node
 from partition_log.store import LogStore
@@ -67,6 +67,7 @@ class NodeBeside(Node):
         self.asking = Asking(config.upstream_ask_timeout_ms)
         self._list_every_ms = config.upstream_metadata_max_age_ms
         self._is_listing = False
+        self._hurried_ms = started.monotonic_ms - _LOOK_EVERY_MS
         self._meeting = Meeting(core, config.upstream_offsets is UpstreamOffsets.ADOPT)
         self._silence_ms = config.upstream_request_timeout_ms
         self._heard: dict[int, tuple[int, int]] = {}
@@ -173,6 +174,13 @@ class NodeBeside(Node):
             self._is_listing = True
             self._ask(((Metadata(None), None),), None, Metadata(None), moment)
 
+    def _list_topics_soon(self, moment: Moment) -> None:
+        """What is known of leaders is old: not many times a second, whoever asks how often."""
+        now_ms = moment.monotonic_ms
+        if self.brokers.is_reachable and now_ms - self._hurried_ms >= _LOOK_EVERY_MS:
+            self._hurried_ms = now_ms
+            self._list_topics(moment)
+
     def _watch_look(self, moment: Moment) -> None:
         self.core.purgatory.try_complete_else_watch(Chore(_LOOK, moment.monotonic_ms + _LOOK_EVERY_MS))
 
@@ -248,13 +256,20 @@ class NodeBeside(Node):
 
     def _go_on(self, ref: RequestRef, message: Message, moment: Moment) -> None:
         if isinstance(message, ListOffsets):
-            asked = leaders(self.topics, message) if self.brokers.is_reachable and not self.asking.is_full else {}
-            if asked:
-                self._ask(tuple((question, broker) for broker, question in asked.items()), ref, message, moment)
-            else:
-                self.core.outbox.send(ref, ends(self.topics, message))
+            self._list_ends(ref, message, moment)
         else:
             SERVED[type(message)](self.core, ref, message, moment)
+
+    def _list_ends(self, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
+        """Where partitions end, which their leaders are asked; what is known serves if it is new enough, or if there is
+        nobody to ask."""
+        ends, now_ms = self.topics.ends, moment.monotonic_ms
+        if self.brokers.is_reachable and not self.asking.is_full:
+            asks, joined = ends.to_ask(message, self.topics.leader_of, self.asking.under_way, now_ms)
+            if asks or joined:
+                ends.asked(self._ask(asks, ref, message, moment, joined))
+                return
+        self.core.outbox.send(ref, ends.reply(message, None, now_ms, self.topics.partition_count))
 
     def _ask(
         self,
@@ -262,19 +277,24 @@ class NodeBeside(Node):
         ref: RequestRef | None,
         message: Message,
         moment: Moment,
-    ) -> None:
-        self.core.purgatory.try_complete_else_watch(self.asking.ask(questions, ref, message, moment))
+        joined: tuple[int, ...] = (),
+    ) -> DelayedAsk:
+        delayed = self.asking.ask(questions, ref, message, moment, joined)
+        self.core.purgatory.try_complete_else_watch(delayed)
+        return delayed
 
     def _upstream_answered(self, event: UpstreamAnswered, moment: Moment) -> None:
-        delayed = self.asking.answered(event)
-        if delayed is not None:
+        asked, waiting = self.asking.answered(event)
+        if asked is not None and not self.topics.ends.learn(asked, event.reply, moment.monotonic_ms):
+            self._list_topics_soon(moment)
+        for delayed in waiting:
             for done in self.core.purgatory.check_and_complete(delayed.key):
                 self._happen(done, moment)
 
     def _ask_done(self, event: AskDone, moment: Moment) -> None:
         delayed = self.asking.done(event)
         answers = list(delayed.answers.values())
-        asked = delayed.questions[0][0]
+        asked = delayed.questions[0].message
         if isinstance(delayed.message, Looking):
             self._looked_up(delayed.message, answers, moment)
         elif delayed.ref is None:
@@ -287,8 +307,10 @@ class NodeBeside(Node):
             self._go_on(delayed.ref, delayed.message, moment)
         else:
             assert isinstance(delayed.message, ListOffsets)
-            learn_ends(self.topics, zip((question for question, _ in delayed.questions), answers, strict=True))
-            self.core.outbox.send(delayed.ref, ends(self.topics, delayed.message))
+            ends, now_ms = self.topics.ends, moment.monotonic_ms
+            ends.silent(delayed, now_ms)
+            reply = ends.reply(delayed.message, delayed, now_ms, self.topics.partition_count)
+            self.core.outbox.send(delayed.ref, reply)
 
     def _happen(self, event: object, moment: Moment) -> None:
         if isinstance(event, AskDone):

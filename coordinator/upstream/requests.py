@@ -1,7 +1,7 @@
 """Who answers what, beside real brokers, where that differs from a node of its own: what names topics that are not
 known waits until the cluster was asked; where partitions end is the cluster's to say; records are not ours at all."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from coordinator.commit_requests import offset_commit
@@ -10,7 +10,6 @@ from coordinator.moment import Moment
 from coordinator.node_requests import list_offsets
 from coordinator.offset_requests import offset_delete, offset_fetch
 from coordinator.topic_requests import metadata
-from coordinator.upstream.topics import Key, UpstreamTopics
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
@@ -18,11 +17,6 @@ from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, 
 from protocol.messages.node import Refused
 from protocol.messages.offsets import (
     ListOffsets,
-    ListOffsetsPartition,
-    ListOffsetsPartitionReply,
-    ListOffsetsReply,
-    ListOffsetsTopic,
-    ListOffsetsTopicReply,
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
@@ -87,50 +81,3 @@ def places(message: Message) -> Iterator[Place]:
         case ListOffsets():
             for listed in message.topics:
                 yield listed.name, b"", max((part.partition_index for part in listed.partitions), default=0)
-
-
-def leaders(topics: UpstreamTopics, message: ListOffsets) -> dict[int, ListOffsets]:
-    """The same question as each broker is to be asked it, which answers for what it leads alone."""
-    parts: dict[int, dict[str, list[ListOffsetsPartition]]] = {}
-    for topic in message.topics:
-        for part in topic.partitions:
-            leader = topics.leader_of(topic.name, part.partition_index)
-            if leader is not None:
-                parts.setdefault(leader, {}).setdefault(topic.name, []).append(part)
-    return {
-        leader: ListOffsets(
-            tuple(ListOffsetsTopic(name, tuple(some)) for name, some in by_name.items()), message.isolation_level
-        )
-        for leader, by_name in parts.items()
-    }
-
-
-def learn_ends(topics: UpstreamTopics, asked: Iterable[tuple[Message, Message | None]]) -> None:
-    """What the leaders told."""
-    for question, answer in asked:
-        if isinstance(question, ListOffsets) and isinstance(answer, ListOffsetsReply):
-            by_key: dict[Key, ListOffsetsPartition] = {
-                (topic.name, part.partition_index): part for topic in question.topics for part in topic.partitions
-            }
-            topics.learn_ends(by_key, answer)
-
-
-def ends(topics: UpstreamTopics, message: ListOffsets) -> ListOffsetsReply:
-    """As they were last heard, whoever was just asked."""
-    return ListOffsetsReply(
-        tuple(
-            ListOffsetsTopicReply(topic.name, tuple(_end(topics, topic.name, part) for part in topic.partitions))
-            for topic in message.topics
-        )
-    )
-
-
-def _end(topics: UpstreamTopics, name: str, part: ListOffsetsPartition) -> ListOffsetsPartitionReply:
-    end = topics.end_of(name, part)
-    if end is not None:
-        offset, timestamp, epoch = end
-        return ListOffsetsPartitionReply(part.partition_index, ErrorCode.NONE, timestamp, offset, epoch)
-    count = topics.partition_count(name)
-    is_there = count is not None and part.partition_index < count
-    error = ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ListOffsetsPartitionReply(part.partition_index, error)

@@ -1,5 +1,5 @@
 """The topics of the cluster this node stands in front of: which there are, their ids, how many partitions, who leads
-them; and where partitions end, as it was last heard.
+them. Where partitions end is kept beside (`ends.py`).
 
 Nothing here waits. What is not known is asked for by whoever serves the request (`requests.py`); the answers, and what
 the cluster told clients on their own connections, are learnt here.
@@ -16,9 +16,9 @@ from coordinator.topic_list import TopicIdSource
 from coordinator.topic_rules import TopicSettings
 from coordinator.topics import EmbeddedTopics
 from coordinator.upstream.brokers import Brokers
+from coordinator.upstream.ends import Ends
 from partition_log.store import LogStore
 from protocol.errors import ErrorCode
-from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsReply
 from protocol.messages.topics import NO_TOPIC_ID, Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
 
 _MOST_MISSED = 10_000
@@ -26,10 +26,6 @@ _MOST_MISSED = 10_000
 _MISSED_FOR_MS = 1_000
 """How long such a one is not asked for again."""
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-Key = tuple[str, int]
-End = tuple[int, int, int]
-"""An offset, its timestamp and its leader's epoch."""
 
 
 class UpstreamTopics(EmbeddedTopics):
@@ -43,7 +39,7 @@ class UpstreamTopics(EmbeddedTopics):
         self._known: dict[str, MetadataTopicReply] = {}
         self._names: dict[bytes, str] = {}
         self._missed: dict[str | bytes, int] = {}
-        self._ends: dict[tuple[str, ListOffsetsPartition], End] = {}
+        self.ends = Ends()
         self.listed_ms: int | None = None
         """When all topics were last listed."""
 
@@ -62,6 +58,7 @@ class UpstreamTopics(EmbeddedTopics):
             topic = msgspec.structs.replace(topic, topic_id=before.topic_id)  # an old version tells no ids
         elif before is not None and before.topic_id != topic.topic_id:
             self._names.pop(before.topic_id, None)
+            self.ends.forget(name)
         self._known[name] = topic
         if topic.topic_id != NO_TOPIC_ID:
             self._names[topic.topic_id] = name
@@ -72,17 +69,9 @@ class UpstreamTopics(EmbeddedTopics):
         for name in [name for name in self._known if name not in there]:
             gone = self._known.pop(name)
             self._names.pop(gone.topic_id, None)
-            self._ends = {key: end for key, end in self._ends.items() if key[0] != name}
+            self.ends.forget(name)
         self.learn(reply)
         self.listed_ms = now_ms
-
-    def learn_ends(self, asked: dict[Key, ListOffsetsPartition], reply: ListOffsetsReply) -> None:
-        """Where partitions end, as their leader told it."""
-        for topic in reply.topics:
-            for part in topic.partitions:
-                question = asked.get((topic.name, part.partition_index))
-                if question is not None and not part.error_code:
-                    self._ends[topic.name, question] = part.offset, part.timestamp, part.leader_epoch
 
     def learn_asked(self, asked: Metadata, reply: MetadataReply, now_ms: int) -> None:
         """What the cluster told when it was asked for these topics: what it had no more to tell of than is known is not
@@ -139,10 +128,6 @@ class UpstreamTopics(EmbeddedTopics):
             if part.partition_index == partition:
                 return part.leader_id if part.leader_id >= 0 else None
         return None
-
-    def end_of(self, name: str, question: ListOffsetsPartition) -> End | None:
-        """As it was last heard."""
-        return self._ends.get((name, question))
 
     def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
         if message.topics is None:

@@ -175,16 +175,22 @@ class ListOffsetsTopic(Message):
 
 
 class ListOffsets(Message):
+    """`max_age_ms`: what was heard of the cluster's partitions so long ago, beside brokers, is as good as now."""
+
     topics: tuple[ListOffsetsTopic, ...]
     isolation_level: Int32 = 0
+    max_age_ms: Millis = 0
 
 
 class ListOffsetsPartitionReply(Message):
+    """`age_ms`: the offset was right so long ago, at most; -1 for a partition of the node's own, as of now."""
+
     partition_index: int
     error_code: ErrorCode = ErrorCode.NONE
     timestamp: int = -1
     offset: int = -1
     leader_epoch: int = -1
+    age_ms: int = -1
 
 
 class ListOffsetsTopicReply(Message):

@@ -16,7 +16,10 @@ def test_a_request_goes_on_when_its_last_question_is_answered() -> None:
     first, second = asking.take_effects()
     assert (first.broker, second.broker) == (1, 2)
     assert asking.take_effects() == []
-    assert asking.answered(UpstreamAnswered(second.call_id, MetadataReply(cluster_id="b"))) is delayed
+    asked, waiting = asking.answered(UpstreamAnswered(second.call_id, MetadataReply(cluster_id="b")))
+    assert asked is not None
+    assert (asked.message, asked.broker, asked.asked_ms) == (Metadata(()), 2, 1_000)
+    assert waiting == [delayed]
     assert not delayed.is_satisfied()
     asking.answered(UpstreamAnswered(first.call_id, None, "away"))
     assert delayed.is_satisfied()
@@ -29,8 +32,32 @@ def test_an_answer_that_comes_too_late_is_none() -> None:
     delayed = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
     assert delayed.deadline_ms == 6_000
     (effect,) = asking.take_effects()
-    asking.done(AskDone((effect.call_id,)))
-    assert asking.answered(UpstreamAnswered(effect.call_id, MetadataReply())) is None
+    asking.done(delayed.completed())
+    assert asking.under_way(effect.call_id) is None
+    assert asking.answered(UpstreamAnswered(effect.call_id, MetadataReply())) == (None, [])
+
+
+def test_an_answer_is_for_all_who_wait_for_it() -> None:
+    asking = Asking(5_000)
+    first = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
+    (effect,) = asking.take_effects()
+    later = Moment(4_000, 0)
+    second = asking.ask((), RequestRef(2, 3), Metadata(), later, joined=(effect.call_id,))
+    assert asking.take_effects() == []
+    assert (second.deadline_ms, second.questions) == (9_000, first.questions)
+    assert asking.answered(UpstreamAnswered(effect.call_id, MetadataReply()))[1] == [first, second]
+    assert second.is_satisfied()
+
+
+def test_who_goes_takes_no_answer_from_others() -> None:
+    asking = Asking(5_000)
+    first = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
+    (effect,) = asking.take_effects()
+    second = asking.ask((), RequestRef(2, 3), Metadata(), NOW, joined=(effect.call_id,))
+    assert asking.done(AskDone(first.number)) is first
+    assert asking.under_way(effect.call_id) is not None
+    assert asking.answered(UpstreamAnswered(effect.call_id, MetadataReply()))[1] == [second]
+    assert asking.done(AskDone(second.number)) is second
 
 
 def test_there_is_an_end_to_what_is_asked_at_once() -> None:
