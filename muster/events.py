@@ -16,11 +16,14 @@ from protocol.messages import Message
 
 
 class NodeAddress(NamedTuple):
-    """Where a node listens."""
+    """Where a node listens. `speaks` is empty where it speaks what the bootstrap does; "kafka" is said of a broker
+    beside musterd: it has records, and is asked nothing about groups.
+    """
 
     host: str
     port: int
     node_id: int = -1
+    speaks: str = ""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

@@ -10,6 +10,7 @@ from muster.checks import MOST_64, check_number
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from muster.fetching.settings import FetchSettings, Isolation
+from muster.nodes import nodes_of
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -155,7 +156,7 @@ class Lookups:
             question.failures += 1
 
     def _hear_metadata(self, question: _Question, reply: MetadataReply) -> None:
-        nodes = {node.node_id: NodeAddress(node.host, node.port, node.node_id) for node in reply.brokers}
+        nodes = nodes_of(reply)
         question.leaders.clear()
         for topic in reply.topics:
             if topic.name in question.topics:

@@ -56,6 +56,7 @@ from muster.events import (
     Woke,
 )
 from muster.member import Kind, Member, MemberSettings, SentCall, State, Timer
+from muster.nodes import nodes_of
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -325,7 +326,7 @@ def _apply(m: Member, event: object) -> None:
 
 def _note_nodes(m: Member, sent: SentCall, reply: Message) -> None:
     if isinstance(reply, MetadataReply):
-        m.nodes.learn(NodeAddress(one.host, one.port, one.node_id) for one in reply.brokers)
+        m.nodes.learn(nodes_of(reply).values())
     if not sent.to_coordinator:
         m.nodes.answered(sent.node)
 

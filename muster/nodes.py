@@ -1,11 +1,17 @@
-"""Whom to ask what any node can answer: the least loaded (consumer-client A3)."""
+"""Who is there, and whom to ask what any node can answer: the least loaded (consumer-client A3)."""
 
 from collections.abc import Iterable, Mapping
 
 from muster.events import NodeAddress
+from protocol.messages.topics import MetadataReply
 
 Node = NodeAddress | None
 """None stands for whichever node of the bootstrap the edge is at."""
+
+
+def nodes_of(reply: MetadataReply) -> dict[int, NodeAddress]:
+    """The nodes that the reply names, by id: that of a partition's leader is one of these."""
+    return {one.node_id: NodeAddress(one.host, one.port, one.node_id, one.speaks) for one in reply.brokers}
 
 
 class Nodes:
@@ -20,8 +26,10 @@ class Nodes:
         self._failed_at: dict[Node, int] = {}
 
     def learn(self, found: Iterable[NodeAddress]) -> None:
-        """These there are, beside those of the bootstrap; what was known before is no longer there."""
-        self._known = (None, *sorted(set(found)))
+        """These there are, beside those of the bootstrap; what was known before is no longer there. Brokers that
+        speak another dialect are not for this: one that is asked for a group's coordinator names itself.
+        """
+        self._known = (None, *sorted({one for one in found if not one.speaks}))
         self._connected.intersection_update(self._known)
         self._failed_at = {one: at for one, at in self._failed_at.items() if one in self._known}
 

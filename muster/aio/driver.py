@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
 from muster.aio.changed import Changed
-from muster.dialects import open_session
+from muster.dialects import dialect_of, open_session
 from muster.dialects.bootstrap import Bootstrap, cannot_connect
 from muster.dialects.exchange import Exchange
 from muster.dialects.lanes import Lane, lane_of
@@ -144,10 +144,11 @@ class Driver:
         address = call.node or self._bootstrap[self._asked % len(self._bootstrap)]
         group = self._wires.get(_Way(driven, address, Lane.GROUP))
         held_back = () if group is None else group.exchange.unanswered
-        way = _Way(driven, address, lane_of(call.message, self._dialect, held_back))
+        dialect = dialect_of(address, self._dialect)
+        way = _Way(driven, address, lane_of(call.message, dialect, held_back))
         wire = self._wires.get(way)
         if wire is None:
-            wire = self._wires[way] = _Wire(self, way, Exchange(open_session(self._dialect, self._client_id)))
+            wire = self._wires[way] = _Wire(self, way, Exchange(open_session(dialect, self._client_id)))
             wire.connect(self.loop)
         wire.send(wire.exchange.say(call))
         self._due.extend((driven, event) for event in wire.exchange.hear(b""))
@@ -233,7 +234,8 @@ class Driver:
 
     def failed(self, wire: "_Wire", error: OSError | str) -> None:
         if self._wires.get(wire.way) is wire:
-            self.last_failure = cannot_connect({wire.way.address: error}, self._dialect)
+            address = wire.way.address
+            self.last_failure = cannot_connect({address: error}, dialect_of(address, self._dialect))
             self._close(wire)
             self._pass_time()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from muster.dialects import open_session
+from muster.dialects import dialect_of, open_session
 from muster.dialects.bootstrap import Bootstrap, cannot_connect
 from muster.dialects.exchange import Exchange
 from muster.dialects.lanes import Lane, lane_of
@@ -174,7 +174,7 @@ class Background:
         address = call.node or self._bootstrap[self._asked % len(self._bootstrap)]
         group = self._wires.get((driven, address, Lane.GROUP))
         held_back = () if group is None else group.exchange.unanswered
-        way = (driven, address, lane_of(call.message, self._dialect, held_back))
+        way = (driven, address, lane_of(call.message, dialect_of(address, self._dialect), held_back))
         try:
             wire = self._wires.get(way) or self._open(way)
         except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
@@ -199,7 +199,8 @@ class Background:
         except OSError:
             connecting.close()
             raise
-        wire = self._wires[way] = _Wire(way, connecting, Exchange(open_session(self._dialect, self._client_id)))
+        session = open_session(dialect_of(address, self._dialect), self._client_id)
+        wire = self._wires[way] = _Wire(way, connecting, Exchange(session))
         assert self._selector is not None
         self._selector.register(connecting, selectors.EVENT_READ | selectors.EVENT_WRITE, wire)
         return wire
@@ -237,7 +238,7 @@ class Background:
         self.has_ever_connected = self.has_ever_connected or bool(data)
 
     def _note_failure(self, address: NodeAddress, error: OSError | str) -> None:
-        self.last_failure = cannot_connect({address: error}, self._dialect)
+        self.last_failure = cannot_connect({address: error}, dialect_of(address, self._dialect))
 
     # -- in the thread
 

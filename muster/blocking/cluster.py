@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from muster.blocking.connection import Connection
+from muster.dialects import dialect_of
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.events import NodeAddress
+from muster.nodes import nodes_of
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -28,7 +30,8 @@ R = TypeVar("R", bound=Message)
 
 class Cluster:
     """Nodes known from `bootstrap` on, a connection each, made when first needed. Usable from several threads, which
-    wait for each other. `dialect` as for `Connection`; the nodes that others tell of speak the same.
+    wait for each other. `dialect` as for `Connection`; the nodes that others tell of speak the same, or what is said
+    of them.
     """
 
     def __init__(self, bootstrap: str, *, dialect: str | None = None, client_id: str = "muster") -> None:
@@ -36,7 +39,7 @@ class Cluster:
         self._client_id = client_id
         self._lock = threading.RLock()
         self._any = Connection(bootstrap, dialect=dialect, client_id=client_id)
-        self._nodes: dict[tuple[str, int], Connection] = {}
+        self._nodes: dict[tuple[str, int, str], Connection] = {}
         self._leaders: dict[TopicPartition, NodeAddress] = {}
         self._counts: dict[str, int] = {}
 
@@ -136,15 +139,16 @@ class Cluster:
     def _connection(self, node: NodeAddress | None) -> Connection:
         if node is None:
             return self._any
-        key = (node.host, node.port)
+        key = (node.host, node.port, node.speaks)
         if key not in self._nodes:
-            self._nodes[key] = Connection(node, dialect=self._dialect, client_id=self._client_id)
+            dialect = dialect_of(node, self._dialect)
+            self._nodes[key] = Connection(node, dialect=dialect, client_id=self._client_id)
         return self._nodes[key]
 
     def _refresh(self, topics: list[str], timeout_s: float) -> None:
         asked = Metadata(tuple(MetadataTopic(name) for name in topics))
         reply = expect(MetadataReply, self.ask(asked, timeout_s))
-        nodes = {one.node_id: NodeAddress(one.host, one.port, one.node_id) for one in reply.brokers}
+        nodes = nodes_of(reply)
         for topic in reply.topics:
             if topic.name is None or (topic.error_code != ErrorCode.NONE and not topic.partitions):
                 code = topic.error_code

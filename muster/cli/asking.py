@@ -10,6 +10,7 @@ from muster.blocking.cluster import Cluster, expect
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import Refused
 from muster.events import NodeAddress
+from muster.nodes import nodes_of
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -105,10 +106,11 @@ def list_topics(cluster: Cluster) -> list[MetadataTopicReply]:
 
 
 def list_groups(cluster: Cluster) -> list[ListedGroup]:
-    """The groups of all nodes, by id."""
+    """The groups of all nodes, by id. Brokers beside musterd have groups that are not meant."""
+    told = nodes_of(topology(cluster, topics=False)).values()
+    nodes: list[NodeAddress | None] = [node for node in told if not node.speaks]
     found: list[ListedGroup] = []
-    for broker in topology(cluster, topics=False).brokers:
-        node = NodeAddress(broker.host, broker.port, broker.node_id)
+    for node in nodes or [None]:
         found += expect(ListGroupsReply, cluster.ask(ListGroups(), node=node)).groups
     return sorted(found, key=lambda group: group.group_id)
 

@@ -15,17 +15,18 @@ from typing import Final, Protocol, assert_never
 from muster.dialects.kafka import KafkaSession
 from muster.dialects.native import NativeSession
 from muster.dialects.unwelcome import Unwelcome
+from muster.events import NodeAddress
 from protocol.messages import Message
 from protocol.native.client import Answer, Push
 
-__all__ = ["MAX_FRAME_BYTES", "Answer", "Dialect", "Push", "Session", "Unwelcome", "open_session"]
+__all__ = ["MAX_FRAME_BYTES", "Answer", "Dialect", "Push", "Session", "Unwelcome", "dialect_of", "open_session"]
 
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 """What a server may send at most: fetches of 50 MiB and rosters of large groups fit."""
 
 
 class Dialect(enum.Enum):
-    """What a server speaks. All nodes that it tells of speak the same."""
+    """What a server speaks. So do the nodes that it tells of, unless it says otherwise of one (`dialect_of`)."""
 
     NATIVE = "native"
     KAFKA = "kafka"
@@ -74,6 +75,11 @@ class Session(Protocol):
     @property
     def is_ready(self) -> bool:
         """Whether nothing waits for the greeting's answer any more."""
+
+
+def dialect_of(node: NodeAddress, bootstrap: Dialect) -> Dialect:
+    """What to speak to a node, where the bootstrap speaks that: brokers beside musterd speak Kafka's protocol."""
+    return Dialect.KAFKA if node.speaks == Dialect.KAFKA.value else bootstrap
 
 
 def open_session(dialect: Dialect, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES) -> Session:

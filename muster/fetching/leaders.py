@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from muster.events import NodeAddress
+from muster.nodes import nodes_of
 from muster.topic_partition import TopicPartition
 from protocol.messages.topics import NO_TOPIC_ID, MetadataPartitionReply, MetadataReply
 
@@ -73,7 +74,7 @@ class Leaders:
         return True
 
     def hear(self, reply: MetadataReply) -> None:
-        self._nodes.update((node.node_id, NodeAddress(node.host, node.port, node.node_id)) for node in reply.brokers)
+        self._nodes.update(nodes_of(reply))
         for topic in reply.topics:
             if topic.name is None:
                 continue

@@ -209,7 +209,7 @@ class Producing:
                 self._produce(node, batches)
         if self._wants_id and not self._is_asking(InitProducerId):
             if self._id_at_ms <= self._now_ms:
-                self._call(InitProducerId(), None, [])
+                self._call(InitProducerId(), self._topics.id_giver(self._id_failures), [])
             else:
                 self._due(self._id_at_ms)
         ask_at_ms = self._topics.ask_at_ms
@@ -306,7 +306,7 @@ class Producing:
                 self._topics.ask_later(self._now_ms)
                 self._effects.append(HangUp(None))
         elif sent.message is InitProducerId:
-            self._hear_id(reply)
+            self._hear_id(reply, sent.node)
         elif sent.node is not None:
             self._in_flight[sent.node] -= 1
             answers = answers_of(reply)
@@ -321,7 +321,7 @@ class Producing:
             for queue, batch in sent.picked:
                 self._hear_batch(queue, batch, Answer(ErrorCode.NONE))
 
-    def _hear_id(self, reply: Message | None) -> None:
+    def _hear_id(self, reply: Message | None, node: NodeAddress | None) -> None:
         code = getattr(reply, "error_code", ErrorCode.NETWORK_EXCEPTION)
         if isinstance(reply, InitProducerIdReply) and code == ErrorCode.NONE:
             self._producer = ProducerId(reply.producer_id, reply.producer_epoch)
@@ -329,7 +329,7 @@ class Producing:
         elif code.retriable:
             self._id_at_ms = self._now_ms + self._settings.backoff_ms(self._id_failures)
             self._id_failures += 1
-            self._effects.append(HangUp(None))
+            self._effects.append(HangUp(node))
         else:
             self._wants_id = False
             sentence = (

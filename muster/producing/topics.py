@@ -2,6 +2,7 @@
 
 from muster.errors import MusterError, Refused
 from muster.events import NodeAddress
+from muster.nodes import nodes_of
 from muster.producing.settings import ProducerSettings
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -18,6 +19,8 @@ class Topics:
         self._settings = settings
         self._counts: dict[str, int] = {}
         self._leaders: dict[TopicPartition, NodeAddress] = {}
+        self._brokers: list[NodeAddress] = []
+        """Where records are not at the nodes that tell of topics: those that have them."""
         self._known_at_ms: dict[str, int] = {}
         self._errors: dict[str, MusterError] = {}
         self._wanted: dict[str, int] = {}  # since when
@@ -45,6 +48,10 @@ class Topics:
     def has_leader(self, topic: str, partition: int) -> bool:
         return TopicPartition(topic, partition) in self._leaders
 
+    def id_giver(self, failures: int) -> NodeAddress | None:
+        """Whom to ask for a producer id, after so many failures: one that has records. None: any node."""
+        return self._brokers[failures % len(self._brokers)] if self._brokers else None
+
     def want(self, topic: str, now_ms: int) -> None:
         self._wanted.setdefault(topic, now_ms)
 
@@ -63,7 +70,8 @@ class Topics:
         return Metadata(tuple(MetadataTopic(name) for name in self._asked))
 
     def hear(self, reply: MetadataReply, now_ms: int) -> None:
-        nodes = {node.node_id: NodeAddress(node.host, node.port, node.node_id) for node in reply.brokers}
+        nodes = nodes_of(reply)
+        self._brokers = sorted(one for one in nodes.values() if one.speaks)
         for topic in reply.topics:
             if topic.name is not None:
                 self._hear_topic(topic.name, topic, nodes, now_ms)

@@ -24,10 +24,15 @@ class Metadata(Message):
 
 
 class MetadataBroker(Message):
+    """`speaks` is what the address speaks: empty for what this connection does; "kafka" for a broker of the cluster
+    that musterd stands beside, which has records and no groups. Kafka's dialect has no place for it, nor a need.
+    """
+
     node_id: int
     host: str
     port: int
     rack: str | None = None
+    speaks: str = ""
 
 
 class MetadataPartitionReply(Message):

@@ -3,10 +3,11 @@
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from muster.events import CommitAsked, HangUp, Lost, NodeAddress, OffsetsAsked, OffsetToCommit
 from muster.member import State
-from muster.nodes import Nodes
+from muster.nodes import Nodes, nodes_of
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import SyncGroupReply
@@ -63,6 +64,23 @@ def test_a_member_whose_bootstrap_is_gone_asks_the_nodes_it_was_told_of() -> Non
     assert stage.heard == [HangUp(node(1))]
     assert stage.called == [(node(2), Metadata(()))]
     assert stage.pass_time(600).called == [(node(2), FindCoordinator((GROUP,)))]
+
+
+def test_brokers_beside_musterd_are_asked_nothing_about_groups() -> None:
+    """One that is asked for the coordinator names itself."""
+    brokers = MetadataReply((MetadataBroker(1, "node", 1), MetadataBroker(2, "broker", 9092, None, "kafka")))
+    assert nodes_of(brokers)[2] == NodeAddress("broker", 9092, 2, "kafka")
+    nodes = Nodes()
+    nodes.learn(nodes_of(brokers).values())
+    nodes.answered(nodes_of(brokers)[2])
+    nodes.failed(None)
+    nodes.failed(node(1))
+    assert {nodes.least_loaded({node(1): 9}, jitter / 10) for jitter in range(10)} == {node(1)}
+    stage = Stage().poll().answer(refusal()).answer(replace(brokers, brokers=brokers.brokers[1:])).pass_time(150)
+    for _ in range(4):
+        assert {where for where, _ in stage.called} == {None}
+        stage.cut("FindCoordinator")
+        stage.answer(replace(brokers, brokers=brokers.brokers[1:])).pass_time(2_000)
 
 
 def test_h3_with_no_node_there_a_poll_says_no_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

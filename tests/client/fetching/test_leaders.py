@@ -1,7 +1,9 @@
 """Where partitions are read, and whether a new leader has what was read before (KIP-320, KIP-392)."""
 
 import pytest
+from msgspec.structs import replace
 
+from muster.dialects import Dialect, dialect_of
 from muster.errors import LogTruncated
 from muster.events import NodeAddress
 from muster.fetching.leaders import Leader, Leaders
@@ -34,6 +36,15 @@ def test_a_topic_made_anew_begins_its_epochs_anew() -> None:
     leaders.hear(told(1, 0, b"2" * 16))
     assert leaders.at(P0) == Leader(B, 0)
     assert leaders.topic_name("", b"2" * 16) == "t"
+
+
+def test_a_leader_beside_musterd_is_one_that_speaks_kafkas_protocol() -> None:
+    leaders = Leaders()
+    reply = told(0, 4)
+    leaders.hear(replace(reply, brokers=tuple(replace(one, speaks="kafka") for one in reply.brokers)))
+    assert leaders.at(P0) == Leader(A._replace(speaks="kafka"), 4)
+    assert dialect_of(A._replace(speaks="kafka"), Dialect.NATIVE) is Dialect.KAFKA
+    assert dialect_of(A, Dialect.NATIVE) is Dialect.NATIVE
 
 
 def test_a_hint_counts_if_it_is_news() -> None:

@@ -80,6 +80,7 @@ class Brokers:
         self.logs = {TopicPartition("t", number): Log() for number in range(partitions)}
         self.ids = 0
         self.has_ids = self.has_topic = True
+        self.speaks = ""
 
     def answer(self, node: int, message: Message) -> Message:
         if isinstance(message, Metadata):
@@ -110,7 +111,7 @@ class Brokers:
         partitions = tuple(MetadataPartitionReply(one.partition, log.leader) for one, log in self.logs.items())
         assert message.topics is not None
         return MetadataReply(
-            tuple(MetadataBroker(node.node_id, node.host, node.port) for node in NODES),
+            tuple(MetadataBroker(node.node_id, node.host, node.port, speaks=self.speaks) for node in NODES),
             topics=tuple(
                 MetadataTopicReply("t", partitions=partitions)
                 if topic.name == "t" and self.has_topic

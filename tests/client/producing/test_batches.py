@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from muster.errors import Refused, RequestTimedOut
-from muster.events import Call, Departed, NodeAddress, Replied
+from muster.events import Call, CallFailed, Departed, NodeAddress, Replied
 from muster.producing import NO_ROOM, NOT_KNOWN, Delivered, ProducerSettings
 from muster.producing.batch import Batch, Pending, ProducerId, size_of
 from protocol.errors import ErrorCode
-from protocol.messages.data import InitProducerId, Produce
+from protocol.messages.data import InitProducerId, InitProducerIdReply, Produce
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
 from protocol.record_batch import check_batch, decode_batch
 from protocol.record_compression import Compression
-from tests.client.producing.stage import Stage, batches
+from tests.client.producing.stage import NODES, Stage, batches
 
 
 def ready(**settings: Any) -> Stage:
@@ -105,6 +105,21 @@ def test_the_first_batch_of_a_partition_goes_alone_since_a_broker_takes_whatever
     assert len(stage.waiting()) == 1
     stage.answer()
     assert len(stage.waiting()) == 2
+
+
+def test_beside_brokers_it_is_they_who_give_ids_one_after_the_other() -> None:
+    stage = Stage(linger_ms=0)
+    stage.brokers.speaks = "kafka"
+    stage.ready().send("0")
+    stage.core.close_batches()
+    asked = stage.wake().take(InitProducerId)
+    assert asked.node == NODES[0]._replace(speaks="kafka")
+    again = stage.feed(CallFailed(asked.call)).wake(1_000).take(InitProducerId)
+    assert again.node == NODES[1]._replace(speaks="kafka")
+    assert stage.hung_up == [asked.node]
+    stage.feed(Replied(again.call, InitProducerIdReply(producer_id=7, producer_epoch=0)))
+    assert {call.node for call in stage.waiting()} == {asked.node}
+    assert stage.settle().values() == ["0"]
 
 
 def test_after_a_minute_of_silence_a_batch_goes_alone_again() -> None:
