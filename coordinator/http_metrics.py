@@ -1,7 +1,7 @@
 """What a scrape shows, gathered within a bound: a cluster may be huge, a page may not."""
 
 from coordinator.http_questions import GROUPS_A_QUESTION, Problem, Questions, partitions_of
-from coordinator.lags import Key, lags
+from coordinator.lags import End, Key, lags
 from coordinator.metrics import Measured, MeasuredGroup
 from protocol.messages.node import DescribeNodeReply
 
@@ -26,7 +26,7 @@ async def _with_groups(questions: Questions, node: DescribeNodeReply, most_serie
         node,
         groups,
         partition_counts={topic: counts[topic] for topic in shown},
-        ends=ends,
+        ends={key: end.offset for key, end in ends.items() if end.offset is not None},
         left_out=left_out + missed,
         nodes=len(topology.brokers) or 1,
     )
@@ -41,7 +41,7 @@ def _fitting(counts: dict[str, int], most: int) -> tuple[list[str], int]:
     return shown, len(counts) - len(shown)
 
 
-async def _groups(questions: Questions, ends: dict[Key, int], most: int) -> tuple[tuple[MeasuredGroup, ...], int]:
+async def _groups(questions: Questions, ends: dict[Key, End], most: int) -> tuple[tuple[MeasuredGroup, ...], int]:
     names = [group.group_id for group in await questions.groups()]
     known = dict(ends)
     measured: list[MeasuredGroup] = []

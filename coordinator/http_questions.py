@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from itertools import groupby, islice
 from typing import TypeVar
 
-from coordinator.lags import Key, PartitionLag, committed_offsets, lags
+from coordinator.lags import End, Key, PartitionLag, committed_offsets, lags
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (
@@ -30,6 +30,7 @@ from protocol.messages.offsets import (
     DescribeExpiryReply,
     ListOffsets,
     ListOffsetsPartition,
+    ListOffsetsPartitionReply,
     ListOffsetsReply,
     ListOffsetsTopic,
     OffsetFetch,
@@ -45,8 +46,11 @@ T = TypeVar("T")
 
 GROUPS_A_QUESTION = 100
 PARTITIONS_A_QUESTION = 1_000
+ENDS_MAX_AGE_MS = 1_000
 _LATEST = -1
 _DEAD = "Dead"
+_NO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+"""Of what is not there, and of what another node knows."""
 _ASK_AGAIN = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 """Said of groups for which an answer had no room; the first always has."""
 
@@ -190,21 +194,20 @@ class Questions:
                 rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
         return found
 
-    async def ends(self, keys: Iterable[Key]) -> dict[Key, int]:
-        """The next offset of each partition; partitions that are not there are left out."""
-        found: dict[Key, int] = {}
+    async def ends(self, keys: Iterable[Key]) -> dict[Key, End]:
+        """The next offset of each partition; partitions that are not there are left out. Beside brokers everybody who
+        asks within a second shares an answer."""
+        found: dict[Key, End] = {}
         for some in _slices(sorted(keys), PARTITIONS_A_QUESTION):
             topics = tuple(
                 ListOffsetsTopic(name, tuple(ListOffsetsPartition(part, _LATEST) for _, part in parts))
                 for name, parts in groupby(some, key=lambda key: key[0])
             )
-            reply = await self._answer(ListOffsets(topics), ListOffsetsReply)
-            found |= {
-                (topic.name, part.partition_index): part.offset
-                for topic in reply.topics
-                for part in topic.partitions
-                if not part.error_code and part.offset >= 0
-            }
+            reply = await self._answer(ListOffsets(topics, max_age_ms=ENDS_MAX_AGE_MS), ListOffsetsReply)
+            for topic in reply.topics:
+                for part in topic.partitions:
+                    if part.error_code not in _NO_END:
+                        found[topic.name, part.partition_index] = _end(part)
         return found
 
     async def lags(self, group: DescribedGroup) -> list[PartitionLag]:
@@ -217,6 +220,12 @@ class Questions:
             raise problem_of(reply.error_code, reply.error_message)
         assert isinstance(reply, kind), f"{type(message).__name__} was answered by {type(reply).__name__}"
         return reply
+
+
+def _end(part: ListOffsetsPartitionReply) -> End:
+    if part.error_code or part.offset < 0:
+        return End(None)
+    return End(part.offset, part.age_ms if part.age_ms >= 0 else None)
 
 
 def partitions_of(topics: Iterable[MetadataTopicReply]) -> Mapping[str, int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-from coordinator.lags import PartitionLag, worst
+from coordinator.lags import PartitionLag, oldest_ms, worst
 from protocol.messages.groups import DescribedGroup, DescribedMember
 from protocol.messages.offsets import DescribeExpiryReply
 from protocol.messages.topics import MetadataBroker
@@ -47,6 +47,11 @@ def expiring(group_id: str, reply: DescribeExpiryReply) -> Json:
         ],
         "next_page_token": None if last is None else f"{last.topic}-{last.partition_index}",
     }
+
+
+def _age(age_ms: int | None) -> Json:
+    """Of ends that others told; those of the node's own partitions are as of now, and have none, as at Confluent's."""
+    return {} if age_ms is None else {"end_age_ms": age_ms}
 
 
 def _or_null(number: int) -> int | None:
@@ -165,6 +170,7 @@ class Shapes:
             "consumer_id": line.member.member_id if line.member else "",
             "instance_id": line.member.group_instance_id if line.member else None,
             "client_id": line.member.client_id if line.member else "",
+            **_age(line.end_age_ms),
         }
 
     def lags(self, group_id: str, lines: Iterable[PartitionLag], next_page: str | None) -> Json:
@@ -172,10 +178,14 @@ class Shapes:
         return self._list("KafkaConsumerLagList", self._own("consumer-groups", group_id, "lags"), found, next_page)
 
     def lag_summary(self, group_id: str, lines: list[PartitionLag]) -> Json:
-        """A group that has committed nothing is not behind: 0, and nulls where the worst would stand."""
+        """A group that has committed nothing is not behind: 0, and nulls where the worst would stand. Of one whose
+        partitions' ends nobody knows the lag is null; where some are known, the sum leaves out the others, and says of
+        how many."""
         path = ("consumer-groups", group_id, "lag-summary")
         last = worst(lines)
         member = last.member if last else None
+        unknown = sum(line.lag is None for line in lines)
+        is_known = not lines or unknown < len(lines)
         return {
             **self._head(
                 "KafkaConsumerGroupLagSummary", self._own(*path), ("consumer-group", group_id), ("lag-summary", None)
@@ -187,8 +197,10 @@ class Shapes:
             "max_lag_client_id": member.client_id if member else None,
             "max_lag_topic_name": last.topic if last else None,
             "max_lag_partition_id": last.partition if last else None,
-            "max_lag": last.lag if last else 0,
-            "total_lag": sum(line.lag for line in lines),
+            "max_lag": (last.lag if last else 0) if is_known else None,
+            "total_lag": sum(line.lag or 0 for line in lines) if is_known else None,
+            **({"unknown_partitions": unknown} if unknown else {}),
+            **_age(oldest_ms(lines)),
         }
 
     def _own(self, *path: str | int) -> str:

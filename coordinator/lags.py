@@ -12,19 +12,28 @@ from protocol.messages.offsets import OffsetFetchGroupReply
 Key = tuple[str, int]
 
 
+class End(msgspec.Struct, frozen=True, gc=False):
+    """Where a partition ends; None if nobody could tell. `age_ms`: so long ago at most; None where it is as of now."""
+
+    offset: int | None
+    age_ms: int | None = None
+
+
 class PartitionLag(msgspec.Struct, frozen=True):
     """A committed partition. `member` is None while nobody is assigned to it."""
 
     topic: str
     partition: int
     current_offset: int
-    log_end_offset: int
+    log_end_offset: int | None
     member: DescribedMember | None = None
+    end_age_ms: int | None = None
 
     @property
-    def lag(self) -> int:
-        """Records to go; never negative, though an end may be older than the commit beside it."""
-        return max(0, self.log_end_offset - self.current_offset)
+    def lag(self) -> int | None:
+        """Records to go; never negative, though an end may be older than the commit beside it. None if the end is not
+        known."""
+        return None if self.log_end_offset is None else max(0, self.log_end_offset - self.current_offset)
 
 
 def committed_offsets(reply: OffsetFetchGroupReply) -> dict[Key, int]:
@@ -53,16 +62,23 @@ def _assignment(data: bytes) -> Assignment:
         return Assignment()
 
 
-def lags(group: DescribedGroup, committed: Mapping[Key, int], ends: Mapping[Key, int]) -> list[PartitionLag]:
-    """A line for each committed partition whose end is known, in the order of `committed`."""
+def lags(group: DescribedGroup, committed: Mapping[Key, int], ends: Mapping[Key, End]) -> list[PartitionLag]:
+    """A line for each committed partition that `ends` tells of, in the order of `committed`."""
     owners = {key: member for member in group.members for key in assigned_partitions(group, member)}
     return [
-        PartitionLag(*key, current_offset=offset, log_end_offset=ends[key], member=owners.get(key))
+        PartitionLag(*key, offset, ends[key].offset, owners.get(key), ends[key].age_ms)
         for key, offset in committed.items()
         if key in ends
     ]
 
 
 def worst(found: Iterable[PartitionLag]) -> PartitionLag | None:
-    """The line that is furthest behind; of equals the first."""
-    return max(found, key=lambda line: line.lag, default=None)
+    """The line that is furthest behind; of equals the first. Not one whose lag is not known."""
+    return max(
+        (line for line in found if line.log_end_offset is not None), key=lambda line: line.lag or 0, default=None
+    )
+
+
+def oldest_ms(found: Iterable[PartitionLag]) -> int | None:
+    """How old the oldest of the ends is; None if all are as of now."""
+    return max((line.end_age_ms for line in found if line.end_age_ms is not None), default=None)

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from coordinator.lags import Key, PartitionLag
+from coordinator.lags import Key, PartitionLag, oldest_ms
 from protocol.messages.node import DescribeNodeReply
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
@@ -88,19 +88,30 @@ def _group_metrics(measured: Measured) -> Iterator[Metric]:
     lag = GaugeMetricFamily(f"{prefix}_lag", "Records between commit and end.", labels=of_partition)
     current_sum = GaugeMetricFamily(f"{prefix}_current_offset_sum", "Committed offsets together.", labels=of_topic)
     lag_sum = GaugeMetricFamily(f"{prefix}_lag_sum", "Lag of all partitions together.", labels=of_topic)
+    age = GaugeMetricFamily(
+        "muster_consumergroup_end_age_ms", "How old the oldest end behind the group's lag is.", labels=of_group
+    )
     for group in measured.groups:
         members.add_metric((group.group_id,), group.members)
-        sums: dict[str, tuple[int, int]] = {}
+        oldest = oldest_ms(group.lags)
+        if oldest is not None:
+            age.add_metric((group.group_id,), oldest)
+        committed: dict[str, int] = {}
+        behind: dict[str, int] = {}
         for line in group.lags:
             labels = (group.group_id, line.topic, str(line.partition))
             current.add_metric(labels, line.current_offset)
-            lag.add_metric(labels, line.lag)
-            committed, behind = sums.get(line.topic, (0, 0))
-            sums[line.topic] = (committed + line.current_offset, behind + line.lag)
-        for topic, (committed, behind) in sums.items():
-            current_sum.add_metric((group.group_id, topic), committed)
-            lag_sum.add_metric((group.group_id, topic), behind)
+            committed[line.topic] = committed.get(line.topic, 0) + line.current_offset
+            if line.lag is not None:  # not 0: an alarm would never ring
+                lag.add_metric(labels, line.lag)
+                behind[line.topic] = behind.get(line.topic, 0) + line.lag
+        for topic, offsets in committed.items():
+            current_sum.add_metric((group.group_id, topic), offsets)
+        for topic, records in behind.items():
+            lag_sum.add_metric((group.group_id, topic), records)
     yield from (members, current, lag, current_sum, lag_sum)
+    if age.samples:
+        yield age
 
 
 def _topic_metrics(measured: Measured) -> Iterator[Metric]:

@@ -110,6 +110,8 @@ class ScriptedCoordinator:
         self.groups = {group.group_id: group for group in (ORDERS, IDLE)}
         self.committed = {"orders": {("t", 0): 5, ("t", 1): 10, ("t", 3): 1}}
         self.ends = {("t", 0): 30, ("t", 1): 10, ("t", 2): 8, ("t", 3): 4}
+        self.ages_ms: dict[tuple[str, int], int] = {}
+        """Of ends that others told; one without an end was never heard."""
         self.notes = {"orders": NOTES}
         self.expiring = EXPIRING
         self.answers: dict[type[Message], Any] = {}
@@ -185,9 +187,12 @@ class ScriptedCoordinator:
 
     def _end(self, topic: str, partition: int) -> ListOffsetsPartitionReply:
         end = self.ends.get((topic, partition))
+        age_ms = self.ages_ms.get((topic, partition), -1)
+        if end is None and age_ms >= 0:
+            return ListOffsetsPartitionReply(partition, ErrorCode.LEADER_NOT_AVAILABLE)
         if end is None:
             return ListOffsetsPartitionReply(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return ListOffsetsPartitionReply(partition, offset=end)
+        return ListOffsetsPartitionReply(partition, offset=end, age_ms=age_ms)
 
     def _metadata(self, message: Metadata) -> Message:
         counts: dict[str, int] = {}

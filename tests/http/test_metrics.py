@@ -42,6 +42,21 @@ async def test_groups_have_the_names_of_kafka_exporter(browser: Browser) -> None
     }
 
 
+async def test_ends_that_others_told_have_an_age_and_what_nobody_told_no_lag(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    del coordinator.ends["t", 1]
+    coordinator.ages_ms = {("t", 0): 7_000, ("t", 1): 0, ("t", 3): 20}
+
+    found = samples(await browser.text("/metrics"))
+
+    assert found["muster_consumergroup_end_age_ms consumergroup=orders"] == 7_000
+    assert found["kafka_consumergroup_lag_sum consumergroup=orders topic=t"] == 28
+    assert found["kafka_consumergroup_current_offset consumergroup=orders partition=1 topic=t"] == 10
+    assert "kafka_consumergroup_lag consumergroup=orders partition=1 topic=t" not in found
+    assert "muster_consumergroup_end_age_ms consumergroup=idle" not in found
+
+
 async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -> None:
     found = samples(await browser.text("/metrics"))
 

@@ -159,6 +159,40 @@ async def test_a_partition_that_is_gone_has_no_lag(browser: Browser, coordinator
     assert [(line["topic_name"], line["partition_id"]) for line in shown["data"]] == [("t", 0), ("t", 1), ("t", 3)]
 
 
+async def test_an_end_that_others_told_says_how_old_it_is(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    coordinator.ages_ms = {("t", 0): 12_000, ("t", 1): 400}
+
+    shown = await browser.get(f"{GROUPS}/orders/lags")
+    summary = await browser.get(f"{GROUPS}/orders/lag-summary")
+
+    assert [line.get("end_age_ms") for line in shown["data"]] == [12_000, 400, None]
+    assert (summary["total_lag"], summary["end_age_ms"]) == (28, 12_000)
+
+
+async def test_an_end_that_was_never_heard_makes_no_lag_of_0(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    del coordinator.ends["t", 0]
+    coordinator.ages_ms["t", 0] = 0
+
+    line = await browser.get(f"{GROUPS}/orders/lags/t/partitions/0")
+    summary = await browser.get(f"{GROUPS}/orders/lag-summary")
+
+    assert (line["current_offset"], line["log_end_offset"], line["lag"]) == (5, None, None)
+    assert (summary["max_lag_partition_id"], summary["total_lag"], summary["unknown_partitions"]) == (3, 3, 1)
+
+
+async def test_of_a_group_of_which_no_end_is_known_there_is_no_lag(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.ends.clear()
+    coordinator.ages_ms = {("t", partition): 0 for partition in (0, 1, 3)}
+
+    summary = await browser.get(f"{GROUPS}/orders/lag-summary")
+
+    assert (summary["max_lag"], summary["total_lag"], summary["unknown_partitions"]) == (None, None, 3)
+
+
 async def test_bytes_nobody_can_read_are_an_empty_assignment(
     browser: Browser, coordinator: ScriptedCoordinator
 ) -> None:
