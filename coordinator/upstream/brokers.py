@@ -18,6 +18,7 @@ class Broker(msgspec.Struct, frozen=True):
     front_host: str
     front_port: int
     versions: ApiVersionsReply
+    rack: str | None = None
 
 
 class Brokers:

@@ -211,7 +211,7 @@ class Beside:
         port = await self._listener(told.node_id)
         if port is None:
             return None
-        return Broker(told.node_id, told.host, told.port, self._plan.told_host, port, versions)
+        return Broker(told.node_id, told.host, told.port, self._plan.told_host, port, versions, told.rack)
 
     async def _listener(self, node_id: int) -> int | None:
         if node_id in self._listeners:

@@ -8,7 +8,7 @@ from coordinator.building import Ids
 from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
 from coordinator.config_keys import UpstreamOffsets
-from coordinator.core import Connection
+from coordinator.core import ASKED, Connection
 from coordinator.effects import Effect, Forward, Send, Tell
 from coordinator.events import (
     BrokersFound,
@@ -27,6 +27,7 @@ from coordinator.upstream.adoption import Looking, LookUp, begin, go_on
 from coordinator.upstream.asking import AskDone, Asking, DelayedAsk
 from coordinator.upstream.brokers import Brokers, PlacementBeside
 from coordinator.upstream.meeting import Meeting
+from coordinator.upstream.native import HANDED_ON, answer, not_now
 from coordinator.upstream.requests import REFUSED, SERVED, places
 from coordinator.upstream.topics import UpstreamTopics
 from coordinator.views import describe_node
@@ -77,6 +78,8 @@ class NodeBeside(Node):
             **REFUSED,
             **dict.fromkeys(SERVED, self._when_known),
             **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._when_met),
+            **dict.fromkeys(HANDED_ON, self._hand_on),
+            Metadata: self._when_new,
             DescribeNode: self._describe,
         }
         self._handlers.update(
@@ -254,6 +257,22 @@ class NodeBeside(Node):
         else:
             self._go_on(ref, message, moment)
 
+    def _when_new(self, core: object, ref: RequestRef, message: Metadata, moment: Moment) -> None:
+        """Tell clients where to read when the cluster has said it just now."""
+        asks = ref.connection != ASKED and not self.asking.is_full
+        news = self.topics.news_of(message, moment.monotonic_ms) if asks else None
+        if news is not None:
+            self._ask(((news, None),), ref, message, moment)
+        else:
+            self._when_known(core, ref, message, moment)
+
+    def _hand_on(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
+        """Have the cluster do it."""
+        if self.brokers.is_reachable and not self.asking.is_full:
+            self._ask(((message, None),), ref, message, moment)
+        else:
+            self.core.outbox.send(ref, not_now(self.brokers, message))
+
     def _go_on(self, ref: RequestRef, message: Message, moment: Moment) -> None:
         if isinstance(message, ListOffsets):
             self._list_ends(ref, message, moment)
@@ -297,15 +316,18 @@ class NodeBeside(Node):
         asked = delayed.questions[0].message
         if isinstance(delayed.message, Looking):
             self._looked_up(delayed.message, answers, moment)
-        elif delayed.ref is None:
-            self._is_listing = False
-            if isinstance(answers[0], MetadataReply):
-                self.topics.learn_all(answers[0], moment.monotonic_ms)
         elif isinstance(asked, Metadata):
             if isinstance(answers[0], MetadataReply):
                 self.topics.learn_asked(asked, answers[0], moment.monotonic_ms)
-            self._go_on(delayed.ref, delayed.message, moment)
+            if delayed.ref is None:
+                self._is_listing = False
+            else:
+                self._go_on(delayed.ref, delayed.message, moment)
+        elif isinstance(asked, HANDED_ON):
+            assert delayed.ref is not None
+            self.core.outbox.send(delayed.ref, answer(asked, answers[0]))
         else:
+            assert delayed.ref is not None
             assert isinstance(delayed.message, ListOffsets)
             ends, now_ms = self.topics.ends, moment.monotonic_ms
             ends.silent(delayed, now_ms)

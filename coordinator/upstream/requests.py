@@ -9,7 +9,7 @@ from coordinator.core import Core
 from coordinator.moment import Moment
 from coordinator.node_requests import list_offsets
 from coordinator.offset_requests import offset_delete, offset_fetch
-from coordinator.topic_requests import metadata
+from coordinator.upstream.native import metadata
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
@@ -21,7 +21,7 @@ from protocol.messages.offsets import (
     OffsetDelete,
     OffsetFetch,
 )
-from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopics, DescribeTopicPartitions, Metadata
+from protocol.messages.topics import DescribeTopicPartitions, Metadata
 from protocol.session import RequestRef
 
 Handler = Callable[[Core, RequestRef, Any, Moment], None]
@@ -42,9 +42,6 @@ REFUSED: dict[type[Message], Handler] = dict.fromkeys(
         InitProducerId,
         Fetch,
         OffsetForLeaderEpoch,
-        CreateTopics,
-        DeleteTopics,
-        CreatePartitions,
         DescribeTopicPartitions,
         StartMember,
         RegisterPartitions,

@@ -25,6 +25,10 @@ _MOST_MISSED = 10_000
 """Names of topics that were asked for and not found."""
 _MISSED_FOR_MS = 1_000
 """How long such a one is not asked for again."""
+_NEW_FOR_MS = 100
+"""How long what the cluster told of a topic is new enough for who wants to read there."""
+_LISTED_FOR_MS = 1_000
+"""And its list of all topics, which is longer."""
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -35,7 +39,8 @@ class UpstreamTopics(EmbeddedTopics):
         self, store: LogStore, settings: TopicSettings, ids: TopicIdSource, placement: Placement, brokers: Brokers
     ) -> None:
         super().__init__(store, settings, ids, placement)
-        self._brokers = brokers
+        self.brokers = brokers
+        self._asked: dict[str | bytes, int] = {}
         self._known: dict[str, MetadataTopicReply] = {}
         self._names: dict[bytes, str] = {}
         self._missed: dict[str | bytes, int] = {}
@@ -67,15 +72,25 @@ class UpstreamTopics(EmbeddedTopics):
         """What the cluster told when it was asked for every topic: there are no others."""
         there = {topic.name for topic in reply.topics}
         for name in [name for name in self._known if name not in there]:
-            gone = self._known.pop(name)
-            self._names.pop(gone.topic_id, None)
-            self.ends.forget(name)
+            self._forget(name)
         self.learn(reply)
         self.listed_ms = now_ms
+
+    def _forget(self, name: str) -> None:
+        gone = self._known.pop(name, None)
+        if gone is not None:
+            self._names.pop(gone.topic_id, None)
+            self.ends.forget(name)
 
     def learn_asked(self, asked: Metadata, reply: MetadataReply, now_ms: int) -> None:
         """What the cluster told when it was asked for these topics: what it had no more to tell of than is known is not
         asked for again at once."""
+        if asked.topics is None:
+            self.learn_all(reply, now_ms)
+            return
+        for told in reply.topics:
+            if told.name and told.error_code == _UNKNOWN:
+                self._forget(told.name)
         wanted = {topic.name or topic.topic_id: self._count(topic) for topic in asked.topics or ()}
         self.learn(reply)
         if len(self._missed) > _MOST_MISSED:
@@ -92,7 +107,7 @@ class UpstreamTopics(EmbeddedTopics):
     def to_ask(self, places: Iterable[tuple[str, bytes, int]], now_ms: int) -> Metadata | None:
         """What to ask the cluster for before a request can be served that names these topics, by name or id, with their
         highest partition; None if all are known, or were asked for just now, or nobody can be asked."""
-        if not self._brokers.is_reachable:
+        if not self.brokers.is_reachable:
             return None
         wanted = {}
         for name, topic_id, partition in places:
@@ -100,6 +115,24 @@ class UpstreamTopics(EmbeddedTopics):
             if partition >= self._count(topic) and self._missed.get(name or topic_id, -1) < now_ms:
                 wanted[name or topic_id] = topic
         return Metadata(tuple(wanted.values())) if wanted else None
+
+    def news_of(self, message: Metadata, now_ms: int) -> Metadata | None:
+        """What to ask the cluster for before somebody is told where to read: leaders move, and topics come and go. None
+        if that was asked just now, or nobody can be asked."""
+        if not self.brokers.is_reachable:
+            return None
+        if message.topics is None:
+            is_new = self.listed_ms is not None and now_ms - self.listed_ms < _LISTED_FOR_MS
+            return None if is_new else Metadata(None)
+        if len(self._asked) > _MOST_MISSED:
+            self._asked.clear()
+        wanted = []
+        for topic in dict.fromkeys(message.topics):
+            key = topic.name or topic.topic_id
+            if now_ms - self._asked.get(key, -_NEW_FOR_MS) >= _NEW_FOR_MS:
+                self._asked[key] = now_ms
+                wanted.append(topic)
+        return Metadata(tuple(wanted)) if wanted else None
 
     # ------------------------------------------------------------------------------------------------ what there is
 
@@ -112,7 +145,7 @@ class UpstreamTopics(EmbeddedTopics):
         known = self._known.get(name)
         if known is not None:
             return len(known.partitions)
-        return None if self._brokers.is_reachable else INT_MAX
+        return None if self.brokers.is_reachable else INT_MAX
 
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)

@@ -31,7 +31,8 @@ from protocol.messages import Message
 from protocol.messages.groups import DescribeGroups, ListGroups
 from protocol.messages.node import ApiVersions, ApiVersionsReply, FindCoordinator
 from protocol.messages.offsets import ListOffsets, OffsetFetch
-from protocol.messages.topics import Metadata
+from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopics, Metadata
+from protocol.native.client import Answer, NativeClient
 from tests.groups.checks import CountingIds
 from tests.node.desk import LIMITS, WALL_MS
 from tests.simulation.disk import SimDisk
@@ -44,6 +45,9 @@ _VERSIONS: dict[type[Message], int] = {
     DescribeGroups: 5,
     OffsetFetch: 9,
     ListGroups: 4,
+    CreateTopics: 5,
+    DeleteTopics: 5,
+    CreatePartitions: 3,
 }
 """In which the edge asks, by and large."""
 _TWINS, _OWN = 10_000, 20_000
@@ -113,6 +117,9 @@ class Pair:
         self.heard: dict[int, list[Message]] = {}
         self.broker_saw: list[bytes] = []
         self._clients: dict[int, KafkaClient] = {}
+        self._native: dict[int, NativeClient] = {}
+        self.sentences: list[str] = []
+        """What native clients were told for people."""
         self._twins: set[int] = set()
         self._own = KafkaClient("own", FRAME_BYTES)
         self._own_answers: list[Message] = []
@@ -150,6 +157,20 @@ class Pair:
         self.heard[number] = []
         self.front.step(Opened(number, "kafka", "10.0.0.1", broker))
         return number
+
+    def connect_natively(self, number: int) -> int:
+        self._native[number] = NativeClient(FRAME_BYTES)
+        self.heard[number] = []
+        self.front.step(Opened(number, "native", "10.0.0.1"))
+        return number
+
+    def ask_natively(self, number: int, message: Message) -> Message:
+        """A request, with everything that follows, and its answer."""
+        self.front.step(Received(number, self._native[number].encode_request(message)[1]))
+        self.run()
+        reply = self.heard[number].pop()
+        assert not self.heard[number]
+        return reply
 
     def send(self, number: int, message: Message, version: int) -> None:
         """A request of a client's; nothing of it has reached the broker yet."""
@@ -258,8 +279,7 @@ class Pair:
                 else:
                     self.to_front.append((effect.connection - _TWINS, effect.data))
             case Send():
-                answers = self._clients[effect.connection].receive_data(effect.data)
-                self.heard[effect.connection] += [answer.reply for answer in answers]
+                self._hear(effect)
             case Close():
                 if half is self.broker_or_none():
                     self.front.step(UpstreamLost(effect.connection - _TWINS, "closed"))
@@ -277,6 +297,17 @@ class Pair:
                 self.questions.append(effect)
             case Tell():
                 self.complaints.append(effect.sentence)
+
+    def _hear(self, effect: Send) -> None:
+        native = self._native.get(effect.connection)
+        if native is None:
+            answers = self._clients[effect.connection].receive_data(effect.data)
+            self.heard[effect.connection] += [answer.reply for answer in answers]
+            return
+        for said in native.receive_data(effect.data):
+            if isinstance(said, Answer):
+                self.heard[effect.connection].append(said.reply)
+                self.sentences.append(said.error_message)
 
     def broker_or_none(self) -> Half | None:
         return getattr(self, "broker", None)

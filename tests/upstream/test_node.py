@@ -382,7 +382,7 @@ def test_an_end_that_was_never_heard_has_an_error() -> None:
 
 def test_records_are_refused_with_a_sentence_to_whoever_asks_here() -> None:
     pair = paired()
-    asks: tuple[Message, ...] = (CreateTopics((CreatableTopic("t", 1),)), Fetch(()), Produce((), -1))
+    asks: tuple[Message, ...] = (Fetch(()), Produce((), -1))
     for message in asks:
         assert type(message) in REFUSED
         reply = pair.ask_inside(message)
