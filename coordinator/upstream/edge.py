@@ -3,6 +3,7 @@ node's questions to them. Decides nothing: what is found are events, and what is
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from coordinator.events import BrokersFound, UpstreamAnswered, UpstreamAway
 from coordinator.server import ClientProtocol, Server
 from coordinator.upstream.brokers import Broker
 from coordinator.upstream.link import AskFailed, Link, Login
+from coordinator.upstream.tls import UpstreamTls
 from coordinator.upstream.twin import FrontProtocol
 from protocol.messages import Message
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
@@ -37,6 +39,8 @@ class Plan:
     refresh_s: float
     timeout_s: float
     login: Login | None = None
+    tls: UpstreamTls | None = None
+    """How brokers are spoken to, by clients' connections too; None: in the clear."""
 
 
 class Beside:
@@ -114,6 +118,10 @@ class Beside:
         known = self._brokers.get(broker)
         return (known.host, known.port) if known is not None else (self._plan.host, 0)
 
+    def tls(self) -> ssl.SSLContext | None:
+        """For a connection to a broker."""
+        return None if self._plan.tls is None else self._plan.tls.context()
+
     def _forward(self, effect: Forward) -> None:
         client: ClientProtocol | None = self._server.client(effect.connection)
         if isinstance(client, FrontProtocol) and client.transport is not None:
@@ -147,7 +155,9 @@ class Beside:
             if link is None or not link.is_open:
                 if link is not None:
                     link.close()
-                link = self._links[place] = await Link.open(*place, self._plan.timeout_s, self._plan.login)
+                link = self._links[place] = await Link.open(
+                    *place, self._plan.timeout_s, self._plan.login, self._plan.tls
+                )
             return link
 
     # ---------------------------------------------------------------------------------------------------- who is there

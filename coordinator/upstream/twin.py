@@ -2,6 +2,7 @@
 first byte is to go there. Whoever is slow on one side is not read from on the other."""
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -9,7 +10,7 @@ import structlog
 
 from coordinator.events import Forwarded, UpstreamLost
 from coordinator.server import ClientProtocol, Server
-from coordinator.upstream.link import UNREACHABLE
+from coordinator.upstream.tls import UNREACHABLE, why
 
 if TYPE_CHECKING:
     from coordinator.upstream.edge import Beside
@@ -48,7 +49,7 @@ class FrontProtocol(ClientProtocol):
         """To the broker."""
         if self.twin is None:
             assert self._broker is not None
-            self.twin = Twin(self._server, self, self._beside.address_of(self._broker))
+            self.twin = Twin(self._server, self, self._beside.address_of(self._broker), self._beside.tls())
         self.twin.send(data)
 
     def pause_writing(self) -> None:
@@ -87,7 +88,9 @@ class Twin(asyncio.BufferedProtocol):
         "transport",
     )
 
-    def __init__(self, server: Server, client: FrontProtocol, address: tuple[str, int]) -> None:
+    def __init__(
+        self, server: Server, client: FrontProtocol, address: tuple[str, int], tls: ssl.SSLContext | None
+    ) -> None:
         self._server = server
         self._client = client
         self._pending: list[bytes] = []
@@ -95,14 +98,16 @@ class Twin(asyncio.BufferedProtocol):
         self._is_writing_held = False
         self._is_over = False
         self.transport: asyncio.Transport | None = None
-        self._task = asyncio.ensure_future(self._dial(*address))
+        self._task = asyncio.ensure_future(self._dial(*address, tls))
 
-    async def _dial(self, host: str, port: int) -> None:
+    async def _dial(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         try:
             async with asyncio.timeout(_DIAL_S):
-                await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+                await asyncio.get_running_loop().create_connection(
+                    lambda: self, host, port, ssl=tls, server_hostname=None if tls is None else host
+                )
         except UNREACHABLE as error:
-            self._lost(f"{host}:{port}: {str(error) or 'no connection in time'}")
+            self._lost(f"{host}:{port}: {why(error, is_tls=tls is not None)}")
 
     @property
     def is_full(self) -> bool:

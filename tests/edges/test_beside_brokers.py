@@ -343,6 +343,6 @@ async def test_a_link_says_who_it_is_and_is_told_if_it_may_not_come_in() -> None
         assert await link.ask(Metadata(()), 5) == MetadataReply(cluster_id="pretended")
         link.close()
         assert not link.is_open
-        with pytest.raises(AskFailed, match="does not let muster in: who is that"):
+        with pytest.raises(AskFailed, match="'muster' is not let in by PLAIN: who is that"):
             await Link.open("127.0.0.1", port, 5, Login("muster", "guessed"))
     assert "secret" not in repr(Login("muster", "secret"))
