@@ -215,6 +215,10 @@ class Config(Struct, frozen=True, kw_only=True):
     )
     upstream_refresh_ms: Annotated[int, whole("How often the cluster is asked for its brokers.", 100)] = 5_000
     upstream_metadata_max_age_ms: Annotated[int, whole("How often the cluster is asked for its topics.", 100)] = 30_000
+    upstream_topic_deleted_after_ms: Annotated[
+        int,
+        whole("What groups committed for a topic goes when all brokers say so long that it is gone; -1: it stays.", -1),
+    ] = 300_000
     upstream_ask_timeout_ms: Annotated[
         int, whole("How long a request waits for what the cluster was asked; then it goes on without.", 1)
     ] = 5_000

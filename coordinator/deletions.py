@@ -80,14 +80,14 @@ class Deletions:
 
     def _forget_in(self, shard: Shard, topic: str, moment: Moment) -> bool:
         for group_id in list(shard.groups):
-            held = _held(shard.offsets, group_id, topic)
-            for at in range(0, len(held), _BATCH_RECORDS):
+            partitions = held(shard.offsets, group_id, topic)
+            for at in range(0, len(partitions), _BATCH_RECORDS):
                 if self._room <= 0:
                     return False
-                partitions = held[at : at + _BATCH_RECORDS]
-                if shard.forget_offsets(group_id, topic, partitions, moment) is not None:
+                some = partitions[at : at + _BATCH_RECORDS]
+                if shard.forget_offsets(group_id, topic, some, moment) is not None:
                     return False
-                self._room -= len(partitions)
+                self._room -= len(some)
         self._room -= len(shard.groups) // _GROUPS_A_RECORD
         return True
 
@@ -103,13 +103,13 @@ class Deletions:
         self._waiting = still
 
 
-def _held(offsets: OffsetTable, group_id: str, topic: str) -> list[int]:
+def held(offsets: OffsetTable, group_id: str, topic: str) -> list[int]:
     """Partitions of the topic for which the group, or a transaction of its, has an offset."""
-    held = list(offsets.topics(group_id).get(topic, ()))
+    places = list(offsets.topics(group_id).get(topic, ()))
     if offsets.pending:
         pending = [partition for name, partition in offsets.pending.of(group_id) if name == topic]
-        held = list(dict.fromkeys(held + pending))
-    return held
+        places = list(dict.fromkeys(places + pending))
+    return places
 
 
 def _timed_out(reply: DeletedTopic) -> DeletedTopic:

@@ -26,6 +26,8 @@ from coordinator.topics import settings_from
 from coordinator.upstream.adoption import Looking, LookUp, begin, go_on
 from coordinator.upstream.asking import AskDone, Asking, DelayedAsk
 from coordinator.upstream.brokers import Brokers, PlacementBeside
+from coordinator.upstream.forgetting import Forgetting
+from coordinator.upstream.gone import GoneTopics
 from coordinator.upstream.meeting import Meeting
 from coordinator.upstream.native import HANDED_ON, answer, not_now
 from coordinator.upstream.requests import REFUSED, SERVED, places
@@ -42,6 +44,7 @@ from protocol.messages.topics import Metadata, MetadataReply
 from protocol.session import RequestRef, Session
 
 _LOOK, _LOOK_EVERY_MS = "upstream", 1_000
+_FORGET = "forgetting"
 
 
 class NodeBeside(Node):
@@ -64,7 +67,12 @@ class NodeBeside(Node):
         )
         self.brokers.since_ms = started.monotonic_ms
         core.placement = PlacementBeside(core.placement, self.brokers)
-        self.topics = core.topics = UpstreamTopics(store, settings_from(config), ids, core.placement, self.brokers)
+        gone = GoneTopics(config.upstream_topic_deleted_after_ms, started)
+        self.topics = core.topics = UpstreamTopics(
+            store, settings_from(config), ids, core.placement, self.brokers, gone
+        )
+        self._forgetting = Forgetting()
+        self._confirmed_ms: int | None = None
         self.asking = Asking(config.upstream_ask_timeout_ms)
         self._list_every_ms = config.upstream_metadata_max_age_ms
         self._is_listing = False
@@ -193,6 +201,7 @@ class NodeBeside(Node):
         listed_ms = self.topics.listed_ms
         if self.brokers.is_reachable and (listed_ms is None or now_ms - listed_ms >= self._list_every_ms):
             self._list_topics(moment)
+        self._look_for_gone(moment)
         for number, (heard, since_ms) in list(self._heard.items()):
             connection = self.core.connections[number]
             session = connection.session
@@ -205,6 +214,31 @@ class NodeBeside(Node):
                 self._close(connection, f"the broker has said nothing for {self._silence_ms} ms")
         self._watch_look(moment)
 
+    def _look_for_gone(self, moment: Moment) -> None:
+        """Every broker is asked whether the topics that are missed are gone, as often as topics are listed."""
+        gone, now_ms = self.topics.gone, moment.monotonic_ms
+        gone.look_at(moment)
+        can_ask = self.brokers.is_reachable and self.brokers.known and not self.asking.is_full
+        question = gone.to_ask() if can_ask else None
+        is_due = self._confirmed_ms is None or now_ms - self._confirmed_ms >= self._list_every_ms
+        if question is not None and is_due:
+            self._confirmed_ms = now_ms
+            self._ask(tuple((question, broker) for broker in self.brokers.known), None, question, moment)
+
+    def _confirmed(self, asked: Metadata, answers: list[Message | None], moment: Moment) -> None:
+        gone = self.topics.gone
+        gone.look_at(moment)
+        gone.answered(asked, answers)
+        if self._forgetting.add(gone.take_over()):
+            self._forget_offsets(moment)
+
+    def _forget_offsets(self, moment: Moment) -> None:
+        """A slice of what is to be forgotten."""
+        delay_ms = self._forgetting.run(self.core.shards, moment)
+        self._effects += [Tell(sentence) for sentence in self._forgetting.take_sentences()]
+        if delay_ms is not None:
+            self.core.purgatory.try_complete_else_watch(Chore(_FORGET, moment.monotonic_ms + delay_ms))
+
     def _describe(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """The node's health in numbers, and the cluster's as it looks from here."""
         known = describe_node(self.core)
@@ -212,6 +246,8 @@ class NodeBeside(Node):
             "upstream_reachable": int(self.brokers.is_reachable),
             "upstream_brokers": len(self.brokers.known),
             "upstream_age_ms": self.brokers.age_ms(moment.monotonic_ms),
+            "upstream_topics": self.topics.topic_count,
+            "upstream_topics_missed": len(self.topics.gone),
         }
         self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges))
 
@@ -316,6 +352,8 @@ class NodeBeside(Node):
         asked = delayed.questions[0].message
         if isinstance(delayed.message, Looking):
             self._looked_up(delayed.message, answers, moment)
+        elif delayed.ref is None and isinstance(asked, Metadata) and asked.topics is not None:
+            self._confirmed(asked, answers, moment)
         elif isinstance(asked, Metadata):
             if isinstance(answers[0], MetadataReply):
                 self.topics.learn_asked(asked, answers[0], moment.monotonic_ms)
@@ -339,5 +377,7 @@ class NodeBeside(Node):
             self._ask_done(event, moment)
         elif isinstance(event, ChoreDue) and event.name == _LOOK:
             self._look(moment)
+        elif isinstance(event, ChoreDue) and event.name == _FORGET:
+            self._forget_offsets(moment)
         else:
             super()._happen(event, moment)

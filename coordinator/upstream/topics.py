@@ -17,6 +17,7 @@ from coordinator.topic_rules import TopicSettings
 from coordinator.topics import EmbeddedTopics
 from coordinator.upstream.brokers import Brokers
 from coordinator.upstream.ends import Ends
+from coordinator.upstream.gone import GoneTopics
 from partition_log.store import LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.topics import NO_TOPIC_ID, Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
@@ -36,10 +37,17 @@ class UpstreamTopics(EmbeddedTopics):
     """None of the topics is embedded: what makes, changes or reads them is refused before it comes here."""
 
     def __init__(
-        self, store: LogStore, settings: TopicSettings, ids: TopicIdSource, placement: Placement, brokers: Brokers
+        self,
+        store: LogStore,
+        settings: TopicSettings,
+        ids: TopicIdSource,
+        placement: Placement,
+        brokers: Brokers,
+        gone: GoneTopics,
     ) -> None:
         super().__init__(store, settings, ids, placement)
         self.brokers = brokers
+        self.gone = gone
         self._asked: dict[str | bytes, int] = {}
         self._known: dict[str, MetadataTopicReply] = {}
         self._names: dict[bytes, str] = {}
@@ -64,7 +72,9 @@ class UpstreamTopics(EmbeddedTopics):
         elif before is not None and before.topic_id != topic.topic_id:
             self._names.pop(before.topic_id, None)
             self.ends.forget(name)
+            self.gone.missed(name, before.topic_id)
         self._known[name] = topic
+        self.gone.told_of(name, topic.topic_id)
         if topic.topic_id != NO_TOPIC_ID:
             self._names[topic.topic_id] = name
 
@@ -74,6 +84,7 @@ class UpstreamTopics(EmbeddedTopics):
         for name in [name for name in self._known if name not in there]:
             self._forget(name)
         self.learn(reply)
+        self.gone.in_cluster(reply.cluster_id)
         self.listed_ms = now_ms
 
     def _forget(self, name: str) -> None:
@@ -81,6 +92,7 @@ class UpstreamTopics(EmbeddedTopics):
         if gone is not None:
             self._names.pop(gone.topic_id, None)
             self.ends.forget(name)
+            self.gone.missed(name, gone.topic_id)
 
     def learn_asked(self, asked: Metadata, reply: MetadataReply, now_ms: int) -> None:
         """What the cluster told when it was asked for these topics: what it had no more to tell of than is known is not

@@ -25,6 +25,7 @@ class Cause(enum.StrEnum):
     DELETED = "group deleted"
     OFFSETS_EXPIRED = "offsets expired"
     GROUP_EXPIRED = "group expired"
+    TOPIC_DELETED = "topic deleted"
     ADOPTED = "offsets adopted"
     MEMBERS_ELSEWHERE = "members elsewhere"
 

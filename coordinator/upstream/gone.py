@@ -1,0 +1,118 @@
+"""Topics that were there and are no more, found out with care: what groups have committed for them is forgotten.
+
+That a list leaves a topic out proves little: who may not see a topic is not told of it. Asked by id, a broker says
+UNKNOWN_TOPIC_ID of what is not there and TOPIC_AUTHORIZATION_FAILED of what may not be seen (Apache Kafka hides names,
+not ids). So every broker is asked by id, more than once and for a while, and all of them must say that it is not there.
+What was deleted before this process heard of the topic, nobody can tell from what it never knew: it is let alone.
+"""
+
+import msgspec
+
+from coordinator.moment import Moment
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.topics import NO_TOPIC_ID, Metadata, MetadataReply, MetadataTopic
+
+_MOST_WATCHED = 10_000
+_ROUNDS = 2
+_IS_THERE = (ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+NEVER = -1
+
+
+class Gone(msgspec.Struct, gc=False):
+    """`rounds`: how often all brokers have said that it is not there, the first not before `since_ms`. `anew_wall_ms`:
+    when another topic had its name; None if none has."""
+
+    name: str
+    topic_id: bytes
+    since_ms: int
+    anew_wall_ms: int | None = None
+    rounds: int = 0
+
+
+class GoneTopics:
+    """Those that may be gone. `after_ms`: how long one must have been away to be so; `NEVER`: none ever is."""
+
+    def __init__(self, after_ms: int, started: Moment) -> None:
+        self._after_ms = after_ms
+        self._now = started
+        """When `look_at` was called last: what is stamped is rather too old than too new, so that what is committed for
+        a topic made anew is never taken for older than it."""
+        self._gone: dict[bytes, Gone] = {}
+        self._by_name: dict[str, list[Gone]] = {}
+        self._cluster_id: str | None = None
+        self._over: list[Gone] = []
+
+    def __len__(self) -> int:
+        return len(self._gone)
+
+    def look_at(self, clock: Moment) -> None:
+        """It is so late now."""
+        self._now = clock
+
+    def missed(self, name: str, topic_id: bytes) -> None:
+        """The cluster does not tell of it any more, or tells of another of its name."""
+        if self._after_ms == NEVER or topic_id == NO_TOPIC_ID or topic_id in self._gone:
+            return
+        if len(self._gone) < _MOST_WATCHED:
+            gone = self._gone[topic_id] = Gone(name, topic_id, self._now.monotonic_ms)
+            self._by_name.setdefault(name, []).append(gone)
+
+    def told_of(self, name: str, topic_id: bytes) -> None:
+        """The cluster tells of this topic: it is not gone, and those that had its name have it no more."""
+        if name not in self._by_name:
+            return
+        self._drop(topic_id)
+        for other in self._by_name.get(name, ()):
+            if other.anew_wall_ms is None:
+                other.anew_wall_ms = self._now.wall_ms
+
+    def in_cluster(self, cluster_id: str | None) -> None:
+        """Who lists the topics. Of another cluster's it says nothing that they are not here."""
+        if cluster_id != self._cluster_id:
+            self._cluster_id = cluster_id
+            self._gone.clear()
+            self._by_name.clear()
+
+    def to_ask(self) -> Metadata | None:
+        """What to ask every broker now; None if nothing is missed."""
+        if not self._gone:
+            return None
+        return Metadata(
+            tuple(MetadataTopic(None, topic_id) for topic_id in self._gone), allow_auto_topic_creation=False
+        )
+
+    def answered(self, asked: Metadata, answers: list[Message | None]) -> None:
+        """What all brokers said; a round in which one said nothing, or speaks for another cluster, is none."""
+        told: list[dict[bytes, ErrorCode]] = []
+        for answer in answers:
+            if not isinstance(answer, MetadataReply) or answer.cluster_id != self._cluster_id:
+                return
+            told.append({topic.topic_id: topic.error_code for topic in answer.topics})
+        for topic in asked.topics or ():
+            gone = self._gone.get(topic.topic_id)
+            if gone is not None:
+                self._count(gone, [errors.get(topic.topic_id) for errors in told])
+
+    def _count(self, gone: Gone, errors: list[ErrorCode | None]) -> None:
+        now_ms = self._now.monotonic_ms
+        if any(error in _IS_THERE for error in errors):
+            gone.since_ms, gone.rounds = now_ms, 0
+        elif errors and all(error is ErrorCode.UNKNOWN_TOPIC_ID for error in errors):
+            gone.rounds += 1
+            if gone.rounds >= _ROUNDS and now_ms - gone.since_ms >= self._after_ms:
+                self._over.append(gone)
+                self._drop(gone.topic_id)
+
+    def _drop(self, topic_id: bytes) -> None:
+        gone = self._gone.pop(topic_id, None)
+        if gone is not None:
+            others = self._by_name[gone.name]
+            others.remove(gone)
+            if not others:
+                del self._by_name[gone.name]
+
+    def take_over(self) -> list[Gone]:
+        """Those of which nobody doubts it, since last asked."""
+        over, self._over = self._over, []
+        return over

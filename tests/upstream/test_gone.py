@@ -1,0 +1,284 @@
+"""Topics that are deleted at the cluster: when it is believed, and what becomes of the offsets committed for them."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.moment import Moment
+from coordinator.upstream.forgetting import Forgetting
+from coordinator.upstream.gone import NEVER, Gone, GoneTopics
+from protocol.errors import ErrorCode
+from protocol.messages.groups import ListNotes, ListNotesReply
+from protocol.messages.node import DescribeNode, DescribeNodeReply
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+)
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopics,
+    DeletableTopic,
+    DeleteTopics,
+    Metadata,
+    MetadataReply,
+    MetadataTopic,
+    MetadataTopicReply,
+)
+from tests.upstream.pair import Pair
+from tests.upstream.test_node import commit, committed, make_topic, paired
+
+OLD, NEW = b"1" * 16, b"2" * 16
+AFTER_MS = 60_000
+
+
+def at(now_ms: int) -> Moment:
+    return Moment(now_ms, 1_000_000 + now_ms)
+
+
+def gone_topics(after_ms: int = AFTER_MS) -> GoneTopics:
+    gone = GoneTopics(after_ms, at(0))
+    gone.in_cluster("c")
+    return gone
+
+
+def said(error: ErrorCode = ErrorCode.UNKNOWN_TOPIC_ID, cluster: str = "c", topic_id: bytes = OLD) -> MetadataReply:
+    return MetadataReply(cluster_id=cluster, topics=(MetadataTopicReply(None, topic_id, error),))
+
+
+def ask(gone: GoneTopics, now_ms: int, *answers: MetadataReply | None) -> list[Gone]:
+    """A round of questions to as many brokers as there are answers."""
+    gone.look_at(at(now_ms))
+    question = gone.to_ask()
+    assert question is not None
+    gone.answered(question, list(answers))
+    return gone.take_over()
+
+
+def test_a_topic_is_gone_when_all_brokers_have_said_so_for_long_enough() -> None:
+    gone = gone_topics()
+    assert gone.to_ask() is None
+    gone.missed("t", OLD)
+    assert gone.to_ask() == Metadata((MetadataTopic(None, OLD),))
+    assert ask(gone, 30_000, said(), said()) == []
+    assert ask(gone, 59_999, said(), said()) == []
+    (over,) = ask(gone, 60_000, said(), said())
+    assert (over.name, over.topic_id, over.anew_wall_ms) == ("t", OLD, None)
+    assert len(gone) == 0
+
+
+def test_once_is_not_enough() -> None:
+    gone = gone_topics()
+    gone.missed("t", OLD)
+    assert ask(gone, 500_000, said()) == []
+    assert len(ask(gone, 500_001, said())) == 1
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        pytest.param(None, id="a broker said nothing"),
+        pytest.param(said(ErrorCode.TOPIC_AUTHORIZATION_FAILED), id="it may not be seen"),
+        pytest.param(said(ErrorCode.NONE), id="it is there"),
+        pytest.param(said(cluster="other"), id="a broker is another cluster's"),
+        pytest.param(said(topic_id=NEW), id="a broker does not answer by id"),
+        pytest.param(said(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), id="it has no such name"),
+    ],
+)
+def test_while_one_broker_leaves_a_doubt_the_topic_is_not_gone(doubt: MetadataReply | None) -> None:
+    gone = gone_topics()
+    gone.missed("t", OLD)
+    for round_ in range(10):
+        assert ask(gone, 100_000 * round_, said(), doubt) == []
+    assert len(gone) == 1
+
+
+def test_a_topic_that_could_not_be_seen_begins_anew_to_be_gone() -> None:
+    gone = gone_topics()
+    gone.missed("t", OLD)
+    assert ask(gone, 30_000, said()) == []
+    assert ask(gone, 50_000, said(ErrorCode.TOPIC_AUTHORIZATION_FAILED)) == []
+    assert ask(gone, 100_000, said()) == []
+    assert ask(gone, 109_999, said()) == []
+    assert len(ask(gone, 110_000, said())) == 1
+
+
+def test_without_brokers_nothing_is_gone() -> None:
+    gone = gone_topics(after_ms=0)
+    gone.missed("t", OLD)
+    assert ask(gone, 1) == []
+    assert ask(gone, 2) == []
+
+
+def test_a_topic_that_is_told_of_again_is_not_gone() -> None:
+    gone = gone_topics()
+    gone.missed("t", OLD)
+    gone.told_of("t", OLD)
+    assert gone.to_ask() is None
+
+
+def test_another_of_its_name_does_not_bring_it_back() -> None:
+    gone = gone_topics()
+    gone.missed("t", OLD)
+    gone.look_at(at(7_000))
+    gone.told_of("t", NEW)
+    gone.look_at(at(9_000))
+    gone.told_of("t", NEW)
+    ask(gone, 60_000, said())
+    (over,) = ask(gone, 60_001, said())
+    assert over.anew_wall_ms == 1_007_000
+
+
+def test_another_cluster_says_nothing_of_what_is_gone() -> None:
+    gone = gone_topics()
+    gone.missed("t", OLD)
+    gone.in_cluster("c")
+    assert len(gone) == 1
+    gone.in_cluster("d")
+    assert len(gone) == 0
+
+
+def test_who_wants_to_keep_all_keeps_all() -> None:
+    gone = gone_topics(after_ms=NEVER)
+    gone.missed("t", OLD)
+    assert gone.to_ask() is None
+
+
+def test_a_topic_whose_id_was_never_heard_is_let_alone() -> None:
+    gone = gone_topics()
+    gone.missed("t", bytes(16))
+    assert gone.to_ask() is None
+
+
+# ------------------------------------------------------------------------------------------------------ beside a broker
+
+
+def beside(**settings: Any) -> Pair:
+    pair = paired(upstream_metadata_max_age_ms=10_000, upstream_topic_deleted_after_ms=60_000, **settings)
+    make_topic(pair)
+    make_topic(pair, "other")
+    pair.wait(1_000)
+    for name in ("orders", "other"):
+        assert committed(pair, commit(name)) is ErrorCode.NONE
+        assert committed(pair, commit(name, 1, 6)) is ErrorCode.NONE
+    return pair
+
+
+def held(pair: Pair) -> dict[tuple[str, int], int]:
+    reply = pair.ask_inside(OffsetFetch((OffsetFetchGroup("g"),)))
+    assert isinstance(reply, OffsetFetchReply)
+    return {
+        (topic.name, part.partition_index): part.committed_offset
+        for topic in reply.groups[0].topics
+        for part in topic.partitions
+    }
+
+
+def pass_time(pair: Pair, seconds: int) -> None:
+    for _ in range(seconds):
+        pair.wait(1_000)
+
+
+def delete(pair: Pair, name: str = "orders") -> None:
+    pair.ask_broker(DeleteTopics((DeletableTopic(name),)), 5)
+
+
+ALL = {("orders", 0): 5, ("orders", 1): 6, ("other", 0): 5, ("other", 1): 6}
+OTHERS = {("other", 0): 5, ("other", 1): 6}
+
+
+def test_offsets_of_a_topic_that_was_deleted_go_after_a_while_with_a_note() -> None:
+    pair = beside()
+    delete(pair)
+    pass_time(pair, 59)
+    assert held(pair) == ALL
+    pass_time(pair, 30)
+    assert held(pair) == OTHERS
+    notes = pair.ask_inside(ListNotes("g", limit=1))
+    assert isinstance(notes, ListNotesReply)
+    assert [(one.kind, one.cause, one.detail) for one in notes.notes] == [
+        ("expired", "topic deleted", "2 offsets of orders")
+    ]
+    assert pair.complaints == ["the topic orders was deleted at the cluster: forgot 2 offsets of it"]
+    pair.front.restart()
+    pair.find()
+    assert held(pair) == OTHERS
+
+
+def test_offsets_stay_where_they_are_to_stay() -> None:
+    pair = paired(upstream_metadata_max_age_ms=10_000, upstream_topic_deleted_after_ms=-1)
+    make_topic(pair)
+    committed(pair, commit())
+    delete(pair)
+    pass_time(pair, 200)
+    assert held(pair) == {("orders", 0): 5}
+
+
+def test_offsets_of_a_topic_made_anew_stay_and_those_before_it_go() -> None:
+    pair = beside()
+    delete(pair)
+    pair.ask_broker(CreateTopics((CreatableTopic("orders", 2, 1),)), 5)
+    pass_time(pair, 20)
+    assert committed(pair, commit("orders", 0, 3)) is ErrorCode.NONE
+    pass_time(pair, 80)
+    assert held(pair) == {("orders", 0): 3, **OTHERS}
+
+
+def test_while_the_cluster_is_away_nothing_is_gone() -> None:
+    pair = beside()
+    delete(pair)
+    pass_time(pair, 20)
+    assert pair_health(pair)["upstream_topics_missed"] == 1
+    pair.is_cut = True
+    pair.away()
+    pass_time(pair, 200)
+    assert held(pair) == ALL
+    pair.is_cut = False
+    pair.find()
+    pass_time(pair, 30)
+    assert held(pair) == OTHERS
+
+
+def test_one_broker_that_does_not_answer_keeps_every_offset() -> None:
+    pair = beside()
+    pair.find(2)
+    delete(pair)
+    pass_time(pair, 200)
+    assert held(pair) == ALL
+    pair.find()
+    pass_time(pair, 30)
+    assert held(pair) == OTHERS
+
+
+def pair_health(pair: Pair) -> dict[str, int]:
+    node = pair.ask_inside(DescribeNode())
+    assert isinstance(node, DescribeNodeReply)
+    return dict(node.gauges)
+
+
+def test_many_offsets_are_forgotten_a_slice_at_a_time() -> None:
+    pair = beside()
+    make_topic(pair, "wide", 2_000)
+    for group in ("a", "b", "c"):
+        for part in range(0, 2_000, 1_000):
+            pair.ask(1, wide_commit(group, range(part, part + 1_000)), 8)
+    forgetting = Forgetting()
+    assert forgetting.add([Gone("wide", OLD, 0)])
+    assert not forgetting.add([Gone("orders", OLD, 0)])
+    slices = 0
+    while forgetting.run(pair.node.core.shards, pair.moment) is not None:
+        slices += 1
+    assert slices == 3
+    assert forgetting.take_sentences() == [
+        "the topic wide was deleted at the cluster: forgot 6000 offsets of it",
+        "the topic orders was deleted at the cluster: forgot 2 offsets of it",
+    ]
+    assert forgetting.take_sentences() == []
+    assert held(pair) == OTHERS
+
+
+def wide_commit(group: str, partitions: range) -> OffsetCommit:
+    return OffsetCommit(group, (OffsetCommitTopic("wide", tuple(OffsetCommitPartition(n, 1) for n in partitions)),))
