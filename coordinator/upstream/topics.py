@@ -153,11 +153,12 @@ class UpstreamTopics(EmbeddedTopics):
         return len(self._known)
 
     def partition_count(self, name: str) -> int | None:
-        """As many as can be, of a topic nobody has heard of while nobody can be asked: who has read it knows better."""
+        """As many as can be, of a topic nobody has heard of while nobody can be asked: who has read it knows better.
+        But it must have a name: what is committed for an id alone would never be found again."""
         known = self._known.get(name)
         if known is not None:
             return len(known.partitions)
-        return None if self.brokers.is_reachable else INT_MAX
+        return None if self.brokers.is_reachable or not name else INT_MAX
 
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
