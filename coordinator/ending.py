@@ -24,7 +24,7 @@ def end_at_once(happened: str, error: BaseException) -> NoReturn:
     if isinstance(error, (OSError, LogDamaged)):
         log.critical("the disk failed; stopping", error=str(error), happened=happened)
         os._exit(DISK_FAILED)
-    log.critical("a step failed; stopping", happened=happened, traceback=traceback.format_exc())
+    log.critical("a step failed; stopping", happened=happened, traceback="".join(traceback.format_exception(error)))
     os._exit(STATE_UNKNOWN)
 
 

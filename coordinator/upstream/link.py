@@ -131,6 +131,8 @@ class Link:
         """A link that failed once is closed: nobody knows what would come over it next."""
         try:
             async with asyncio.timeout(timeout_s), self._turn:
+                if not self._is_open or self._writer.is_closing():  # whoever had the turn before has seen to it
+                    raise AskFailed("the connection to the broker is closed")
                 self._writer.write(self._client.encode_request(message, version)[1])
                 while True:
                     data = await self._reader.read(_READ_BYTES)
