@@ -5,6 +5,9 @@ from coordinator.lags import End, Key, lags
 from coordinator.metrics import Measured, MeasuredGroup
 from protocol.messages.node import DescribeNodeReply
 
+_BROKERS_BESIDE = "upstream_brokers"
+"""Those that clients are told of, where this node stands beside some."""
+
 
 async def measure(questions: Questions, most_series: int) -> Measured:
     """At most `most_series` partitions of groups and as many of topics; groups and topics by name, whole or not at
@@ -28,7 +31,7 @@ async def _with_groups(questions: Questions, node: DescribeNodeReply, most_serie
         partition_counts={topic: counts[topic] for topic in shown},
         ends={key: end.offset for key, end in ends.items() if end.offset is not None},
         left_out=left_out + missed,
-        nodes=len(topology.brokers) or 1,
+        nodes=node.gauges.get(_BROKERS_BESIDE, len(topology.brokers)) or 1,
     )
 
 

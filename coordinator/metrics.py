@@ -115,7 +115,7 @@ def _group_metrics(measured: Measured) -> Iterator[Metric]:
 
 
 def _topic_metrics(measured: Measured) -> Iterator[Metric]:
-    yield _gauge("kafka_brokers", "Nodes clients may connect to.", measured.nodes)
+    yield _gauge("kafka_brokers", "Nodes or brokers clients may connect to.", measured.nodes)
     counts = GaugeMetricFamily("kafka_topic_partitions", "Partitions of the topic.", labels=("topic",))
     for topic, count in measured.partition_counts.items():
         counts.add_metric((topic,), count)

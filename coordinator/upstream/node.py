@@ -246,7 +246,6 @@ class NodeBeside(Node):
             "upstream_reachable": int(self.brokers.is_reachable),
             "upstream_brokers": len(self.brokers.known),
             "upstream_age_ms": self.brokers.age_ms(moment.monotonic_ms),
-            "upstream_topics": self.topics.topic_count,
             "upstream_topics_missed": len(self.topics.gone),
         }
         self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges))

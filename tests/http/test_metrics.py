@@ -57,6 +57,12 @@ async def test_ends_that_others_told_have_an_age_and_what_nobody_told_no_lag(
     assert "muster_consumergroup_end_age_ms consumergroup=idle" not in found
 
 
+async def test_beside_brokers_it_is_they_who_are_counted(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    coordinator.node = msgspec.structs.replace(NODE, gauges={"upstream_brokers": 3})
+
+    assert samples(await browser.text("/metrics"))["kafka_brokers"] == 3
+
+
 async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -> None:
     found = samples(await browser.text("/metrics"))
 
