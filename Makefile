@@ -12,7 +12,7 @@ DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate fuzz bench crash torture owners mutants interop table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo test lint check simulate fuzz bench crash torture owners mutants interop outages table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,9 @@ mutants: $(ALL) ## put deliberate bugs into copies of the code: each must be fou
 
 interop: $(ALL) ## other clients of any language against a fresh daemon; ARGS="kcat java --only mixed" chooses
 	$(BIN)/python -m interop $(ARGS)
+
+outages: $(ALL) ## musterd in front of three Apache Kafka brokers, killed, restarted and away, under load; 7 minutes
+	$(BIN)/python -m interop.outages $(ARGS)
 
 table: $(ALL) ## print the state table into docs/state-table.md
 	@mkdir -p docs

@@ -3,10 +3,10 @@ never told (`docs/beside-kafka.md`).
 
 * `python -m interop.beside`: the clients of `CLIENTS`, and the tests of Python's libraries
 * `python -m interop.beside java --only mixed`: some of it
-* `python -m interop.beside --kafka HOST:PORT`: a broker that runs already, and is alone in its cluster
+* `python -m interop.beside --brokers 3`: a cluster of three, where partitions have leaders on each
 
-Besides what the table says: Kafka's own coordinator has heard of no group, and nobody but musterd and the broker itself
-ever opened a connection to the broker's port.
+Besides what the table says: Kafka's own coordinator has heard of no group, and nobody but musterd and the brokers
+themselves ever opened a connection to a broker's port.
 """
 
 import argparse
@@ -17,19 +17,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import msgspec
-from confluent_kafka.admin import AdminClient
 
 from bench.builds import NotHere
 from interop import builds, catalogue
 from interop.catalogue import CAPABILITIES
+from interop.kafka_cluster import kafka_cluster
 from interop.rows import row
-from interop.server import Musterd, Server, apache_kafka
+from interop.server import Musterd, Server
 from interop.table import failures, printed
 from tests.edges.musterd import free_port
 
@@ -101,12 +100,12 @@ class Choice(msgspec.Struct, frozen=True):
 
     clients: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
-    kafka: str | None = None
+    brokers: int = 1
 
 
 def main() -> int:
     options = _options()
-    choice = Choice(tuple(options.clients), tuple(options.only or ()), options.kafka)
+    choice = Choice(tuple(options.clients), tuple(options.only or ()), options.brokers)
     with tempfile.TemporaryDirectory(prefix="muster-beside-") as scratch:
         failed = run(choice, options.keep or Path(scratch))
     for one in failed:
@@ -120,30 +119,27 @@ def run(choice: Choice, work: Path) -> list[str]:
     nothing."""
     with contextlib.ExitStack() as stack:
         try:
-            kafka = stack.enter_context(_kafka(choice.kafka, work / "beside" / "apache-kafka"))
+            cluster = stack.enter_context(kafka_cluster(work / "beside", choice.brokers))
         except NotHere as why:
             print(f"beside an Apache Kafka: not here: {why}")
             return []
+        first = free_port()
         front = Musterd(
-            work / "beside" / "musterd", f"upstream.servers={kafka.bootstrap}", f"upstream.listener.ports={free_port()}"
+            work / "beside" / "musterd",
+            f"upstream.servers={cluster.bootstrap}",
+            f"upstream.listener.ports={first}-{first + 50}",
         )
         stack.callback(front.end)
-        before = _groups(kafka)
-        with Watch(int(kafka.bootstrap.rpartition(":")[2]), "-m coordinator", "kafka.Kafka", "-m interop") as watch:
-            failed = _clients(choice, front, work / "beside")
-            if not (choice.clients or choice.capabilities):
-                failed += _tests(front, work / "beside" / "tests.log")
-        failed += [f"Kafka's own coordinator has heard of the group {group}" for group in _groups(kafka) - before]
-    return failed + [f"connected to the broker itself: {who}" for who in watch.strangers.values()]
-
-
-@contextlib.contextmanager
-def _kafka(bootstrap: str | None, folder: Path) -> Iterator[Server]:
-    if bootstrap is not None:
-        yield Server(bootstrap)
-        return
-    with apache_kafka(folder) as server:
-        yield server
+        watches = [
+            stack.enter_context(Watch(broker.port, "-m coordinator", "kafka.Kafka", "-m interop"))
+            for broker in cluster.brokers
+        ]
+        failed = _clients(choice, front, work / "beside")
+        if not (choice.clients or choice.capabilities):
+            failed += _tests(front, work / "beside" / "tests.log")
+        failed += [f"Kafka's own coordinator has heard of the group {group}" for group in cluster.groups()]
+        strangers = [who for watch in watches for who in watch.strangers.values()]
+    return failed + [f"connected to a broker itself: {who}" for who in strangers]
 
 
 def _clients(choice: Choice, front: Server, work: Path) -> list[str]:
@@ -166,15 +162,10 @@ def _tests(front: Server, log: Path) -> list[str]:
     return [line for line in lines if line.startswith(("FAILED tests/", "ERROR tests/"))]
 
 
-def _groups(kafka: Server) -> set[str]:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-    return {group.group_id for group in admin.list_consumer_groups().result(15).valid}
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m interop.beside", description="Clients at Muster beside Kafka.")
     parser.add_argument("clients", nargs="*", help=f"folders of interop/clients; {', '.join(CLIENTS)} without any")
-    parser.add_argument("--kafka", help="HOST:PORT of a broker that runs already; without it a fresh one")
+    parser.add_argument("--brokers", type=int, default=1, help="of the cluster")
     parser.add_argument("--only", action="append", choices=CAPABILITIES, help="one capability; may be given again")
     parser.add_argument("--keep", type=Path, help="a folder for what the servers and the programs leave and say")
     return parser.parse_args()

@@ -1,0 +1,318 @@
+"""`python -m interop.outages`: musterd in front of three Apache Kafka brokers, and everything that can go wrong, one
+after another, while records are produced and read (`docs/beside-kafka.md`).
+
+A producer that may not lose a record writes at a steady rate; consumers of three libraries and the Java one read in one
+group; a clerk commits by itself, twice a second. Nobody is helped. At the end: every record that was acknowledged has
+been read, no offset of any partition was left out, no commit that was acknowledged is lost, and Kafka's own coordinator
+has heard of no group.
+"""
+
+import argparse
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from bench import builds
+from interop.beside import Watch
+from interop.kafka_cluster import Cluster, kafka_cluster
+from interop.outage_member import LIBRARIES
+from interop.server import Musterd
+from tests.edges.musterd import free_port
+
+TOPIC, GROUP, PARTITIONS, BROKERS = "orders", "billing", 12, 3
+_VALUE = bytes(1024)
+_PATIENCE_S = 120.0
+_EASE_S = 10.0
+"""Between one thing and the next."""
+
+
+class Load:
+    """Produces until it is told to stop; `acknowledged` are places of records."""
+
+    def __init__(self, bootstrap: str, per_second: int) -> None:
+        self.acknowledged: set[tuple[int, int]] = set()
+        self.refused: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "message.timeout.ms": 300_000,
+                "linger.ms": 5,
+                "log_level": 0,
+            }
+        )
+        self._every_s = 1 / per_second
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load")
+        self._thread.start()
+
+    def _run(self) -> None:
+        number, begun = 0, time.monotonic()
+        while not self._ends.is_set():
+            self._producer.produce(TOPIC, _VALUE, key=b"%d" % number, on_delivery=self._delivered)
+            number += 1
+            self._producer.poll(max(0.0, begun + number * self._every_s - time.monotonic()))
+
+    def _delivered(self, error: object, message: object) -> None:
+        if error is not None:
+            self.refused.append(str(error))
+        else:
+            self.acknowledged.add((message.partition(), message.offset()))  # type: ignore[attr-defined]
+
+    def stop(self) -> None:
+        self._ends.set()
+        self._thread.join()
+        left = self._producer.flush(_PATIENCE_S)
+        if left:
+            self.refused.append(f"{left} records were never answered")
+
+
+class Clerk:
+    """Commits one offset after another, of a topic that is known, for a group without members."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.last = 0
+        self.slowest_s = 0.0
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "clerks", "enable.auto.commit": False, "log_level": 0}
+        )
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="clerk")
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ends.wait(0.5):
+            number += 1
+            begun = time.monotonic()
+            try:
+                self._consumer.commit(offsets=[TopicPartition(TOPIC, 0, number)], asynchronous=False)
+            except KafkaException:
+                continue
+            self.last, self.slowest_s = number, max(self.slowest_s, time.monotonic() - begun)
+
+    def stop(self) -> int:
+        """What is committed in the end."""
+        self._ends.set()
+        self._thread.join()
+        found = self._consumer.committed([TopicPartition(TOPIC, 0)], timeout=30)[0].offset
+        self._consumer.close()
+        return int(found)
+
+
+class Reader:
+    """A consumer, a process of its own; what it has read is in its file."""
+
+    def __init__(self, name: str, command: list[str], file: Path, errors: Path) -> None:
+        self.name = name
+        self._file = file
+        self._taken = 0
+        self._read: list[tuple[int, int]] = []
+        with file.open("ab") as out, errors.open("ab") as err:
+            self._process = subprocess.Popen(command, stdout=out, stderr=err)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(30)
+
+    def read(self) -> list[tuple[int, int]]:
+        """Places, in the order in which they were read. The last line may not be whole yet."""
+        with self._file.open("rb") as file:
+            file.seek(self._taken)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._taken += len(whole) + len(newline)
+        for line in whole.decode(errors="replace").split("\n"):
+            words = line.replace("Partition:", "").replace("Offset:", "").split()
+            if len(words) >= 2 and words[0].isdigit() and words[1].isdigit():
+                self._read.append((int(words[0]), int(words[1])))
+        return self._read
+
+
+def _members(bootstrap: str, work: Path) -> list[Reader]:
+    readers = []
+    for library in LIBRARIES:
+        file = work / f"{library}.read"
+        command = [sys.executable, "-m", "interop.outage_member", library, bootstrap, GROUP, TOPIC, str(file)]
+        file.touch()
+        readers.append(Reader(library, command, file, work / f"{library}.errors"))
+    java = [builds.java(), f"-Dlog4j2.configurationFile={builds.KAFKA_FILES / 'log4j2.xml'}"]
+    java += ["-cp", f"{builds.kafka_jars(may_fetch=True)}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer"]
+    java += ["--bootstrap-server", bootstrap, "--topic", TOPIC, "--group", GROUP]
+    for name in ("print.partition=true", "print.offset=true", "print.value=false", "key.separator= "):
+        java += ["--formatter-property", name]
+    for name in ("auto.offset.reset=earliest", "auto.commit.interval.ms=1000", "session.timeout.ms=10000"):
+        java += ["--command-property", name]
+    readers.append(Reader("java", java, work / "java.read", work / "java.errors"))
+    return readers
+
+
+class Story:
+    """What happens to whom, and how long it takes until records are read again."""
+
+    def __init__(self, cluster: Cluster, front: Musterd, readers: list[Reader], load: Load) -> None:
+        self._cluster = cluster
+        self._front = front
+        self._readers = readers
+        self._load = load
+        self.failed: list[str] = []
+
+    def tell(self, what: str, happen: Callable[[], None], *, by_all: bool = True) -> None:
+        """Let it happen, and look that all that was acknowledged by then is read, by and by; and that every member has
+        read something since."""
+        begun = time.monotonic()
+        happen()
+        over = time.monotonic()
+        due = set(self._load.acknowledged)
+        before = {reader.name: len(reader.read()) for reader in self._readers}
+        waiting, seen = ["everything"], set[tuple[int, int]]()
+        while waiting and time.monotonic() - over < _PATIENCE_S:
+            time.sleep(0.25)
+            for reader in self._readers:
+                seen.update(reader.read())
+            due -= seen
+            waiting = [f"{len(due)} records"] if due else []
+            if by_all:
+                waiting += [one.name for one in self._readers if one.is_alive and len(one.read()) == before[one.name]]
+        caught_up_s = time.monotonic() - over
+        dead = [f"{reader.name} has ended" for reader in self._readers if not reader.is_alive]
+        self.failed += [f"{what}: {one}" for one in dead + [f"still waiting for {one}" for one in waiting]]
+        said = "; ".join(dead + waiting) or "all read"
+        print(f"{what}: {over - begun:.1f} s; after {caught_up_s:.1f} s more: {said}", flush=True)
+        time.sleep(_EASE_S)
+
+    def kill_musterd(self) -> None:
+        self._front.crash()
+
+    def restart_broker(self) -> None:
+        self._cluster.brokers[0].stop()
+        time.sleep(5)
+        self._cluster.brokers[0].start()
+        self._cluster.until_whole(TOPIC)
+
+    def kill_broker(self) -> None:
+        self._cluster.brokers[1].kill()
+        time.sleep(15)
+        self._cluster.brokers[1].start()
+        self._cluster.until_whole(TOPIC)
+
+    def move_leaders(self) -> None:
+        before = self._cluster.leaders(TOPIC)
+        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
+        elected = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(TOPIC, n) for n in range(PARTITIONS)])
+        elected.result(30)
+        moved = sum(before[number] != leader for number, leader in self._cluster.leaders(TOPIC).items())
+        print(f"  {moved} of {PARTITIONS} partitions have another leader", flush=True)
+        if not moved:
+            self.failed.append("no leader moved")
+
+    def freeze_all(self, seconds: float) -> None:
+        for broker in self._cluster.brokers:
+            broker.freeze()
+        time.sleep(seconds)
+        for broker in self._cluster.brokers:
+            broker.thaw()
+        self._cluster.until_whole(TOPIC)
+
+
+def run(work: Path, per_second: int, away_s: float) -> list[str]:
+    """Prints as it goes; what failed."""
+    with ExitStack() as stack:
+        cluster = stack.enter_context(kafka_cluster(work, BROKERS))
+        first = free_port()
+        front = Musterd(
+            work / "musterd",
+            f"upstream.servers={cluster.bootstrap}",
+            f"upstream.listener.ports={first}-{first + 50}",
+            "upstream.refresh.ms=1000",
+        )
+        stack.callback(front.end)
+        admin = AdminClient({"bootstrap.servers": front.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, BROKERS)])[TOPIC].result(30)
+        watches = [
+            stack.enter_context(
+                Watch(broker.port, "-m coordinator", "kafka.Kafka", "-m interop.outages", "interop/outages")
+            )
+            for broker in cluster.brokers
+        ]
+        load = Load(front.bootstrap, per_second)
+        clerk = Clerk(front.bootstrap)
+        readers = _members(front.bootstrap, work)
+        story = Story(cluster, front, readers, load)
+        try:
+            story.tell("a beginning", lambda: time.sleep(15))
+            for number in (1, 2, 3):
+                story.tell(f"musterd killed, {number}", story.kill_musterd)
+            story.tell("a broker restarted", story.restart_broker)
+            story.tell("leaders moved", story.move_leaders)
+            story.tell("a broker killed", story.kill_broker)
+            story.tell(f"the cluster away for {away_s:g} s", lambda: story.freeze_all(away_s))
+            story.tell("the end", load.stop, by_all=False)
+        finally:
+            load.stop()
+            committed = clerk.stop()
+            for reader in readers:
+                reader.stop()
+        failed = story.failed + [f"the producer: {one}" for one in load.refused]
+        failed += [f"Kafka's own coordinator has heard of the group {group}" for group in cluster.groups()]
+        failed += [f"connected to a broker itself: {who}" for watch in watches for who in watch.strangers.values()]
+    return failed + _counted(load, clerk, committed, readers)
+
+
+def _counted(load: Load, clerk: Clerk, committed: int, readers: list[Reader]) -> list[str]:
+    failed = []
+    read = [place for reader in readers for place in reader.read()]
+    seen = set(read)
+    if lost := load.acknowledged - seen:
+        failed.append(f"{len(lost)} records that were acknowledged were never read, say {min(lost)}")
+    ends: dict[int, int] = {}
+    for partition, offset in seen:
+        ends[partition] = max(ends.get(partition, -1), offset)
+    skipped = sum(end + 1 for end in ends.values()) - len(seen)
+    if skipped:
+        failed.append(f"{skipped} offsets were left out")
+    if committed < clerk.last:
+        failed.append(f"{committed} is committed, and {clerk.last} was acknowledged")
+    by_whom = ", ".join(f"{reader.name} {len(reader.read()):,}" for reader in readers)
+    print(f"acknowledged {len(load.acknowledged):,}; read {len(seen):,}, {len(read) - len(seen):,} of them again")
+    print(f"read by: {by_whom}; the clerk's last commit {committed}, its slowest took {clerk.slowest_s:.1f} s")
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m interop.outages", description="Muster beside Kafka, under load.")
+    parser.add_argument("--per-second", type=int, default=300, help="records of 1 KiB")
+    parser.add_argument("--away", type=float, default=60.0, help="seconds for which the whole cluster says nothing")
+    parser.add_argument("--keep", type=Path, help="a folder for what all of them leave and say")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="muster-outages-") as scratch:
+        work = options.keep or Path(scratch)
+        try:
+            failed = run(work, options.per_second, options.away)
+        except builds.NotHere as why:
+            print(f"not here: {why}")
+            return 0
+    for one in failed:
+        print(f"FAILED {one}")
+    print(f"{len(failed)} failed" if failed else "all of it held")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
