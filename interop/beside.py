@@ -5,8 +5,9 @@ never told (`docs/beside-kafka.md`).
 * `python -m interop.beside java --only mixed`: some of it
 * `python -m interop.beside --brokers 3`: a cluster of three, where partitions have leaders on each
 
-Besides what the table says: Kafka's own coordinator has heard of no group, and nobody but musterd and the brokers
-themselves ever opened a connection to a broker's port.
+A group with members and offsets at the cluster comes over and goes back. Besides what is told of that and in the table:
+Kafka's own coordinator has heard of no other group, and nobody but musterd and the brokers themselves ever opened a
+connection to a broker's port.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from bench.builds import NotHere
 from interop import builds, catalogue
 from interop.catalogue import CAPABILITIES
 from interop.kafka_cluster import kafka_cluster
+from interop.moving import moved
 from interop.rows import row
 from interop.server import Musterd, Server
 from interop.table import failures, printed
@@ -138,6 +140,8 @@ def run(choice: Choice, work: Path) -> list[str]:
         if not (choice.clients or choice.capabilities):
             failed += _tests(front, work / "beside" / "tests.log")
         failed += [f"Kafka's own coordinator has heard of the group {group}" for group in cluster.groups()]
+        if not choice.clients:
+            failed += moved(cluster, front)
         strangers = [who for watch in watches for who in watch.strangers.values()]
     return failed + [f"connected to a broker itself: {who}" for who in strangers]
 

@@ -43,6 +43,12 @@ class Musterd(Server):
         self._process = self._start(self.bootstrap)
 
     @property
+    def native(self) -> str:
+        """Where it speaks its own protocol."""
+        host, port = self._process.addresses["native"]
+        return f"{host}:{port}"
+
+    @property
     def data(self) -> Path:
         return self._folder / "data"
 
