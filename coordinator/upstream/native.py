@@ -17,7 +17,9 @@ from protocol.messages.node import Refused
 from protocol.messages.topics import (
     CreatePartitions,
     CreateTopics,
+    CreateTopicsReply,
     DeleteTopics,
+    DeleteTopicsReply,
     Metadata,
     MetadataBroker,
     MetadataReply,
@@ -28,6 +30,9 @@ from protocol.session import RequestRef
 HANDED_ON: Final = (CreateTopics, DeleteTopics, CreatePartitions)
 _KAFKA: Final = "kafka"
 _UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_MADE_FOR_MS: Final = 30_000
+"""How long a topic that the cluster has made is one, whichever of its brokers has not heard of it yet."""
+_MOST_MADE: Final = 10_000
 
 
 def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
@@ -39,21 +44,36 @@ def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> 
         return
     topics = core.topics
     assert isinstance(topics, UpstreamTopics)
-    known = topics.metadata(message, moment)
+    known = (_or_not_yet(topics, topic, moment.monotonic_ms) for topic in topics.metadata(message, moment))
     reply = MetadataReply(
         brokers=tuple(
             MetadataBroker(one.node_id, one.host, one.port, one.rack, _KAFKA) for one in topics.brokers.known.values()
         ),
         cluster_id=core.cluster_id,
-        topics=known if topics.brokers.is_reachable else tuple(map(_maybe_there, known)),
+        topics=tuple(known),
         cluster_authorized_operations=operations(message.include_cluster_authorized_operations, CLUSTER_OPERATIONS),
     )
     core.outbox.send(ref, reply)
 
 
-def _maybe_there(topic: MetadataTopicReply) -> MetadataTopicReply:
-    """Nobody can be asked: who is told that it is not there gives up."""
-    return replace(topic, error_code=ErrorCode.LEADER_NOT_AVAILABLE) if topic.error_code == _UNKNOWN else topic
+def _or_not_yet(topics: UpstreamTopics, topic: MetadataTopicReply, now_ms: int) -> MetadataTopicReply:
+    """Who is told that a topic is not there gives up: not while nobody can be asked, nor when it has just been made."""
+    if topic.error_code != _UNKNOWN:
+        return topic
+    if topics.brokers.is_reachable and topics.made.get(topic.name or "", now_ms) <= now_ms:
+        return topic
+    return replace(topic, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def _learn(topics: UpstreamTopics, message: Message, said: Message, now_ms: int) -> None:
+    made = topics.made
+    if isinstance(said, CreateTopicsReply) and isinstance(message, CreateTopics) and not message.validate_only:
+        if len(made) > _MOST_MADE:
+            made.clear()
+        made.update((one.name, now_ms + _MADE_FOR_MS) for one in said.topics if not one.error_code)
+    elif isinstance(said, DeleteTopicsReply):
+        for gone in said.responses:
+            made.pop(gone.name or "", None)
 
 
 def not_now(brokers: Brokers, message: Message) -> Refused:
@@ -62,9 +82,10 @@ def not_now(brokers: Brokers, message: Message) -> Refused:
     return Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"{type(message).__name__} is the cluster's to do: {why}")
 
 
-def answer(message: Message, said: Message | None) -> Message:
+def answer(topics: UpstreamTopics, message: Message, said: Message | None, now_ms: int) -> Message:
     """What the cluster said of what was handed on to it."""
     if said is not None:
+        _learn(topics, message, said, now_ms)
         return said
     name = type(message).__name__
     return Refused(ErrorCode.REQUEST_TIMED_OUT, f"the cluster did not answer {name} in time: it may be done or not")

@@ -362,7 +362,7 @@ class NodeBeside(Node):
                 self._go_on(delayed.ref, delayed.message, moment)
         elif isinstance(asked, HANDED_ON):
             assert delayed.ref is not None
-            self.core.outbox.send(delayed.ref, answer(asked, answers[0]))
+            self.core.outbox.send(delayed.ref, answer(self.topics, asked, answers[0], moment.monotonic_ms))
         else:
             assert delayed.ref is not None
             assert isinstance(delayed.message, ListOffsets)

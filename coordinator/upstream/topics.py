@@ -48,6 +48,8 @@ class UpstreamTopics(EmbeddedTopics):
         super().__init__(store, settings, ids, placement)
         self.brokers = brokers
         self.gone = gone
+        self.made: dict[str, int] = {}
+        """Until when a topic is there although a broker has not heard of it: it was made by our hand."""
         self._asked: dict[str | bytes, int] = {}
         self._known: dict[str, MetadataTopicReply] = {}
         self._names: dict[bytes, str] = {}

@@ -8,6 +8,7 @@ from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
 
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_MS = 1_000
 """So long a topic that nobody knows is asked for again: brokers hear of new ones one after the other."""
 
@@ -102,9 +103,9 @@ class Topics:
         if name in self._counts:
             self._wanted.pop(name, None)  # it was there: whoever has something for it will want it again
             return
-        if code.retriable and now_ms - since_ms < _UNKNOWN_MS:
+        if code.retriable and (code != _UNKNOWN or now_ms - since_ms < _UNKNOWN_MS):
             return
-        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if code == _UNKNOWN:
             sentence = f"there is no topic {name!r}: create it with `muster topics create`"
         else:
             sentence = f"topic {name!r}: {code.name}"

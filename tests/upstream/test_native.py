@@ -140,6 +140,17 @@ def test_topics_are_made_grown_and_deleted_by_the_cluster() -> None:
     assert metadata(pair, "orders").topics[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_topic_that_was_just_made_is_not_said_to_be_missing_whichever_broker_has_not_heard_of_it() -> None:
+    pair = natively()
+    ask(pair, CreateTopicsReply, CreateTopics((CreatableTopic("checked", 2, 1),), validate_only=True))
+    ask(pair, CreateTopicsReply, CreateTopics((CreatableTopic("orders", 2, 1),)))
+    pair.ask_broker(DeleteTopics((DeletableTopic("orders"),)), 5)  # stands for a broker that has not heard of it
+    codes = {topic.name: topic.error_code for topic in metadata(pair, "orders", "checked").topics}
+    assert codes == {"orders": ErrorCode.LEADER_NOT_AVAILABLE, "checked": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    pair.wait(30_000)
+    assert metadata(pair, "orders").topics[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 @pytest.mark.parametrize("message", [CreateTopics(()), DeleteTopics(()), CreatePartitions(())])
 def test_what_cannot_be_handed_on_is_refused_and_what_is_not_answered_may_be_done_or_not(message: Message) -> None:
     pair = natively()

@@ -270,6 +270,19 @@ def test_a_topic_that_nobody_knows_is_asked_for_for_a_second_and_then_refused() 
     assert stage.core.append("nowhere", None, record, stage.now_ms) == NOT_KNOWN, "asked for anew"
 
 
+def test_a_topic_that_has_no_leader_yet_is_waited_for() -> None:
+    stage = Stage()
+    record = Pending(None, b"", (), 0, None)
+    reply = MetadataReply(topics=(MetadataTopicReply("t", error_code=ErrorCode.LEADER_NOT_AVAILABLE),))
+    assert stage.core.append("t", 0, record, stage.now_ms) == NOT_KNOWN
+    stage.wake()
+    for _ in range(5):
+        stage.feed(Replied(stage.take(Metadata).call, reply)).wake(2_000)
+        assert stage.core.append("t", 0, record, stage.now_ms) == NOT_KNOWN
+    stage.answer(Metadata)
+    assert stage.core.append("t", 0, record, stage.now_ms) == 0
+
+
 def test_a_topic_that_was_deleted_is_asked_for_only_while_something_is_left_for_it() -> None:
     stage = ready(linger_ms=0, delivery_timeout_ms=60_000)
     stage.brokers.has_topic = False
