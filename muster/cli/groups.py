@@ -19,6 +19,7 @@ from muster.cli.asking import (
     partitions_of,
     reaching,
 )
+from muster.cli.ends import ends_of, left_out, oldest
 from muster.cli.showing import local_time, printable, show_facts, show_json, show_table, utc_time
 from muster.topic_partition import TopicPartition
 from protocol import consumer_protocol, streams_protocol
@@ -59,7 +60,8 @@ def describe(
     """Who is in a group, what each has, and how far it is.
 
     Of the topics it has commits for or is assigned, all partitions are shown. The lag is the records after the
-    committed offset; without one (-), all records there are. The total lag is their sum.
+    committed offset; without one (-), all records there are. The total lag is their sum. Beside brokers, ends that
+    are older than a few seconds say so.
 
     Of a client-balanced group, every partition of its topics is shown, and a warning where nobody reads some.
     """
@@ -133,16 +135,19 @@ def _progress(
     """A line a partition. Without a commit of its own all that a partition has is still to be read."""
     named = committed.keys() | owners.keys()
     existing = partitions_of(cluster, {one.topic for one in named})
-    ends = cluster.offsets(existing, LATEST)
-    begins = {**cluster.offsets(existing - committed.keys(), EARLIEST), **committed}
+    found = ends_of(cluster, existing, LATEST)
+    ends = {one: end.offset for one, end in found.items()}
+    first = ends_of(cluster, existing - committed.keys(), EARLIEST)
+    begins = {**{one: begin.offset for one, begin in first.items()}, **committed}
     return [
         {
             "topic": one.topic,
             "partition": one.partition,
             "committed_offset": committed.get(one),
             "end_offset": ends.get(one),
-            "lag": max(0, ends[one] - begins[one]) if one in ends else None,
+            "lag": max(0, ends[one] - begins[one]) if one in ends and one in begins else None,
             "member_id": owners.get(one),
+            "end_age_ms": found[one].age_ms if one in found else None,
         }
         for one in sorted(named | existing)
     ]
@@ -192,8 +197,10 @@ def _show(group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: 
         ("Generation", group.generation_id),
         ("Protocol", protocol),
         ("Leader", group.leader),
-        ("Total lag", sum(line["lag"] or 0 for line in lines) if lines else None),  # nobody has a share yet
+        ("Total lag", _total(lines) if lines else None),  # nobody has a share yet
     ]
+    if (age := oldest(lines)) is not None:
+        facts.append(("Ends", age))
     if log := _log(group):
         facts.append(("Shard", f"{group.shard} (log {log})"))
     if group.pending_members:
@@ -209,8 +216,13 @@ def _show(group: DescribedGroup, owned: dict[str, list[TopicPartition]], lines: 
     if lines:
         print()
         show_table(
-            ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), (tuple(line.values()) for line in lines)
+            ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), (tuple(line.values())[:-1] for line in lines)
         )
+
+
+def _total(lines: list[dict[str, Any]]) -> str:
+    known = [line["lag"] for line in lines if line["lag"] is not None]
+    return f"{sum(known) if known else '-'}{left_out(lines)}"
 
 
 def _ranges(partitions: list[TopicPartition]) -> str:

@@ -114,6 +114,8 @@ class FakeNode:
         self.notes: dict[str, tuple[ListedNote, ...]] = {"orders": NOTES}
         self.begins: dict[tuple[str, int], int] = {}
         self.committed: dict[tuple[str, int], int] = {}
+        self.beside: dict[tuple[str, int], int] = {}
+        """How old the ends are that a cluster beside told, in milliseconds; empty: the partitions are its own."""
         self.unreadable: dict[tuple[str, int], int] = {}
         """From which offset on the disk does not give the records of a partition."""
         self.topics: dict[str, list[list[bytes]]] = {}
@@ -148,7 +150,10 @@ class FakeNode:
 
     def Metadata(self, message: Metadata) -> Message:  # noqa: N802
         names = [topic.name for topic in message.topics] if message.topics is not None else list(self.topics)
-        return MetadataReply((MetadataBroker(1, "h", 9),), "c", 1, tuple(self._topic(name or "") for name in names))
+        brokers = [MetadataBroker(1, "h", 9)]
+        if self.beside:
+            brokers.append(MetadataBroker(2, "broker", 9, speaks="kafka"))
+        return MetadataReply(tuple(brokers), "c", 1, tuple(self._topic(name or "") for name in names))
 
     def _topic(self, name: str) -> MetadataTopicReply:
         if name not in self.topics:
@@ -210,20 +215,19 @@ class FakeNode:
         )
         return OffsetFetchReply(tuple(OffsetFetchGroupReply(group.group_id, topics) for group in message.groups))
 
+    def _place(self, topic: str, partition: int, timestamp: int) -> ListOffsetsPartitionReply:
+        age_ms = self.beside.get((topic, partition))
+        if self.beside and age_ms is None:
+            return ListOffsetsPartitionReply(partition, ErrorCode.LEADER_NOT_AVAILABLE)
+        offset = self._end(topic, partition) if timestamp == -1 else self.begins.get((topic, partition), 0)
+        return ListOffsetsPartitionReply(partition, offset=offset, age_ms=-1 if age_ms is None else age_ms)
+
     def ListOffsets(self, message: ListOffsets) -> Message:  # noqa: N802
         return ListOffsetsReply(
             tuple(
                 ListOffsetsTopicReply(
                     topic.name,
-                    tuple(
-                        ListOffsetsPartitionReply(
-                            part.partition_index,
-                            offset=self._end(topic.name, part.partition_index)
-                            if part.timestamp == -1
-                            else self.begins.get((topic.name, part.partition_index), 0),
-                        )
-                        for part in topic.partitions
-                    ),
+                    tuple(self._place(topic.name, part.partition_index, part.timestamp) for part in topic.partitions),
                 )
                 for topic in message.topics
             )

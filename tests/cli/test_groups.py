@@ -46,7 +46,7 @@ def test_a_group_is_described_for_people(shell: Shell, node: FakeNode, monkeypat
         ["Generation", "4"],
         ["Protocol", "consumer", "/", "range"],
         ["Leader", "m-1"],
-        ["Total", "lag", "0"],
+        ["Total", "lag", "0", "(not", "counted:", "1", "without", "an", "end)"],
         ["Shard", "34", "(log", "__consumer_offsets-34)"],
     ]
     assert [line.split() for line in lines[8:11]] == [
@@ -87,6 +87,7 @@ def test_a_group_is_described_for_scripts(shell: Shell, node: FakeNode) -> None:
         "end_offset": 3,
         "lag": 2,
         "member_id": "m-1",
+        "end_age_ms": None,
     }
     assert shown["members"][1] == {
         "member_id": "m-2",
@@ -97,6 +98,41 @@ def test_a_group_is_described_for_scripts(shell: Shell, node: FakeNode) -> None:
     }
     assert (shown["shard"], shown["log"]) == (34, "__consumer_offsets-34")
     assert (shown["state"], shown["state_since"], shown["total_lag"]) == ("Stable", "2023-11-14T22:13:20.000Z", 2)
+
+
+def test_beside_brokers_ends_say_how_old_they_are(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("flights", 3)
+    node.committed = {("flights", number): 0 for number in range(3)}
+    node.beside = {("flights", 0): 12_400, ("flights", 1): 20}
+
+    lines = [line.split() for line in shell.lines("groups", "describe", "orders")]
+    shown = shell.json("groups", "describe", "orders")
+
+    assert ["Total", "lag", "0", "(not", "counted:", "2", "without", "an", "end)"] in lines
+    assert ["Ends", "as", "of", "12", "s", "ago"] in lines
+    assert [(one["end_offset"], one["lag"], one["end_age_ms"]) for one in shown["partitions"]] == [
+        (0, 0, 12_400),
+        (0, 0, 20),
+        (None, None, None),
+        (None, None, None),
+    ]
+
+
+def test_a_group_of_which_no_end_was_ever_heard_has_no_lag(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("flights", 1)
+    node.committed = {("flights", 0): 0}
+    node.beside = {("other", 0): 1}
+
+    lines = [line.split() for line in shell.lines("groups", "describe", "orders")]
+
+    assert ["Total", "lag", "-", "(not", "counted:", "4", "without", "an", "end)"] in lines
+
+
+def test_ends_that_are_new_say_nothing_of_their_age(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("flights", 6)
+    node.beside = {("flights", number): 2_000 for number in range(6)}
+
+    assert not [line for line in shell.lines("groups", "describe", "orders") if line.startswith("Ends")]
 
 
 def test_all_that_a_partition_without_a_commit_still_has_counts_into_the_lag(shell: Shell, node: FakeNode) -> None:

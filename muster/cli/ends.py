@@ -1,0 +1,66 @@
+"""Where partitions begin and end, as far as somebody can tell, and how long ago that was."""
+
+from collections.abc import Iterable
+from itertools import groupby, islice
+from typing import Any, Final, NamedTuple
+
+from muster.blocking.cluster import Cluster, expect
+from muster.cli.asking import topology
+from muster.topic_partition import TopicPartition
+from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsReply, ListOffsetsTopic
+
+OLD_MS: Final = 3_000
+"""From this age on people are told of it."""
+_AS_GOOD_AS_NOW_MS: Final = 1_000
+_PARTITIONS_A_QUESTION: Final = 1_000
+
+
+class End(NamedTuple):
+    """`age_ms`: the offset was right so long ago, at most; None where it is as of now."""
+
+    offset: int
+    age_ms: int | None = None
+
+
+def is_beside(cluster: Cluster) -> bool:
+    """Whether partitions are those of brokers that musterd stands beside."""
+    return any(broker.speaks for broker in topology(cluster, topics=False).brokers)
+
+
+def ends_of(cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, End]:
+    """Beside brokers musterd is asked, which knows what it last heard of those that do not answer; what it never heard
+    of is left out. Else every partition's node, as `Cluster.offsets`."""
+    wanted = sorted(set(partitions))
+    if not wanted or not is_beside(cluster):
+        return {one: End(offset) for one, offset in cluster.offsets(wanted, timestamp).items()}
+    found: dict[TopicPartition, End] = {}
+    rest = iter(wanted)
+    while some := list(islice(rest, _PARTITIONS_A_QUESTION)):
+        found |= _told(cluster, some, timestamp)
+    return found
+
+
+def _told(cluster: Cluster, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, End]:
+    topics = tuple(
+        ListOffsetsTopic(name, tuple(ListOffsetsPartition(one.partition, timestamp) for one in ones))
+        for name, ones in groupby(partitions, key=lambda one: one.topic)
+    )
+    reply = expect(ListOffsetsReply, cluster.ask(ListOffsets(topics, max_age_ms=_AS_GOOD_AS_NOW_MS)))
+    return {
+        TopicPartition(topic.name, part.partition_index): End(part.offset, part.age_ms if part.age_ms >= 0 else None)
+        for topic in reply.topics
+        for part in topic.partitions
+        if not part.error_code and part.offset >= 0
+    }
+
+
+def oldest(lines: Iterable[dict[str, Any]]) -> str | None:
+    """How old the oldest end of these lines is, if people should know."""
+    age_ms = max((line["end_age_ms"] for line in lines if line["end_age_ms"] is not None), default=0)
+    return f"as of {round(age_ms / 1_000)} s ago" if age_ms >= OLD_MS else None
+
+
+def left_out(lines: Iterable[dict[str, Any]]) -> str:
+    """What a sum of lags does not count."""
+    count = sum(line["lag"] is None for line in lines)
+    return f" (not counted: {count} without an end)" if count else ""
