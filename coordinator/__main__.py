@@ -23,11 +23,13 @@ from coordinator.group_configs import ConfigsCorrupt
 from coordinator.http import make_app, serve
 from coordinator.loading import Loadings
 from coordinator.node import Node
+from coordinator.securing import listening_tls, upstream_login, upstream_tls
 from coordinator.server import RandomIds, Server, read_clock
+from coordinator.tls_listening import MOST_HANDSHAKES, ListeningTls
 from coordinator.topic_records import TopicsCorrupt
 from coordinator.upstream.edge import Beside, Plan
-from coordinator.upstream.link import Login
 from coordinator.upstream.node import NodeBeside
+from coordinator.upstream.tls import UpstreamTls
 from partition_log.disk import OsDisk
 from partition_log.errors import FolderInUse, LogDamaged
 from partition_log.store import LogStore, StoreLimits
@@ -104,7 +106,9 @@ def _within_open_files(config: Config) -> Config:
     connections that are allowed, and a log that cannot be opened stops the daemon. Where the system allows no more, so
     many connections are left out that the logs have theirs."""
     files = 1 if config.upstream_servers is None else 2  # a connection in front of a broker has one to it
-    wanted = files * config.max_connections + _FILES_OF_LOGS
+    # Until its handshake is over a connection is not counted among those that are allowed.
+    of_others = _FILES_OF_LOGS + (0 if config.tls_certificate_location is None else MOST_HANDSHAKES)
+    wanted = files * config.max_connections + of_others
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return config
@@ -112,8 +116,8 @@ def _within_open_files(config: Config) -> Config:
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed >= wanted:
         return config
-    for_logs = min(_FILES_OF_LOGS, max(allowed // 4, _LEAST_FILES_OF_LOGS))
-    connections = min(config.max_connections, (allowed - for_logs) // files)
+    set_aside = min(of_others, max(allowed // 4, _LEAST_FILES_OF_LOGS))
+    connections = min(config.max_connections, (allowed - set_aside) // files)
     told = {"allowed": allowed, "wanted": wanted, "max_connections": max(connections, 1)}
     log.warning("few open files are allowed: fewer connections are, unless the limit is raised", **told)
     return msgspec.structs.replace(config, max_connections=max(connections, 1))
@@ -121,6 +125,7 @@ def _within_open_files(config: Config) -> Config:
 
 async def _serve(config: Config) -> None:
     config = _within_open_files(config)
+    tls, brokers_tls = listening_tls(config), upstream_tls(config)
     disk = OsDisk()
     cluster_id = config.cluster_id or str(uuid.uuid4())
     store = LogStore(
@@ -143,13 +148,17 @@ async def _serve(config: Config) -> None:
     if store.disk_full:
         log.warning("the disk is full: what is there is served, writes are refused until there is room")
     server = Server(disk, config.max_unsent_bytes, config.max_total_unsent_bytes)
-    beside = _beside(config, server)
-    addresses, bound = await _bind(config, server, beside)
+    beside = _beside(config, server, tls, brokers_tls)
+    addresses, bound = await _bind(config, server, beside, tls)
     kind = Node if beside is None else NodeBeside
-    await server.start(kind(config, store, RandomIds(), addresses, read_clock()))
+    node = kind(config, store, RandomIds(), addresses, read_clock())
+    if tls is not None:
+        tls.tell(node.core.gauges, node.core.count)
+    await server.start(node)
     stop_http = None
     if config.http is not None:
-        bound["http"], stop_http = await serve(make_app(server.ask), config.http.host, config.http.port)
+        http_tls = tls if config.speaks_tls("http") else None
+        bound["http"], stop_http = await serve(make_app(server.ask), config.http.host, config.http.port, http_tls)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -172,7 +181,7 @@ async def _serve(config: Config) -> None:
 
 
 async def _bind(
-    config: Config, server: Server, beside: Beside | None
+    config: Config, server: Server, beside: Beside | None, tls: ListeningTls | None
 ) -> tuple[dict[str, tuple[str, int]], dict[str, tuple[str, int]]]:
     """The listeners of both protocols: what clients are told of them, and what was bound."""
     addresses: dict[str, tuple[str, int]] = {}
@@ -187,7 +196,8 @@ async def _bind(
             if beside is not None and dialect == "kafka":
                 bound[dialect] = await beside.listen(wanted.port)
             else:
-                bound[dialect] = await server.listen(dialect, wanted.host, wanted.port)
+                secured = tls if config.speaks_tls(dialect) else None
+                bound[dialect] = await server.listen(dialect, wanted.host, wanted.port, secured)
         except OSError as error:
             hint = f" (--{dialect} HOST:PORT chooses another address, --{dialect} off does without)"
             raise OSError(f"{dialect} = {wanted}: {error.strerror or error}{hint}") from None
@@ -200,12 +210,11 @@ async def _bind(
     return addresses, bound
 
 
-def _beside(config: Config, server: Server) -> Beside | None:
+def _beside(config: Config, server: Server, tls: ListeningTls | None, brokers_tls: UpstreamTls | None) -> Beside | None:
     """What the cluster's brokers are reached by, if there is one."""
     if config.upstream_servers is None or config.kafka is None:
         return None
     told = config.advertised_kafka or config.kafka
-    username, password = config.upstream_sasl_username, config.upstream_sasl_password
     plan = Plan(
         config.upstream_servers.all,
         config.upstream_listener_ports,
@@ -213,7 +222,9 @@ def _beside(config: Config, server: Server) -> Beside | None:
         told.host,
         config.upstream_refresh_ms / 1_000,
         config.upstream_ask_timeout_ms / 1_000,
-        None if username is None or password is None else Login(username, password),
+        upstream_login(config),
+        brokers_tls,
+        tls if config.speaks_tls("kafka") else None,
     )
     return Beside(server, plan)
 

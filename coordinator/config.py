@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import structs
 
 from coordinator.config_keys import (
     INT_MAX,
@@ -23,8 +23,11 @@ from coordinator.config_keys import (
     Key,
     Ports,
     UpstreamOffsets,
+    about,
     keys_of,
+    whole,
 )
+from coordinator.config_security import SecurityConfig, check_security, security_warnings
 from coordinator.config_sources import Given, from_arguments, from_environment, from_file, resolve, warnings_for
 
 __all__ = ["FLAGS", "KEYS", "Address", "Config", "ConfigError", "Key", "load_config"]
@@ -42,16 +45,7 @@ FLAGS: Mapping[str, str] = {
 }
 
 
-def whole(about: str, lowest: int = 0, highest: int = INT_MAX, section: str | None = None) -> Meta:
-    """A whole number from `lowest` to `highest`, both allowed."""
-    return Meta(ge=lowest, le=highest, description=about, extra={"section": section} if section else None)
-
-
-def about(sentence: str, section: str | None = None) -> Meta:
-    return Meta(description=sentence, extra={"section": section} if section else None)
-
-
-class Config(Struct, frozen=True, kw_only=True):
+class Config(SecurityConfig, frozen=True, kw_only=True):
     """What the daemon was started with. `Config()` is the defaults; `load_config` is how values are checked."""
 
     # Where things are.
@@ -77,7 +71,7 @@ class Config(Struct, frozen=True, kw_only=True):
         Address | None, about("What users of HTTP are told to connect to, where that differs.")
     ] = None
     open_to_network: Annotated[
-        bool, about("Allow addresses off loopback, although there is neither TLS nor authentication yet.")
+        bool, about("Allow addresses off loopback where clients need no certificate (tls.client.ca.location).")
     ] = False
     node_id: Annotated[int, whole("This node's number, as clients see it.")] = 1
     cluster_id: Annotated[
@@ -203,16 +197,6 @@ class Config(Struct, frozen=True, kw_only=True):
     upstream_offsets: Annotated[
         UpstreamOffsets, about("Whether a group that comes here for the first time goes on at its offsets there.")
     ] = UpstreamOffsets.ADOPT
-    upstream_sasl_username: Annotated[
-        str | None,
-        about(
-            "Who this node is to the brokers, by SASL's PLAIN, where they want it; clients must then have been let in "
-            "by their broker before they may ask for groups."
-        ),
-    ] = None
-    upstream_sasl_password: Annotated[str | None, about("Its password; better in the environment than in a file.")] = (
-        None
-    )
     upstream_refresh_ms: Annotated[int, whole("How often the cluster is asked for its brokers.", 100)] = 5_000
     upstream_metadata_max_age_ms: Annotated[int, whole("How often the cluster is asked for its topics.", 100)] = 30_000
     upstream_topic_deleted_after_ms: Annotated[
@@ -326,7 +310,7 @@ def load_config(arguments: Sequence[str], environment: Mapping[str, str], read_f
     values: dict[str, Any] = {KEYS[name].field: value for name, (value, _) in chosen.items()}
     config = Config(**values, warnings=warnings_for(given, KEYS))
     _check_together(config, {name: source for name, (_, source) in chosen.items()})
-    return config
+    return structs.replace(config, warnings=config.warnings + security_warnings(config))
 
 
 def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
@@ -337,10 +321,12 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
         return ConfigError(f"{key} = {shown} ({chosen[key].origin if key in chosen else 'the default'}): {allowed}")
 
     for key, address in (("native", config.native), ("kafka", config.kafka), ("http", config.http)):
-        if address is not None and not config.open_to_network and not _is_loopback(address.host):
+        is_open = address is not None and not _is_loopback(address.host) and not config.asks_who(key)
+        if is_open and not config.open_to_network:
             raise wrong(
                 key,
-                "there is neither TLS nor authentication yet, so an address off loopback needs --open-to-network too",
+                "nobody would be asked who they are, so an address off loopback needs tls.client.ca.location, or "
+                "--open-to-network where the network is trusted",
             )
     if config.native is None and config.kafka is None and config.http is None:
         raise wrong("native", "native, kafka and http are all off; one of them must listen")
@@ -353,9 +339,7 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
     ):
         if size >= config.wal_segment_bytes:
             raise wrong(key, f"less than wal.segment.bytes ({config.wal_segment_bytes}) is allowed")
-
-    if (config.upstream_sasl_username is None) is not (config.upstream_sasl_password is None):
-        raise wrong("upstream.sasl.username", "with upstream.sasl.password, or both left out,")
+    check_security(config, chosen, wrong)
     if config.upstream_servers is not None and config.kafka is None:
         raise wrong("kafka", "with upstream.servers there must be a listener for Kafka's clients to begin at")
 

@@ -12,6 +12,7 @@ from msgspec.structs import fields
 INT_MAX: Final = 2**31 - 1  # Kafka's INT and LONG: what its keys can hold
 LONG_MAX: Final = 2**63 - 1
 LISTENERS: Final = ("native", "kafka", "http")
+HIDDEN: Final = "(hidden)"
 
 
 class ConfigError(Exception):
@@ -74,6 +75,64 @@ class Ports(Struct, frozen=True):
         return cls(first, last)
 
 
+class ListenerKinds(Struct, frozen=True):
+    """Some of `LISTENERS`."""
+
+    all: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ",".join(self.all)
+
+    @classmethod
+    def parse(cls, text: str) -> "ListenerKinds":
+        """ValueError for what is no listener."""
+        found = tuple(one.strip() for one in text.split(","))
+        if any(one not in LISTENERS for one in found):
+            raise ValueError(text)
+        return cls(found)
+
+
+class Secret(str):
+    """A text that is not shown, whoever prints what it is part of."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+
+class SecurityProtocol(StrEnum):
+    """Kafka's names."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def is_tls(self) -> bool:
+        return self.endswith("SSL")
+
+    @property
+    def is_sasl(self) -> bool:
+        return self.startswith("SASL")
+
+
+class SaslMechanism(StrEnum):
+    """Those of `protocol.kafka.login`."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+class NameCheck(StrEnum):
+    """Kafka's words for whether a certificate must name the host."""
+
+    HTTPS = "https"
+    NONE = "none"
+
+
 class UpstreamOffsets(StrEnum):
     """What becomes of the offsets that a group has at the cluster when its first member comes here."""
 
@@ -107,10 +166,13 @@ class Key(Struct, frozen=True):
             return "a number from 0 to 1"
         if self.type is bool:
             return "true or false"
-        if self.type is str:
+        if self.type is str or self.type is Secret:
             return "a text that is not empty"
-        if self.type is UpstreamOffsets:
-            return " or ".join(UpstreamOffsets)
+        if issubclass(self.type, StrEnum):
+            *most, last = self.type
+            return f"{', '.join(most)} or {last}"
+        if self.type is ListenerKinds:
+            return f"some of {','.join(LISTENERS)}"
         if self.type is Addresses:
             return "HOST:PORT[,HOST:PORT...] with ports from 1 to 65535"
         if self.type is Ports:
@@ -123,6 +185,8 @@ class Key(Struct, frozen=True):
         """A value as a person writes it on the command line."""
         if value is None:
             return "off" if self.name in LISTENERS else "(not set)"
+        if self.type is Secret:
+            return HIDDEN
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def parse(self, raw: object) -> Any:
@@ -139,11 +203,9 @@ class Key(Struct, frozen=True):
             return _truth(raw)
         if not isinstance(raw, str) or not raw.strip():
             raise ValueError(raw)
-        if self.type is str:
-            return raw
-        if self.type is UpstreamOffsets:
-            return UpstreamOffsets(raw)
-        if self.type is Addresses or self.type is Ports:
+        if issubclass(self.type, str):  # a text, or one of a few
+            return self.type(raw)
+        if self.type is Addresses or self.type is Ports or self.type is ListenerKinds:
             return self.type.parse(raw.strip())
         if raw == "off" and self.name in LISTENERS:
             return None
@@ -177,10 +239,22 @@ def _truth(raw: object) -> bool:
     raise ValueError(raw)
 
 
+def whole(about: str, lowest: int = 0, highest: int = INT_MAX, section: str | None = None) -> Meta:
+    """A whole number from `lowest` to `highest`, both allowed."""
+    return Meta(ge=lowest, le=highest, description=about, extra={"section": section} if section else None)
+
+
+def about(sentence: str, section: str | None = None) -> Meta:
+    """Any value of the field's type."""
+    return Meta(description=sentence, extra={"section": section} if section else None)
+
+
 def keys_of(config: type[Struct]) -> Mapping[str, Key]:
-    """The keys of a Struct: its fields that carry a `Meta`, in order; `_` in a field is `.` in a key."""
+    """The keys of a Struct: its fields that carry a `Meta`, in order, and after them those it has from another; `_` in
+    a field is `.` in a key."""
     hints = get_type_hints(config, include_extras=True)
-    found = (_key(field.name, field.default, hints[field.name]) for field in fields(config))
+    own_first = sorted(fields(config), key=lambda field: field.name not in config.__annotations__)
+    found = (_key(field.name, field.default, hints[field.name]) for field in own_first)
     return {key.name: key for key in found if key is not None}
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from coordinator.config_keys import LISTENERS, ConfigError, Key
+from coordinator.config_keys import HIDDEN, LISTENERS, ConfigError, Key, Secret
 from coordinator.config_unhonoured import why_not_honoured
 
 PREFIX: Final = "MUSTER_"
@@ -105,7 +105,7 @@ def resolve(given: Iterable[Given], keys: Mapping[str, Key]) -> dict[str, tuple[
         try:
             chosen[one.key] = key.parse(one.raw), one
         except ValueError:
-            shown = str(one.raw).lower() if isinstance(one.raw, bool) else one.raw
+            shown = HIDDEN if key.type is Secret else str(one.raw).lower() if isinstance(one.raw, bool) else one.raw
             raise ConfigError(f"{one.key} = {shown} ({one.origin}): {key.allowed} is allowed") from None
     return chosen
 

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Final, Literal
 
 from coordinator.config import KEYS, Key
-from coordinator.config_keys import Addresses
+from coordinator.config_keys import Addresses, Secret, SecurityProtocol
 
 USAGE: Final = """\
 usage: musterd [--data-dir DIR] [--native HOST:PORT|off] [--kafka HOST:PORT|off] [--http HOST:PORT|off]
@@ -76,8 +76,12 @@ def _setting(key: Key) -> str:
 def _example(key: Key) -> str:
     if key.type is int:
         return str(key.highest)
+    if key.type is Secret:
+        return '"a secret"'
+    if key.type is SecurityProtocol:
+        return f'"{SecurityProtocol.SASL_SSL}"'
     if key.type is str:
-        return '"muster"'
+        return '"muster"' if "location" not in key.name else f'"/etc/muster/{key.name.split(".")[-2]}.pem"'
     if key.type is Addresses:
         return '"broker-1.example.net:9092,broker-2.example.net:9092"'
     port = KEYS[key.name.removeprefix("advertised.")].default.port  # that of the listener it stands for

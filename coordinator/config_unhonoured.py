@@ -8,7 +8,13 @@ from typing import Final
 _NO_REPLICATION: Final = "there is no replication; one node keeps its data"
 _NO_SERVER_DRIVEN: Final = "server-driven and share groups are not part of this version"
 _NO_TRANSACTIONS: Final = "there are no transactions"
-_NO_SECURITY: Final = "there is neither TLS nor authentication yet"
+_NO_ACLS: Final = "there are no access rules here; tls.client.ca.location lets in only clients with a certificate"
+_OWN_TLS: Final = (
+    "use tls.certificate.location, tls.key.location and tls.client.ca.location; towards brokers upstream.ssl.*"
+)
+_OWN_SASL: Final = (
+    "clients log in at their brokers, through the listener; use upstream.sasl.* for this node's own login"
+)
 _ONE_THREAD: Final = "one node is one loop; it has no thread pools"
 _NO_CLEANER_KNOBS: Final = "cleaning runs in slices of the one loop: cleaning.slice.bytes"
 _ONE_LOG: Final = "the write-ahead log is synced before any reply that promises durability"
@@ -54,15 +60,16 @@ UNHONOURED: Final = {
 }
 
 FAMILIES: Final = {
-    "authorizer.": _NO_SECURITY,
+    "authorizer.": _NO_ACLS,
     "controller.": "there is no controller",
     "group.consumer.": _NO_SERVER_DRIVEN,
     "group.share.": _NO_SERVER_DRIVEN,
     "group.streams.": _NO_SERVER_DRIVEN,
     "log.flush.": _ONE_LOG,
     "replica.": _NO_REPLICATION,
-    "sasl.": _NO_SECURITY,
-    "ssl.": _NO_SECURITY,
+    "sasl.": _OWN_SASL,
+    "security.inter.broker.protocol": "use upstream.security.protocol",
+    "ssl.": _OWN_TLS,
     "transaction.": _NO_TRANSACTIONS,
     "zookeeper.": "there is no ZooKeeper",
 }

@@ -73,6 +73,8 @@ class Core:
     waiting_produces: WaitingProduces = field(default_factory=WaitingProduces)
     connections: dict[int, Connection] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
+    gauges: dict[str, int] = field(default_factory=dict)
+    """What the edge tells of itself, by the name of the metric."""
     fetches: WaitingFetches = field(default_factory=WaitingFetches)
     read_bytes: int = 0
     """Of records, for fetches, in this step."""

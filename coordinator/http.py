@@ -18,6 +18,7 @@ from coordinator.http_pages import ROUTES, Names, Pages
 from coordinator.http_questions import Ask, Problem, Questions
 from coordinator.http_shapes import Json
 from coordinator.metrics import exposition
+from coordinator.tls_listening import HANDSHAKE_S, ListeningTls
 from protocol.messages import Message
 
 ASK_TIMEOUT_S = 10.0
@@ -68,7 +69,9 @@ def make_app(ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int
     return app
 
 
-async def serve(app: web.Application, host: str, port: int) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
+async def serve(
+    app: web.Application, host: str, port: int, tls: ListeningTls | None = None
+) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
     """Serve until the returned closer is awaited; the address that was bound. Raises OSError. No access log: what is
     worth knowing is in `/metrics`."""
     runner = web.AppRunner(
@@ -80,13 +83,20 @@ async def serve(app: web.Application, host: str, port: int) -> tuple[tuple[str, 
         keepalive_timeout=KEEPALIVE_S,
     )
     await runner.setup()
+    assert runner.server is not None
+    secured: dict[str, Any] = {} if tls is None else {"ssl": tls.context, "ssl_handshake_timeout": HANDSHAKE_S}
     try:
-        await web.TCPSite(runner, host, port).start()
+        listening = await asyncio.get_running_loop().create_server(runner.server, host, port, backlog=128, **secured)
     except OSError:
         await runner.cleanup()
         raise
-    bound = runner.addresses[0]
-    return (bound[0], bound[1]), runner.cleanup
+    bound = listening.sockets[0].getsockname()
+
+    async def stop() -> None:
+        listening.close()
+        await runner.cleanup()
+
+    return (bound[0], bound[1]), stop
 
 
 def _patient(ask: Ask, timeout_s: float) -> Ask:

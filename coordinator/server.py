@@ -18,6 +18,7 @@ from coordinator.ending import end_at_once, or_end
 from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
+from coordinator.tls_listening import ListeningTls, listen_at
 from coordinator.unsent import OWES_NOTHING, Unsent
 from partition_log.disk import Disk
 from partition_log.jobs import FlushJob
@@ -169,13 +170,11 @@ class Server:
             Replied: self._replied,
         }
 
-    async def listen(self, dialect: str, host: str, port: int) -> tuple[str, int]:
+    async def listen(self, dialect: str, host: str, port: int, tls: ListeningTls | None = None) -> tuple[str, int]:
         """Bind, without accepting yet; the address that was bound."""
-        listener = await self._loop.create_server(
-            lambda: ClientProtocol(self, dialect), host, port, backlog=1024, start_serving=False
-        )
-        self._listeners.append(listener)
-        bound = listener.sockets[0].getsockname()
+        bound_one = await listen_at(lambda: ClientProtocol(self, dialect), host, port, tls, starts=False)
+        self._listeners.append(bound_one)
+        bound = bound_one.sockets[0].getsockname()
         return bound[0], bound[1]
 
     def carry_out(self, kind: type[Effect], how: Callable[[Any], None]) -> None:
@@ -185,8 +184,8 @@ class Server:
     async def start(self, node: Node) -> None:
         """Serve with this node."""
         self.node = node
-        for listener in self._listeners:
-            await listener.start_serving()
+        for one in self._listeners:
+            await one.start_serving()
         self._wake_node()
 
     async def until_loaded(self) -> None:
@@ -206,8 +205,8 @@ class Server:
 
     async def stop(self) -> None:
         """Stop accepting, answer who waits, let everything reach the disk, leave whole logs."""
-        for listener in self._listeners:
-            listener.close()
+        for one in self._listeners:
+            one.close()
         self._is_stopping = True
         for client in self._clients.values():
             client.paused_by_node = True  # whoever goes on sending must not keep the daemon alive either

@@ -124,7 +124,7 @@ def describe_node(core: Core) -> DescribeNodeReply:
         rebalances_by_cause=dict(core.journal.rebalances),
         counters=core.counters
         | {"offsets_expired": core.expiry.offsets_expired, "groups_expired": core.expiry.groups_expired},
-        gauges=gauges,
+        gauges=core.gauges | gauges,
         loading=load,
         failed_shards=tuple(FailedShard(shard.index, shard.failure) for shard in core.shards if shard.failure),
     )

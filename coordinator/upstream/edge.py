@@ -4,7 +4,7 @@ node's questions to them. Decides nothing: what is found are events, and what is
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from coordinator.effects import AskUpstream, Forward
 from coordinator.ending import end_at_once
 from coordinator.events import BrokersFound, UpstreamAnswered, UpstreamAway
 from coordinator.server import ClientProtocol, Server
+from coordinator.tls_listening import ListeningTls, listen_at
 from coordinator.upstream.brokers import Broker
 from coordinator.upstream.link import AskFailed, Link, Login
 from coordinator.upstream.tls import UpstreamTls
@@ -41,6 +42,8 @@ class Plan:
     login: Login | None = None
     tls: UpstreamTls | None = None
     """How brokers are spoken to, by clients' connections too; None: in the clear."""
+    listening: ListeningTls | None = None
+    """How clients speak to the listeners."""
 
 
 class Beside:
@@ -65,10 +68,8 @@ class Beside:
 
     async def listen(self, port: int) -> Place:
         """The listener that leads to any broker; the address that was bound. Nobody is accepted until `start`."""
-        loop = asyncio.get_running_loop()
-        self._first = await loop.create_server(
-            lambda: FrontProtocol(self._server, self, None), self._plan.host, port, backlog=1024, start_serving=False
-        )
+        front, plan = self._in_front_of(None), self._plan
+        self._first = await listen_at(front, plan.host, port, plan.listening, starts=False)
         bound = self._first.sockets[0].getsockname()
         return bound[0], bound[1]
 
@@ -81,8 +82,8 @@ class Beside:
 
     async def stop(self) -> None:
         """Accept nobody, ask nothing."""
-        for listener in filter(None, (self._first, *self._listeners.values())):
-            listener.close()
+        for one in filter(None, (self._first, *self._listeners.values())):
+            one.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -223,23 +224,22 @@ class Beside:
             return None
         return Broker(told.node_id, told.host, told.port, self._plan.told_host, port, versions, told.rack)
 
+    def _in_front_of(self, node_id: int | None) -> Callable[[], FrontProtocol]:
+        return lambda: FrontProtocol(self._server, self, node_id)
+
     async def _listener(self, node_id: int) -> int | None:
         if node_id in self._listeners:
             return self._ports[node_id]
         ports = range(self._plan.ports.first, self._plan.ports.last + 1)
         first = self._ports.get(node_id, ports[max(node_id, 0) % len(ports)])
         taken = {port for other, port in self._ports.items() if other != node_id}
-        loop = asyncio.get_running_loop()
         for port in (first, *(one for one in ports if one != first)):
             if port in taken:
                 continue
             with contextlib.suppress(OSError):
-                self._listeners[node_id] = await loop.create_server(
-                    lambda: FrontProtocol(self._server, self, node_id),
-                    self._plan.host,
-                    port,
-                    backlog=1024,
-                    start_serving=False,  # a client finds its way here after a restart before the node knows the broker
+                # A client finds its way here after a restart before the node knows the broker: not serving yet.
+                self._listeners[node_id] = await listen_at(
+                    self._in_front_of(node_id), self._plan.host, port, self._plan.listening, starts=False
                 )
                 self._ports[node_id] = port
                 log.info("in front of a broker", broker=node_id, listener=f"{self._plan.host}:{port}")

@@ -5,6 +5,7 @@ import datetime as dt
 import os
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,38 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.certificates import certificates_in, validity
-from coordinator.tls import OwnCertificate, PemFile, Renewed, TlsRefused, trust
+from coordinator.tls import PemFile, Renewed, TlsRefused, trust
 from coordinator.upstream.link import AskFailed, Link
 from coordinator.upstream.tls import UpstreamTls
+from tests.edges.certificates import Folder
 from tests.edges.tcp import tcp_server
 
-PASSWORD = "tls.key.password"
 UTC = dt.UTC
-
-
-def own(chain: Path, key: Path, password: str | None = None) -> OwnCertificate:
-    return OwnCertificate(
-        PemFile("tls.certificate.location", str(chain)), PemFile("tls.key.location", str(key)), PASSWORD, password
-    )
 
 
 def context() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-
-
-class Folder:
-    """An authority, and files of what it has signed."""
-
-    def __init__(self, path: Path) -> None:
-        self.authority = trustme.CA()
-        self.ca, self.chain, self.key = path / "ca.pem", path / "chain.pem", path / "key.pem"
-        self.authority.cert_pem.write_to_path(self.ca)
-        self.issue()
-
-    def issue(self, not_after: dt.datetime | None = None) -> None:
-        issued = self.authority.issue_cert("127.0.0.1", not_after=not_after)
-        self.key.write_bytes(issued.private_key_pem.bytes())
-        self.chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
 
 
 @pytest.fixture
@@ -56,7 +36,7 @@ def folder(tmp_path: Path) -> Folder:
 def test_a_certificate_says_until_when_it_holds_in_either_form_of_time(folder: Folder, year: int) -> None:
     ends = dt.datetime(year, 2, 28, 23, 59, 58, tzinfo=UTC)
     folder.issue(not_after=ends)
-    held = own(folder.chain, folder.key).load_into(context())
+    held = folder.own().load_into(context())
     assert held.ends_s == ends.timestamp()
     assert held.begins_s < held.ends_s
 
@@ -141,18 +121,19 @@ def test_what_is_wrong_with_a_file_is_one_sentence(
 ) -> None:
     spoil(folder)
     with pytest.raises(TlsRefused) as refused:
-        own(folder.chain, folder.key, password).load_into(context())
+        folder.own(password).load_into(context())
     assert str(refused.value) == sentence.format(chain=folder.chain, key=folder.key)
 
 
 def test_an_encrypted_key_is_opened_with_its_password(folder: Folder) -> None:
     _encrypted(folder)
-    assert own(folder.chain, folder.key, "right").load_into(context()).ends_s > 0
+    assert folder.own("right").load_into(context()).ends_s > 0
 
 
 def test_chain_and_key_may_stand_in_one_file(folder: Folder) -> None:
     folder.chain.write_bytes(folder.key.read_bytes() + folder.chain.read_bytes())
-    assert own(folder.chain, folder.chain).load_into(context()).ends_s > 0
+    one = folder.own()
+    assert replace(one, key=one.chain).load_into(context()).ends_s > 0
 
 
 def test_an_authority_without_certificates_is_refused(folder: Folder) -> None:
@@ -165,7 +146,7 @@ def test_a_context_is_made_anew_when_a_file_is_another_and_kept_when_the_new_one
 
     def make() -> ssl.SSLContext:
         fresh = context()
-        own(folder.chain, folder.key).load_into(fresh)
+        folder.own().load_into(fresh)
         made.append(fresh)
         return fresh
 

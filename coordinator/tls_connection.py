@@ -1,0 +1,153 @@
+"""EDGE: a client's connection with TLS beneath. To the protocol above it is a transport as any other is."""
+
+import asyncio
+from collections import deque
+from typing import Any, Protocol
+
+AHEAD_BYTES = 256 * 1024
+"""What is encrypted before the socket takes it; the rest waits as it is. A loop's own TLS encrypts all it is handed at
+once, keeps room for the largest of it for ever, and does not count what it has handed on to the socket."""
+_PIECE_BYTES = 128 * 1024
+
+
+class ClientSide(Protocol):
+    """What a connection needs of the protocol above it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def get_buffer(self, sizehint: int) -> memoryview: ...
+    def buffer_updated(self, nbytes: int) -> None: ...
+    def eof_received(self) -> bool: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+
+
+class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
+    """The protocol that a loop is given for a socket with TLS, and the transport that `client` is given."""
+
+    __slots__ = (
+        "_client",
+        "_high_bytes",
+        "_is_closing",
+        "_is_held",
+        "_is_over",
+        "_is_paused",
+        "_transport",
+        "_waiting",
+        "_waiting_bytes",
+    )
+
+    def __init__(self, client: ClientSide) -> None:
+        self._client = client
+        self._transport: asyncio.Transport
+        self._waiting: deque[memoryview] = deque()
+        self._waiting_bytes = 0
+        self._high_bytes = AHEAD_BYTES
+        self._is_held = self._is_paused = False
+        self._is_closing = False
+        """Nothing more is written or heard; what waits still leaves."""
+        self._is_over = False
+        """Nothing leaves either. asyncio's transport must not be asked for anything once it closes but to abort."""
+
+    # ------------------------------------------------------------------------------------------- to the loop: protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # uvloop's are none of asyncio's classes
+        self._transport.set_write_buffer_limits(high=AHEAD_BYTES)
+        self._client.connection_made(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._client.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._is_closing:
+            self._client.buffer_updated(nbytes)
+
+    def eof_received(self) -> bool:
+        self._end()  # who says that it is done reads no answers: the loop closes now
+        return self._client.eof_received()
+
+    def pause_writing(self) -> None:
+        self._is_held = True
+
+    def resume_writing(self) -> None:
+        self._is_held = False
+        self._pump()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+        self._client.connection_lost(exc)
+
+    # ---------------------------------------------------------------------------------------- to the client: transport
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._is_closing or not data:
+            return
+        if not self._waiting and not self._is_held and len(data) <= _PIECE_BYTES:
+            self._transport.write(data)
+        else:
+            self._waiting.append(memoryview(data))
+            self._waiting_bytes += len(data)
+            self._pump()
+        if self._is_held and not self._is_paused and self.get_write_buffer_size() > self._high_bytes:
+            self._is_paused = True
+            self._client.pause_writing()
+
+    def _pump(self) -> None:
+        while self._waiting and not self._is_held:  # a piece may be what ends it
+            first = self._waiting[0]
+            piece, rest = first[:_PIECE_BYTES], first[_PIECE_BYTES:]
+            if rest:
+                self._waiting[0] = rest
+            else:
+                self._waiting.popleft()
+            self._waiting_bytes -= len(piece)
+            self._transport.write(piece)
+        if self._waiting or self._is_held or self._is_over:
+            return
+        if self._is_closing:
+            self._close()
+        elif self._is_paused:
+            self._is_paused = False
+            self._client.resume_writing()
+
+    def _close(self) -> None:
+        self._is_over = True
+        self._transport.close()
+
+    def _end(self) -> None:
+        self._is_closing = self._is_over = True
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def get_write_buffer_size(self) -> int:
+        return self._waiting_bytes + (0 if self._is_over else self._transport.get_write_buffer_size())
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high_bytes = AHEAD_BYTES if high is None else high
+
+    def pause_reading(self) -> None:
+        if not self._is_closing:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._is_closing:
+            self._transport.resume_reading()
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        """When what was written has been taken."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if not self._waiting:
+            self._close()
+
+    def abort(self) -> None:
+        self._end()
+        self._transport.abort()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
