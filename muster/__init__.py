@@ -27,6 +27,7 @@ from muster.blocking import (  # noqa: E402  (after the check they would trip ov
     Written,
 )
 from muster.errors import (  # noqa: E402
+    AuthenticationFailed,
     BufferFull,
     CannotConnect,
     CannotDeserialize,
@@ -47,10 +48,12 @@ from muster.errors import (  # noqa: E402
 )
 from muster.events import OffsetToCommit  # noqa: E402
 from muster.fetching import ConsumerRecord  # noqa: E402
+from muster.security import Security  # noqa: E402
 from muster.topic_partition import TopicPartition  # noqa: E402
 from protocol.errors import ErrorCode  # noqa: E402
 
 __all__ = [
+    "AuthenticationFailed",
     "BufferFull",
     "CannotConnect",
     "CannotDeserialize",
@@ -74,6 +77,7 @@ __all__ = [
     "RangeReader",
     "Refused",
     "RequestTimedOut",
+    "Security",
     "Sent",
     "TopicPartition",
     "WokenUp",

@@ -110,7 +110,7 @@ def read_settings(
     return fetch, CommitSettings(is_automatic=enable_auto_commit and is_member, interval_ms=auto_commit_interval_ms)
 
 
-_ELSEWHERE = ("bootstrap", "group_id", "client_id", "dialect")
+_ELSEWHERE = ("bootstrap", "group_id", "client_id", "dialect", "security", "broker_security")
 _OF_NOBODY = {"is_member", "member_settings", "return"}
 
 

@@ -12,6 +12,12 @@ class CannotConnect(MusterError):
     """No node could be reached."""
 
 
+class AuthenticationFailed(MusterError):
+    """A server does not let us in by our name, password or certificate, or its own certificate is not believed. It is
+    tried again about every second, for as long as somebody wants something of it.
+    """
+
+
 class RequestTimedOut(MusterError):
     """No answer came in the time allowed. The request may have been carried out nevertheless."""
 

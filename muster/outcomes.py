@@ -15,6 +15,7 @@ from muster.errors import (
     WokenUp,
 )
 from muster.events import Assigned, CommitDone, Effect, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
+from muster.refusals import Refusals
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
@@ -28,7 +29,9 @@ _UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
 class Outcomes:
     """Errands by their numbers, which are given once, and who hears of each. Not guarded against threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, refusals: Refusals | None = None) -> None:
+        """`refusals` interrupt whoever waits, as `wake` does."""
+        self._refusals = refusals or Refusals()
         self._made = 0
         self._done: dict[int, Done] = {}
         self._heard: dict[int, Callable[[Done], None]] = {}
@@ -95,14 +98,20 @@ class Outcomes:
         self._is_woken = not self._sleeps_through
 
     def raise_wakeup(self) -> None:
-        """Raises WokenUp, once a `wake`."""
+        """Raises WokenUp, once a `wake`; AuthenticationFailed, once a refusal."""
         woken, self._is_woken = self._is_woken, False
         if woken:
             raise WokenUp("wakeup was called")
+        self.raise_refusal()
+
+    def raise_refusal(self) -> None:
+        """Raises AuthenticationFailed, if a server did not let us in since it was raised last."""
+        if not self._sleeps_through:
+            self._refusals.raise_last()
 
     @property
     def is_woken(self) -> bool:
-        return self._is_woken
+        return self._is_woken or not (self._refusals.is_told or self._sleeps_through)
 
     def sleep_through(self) -> None:
         """Nobody is interrupted any more."""

@@ -24,7 +24,7 @@ class Commits(Places):
     def __init__(self, consuming: Consuming, driver: Driver, one_user: OneUser, member: GroupMember | None) -> None:
         super().__init__(consuming, driver, one_user)
         self._member = member
-        self._errands = Errands(driver.changed, one_user) if member is None else member.errands
+        self._errands = Errands(driver.changed, one_user, driver.refusals) if member is None else member.errands
         self._fenced: Fenced | None = None
 
     @property

@@ -29,6 +29,7 @@ from muster.events import (
 from muster.fetching import ConsumerRecord, Deserializer
 from muster.member import MemberOptions
 from muster.outcomes import Done
+from muster.security import SecurityLike
 from muster.topic_partition import TopicPartition
 
 _OFFSETS_TIMEOUT_MS = 30_000
@@ -67,6 +68,8 @@ class Consumer(Commits):
         rack_id: str | None = None,
         client_id: str = "muster",
         dialect: str | None = None,
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
         **member_settings: Unpack[MemberOptions],
     ) -> None:
         """As `muster.Consumer`. Making one connects to nothing, and needs no event loop yet."""
@@ -89,7 +92,7 @@ class Consumer(Commits):
         self._max_poll_records = max_poll_records
         self._listeners: tuple[Listener | None, Listener | None, Listener | None] = (None, None, None)
         self._is_letting_go = False
-        driver = Driver(parse_bootstrap(bootstrap, dialect), client_id)
+        driver = Driver(parse_bootstrap(bootstrap, dialect, security, broker_security), client_id)
         one_user = OneUser("consumer", driver.changed)
         member: GroupMember | None = None
         if group_id is not None:

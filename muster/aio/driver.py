@@ -4,21 +4,27 @@ task that lives on: heartbeats go on whenever the application awaits something.
 
 import asyncio
 import os
+import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from secrets import token_urlsafe
 from typing import NamedTuple, Protocol, cast
 
 from muster.aio.changed import Changed
-from muster.dialects import dialect_of, open_session
-from muster.dialects.bootstrap import Bootstrap, cannot_connect
+from muster.dialects import dialect_of
+from muster.dialects.bootstrap import Bootstrap
 from muster.dialects.exchange import Exchange
 from muster.dialects.lanes import Lane, lane_of
 from muster.errors import MusterError
-from muster.events import Call, Effect, HangUp, MemberEvent, NodeAddress, Woke
+from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
+from muster.refusals import Refusals, authentication_failed
+from muster.security import Security
+from muster.tunnel import Tunnel
 from protocol.errors import ProtocolViolation
 
 _SEND_OFF_S = 1.0
+_NONCE_BYTES = 24
 
 
 class Core(Protocol):
@@ -55,7 +61,9 @@ class Driver:
         self.changed = Changed()
         self.has_ever_connected = False
         self.last_failure = ""
-        self._bootstrap, self._dialect = bootstrap
+        self.refusals = Refusals()
+        self._where = bootstrap
+        self._bootstrap, self._dialect = bootstrap.addresses, bootstrap.dialect
         self._client_id = client_id
         self._asked = 0
         self._driven: list[Driven] = []
@@ -148,9 +156,13 @@ class Driver:
         way = _Way(driven, address, lane_of(call.message, dialect, held_back))
         wire = self._wires.get(way)
         if wire is None:
-            wire = self._wires[way] = _Wire(self, way, Exchange(open_session(dialect, self._client_id)))
-            wire.connect(self.loop)
-        wire.send(wire.exchange.say(call))
+            if self.refusals.bars(address, self.now_ms()):
+                self._due.append((driven, CallFailed(call.call)))
+                return
+            session = self._where.open_session(address, self._client_id, _nonce)
+            wire = self._wires[way] = _Wire(self, way, Exchange(session))
+            wire.connect(self.loop, self._where.security_of(address))
+        wire.send(wire.exchange.say(call, self.now_ms()))
         self._due.extend((driven, event) for event in wire.exchange.hear(b""))
         self._note_departed(wire)
 
@@ -225,17 +237,22 @@ class Driver:
         try:
             self._due.extend((wire.way.driven, event) for event in wire.exchange.hear(data))
             self.has_ever_connected = True  # somebody speaks this protocol; a port of something else hangs up
+            if wire.exchange.is_let_in:
+                self.refusals.welcomed(wire.way.address)
             wire.send(wire.exchange.take_data())
             self._note_departed(wire)
         except ProtocolViolation as violation:
-            self.failed(wire, str(violation))
+            self.failed(wire, violation)
             return
         self._pass_time()
 
-    def failed(self, wire: "_Wire", error: OSError | str) -> None:
+    def failed(self, wire: "_Wire", error: Exception) -> None:
         if self._wires.get(wire.way) is wire:
             address = wire.way.address
-            self.last_failure = cannot_connect({address: error}, dialect_of(address, self._dialect))
+            failed = authentication_failed(address, error)
+            if failed is not None:
+                self.refusals.note(address, failed, self.now_ms())
+            self.last_failure = str(failed or self._where.cannot_connect(address, error))
             self._close(wire)
             self._pass_time()
 
@@ -251,6 +268,7 @@ class _Wire(asyncio.Protocol):
         self.way = way
         self.exchange = exchange
         self._driver = driver
+        self._tunnel: Tunnel | None = None
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._unsent = bytearray()
@@ -266,21 +284,31 @@ class _Wire(asyncio.Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        return len(self._unsent) + (self._transport.get_write_buffer_size() if self._transport else 0)
+        kept = len(self._unsent) + (self._tunnel.unsent if self._tunnel else 0)
+        return kept + (self._transport.get_write_buffer_size() if self._transport else 0)
 
-    def connect(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._connecting = loop.create_task(self._connect(loop))
+    def connect(self, loop: asyncio.AbstractEventLoop, security: Security) -> None:
+        self._connecting = loop.create_task(self._connect(loop, security))
 
     def send(self, data: bytes) -> None:
         if self._transport is None:
             self._unsent += data
-        elif data and not self._is_closed:
+            return
+        if self._is_closed:
+            return
+        if self._tunnel is not None:
+            self._tunnel.send(data)
+            data = self._tunnel.take_data()
+        if data:
             self._transport.write(data)
 
     def close(self) -> bool:
         """What was written is sent first. Whether `Driver.ended` is still to come."""
         is_first, self._is_closed = not self._is_closed, True
         if self._transport is not None:
+            if self._tunnel is not None and is_first:
+                self._tunnel.close()
+                self._transport.write(self._tunnel.take_data())
             self._transport.close()
             return is_first
         if self._connecting is not None:
@@ -291,17 +319,25 @@ class _Wire(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _connect(self, loop: asyncio.AbstractEventLoop, security: Security) -> None:
         address = self.way.address
         try:
+            context = security.context()
+            if context is not None:
+                self._tunnel = Tunnel(context, address.host)
             await loop.create_connection(lambda: self, address.host, address.port)
         except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
             self._connecting = None
-            self._driver.failed(self, _plain(error) if isinstance(error, OSError) else str(error))
+            self._driver.failed(self, _plain(error) if isinstance(error, OSError) else error)
         finally:
             self._connecting = None
             if self._transport is None:
                 self._driver.ended(self)
+
+    @property
+    def _closed(self) -> str:
+        is_shaking_hands = self._tunnel is not None and not self._tunnel.is_up
+        return Tunnel.NOT_UP if is_shaking_hands else "the server closed the connection"
 
     # -- called by the loop
 
@@ -311,21 +347,38 @@ class _Wire(asyncio.Protocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=0)  # to be told as soon as all is written
-        self._transport.write(self._unsent)
-        self._unsent = bytearray()
+        early, self._unsent = bytes(self._unsent), bytearray()
+        self.send(early)
         self._driver.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        self._driver.heard(self, data)
+        if self._tunnel is None:
+            self._driver.heard(self, data)
+            return
+        try:
+            said = self._tunnel.receive(data)
+        except ssl.SSLError as error:
+            self.send(b"")
+            self._driver.failed(self, error)
+            return
+        self.send(b"")
+        if said:
+            self._driver.heard(self, said)
+        if self._tunnel.is_over and not self._is_closed:
+            self._driver.failed(self, ConnectionResetError("the server closed the connection"))
 
     def resume_writing(self) -> None:
         self._driver.sent(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        reason = error if isinstance(error, OSError) else "the server closed the connection"
         if not self._is_closed:
-            self._driver.failed(self, reason)
+            self._driver.failed(self, error if isinstance(error, OSError) else ConnectionResetError(self._closed))
         self._driver.ended(self)
+
+
+def _nonce() -> str:
+    """For one login."""
+    return token_urlsafe(_NONCE_BYTES)
 
 
 def _plain(error: OSError) -> OSError:

@@ -6,6 +6,7 @@ from muster.aio.changed import Changed
 from muster.aio.one_user import OneUser, said_to
 from muster.events import CommitDone, OffsetsDone
 from muster.outcomes import Outcomes
+from muster.refusals import Refusals
 
 GRACE_S = 1.0
 """How much longer than its deadline an errand is waited for: the core ends it, in a loop that may come late."""
@@ -16,14 +17,14 @@ D = TypeVar("D", CommitDone, OffsetsDone)
 class Errands(Outcomes):
     """Whose callbacks are called one at a time, and to their end."""
 
-    def __init__(self, changed: Changed, one_user: OneUser) -> None:
-        super().__init__()
+    def __init__(self, changed: Changed, one_user: OneUser, refusals: Refusals | None = None) -> None:
+        super().__init__(refusals)
         self._changed = changed
         self._one_user = one_user
 
     async def wait_for(self, number: int, kind: type[D], timeout_s: float) -> D | None:
-        """What became of it; None if nothing was heard in time. Raises WokenUp. Cancelled, it forgets the errand, which
-        goes on.
+        """What became of it; None if nothing was heard in time. Raises WokenUp, AuthenticationFailed. Cancelled, it
+        forgets the errand, which goes on.
         """
         try:
             await self._changed.wait_for(lambda: self.is_woken or self.is_done(number), timeout_s + GRACE_S)

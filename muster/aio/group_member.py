@@ -67,7 +67,7 @@ class GroupMember:
         driver.add(self._driven)
         self._one_user = one_user
         self._audience = audience
-        self.errands = Errands(driver.changed, one_user)
+        self.errands = Errands(driver.changed, one_user, driver.refusals)
         self._told = Told(self.errands)
         self._assignment: Partitions = ()
         self._served_first_s: float | None = None

@@ -17,6 +17,7 @@ from muster.fetching import FetchSettings
 from muster.lookups import Lookups
 from muster.member import MemberOptions
 from muster.outcomes import Done, Partitions
+from muster.security import SecurityLike
 from muster.topic_partition import TopicPartition
 
 
@@ -42,12 +43,14 @@ class GroupMember(Topics):
         rack_id: str | None = None,
         client_id: str = "muster",
         dialect: str | None = None,
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
         **member_settings: Unpack[MemberOptions],
     ) -> None:
         """As `muster.GroupMember`. Making one connects to nothing, and needs no event loop yet."""
         if isinstance(topics, str):
             raise ValueError(f"topics is {topics!r}: a list of names is wanted")
-        driver = Driver(parse_bootstrap(bootstrap, dialect), client_id)
+        driver = Driver(parse_bootstrap(bootstrap, dialect, security, broker_security), client_id)
         one_user = OneUser("member", driver.changed)
         super().__init__(Lookups(FetchSettings(), random.random), driver, one_user)
         audience = Audience(

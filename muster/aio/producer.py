@@ -24,6 +24,7 @@ from muster.producing.handles import (
     pending,
     producer_settings,
 )
+from muster.security import SecurityLike
 
 _REMEMBERED_FAILURES = 1_000
 
@@ -52,6 +53,8 @@ class Producer:
         retry_backoff_max_ms: int = 1_000,
         client_id: str = "muster",
         dialect: Dialect | str | None = None,
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
     ) -> None:
         """As `muster.Producer`. Raises ValueError for what cannot work."""
         self._core = Producing(
@@ -71,7 +74,7 @@ class Producer:
             random.randrange(1 << 16),  # noqa: S311 - else all short-lived producers begin with partition 0
         )
         self._max_block_s = max_block_ms / 1000
-        self._driver = Driver(parse_bootstrap(bootstrap, dialect), client_id)
+        self._driver = Driver(parse_bootstrap(bootstrap, dialect, security, broker_security), client_id)
         self._driven = Driven(self._core, self._take)
         self._driver.add(self._driven)
         self._failed: deque[Sent] = deque(maxlen=_REMEMBERED_FAILURES)
@@ -93,7 +96,8 @@ class Producer:
         offset: `await` it. Cancelled while it waits for room or for the topic, this has taken nothing.
 
         Raises `Refused` for a topic that is not there, ValueError for a partition that is not, `CannotConnect` or
-        `RequestTimedOut` if nothing is known of the topic in `max_block_ms`, `BufferFull` if there is no room so long.
+        `RequestTimedOut` if nothing is known of the topic in `max_block_ms`, `BufferFull` if there is no room so long;
+        `AuthenticationFailed` if it has to wait and a server does not let us in.
         """
         if self._owes_turn:  # else one who sends and sends would keep the loop from hearing answers
             self._owes_turn = False
@@ -111,12 +115,16 @@ class Producer:
     async def flush(self, timeout_s: float | None = None) -> None:
         """Send what was collected and wait until all of it is acknowledged or given up: within `delivery_timeout_ms`
         at the latest, or `timeout_s`. Raises the first failure since the last flush that nobody was told of by its
-        `Sent`, and `CannotConnect` or `RequestTimedOut` after `timeout_s`; what remains is still on its way then.
+        `Sent`, `CannotConnect` or `RequestTimedOut` after `timeout_s`, and `AuthenticationFailed` at once; what remains
+        is still on its way then.
         """
         number = self._core.close_batches()
         if not self._core.is_flushed(number):
             self._driver.feed(self._driven, Woke())
-        if not await self._driver.changed.wait_for(lambda: self._core.is_flushed(number), timeout_s):
+        refusals = self._driver.refusals
+        await self._driver.changed.wait_for(lambda: self._core.is_flushed(number) or not refusals.is_told, timeout_s)
+        if not self._core.is_flushed(number):
+            refusals.raise_last()
             raise not_answered(f"not all records were acknowledged within {timeout_s:g} s", self._driver.trouble)
         failed = [sent for sent in self._failed if not sent.is_told]
         self._failed.clear()
@@ -170,6 +178,7 @@ class Producer:
             left_s = deadline - loop.time()
             if left_s <= 0:
                 raise not_taken(placed, topic, self._max_block_s, self._driver.trouble)
+            self._driver.refusals.raise_last()
             await self._driver.changed.wait(left_s)
 
     def _step_if_wanted(self) -> None:

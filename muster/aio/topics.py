@@ -52,12 +52,16 @@ class Topics:
 
     async def _look_up(self, topics: Iterable[str], times: Mapping[TopicPartition, int], timeout_s: float) -> Found:
         self._one_user.check_open()
-        lookups = self._lookups
+        lookups, refusals = self._lookups, self._driver.refusals
         number = lookups.ask(topics, times)
         self._driver.feed(self._looking_up, Woke())
         try:
-            await self._driver.changed.wait_for(lambda: lookups.is_over(number) or self._one_user.is_closed, timeout_s)
+            await self._driver.changed.wait_for(
+                lambda: lookups.is_over(number) or self._one_user.is_closed or not refusals.is_told, timeout_s
+            )
             self._one_user.check_open()
+            if not lookups.is_over(number):
+                refusals.raise_last()
         except BaseException:
             lookups.forget(number)
             raise

@@ -11,16 +11,21 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
-from muster.dialects import dialect_of, open_session
-from muster.dialects.bootstrap import Bootstrap, cannot_connect
+from muster.blocking.pipe import nonce
+from muster.blocking.wire import Core, Driven, Way, Wire
+from muster.dialects import dialect_of
+from muster.dialects.bootstrap import Bootstrap
 from muster.dialects.exchange import Exchange
 from muster.dialects.lanes import Lane, lane_of
-from muster.errors import MusterError
+from muster.errors import AuthenticationFailed, MusterError
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
+from muster.refusals import Refusals, authentication_failed
+from muster.tunnel import Tunnel
 from protocol.errors import ProtocolViolation
+
+__all__ = ["Background", "Core", "Driven"]
 
 _READ_BYTES = 256 * 1024
 _SEND_OFF_S = 1.0
@@ -28,42 +33,6 @@ _PAUSE_S = 0.1
 _LOG: Final = logging.getLogger("muster")
 _LONGEST_S = 3_600.0
 """A selector takes no wait of months."""
-
-
-class Core(Protocol):
-    """What the thread drives: `Membership`, `Fetcher`."""
-
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]: ...
-
-    @property
-    def next_deadline_ms(self) -> int | None: ...
-
-
-@dataclass(slots=True, eq=False)
-class Driven:
-    """A core, and who is told its effects other than calls. Each has connections of its own: a fetch that waits does
-    not hold up a heartbeat.
-    """
-
-    core: Core
-    tell: Callable[[Effect], None]
-
-
-_Way = tuple[Driven, NodeAddress, Lane]
-"""Whose connection it is, where to, and what for."""
-
-
-@dataclass(slots=True, eq=False)
-class _Wire:
-    way: _Way
-    socket: socket.socket
-    exchange: Exchange
-    out: bytearray = field(default_factory=bytearray)
-    is_open: bool = False
-
-    @property
-    def owes(self) -> bool:
-        return self.exchange.owes
 
 
 class Background:
@@ -75,11 +44,15 @@ class Background:
         self.has_ever_connected = False
         """Whether anybody there has spoken this protocol: a port of something else lets one connect, and hangs up."""
         self.last_failure = ""
-        self._bootstrap, self._dialect = bootstrap
+        self.refusals = Refusals()
+        self._where = bootstrap
+        self._bootstrap, self._dialect = bootstrap.addresses, bootstrap.dialect
         self._client_id = client_id
+        self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
+        """Called in the thread, under the lock, for who is not in the middle of a call that could raise it."""
         self._asked = 0
         self._driven: list[Driven] = []
-        self._wires: dict[_Way, _Wire] = {}
+        self._wires: dict[Way, Wire] = {}
         self._attempts: dict[NodeAddress, int] = {}
         """To connect, in vain since the last that was not: a name may stand for several addresses."""
         self._due: deque[tuple[Driven, MemberEvent]] = deque()
@@ -176,17 +149,24 @@ class Background:
         held_back = () if group is None else group.exchange.unanswered
         way = (driven, address, lane_of(call.message, dialect_of(address, self._dialect), held_back))
         try:
-            wire = self._wires.get(way) or self._open(way)
+            wire = self._wires.get(way)
+            if wire is None:
+                if self.refusals.bars(address, _now_ms()):
+                    self._due.append((driven, CallFailed(call.call)))
+                    return
+                wire = self._open(way)
         except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
-            self._note_failure(address, error if isinstance(error, OSError) else str(error))
+            self._note_failure(address, error)
             self._due.append((driven, CallFailed(call.call)))
             return
-        wire.out += wire.exchange.say(call)
+        wire.give(wire.exchange.say(call, _now_ms()))
         self._hear(wire, b"")
         self._watch(wire)
 
-    def _open(self, way: _Way) -> _Wire:
+    def _open(self, way: Way) -> Wire:
         address = way[1]
+        context = self._where.security_of(address).context()
+        tunnel = Tunnel(context, address.host) if context is not None else None
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         attempt = self._attempts[address] = self._attempts.get(address, -1) + 1
         family, kind, protocol, _, where = found[attempt % len(found)]
@@ -199,13 +179,14 @@ class Background:
         except OSError:
             connecting.close()
             raise
-        session = open_session(dialect_of(address, self._dialect), self._client_id)
-        wire = self._wires[way] = _Wire(way, connecting, Exchange(session))
+        session = self._where.open_session(address, self._client_id, nonce)
+        wire = self._wires[way] = Wire(way, connecting, Exchange(session), tunnel)
+        wire.give(b"")
         assert self._selector is not None
         self._selector.register(connecting, selectors.EVENT_READ | selectors.EVENT_WRITE, wire)
         return wire
 
-    def _watch(self, wire: _Wire) -> None:
+    def _watch(self, wire: Wire) -> None:
         assert self._selector is not None
         wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if wire.out or not wire.is_open else 0)
         try:
@@ -222,23 +203,33 @@ class Background:
             if wire is not None:
                 self._close(wire)
 
-    def _close(self, wire: _Wire) -> None:
+    def _close(self, wire: Wire) -> None:
         """Whatever it was asked will not be answered."""
         if self._wires.pop(wire.way, None) is None:
             return
         assert self._selector is not None
         with contextlib.suppress(KeyError):
             self._selector.unregister(wire.socket)
-        wire.socket.close()
+        wire.close()
         self._due.extend((wire.way[0], failed) for failed in wire.exchange.lost())
 
-    def _hear(self, wire: _Wire, data: bytes) -> None:
+    def _hear(self, wire: Wire, data: bytes) -> None:
         """The core hears of it when it is not in the middle of something else."""
         self._due.extend((wire.way[0], event) for event in wire.exchange.hear(data))
-        self.has_ever_connected = self.has_ever_connected or bool(data)
+        if data:
+            self.has_ever_connected = True
+            if wire.exchange.is_let_in:
+                self.refusals.welcomed(wire.way[1])
 
-    def _note_failure(self, address: NodeAddress, error: OSError | str) -> None:
-        self.last_failure = cannot_connect({address: error}, dialect_of(address, self._dialect))
+    def _note_failure(self, address: NodeAddress, error: Exception) -> None:
+        failed = authentication_failed(address, error)
+        if failed is not None:
+            self.refusals.note(address, failed, _now_ms())
+            self.on_refusal(failed)
+            self.last_failure = str(failed)
+            self.changed.notify_all()
+            return
+        self.last_failure = self._where.cannot_connect(address, error)
 
     # -- in the thread
 
@@ -257,7 +248,7 @@ class Background:
                         with contextlib.suppress(BlockingIOError):
                             wakened.recv(4096)
                         continue
-                    wire: _Wire = key.data
+                    wire: Wire = key.data
                     if self._wires.get(wire.way) is wire:
                         self._serve(wire, events)
         self._send_off(selector, wakened)
@@ -280,7 +271,7 @@ class Background:
                 if not any(wire.owes for wire in self._wires.values()):
                     return
             for key, events in selector.select(0.05):
-                wire: _Wire = key.data
+                wire: Wire = key.data
                 with self.changed:
                     if self._wires.get(wire.way) is wire:
                         self._serve(wire, events)
@@ -310,7 +301,7 @@ class Background:
         due = [at for at in (driven.core.next_deadline_ms for driven in self._driven) if at is not None]
         return min(max(0.0, (min(due) - _now_ms()) / 1000), _LONGEST_S) if due else None
 
-    def _serve(self, wire: _Wire, events: int) -> None:
+    def _serve(self, wire: Wire, events: int) -> None:
         try:
             if not wire.is_open:
                 error = wire.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -321,28 +312,31 @@ class Background:
             if events & selectors.EVENT_WRITE and wire.out:
                 del wire.out[: wire.socket.send(wire.out)]
                 self._watch(wire)
-                self._due.extend((wire.way[0], gone) for gone in wire.exchange.departed(len(wire.out)))
+                self._due.extend((wire.way[0], gone) for gone in wire.exchange.departed(wire.unsent))
             if events & selectors.EVENT_READ:
                 self._receive(wire)
         except BlockingIOError:
             return
         except (OSError, ProtocolViolation) as error:
-            self._note_failure(wire.way[1], error if isinstance(error, OSError) else str(error))
+            self._note_failure(wire.way[1], error)
             self._close(wire)
         except Exception as error:  # noqa: BLE001
             _LOG.exception("a connection is given up after what should not have happened")
-            self._note_failure(wire.way[1], str(error))
+            self._note_failure(wire.way[1], error)
             self._close(wire)
 
-    def _receive(self, wire: _Wire) -> None:
+    def _receive(self, wire: Wire) -> None:
         data = wire.socket.recv(_READ_BYTES)
         if not data:
-            raise ConnectionResetError("the server closed the connection")
-        self._hear(wire, data)
-        more = wire.exchange.take_data()
-        if more:
-            wire.out += more
+            raise ConnectionResetError(wire.closed)
+        said = wire.take(data)
+        if said:
+            self._hear(wire, said)
+        wire.give(wire.exchange.take_data())
+        if wire.out:
             self._watch(wire)
+        if wire.tunnel is not None and wire.tunnel.is_over:
+            raise ConnectionResetError(wire.closed)
 
 
 def _now_ms() -> int:

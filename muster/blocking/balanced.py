@@ -33,8 +33,10 @@ from muster.blocking.background import Background, Driven
 from muster.blocking.identity import CLIENT_VERSION, new_consumer_id
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
+from muster.errors import AuthenticationFailed
 from muster.events import Effect, MemberEvent
 from muster.fetching import Deserializer, FetchSettings
+from muster.security import SecurityLike
 
 _LOOK_S = 1.0
 _LOG = logging.getLogger("muster.balanced")
@@ -58,9 +60,13 @@ class ClientBalancedConsumer:
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
         client_id: str = "muster",
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
     ) -> None:
-        """Raises ValueError for an empty `group_id`, and for Kafka's protocol: it has no such groups."""
-        where = parse_bootstrap(bootstrap)
+        """Raises ValueError for an empty `group_id`, and for Kafka's protocol: it has no such groups. Where a server
+        does not let us in, what is asked fails with 415, and an `AuthenticationFailed` as its `data`.
+        """
+        where = parse_bootstrap(bootstrap, None, security, broker_security)
         if where.dialect is not Dialect.NATIVE:
             raise ValueError(
                 f"bootstrap is {bootstrap!r}: Kafka's protocol has no client-balanced groups; "
@@ -78,7 +84,7 @@ class ClientBalancedConsumer:
         self._changed = self._background.changed
         self._asked = 0
         self._ended: dict[int, Result] = {}
-        self._is_given_up = False
+        self._is_given_up = self._is_ending = False
 
     # -- who, and what was set
 
@@ -134,6 +140,7 @@ class ClientBalancedConsumer:
         """Give up every partition (what was not confirmed is delivered again, to others), leave, end the thread. It
         does not start again; shutting down twice is fine. TubeMQ: shutdown.
         """
+        self._is_ending = True
         if not self._core.is_shutdown:
             self._ask(ShutdownAsked)
         if self._core.is_ended:
@@ -259,12 +266,21 @@ class ClientBalancedConsumer:
             self._background.feed(self._driven, make(number))
             try:
                 while number not in self._ended:
-                    self._changed.wait_for(lambda: number in self._ended, _LOOK_S)
+                    self._changed.wait_for(lambda: number in self._ended or self._is_refused, _LOOK_S)
+                    if number not in self._ended and self._is_refused:
+                        self._background.refusals.raise_last()
+            except AuthenticationFailed as failed:
+                self._background.feed(self._driven, GaveUp(number))
+                return Result(False, Code.CERTIFICATE, str(failed), failed)
             except BaseException:
                 self._ended.pop(number, None)
                 self._background.feed(self._driven, GaveUp(number))
                 raise
             return self._ended.pop(number)
+
+    @property
+    def _is_refused(self) -> bool:
+        return not (self._is_ending or self._background.refusals.is_told)
 
     def _hands_out(self, fetched: Fetched, found: Found) -> bool:
         """Making the records out took its time: whether the partition is still ours."""

@@ -11,6 +11,7 @@ from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.events import NodeAddress
 from muster.nodes import nodes_of
+from muster.security import SecurityLike
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -34,11 +35,19 @@ class Cluster:
     of them.
     """
 
-    def __init__(self, bootstrap: str, *, dialect: str | None = None, client_id: str = "muster") -> None:
-        self._dialect = parse_bootstrap(bootstrap, dialect).dialect
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        dialect: str | None = None,
+        client_id: str = "muster",
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
+    ) -> None:
+        self._where = parse_bootstrap(bootstrap, dialect, security, broker_security)
         self._client_id = client_id
         self._lock = threading.RLock()
-        self._any = Connection(bootstrap, dialect=dialect, client_id=client_id)
+        self._any = Connection(bootstrap, dialect=dialect, security=security, client_id=client_id)
         self._nodes: dict[tuple[str, int, str], Connection] = {}
         self._leaders: dict[TopicPartition, NodeAddress] = {}
         self._counts: dict[str, int] = {}
@@ -141,8 +150,12 @@ class Cluster:
             return self._any
         key = (node.host, node.port, node.speaks)
         if key not in self._nodes:
-            dialect = dialect_of(node, self._dialect)
-            self._nodes[key] = Connection(node, dialect=dialect, client_id=self._client_id)
+            self._nodes[key] = Connection(
+                node,
+                dialect=dialect_of(node, self._where.dialect),
+                security=self._where.security_of(node),
+                client_id=self._client_id,
+            )
         return self._nodes[key]
 
     def _refresh(self, topics: list[str], timeout_s: float) -> None:

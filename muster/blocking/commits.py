@@ -23,7 +23,7 @@ class Commits(Places):
     def __init__(self, consuming: Consuming, background: Background, member: GroupMember | None) -> None:
         super().__init__(consuming, background)
         self._member = member
-        self._errands = Errands(self._changed) if member is None else member.errands
+        self._errands = Errands(self._changed, background.refusals) if member is None else member.errands
         self._fenced: Fenced | None = None
 
     @property

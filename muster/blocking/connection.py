@@ -1,27 +1,27 @@
 """One connection, one request at a time: ask, and wait for the answer."""
 
-import contextlib
-import socket
 import time
 from types import TracebackType
 from typing import Self
 
-from muster.dialects import Answer, Dialect, Push, open_session
+from muster.blocking.pipe import Pipe, nonce
+from muster.dialects import Answer, Dialect, Push
 from muster.dialects.bootstrap import Bootstrap, cannot_connect, parse_bootstrap
-from muster.errors import CannotConnect, ClientClosed, Refused, RequestTimedOut
+from muster.dialects.exchange import heard
+from muster.errors import CannotConnect, ClientClosed, MusterError, Refused, RequestTimedOut
 from muster.events import NodeAddress
+from muster.refusals import authentication_failed
+from muster.security import PLAINTEXT, SecurityLike, read_security
 from protocol.errors import ProtocolViolation
 from protocol.messages import Message
 from protocol.messages import node as node_messages
-
-_READ_BYTES = 1024 * 1024
 
 
 class Connection:
     """A connection to the first of `bootstrap` that can be reached; made when first needed, made anew when lost.
 
-    `dialect` is "native" or "kafka"; without it the bootstrap says which ("kafka://HOST:PORT"). Not for several threads
-    at once.
+    `dialect` is "native" or "kafka"; without it the bootstrap says which ("kafka://HOST:PORT"). `security` says how it
+    is reached. Not for several threads at once.
     """
 
     def __init__(
@@ -29,19 +29,20 @@ class Connection:
         bootstrap: str | NodeAddress,
         *,
         dialect: str | Dialect | None = None,
+        security: SecurityLike | None = None,
         client_id: str = "muster",
         connect_timeout_s: float = 5.0,
     ) -> None:
         if isinstance(bootstrap, str):
-            parsed = parse_bootstrap(bootstrap, dialect)
+            self._where = parse_bootstrap(bootstrap, dialect, security)
         else:
-            parsed = Bootstrap((bootstrap,), Dialect(dialect or Dialect.NATIVE))
-        self._addresses, self._dialect = parsed
+            said = read_security(security) or PLAINTEXT
+            self._where = Bootstrap((bootstrap,), Dialect(dialect or Dialect.NATIVE), said, said)
         self._client_id = client_id
         self._connect_timeout_s = connect_timeout_s
-        self._socket: socket.socket | None = None
-        self._session = open_session(self._dialect, client_id)
-        self._address = self._addresses[0]
+        self._pipe: Pipe | None = None
+        self._address = self._where.addresses[0]
+        self._session = self._where.open_session(self._address, client_id, nonce)
         self._is_closed = False
         self._has_heard = False
 
@@ -53,14 +54,13 @@ class Connection:
     def ask(self, message: Message, timeout_s: float = 30.0) -> Message:
         """The reply, whatever error code it carries. Raises `Refused` where the request was refused as a whole and its
         reply has no place to say so, `CannotConnect`, `RequestTimedOut`; a connection lost meanwhile counts as the
-        former.
+        former. `AuthenticationFailed` where we are not let in.
         """
         deadline = time.monotonic() + timeout_s
         try:
             connected = self._connected(deadline)
-            number, data = self._session.encode_request(message)
-            connected.settimeout(max(0.001, deadline - time.monotonic()))
-            connected.sendall(data)
+            number, data = self._session.encode_request(message, _now_ms())
+            connected.send(data, deadline)
             answer = self._answer(connected, number, deadline)
         except TimeoutError:
             self._drop()
@@ -68,7 +68,7 @@ class Connection:
             raise RequestTimedOut(what) from None
         except (OSError, ProtocolViolation) as error:
             self._drop()
-            raise CannotConnect(self._lost(error)) from error
+            raise self._lost(error) from error
         if isinstance(answer.reply, node_messages.Refused):
             said = answer.reply.error_message or answer.reply.error_code.name
             raise Refused(answer.reply.error_code, f"{type(message).__name__} was refused: {said}")
@@ -79,9 +79,8 @@ class Connection:
         deadline = time.monotonic() + timeout_s
         try:
             connected = self._connected(deadline)
-            number, data = self._session.encode_request(message)
-            connected.settimeout(max(0.001, deadline - time.monotonic()))
-            connected.sendall(data)
+            number, data = self._session.encode_request(message, _now_ms())
+            connected.send(data, deadline)
             said = self._session.receive_data(b"")
             while not self._session.is_ready:
                 said = self._hear(connected, deadline)
@@ -90,7 +89,7 @@ class Connection:
             raise RequestTimedOut(f"{self._address} could not be told within {timeout_s:g} s") from None
         except (OSError, ProtocolViolation) as error:
             self._drop()
-            raise CannotConnect(self._lost(error)) from error
+            raise self._lost(error) from error
         for one in said:
             if isinstance(one, Answer) and one.number == number and isinstance(one.reply, node_messages.Refused):
                 raise Refused(one.reply.error_code, f"{type(message).__name__} was refused: {one.reply.error_message}")
@@ -107,71 +106,56 @@ class Connection:
     ) -> None:
         self.close()
 
-    def _connected(self, deadline: float) -> socket.socket:
+    def _connected(self, deadline: float) -> Pipe:
         if self._is_closed:
             raise ClientClosed("this connection was closed")
-        if self._socket is not None and _is_over(self._socket):
+        if self._pipe is not None and self._pipe.is_over:
             self._drop()
-        if self._socket is None:
-            self._socket = self._connect(deadline)
-            self._session = open_session(self._dialect, self._client_id)
-        return self._socket
+        if self._pipe is None:
+            self._pipe = self._connect(deadline)
+            self._session = self._where.open_session(self._address, self._client_id, nonce)
+        return self._pipe
 
-    def _lost(self, error: Exception) -> str:
+    def _lost(self, error: Exception) -> MusterError:
         """A port of something else takes connections too, and hangs up on the first bytes."""
-        advice = "" if self._has_heard else f". {self._dialect.advice}"
-        return f"the connection to {self._address} was lost: {error}{advice}"
+        advice = "" if self._has_heard else f". {self._where.dialect.advice}"
+        lost = CannotConnect(f"the connection to {self._address} was lost: {error}{advice}")
+        return authentication_failed(self._address, error) or lost
 
-    def _connect(self, deadline: float) -> socket.socket:
+    def _connect(self, deadline: float) -> Pipe:
         failures: dict[NodeAddress, OSError | str] = {}
-        for address in self._addresses:
+        for address in self._where.addresses:
             self._address = address
             try:
-                timeout_s = max(0.001, min(self._connect_timeout_s, deadline - time.monotonic()))
-                connected = socket.create_connection((address.host, address.port), timeout_s)
-            except OSError as error:
-                failures[address] = error
-                continue
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return connected
-        raise CannotConnect(cannot_connect(failures, self._dialect))
+                context = self._where.security_of(address).context()
+                return Pipe.connect(address, context, min(deadline, time.monotonic() + self._connect_timeout_s))
+            except (OSError, ValueError) as error:
+                if failed := authentication_failed(address, error):
+                    raise failed from error
+                failures[address] = error if isinstance(error, OSError) else str(error)
+        raise CannotConnect(cannot_connect(failures, self._where.dialect))
 
-    def _answer(self, connected: socket.socket, number: int, deadline: float) -> Answer:
-        heard = self._session.receive_data(b"")  # what the session itself refuses is answered already
+    def _answer(self, connected: Pipe, number: int, deadline: float) -> Answer:
+        said = self._session.receive_data(b"")  # what the session itself refuses is answered already
         while True:
-            for said in heard:
-                if isinstance(said, Answer) and said.number == number:
-                    return said
-            heard = self._hear(connected, deadline)
+            for one in said:
+                if isinstance(one, Answer) and one.number == number:
+                    return one
+            said = self._hear(connected, deadline)
 
-    def _hear(self, connected: socket.socket, deadline: float) -> list[Answer | Push]:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
+    def _hear(self, connected: Pipe, deadline: float) -> list[Answer | Push]:
+        if deadline <= time.monotonic():
             raise TimeoutError
-        connected.settimeout(left_s)
-        data = connected.recv(_READ_BYTES)
-        if not data:
-            raise ConnectionResetError("the server closed it")
-        heard = self._session.receive_data(data)
+        said = heard(self._session, connected.receive(deadline))
         self._has_heard = True
-        more = self._session.take_data()
-        if more:
-            connected.sendall(more)
-        return heard
+        connected.send(self._session.take_data(), deadline)
+        return said
 
     def _drop(self) -> None:
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.close()
-            self._socket = None
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
 
 
-def _is_over(connected: socket.socket) -> bool:
-    """Whether the server has closed it meanwhile, as Kafka's brokers do with connections that were idle for long."""
-    connected.settimeout(0)
-    try:
-        return not connected.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -28,6 +28,7 @@ from muster.events import (
 from muster.fetching import ConsumerRecord, Deserializer
 from muster.member import MemberOptions
 from muster.outcomes import Done
+from muster.security import SecurityLike
 from muster.topic_partition import TopicPartition
 
 _OFFSETS_TIMEOUT_MS = 30_000
@@ -63,6 +64,8 @@ class Consumer(Commits):
         rack_id: str | None = None,
         client_id: str = "muster",
         dialect: str | None = None,
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
         **member_settings: Unpack[MemberOptions],
     ) -> None:
         """`auto_offset_reset` says where to begin without a committed offset: "latest", "earliest", or "none" (an
@@ -86,7 +89,7 @@ class Consumer(Commits):
             member_settings=member_settings,
         )
         self._max_poll_records = max_poll_records
-        parsed = parse_bootstrap(bootstrap, dialect)
+        parsed = parse_bootstrap(bootstrap, dialect, security, broker_security)
         self._listeners: tuple[Listener | None, Listener | None, Listener | None] = (None, None, None)
         member: GroupMember | None = None
         if group_id is not None:
@@ -100,6 +103,8 @@ class Consumer(Commits):
                 rack_id=rack_id,
                 client_id=client_id,
                 dialect=dialect,
+                security=security,
+                broker_security=broker_security,
                 **member_settings,
             )
             member.before_revoking(self._before_revoking)

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from muster.events import CommitDone, OffsetsDone
 from muster.outcomes import Outcomes
+from muster.refusals import Refusals
 
 GRACE_S = 1.0
 """How much longer than its deadline an errand is waited for: the core ends it, in a thread that may come late."""
@@ -15,13 +16,13 @@ D = TypeVar("D", CommitDone, OffsetsDone)
 class Errands(Outcomes):
     """Guarded by `changed`, as the core is."""
 
-    def __init__(self, changed: threading.Condition) -> None:
-        super().__init__()
+    def __init__(self, changed: threading.Condition, refusals: Refusals | None = None) -> None:
+        super().__init__(refusals)
         self._changed = changed
 
     def wait_for(self, number: int, kind: type[D], timeout_s: float) -> D | None:
-        """What became of it; None if nothing was heard in time. Raises WokenUp. Who is interrupted or has no more time
-        forgets the errand, which goes on.
+        """What became of it; None if nothing was heard in time. Raises WokenUp, AuthenticationFailed. Who is
+        interrupted or has no more time forgets the errand, which goes on.
         """
         done = None
         with self._changed:
@@ -58,6 +59,6 @@ class Errands(Outcomes):
             self._changed.notify_all()
 
     def raise_wakeup(self) -> None:
-        """Raises WokenUp, once a `wake`."""
+        """Raises WokenUp, once a `wake`; AuthenticationFailed, once a refusal."""
         with self._changed:
             super().raise_wakeup()

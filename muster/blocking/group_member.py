@@ -32,6 +32,7 @@ from muster.events import (
 from muster.member import MemberSettings, assignor_names
 from muster.membership import Membership
 from muster.outcomes import Done, Partitions, Told, found, stored, to_commit, without
+from muster.security import SecurityLike
 from muster.topic_partition import TopicPartition
 
 Listener = Callable[[Partitions], None]
@@ -70,9 +71,13 @@ class GroupMember:
         rack_id: str | None = None,
         client_id: str = "muster",
         dialect: str | None = None,
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
     ) -> None:
         """`on_lost` None: `on_revoked` is called instead. `dialect` is "native" or "kafka"; without it the bootstrap
-        says which ("kafka://HOST:PORT"). Raises ValueError for what cannot work."""
+        says which ("kafka://HOST:PORT"). `security` says how the bootstrap is reached, and what speaks as it does;
+        `broker_security` how Kafka's brokers beside musterd are, if otherwise. Raises ValueError for what cannot work.
+        """
         if isinstance(topics, str):
             raise ValueError(f"topics is {topics!r}: a list of names is wanted")
         self._on_assigned = on_assigned
@@ -97,12 +102,14 @@ class GroupMember:
             topics,
             random.random,
         )
-        self._background = Background(parse_bootstrap(bootstrap, dialect), client_id)
+        self._background = Background(parse_bootstrap(bootstrap, dialect, security, broker_security), client_id)
         self._driven = Driven(self._membership, self._take)
         self._background.add(self._driven)
-        self._cluster = Cluster(bootstrap, dialect=dialect, client_id=client_id)
+        self._cluster = Cluster(
+            bootstrap, dialect=dialect, client_id=client_id, security=security, broker_security=broker_security
+        )
         self._changed = self._background.changed
-        self._errands = Errands(self._changed)
+        self._errands = Errands(self._changed, self._background.refusals)
         self._told = Told(self._errands)
         self._assignment: Partitions = ()
         self._one_user = OneUser("member")
@@ -155,13 +162,15 @@ class GroupMember:
         """Serve what the group asks of this member, and wait until it has its share: at most `timeout_s`, not at all
         once it is steady. Says whether it is.
 
-        Raises `GroupRefused` or `Fenced` where the coordinator does not admit it, and `CannotConnect` when no node was
-        ever reached in the time given (`request_timeout_ms` in all, for polls that do not wait).
+        Raises `GroupRefused` or `Fenced` where the coordinator does not admit it, `AuthenticationFailed` where a server
+        does not let us in, and `CannotConnect` when no node was ever reached in the time given (`request_timeout_ms` in
+        all, for polls that do not wait).
         """
         with self._entered():
             deadline = time.monotonic() + timeout_s
             self._polled_first_s = self._polled_first_s or time.monotonic()
             while True:
+                self._errands.raise_refusal()
                 self._serve()
                 self._background.feed(self._driven, Polled())
                 self._serve()

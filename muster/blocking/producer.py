@@ -24,6 +24,7 @@ from muster.producing.handles import (
     pending,
     producer_settings,
 )
+from muster.security import SecurityLike
 
 _REMEMBERED_FAILURES = 1_000
 
@@ -58,6 +59,8 @@ class Producer:
         retry_backoff_max_ms: int = 1_000,
         client_id: str = "muster",
         dialect: Dialect | str | None = None,
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
     ) -> None:
         """`acks` -1 or "all": on disk; 1: appended; 0: written to the connection, and nothing is heard of what goes
         wrong from there on. `max_block_ms` is what `send` waits for a topic to be known and for room in
@@ -80,7 +83,7 @@ class Producer:
             random.randrange(1 << 16),  # noqa: S311 - else all short-lived producers begin with partition 0
         )
         self._max_block_s = max_block_ms / 1000
-        self._background = Background(parse_bootstrap(bootstrap, dialect), client_id)
+        self._background = Background(parse_bootstrap(bootstrap, dialect, security, broker_security), client_id)
         self._driven = Driven(self._core, self._take)
         self._background.add(self._driven)
         self._changed = self._background.changed
@@ -103,7 +106,8 @@ class Producer:
         offset.
 
         Raises `Refused` for a topic that is not there, ValueError for a partition that is not, `CannotConnect` or
-        `RequestTimedOut` if nothing is known of the topic in `max_block_ms`, `BufferFull` if there is no room so long.
+        `RequestTimedOut` if nothing is known of the topic in `max_block_ms`, `BufferFull` if there is no room so long;
+        `AuthenticationFailed` if it has to wait and a server does not let us in.
         """
         wall_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         sent = Sent(self._callbacks, topic, wall_ms)
@@ -120,15 +124,19 @@ class Producer:
     def flush(self, timeout_s: float | None = None) -> None:
         """Send what was collected and wait until all of it is acknowledged or given up, within `delivery_timeout_ms`
         at the latest, and its callbacks have returned: or `timeout_s`. Raises the first failure since the last flush
-        that nobody was told of by its `Sent`, and `CannotConnect` or `RequestTimedOut` after `timeout_s`; what remains
-        is still on its way then. From a callback it waits for no callbacks.
+        that nobody was told of by its `Sent`, `CannotConnect` or `RequestTimedOut` after `timeout_s`, and
+        `AuthenticationFailed` at once; what remains is still on its way then. From a callback it waits for no
+        callbacks.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             number = self._core.close_batches()
             if not self._core.is_flushed(number):
                 self._background.feed(self._driven, Woke())
-            if not self._changed.wait_for(lambda: self._core.is_flushed(number), timeout_s):
+            refusals = self._background.refusals
+            self._changed.wait_for(lambda: self._core.is_flushed(number) or not refusals.is_told, timeout_s)
+            if not self._core.is_flushed(number):
+                refusals.raise_last()
                 sentence = f"not all records were acknowledged within {timeout_s:g} s"
                 raise not_answered(sentence, self._background.trouble)
             failed = [sent for sent in self._failed if not sent.is_told]
@@ -192,6 +200,7 @@ class Producer:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 raise not_taken(placed, topic, self._max_block_s, self._background.trouble)
+            self._background.refusals.raise_last()
             self._changed.wait(left_s)
 
     def _take(self, effect: Effect) -> None:

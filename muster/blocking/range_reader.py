@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from muster.blocking.cluster import RETRY_S, Cluster, expect
 from muster.errors import CannotConnect, CorruptRecords, OffsetOutOfRange, Refused, RequestTimedOut
+from muster.security import SecurityLike
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchReply, FetchTopic
@@ -34,6 +35,8 @@ class RangeReader:
         fetch_bytes: int = 4 * 1024 * 1024,
         client_id: str = "muster",
         dialect: str | None = None,
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
         waits_for_disk: bool = True,
         cluster: Cluster | None = None,
     ) -> None:
@@ -46,6 +49,8 @@ class RangeReader:
             "fetch_bytes": fetch_bytes,
             "client_id": client_id,
             "dialect": dialect,
+            "security": security,
+            "broker_security": broker_security,
             "waits_for_disk": waits_for_disk,
         }
         self._lasting = frozenset() if waits_for_disk else frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
@@ -55,7 +60,9 @@ class RangeReader:
         self._end = end
         self._timeout_s = timeout_s
         self._fetch_bytes = fetch_bytes
-        self._cluster = cluster or Cluster(bootstrap, dialect=dialect, client_id=client_id)
+        self._cluster = cluster or Cluster(
+            bootstrap, dialect=dialect, client_id=client_id, security=security, broker_security=broker_security
+        )
         self._owns_cluster = cluster is None
 
     def __reduce__(self) -> tuple[Any, ...]:

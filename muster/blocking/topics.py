@@ -23,7 +23,7 @@ class Topics:
 
     def partitions_for(self, topic: str, timeout_s: float = 30.0) -> Partitions:
         """All there are of this topic, for `assign`. Raises `Refused` for a topic that does not exist, `CannotConnect`,
-        `RequestTimedOut`.
+        `RequestTimedOut`, `AuthenticationFailed`.
         """
         count = self._look_up((topic,), {}, timeout_s).counts[topic]
         return tuple(TopicPartition(topic, number) for number in range(count))
@@ -52,7 +52,11 @@ class Topics:
         with self._one_user.entered(), self._changed:
             number = lookups.ask(topics, times)
             self._background.feed(self._looking_up, Woke())
-            self._changed.wait_for(lambda: lookups.is_over(number), timeout_s)
+            refusals = self._background.refusals
+            self._changed.wait_for(lambda: lookups.is_over(number) or not refusals.is_told, timeout_s)
+            if not lookups.is_over(number) and not refusals.is_told:
+                lookups.forget(number)
+                refusals.raise_last()
             return lookups.take(number, self._background.trouble)
 
 

@@ -12,14 +12,24 @@ The first request brings the greeting with it: `Hello`, or the question for the 
 import enum
 from typing import Final, Protocol, assert_never
 
-from muster.dialects.kafka import KafkaSession
+from muster.dialects.kafka import KafkaSession, Logins, no_login
 from muster.dialects.native import NativeSession
-from muster.dialects.unwelcome import Unwelcome
+from muster.dialects.unwelcome import LoginFailed, Unwelcome
 from muster.events import NodeAddress
 from protocol.messages import Message
 from protocol.native.client import Answer, Push
 
-__all__ = ["MAX_FRAME_BYTES", "Answer", "Dialect", "Push", "Session", "Unwelcome", "dialect_of", "open_session"]
+__all__ = [
+    "MAX_FRAME_BYTES",
+    "Answer",
+    "Dialect",
+    "LoginFailed",
+    "Push",
+    "Session",
+    "Unwelcome",
+    "dialect_of",
+    "open_session",
+]
 
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 """What a server may send at most: fetches of 50 MiB and rosters of large groups fit."""
@@ -57,16 +67,18 @@ class Dialect(enum.Enum):
 class Session(Protocol):
     """The client's side of one connection."""
 
-    def encode_request(self, message: Message) -> tuple[int, bytes]:
-        """The request's number, and what to send now: nothing of it, while the server's versions are not known. A
-        Produce with `acks` 0 is never answered, unless the session itself refuses it.
+    def encode_request(self, message: Message, now_ms: int = 0) -> tuple[int, bytes]:
+        """The request's number, and what to send now: nothing of it, while the server's versions are not known, or we
+        are not to the server. A Produce with `acks` 0 is never answered, unless the session itself refuses it. By
+        `now_ms`, of a clock that goes on, a login that ends is known.
         """
 
     def receive_data(self, data: bytes) -> list[Answer | Push]:
         """What the server said, and the session itself of requests that cannot be said to this server: those are
         answered `Refused`, without the server having seen them, and no data is needed to hear of them.
 
-        Raises ProtocolViolation for bytes that no server of this dialect sends, `Unwelcome` where it lets nobody in.
+        Raises ProtocolViolation for bytes that no server of this dialect sends, `Unwelcome` where it lets nobody in,
+        `LoginFailed` where not us.
         """
 
     def take_data(self) -> bytes:
@@ -74,7 +86,7 @@ class Session(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether nothing waits for the greeting's answer any more."""
+        """Whether nothing waits for the greeting's answer, or for that to a login."""
 
 
 def dialect_of(node: NodeAddress, bootstrap: Dialect) -> Dialect:
@@ -82,12 +94,16 @@ def dialect_of(node: NodeAddress, bootstrap: Dialect) -> Dialect:
     return Dialect.KAFKA if node.speaks == Dialect.KAFKA.value else bootstrap
 
 
-def open_session(dialect: Dialect, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES) -> Session:
-    """`max_frame_bytes` bounds what the server may send."""
+def open_session(
+    dialect: Dialect, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES, logins: Logins = no_login
+) -> Session:
+    """`max_frame_bytes` bounds what the server may send. `logins` makes a login whenever one is needed, which only
+    Kafka's protocol has.
+    """
     match dialect:
         case Dialect.NATIVE:
             return NativeSession(client_id, max_frame_bytes)
         case Dialect.KAFKA:
-            return KafkaSession(client_id, max_frame_bytes)
+            return KafkaSession(client_id, max_frame_bytes, logins)
         case _:
             assert_never(dialect)

@@ -3,11 +3,20 @@
 from collections import deque
 from collections.abc import Iterable
 
-from muster.dialects import Push, Session
-from muster.dialects.unwelcome import unsayable
+from muster.dialects import Answer, Push, Session
+from muster.dialects.unwelcome import spoken_in_tls, unsayable
 from muster.events import Call, CallFailed, Departed, MemberEvent, Pushed, Replied
+from protocol.errors import ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.data import Produce
+
+
+def heard(session: Session, data: bytes) -> list[Answer | Push]:
+    """As `Session.receive_data`; of a server that speaks TLS it says so."""
+    try:
+        return session.receive_data(data)
+    except ProtocolViolation as violation:
+        raise spoken_in_tls(data) or violation from None
 
 
 class Exchange:
@@ -23,12 +32,12 @@ class Exchange:
         """Those of them that the session keeps until it is ready."""
         self._unheard: list[MemberEvent] = []
 
-    def say(self, call: Call) -> bytes:
-        """What to send now. The session may refuse it itself, and what no bytes can say is refused as well: call `hear`
-        next, with nothing.
+    def say(self, call: Call, now_ms: int = 0) -> bytes:
+        """What to send now, at `now_ms` of the connection's clock. The session may refuse it itself, and what no bytes
+        can say is refused as well: call `hear` next, with nothing.
         """
         try:
-            number, data = self._session.encode_request(call.message)
+            number, data = self._session.encode_request(call.message, now_ms)
         except Exception as reason:  # noqa: BLE001  (a text that is no text, a number that is too large, ...)
             refused = unsayable(call.message, reason)
             self._unheard.append(Replied(call.call, refused, refused.error_message))
@@ -41,7 +50,7 @@ class Exchange:
     def hear(self, data: bytes) -> list[MemberEvent]:
         """What it says to the core; `take_data` is to be sent then. Raises ProtocolViolation."""
         events, self._unheard = self._unheard, []
-        for said in self._session.receive_data(data):
+        for said in heard(self._session, data):
             if isinstance(said, Push):
                 events.append(Pushed(said.message))
                 continue
@@ -74,6 +83,11 @@ class Exchange:
     @property
     def unanswered(self) -> Iterable[Message]:
         return [call.message for call in self._waiting.values()]
+
+    @property
+    def is_let_in(self) -> bool:
+        """Whether the server has nothing more to ask of who we are."""
+        return self._session.is_ready
 
     @property
     def owes(self) -> bool:

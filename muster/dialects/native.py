@@ -20,7 +20,7 @@ class NativeSession:
         self._client = NativeClient(max_frame_bytes)
         self._hello, self._greeting = self._client.encode_request(Hello(client_id))
 
-    def encode_request(self, message: Message) -> tuple[int, bytes]:
+    def encode_request(self, message: Message, now_ms: int = 0) -> tuple[int, bytes]:
         number, data = self._client.encode_request(message)
         return number, self.take_data() + data
 

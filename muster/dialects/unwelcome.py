@@ -1,8 +1,12 @@
 """What never gets through the door: a client that is not let in, a request that no bytes can say."""
 
+from typing import Final
+
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.node import Refused
+
+_TLS_ALERT: Final = b"\x15\x03"
 
 
 class Unwelcome(ProtocolViolation):
@@ -11,6 +15,21 @@ class Unwelcome(ProtocolViolation):
     def __init__(self, error_code: ErrorCode, sentence: str) -> None:
         super().__init__(sentence)
         self.error_code = error_code
+
+
+class LoginFailed(Unwelcome):
+    """The server does not let us in by our name and password, or does not know them itself: trying again is in vain
+    until somebody changes something.
+    """
+
+
+def spoken_in_tls(data: bytes) -> ProtocolViolation | None:
+    """Of bytes that are none of the dialect's: an alert of TLS is what a listener with TLS says to whoever has not
+    heard of that.
+    """
+    if data[:2] != _TLS_ALERT:
+        return None
+    return ProtocolViolation("that listener speaks TLS: the security protocol SSL is wanted, or SASL_SSL")
 
 
 def unsayable(message: Message, reason: Exception) -> Refused:

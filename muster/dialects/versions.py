@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from protocol.apis import BY_MESSAGE
+from protocol.kafka.login import HANDSHAKE_VERSION
 from protocol.messages import Message
 from protocol.messages.data import Fetch, Produce
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, ListGroups, SyncGroup
-from protocol.messages.node import ApiVersion, DescribeCluster, FindCoordinator
+from protocol.messages.node import ApiVersion, DescribeCluster, FindCoordinator, SaslHandshake
 from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
 from protocol.messages.topics import CreateTopics, Metadata
 
@@ -94,6 +95,8 @@ def _oldest_to_ask_of_the_cluster(message: Message) -> int:
             return 5 if message.types_filter else 4 if message.states_filter else 0
         case DescribeCluster():
             return 0 if message.endpoint_type == 1 else 1
+        case SaslHandshake():
+            return HANDSHAKE_VERSION
         case _:
             return 0
 

@@ -12,11 +12,12 @@ from typing import Any, Protocol, Self
 from muster.blocking.background import Background, Driven
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
-from muster.errors import CannotConnect, ClientClosed, MusterError, StreamsExist
+from muster.errors import AuthenticationFailed, CannotConnect, ClientClosed, MusterError, StreamsExist
 from muster.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
 from muster.fetching import Deserializer
 from muster.membership import Membership
 from muster.outcomes import stored, to_commit
+from muster.security import SecurityLike
 from muster.streams.assignment import Shares
 from muster.streams.caller import Caller
 from muster.streams.cycle import Phase
@@ -96,12 +97,14 @@ class StreamsConnector:
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
         client_id: str = "muster",
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
         **settings: Any,
     ) -> None:
         """`on_error` hears of what nobody waits for, in the listener's thread; without it, it is logged. Making one
         connects to nothing. Raises ValueError for what cannot work; the registry speaks the native protocol alone.
         """
-        where = parse_bootstrap(bootstrap)
+        where = parse_bootstrap(bootstrap, None, security, broker_security)
         if where.dialect is not Dialect.NATIVE:
             raise ValueError(
                 f"bootstrap is {bootstrap!r}: the ownership registry is not part of Kafka's protocol; "
@@ -113,6 +116,7 @@ class StreamsConnector:
         self._on_error = on_error
         self._deserializers = key_deserializer, value_deserializer
         self._background = Background(where, client_id)
+        self._background.on_refusal = self._refused
         self._changed = self._background.changed
         self._caller = Caller()
         self._listener: RebalanceListener | None = None
@@ -135,7 +139,8 @@ class StreamsConnector:
     def create_message_streams(self, counts: Mapping[str, int]) -> dict[str, list[MessageStream]]:
         """So many streams of each topic, once the group has shared out for the first time. Only once a connector.
 
-        Raises StreamsExist; RebalanceFailed, GroupRefused, CannotConnect; what the listener raised; ValueError.
+        Raises StreamsExist; RebalanceFailed, GroupRefused, CannotConnect, AuthenticationFailed; what the listener
+        raised; ValueError.
         """
         check_counts(counts)
         kind = StreamsKind(self._settings.partition_assignment_strategy, dict(counts))
@@ -279,6 +284,7 @@ class StreamsConnector:
         unreached_at = time.monotonic() + self._settings.request_timeout_ms / 1000
         while self._started is None:
             self._changed.wait(_LOOK_S)
+            self._background.refusals.raise_last()
             if not self._background.has_ever_connected and time.monotonic() >= unreached_at:
                 raise CannotConnect(self._background.last_failure)
         if self._started.error is not None:
@@ -348,6 +354,11 @@ class StreamsConnector:
                 self._feed_steps(ListenerDone(error))
 
         self._caller.call(call)
+
+    def _refused(self, error: AuthenticationFailed) -> None:
+        """Whoever makes the streams hears of it there."""
+        if self._started is not None and not self._is_shut:
+            self._report(error)
 
     def _report(self, error: Exception) -> None:
         on_error = self._on_error

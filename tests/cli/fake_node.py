@@ -10,6 +10,7 @@ import msgspec
 from muster.blocking.background import Driven
 from muster.errors import CannotConnect
 from muster.events import Call, MemberEvent, Replied
+from muster.refusals import Refusals
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -150,10 +151,11 @@ class FakeNode:
 
     def Metadata(self, message: Metadata) -> Message:  # noqa: N802
         names = [topic.name for topic in message.topics] if message.topics is not None else list(self.topics)
-        brokers = [MetadataBroker(1, "h", 9)]
-        if self.beside:
-            brokers.append(MetadataBroker(2, "broker", 9, speaks="kafka"))
-        return MetadataReply(tuple(brokers), "c", 1, tuple(self._topic(name or "") for name in names))
+        brokers = (
+            MetadataBroker(1, "h", 9),
+            *((MetadataBroker(2, "broker", 9, speaks="kafka"),) if self.beside else ()),
+        )
+        return MetadataReply(brokers, "c", 1, tuple(self._topic(name or "") for name in names))
 
     def _topic(self, name: str) -> MetadataTopicReply:
         if name not in self.topics:
@@ -322,6 +324,7 @@ class FakeBackground:
     def __init__(self, node: FakeNode) -> None:
         self.changed = threading.Condition(threading.RLock())
         self.trouble = ""
+        self.refusals = Refusals()
         self._node = node
 
     def add(self, driven: Driven) -> None:

@@ -18,7 +18,7 @@ BEGIN, END = "<!-- printed by `make reference`: {} -->", "<!-- end -->"
 
 BLOCKING: Final = ("Consumer", "Producer", "Sent", "GroupMember", "RangeReader")
 AIO: Final = ("Consumer", "Producer", "Sent", "GroupMember")
-VALUES: Final = ("ConsumerRecord", "TopicPartition", "Written", "OffsetToCommit", "ErrorCode")
+VALUES: Final = ("ConsumerRecord", "TopicPartition", "Written", "OffsetToCommit", "Security", "ErrorCode")
 
 INTERNAL: Final = {
     "GroupMember": {
@@ -38,6 +38,7 @@ MEANINGS: Final = {
     "auto_commit_interval_ms": "pause between automatic commits",
     "auto_offset_reset": 'where to begin without a usable offset: "latest", "earliest", "none" (an error)',
     "batch_bytes": "a batch of one partition is sent when it has so many",
+    "broker_security": "how Kafka's brokers beside musterd are reached, if not by `security`",
     "buffer_memory_bytes": "of records that are not over; `send` waits for room",
     "client_id": "the name that servers show for this client",
     "cluster": "connections to share with other readers of the process",
@@ -65,6 +66,8 @@ MEANINGS: Final = {
     "request_timeout_ms": "without an answer for so long, a connection is given up",
     "retry_backoff_max_ms": "the longest pause",
     "retry_backoff_ms": "pause before something is tried again; doubles each time",
+    "security": "how the bootstrap is reached, and what speaks as it does: a `Security`, or a mapping of its usual "
+    "names; None: without TLS and without a login",
     "session_timeout_ms": "a member that is not heard of for so long is expelled",
     "timeout_s": "without anything new for so long it gives up",
     "value_deserializer": "makes of the bytes of a value what the application works with",
@@ -72,6 +75,8 @@ MEANINGS: Final = {
 }
 
 RAISED: Final = {
+    "AuthenticationFailed": "`poll`, `commit`, `committed`, `partitions_for` and the like, `Producer.send`, `flush`, "
+    "`RangeReader`: at once, and again about every second while it goes on",
     "BufferFull": "`Producer.send`",
     "CannotConnect": "`poll`, `commit`, `committed`, `partitions_for` and the like, `Producer.send`, `flush`, "
     "`Sent.result`",
@@ -263,7 +268,8 @@ def _default(value: Any) -> str:
 def _values() -> Iterator[str]:
     for name in VALUES:
         kind = getattr(muster, name)
-        fields = getattr(kind, "__struct_fields__", None) or getattr(kind, "_fields", ())
+        known = (getattr(kind, name, ()) for name in ("__struct_fields__", "_fields", "__dataclass_fields__"))
+        fields = next(filter(None, known), ())
         yield (
             f"* `{name}({', '.join(fields)})`: {_one_line(_doc(kind))}"
             if fields

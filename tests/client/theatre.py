@@ -21,7 +21,9 @@ from coordinator.events import Opened, Received
 from coordinator.events import Woke as NodeWoke
 from muster import Consumer, ConsumerRecord, TopicPartition
 from muster.blocking.background import Driven
+from muster.errors import AuthenticationFailed
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
+from muster.refusals import Refusals
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
@@ -109,6 +111,8 @@ class Stagehand:
         self.changed = Changed(theatre)
         self.has_ever_connected = False
         self.last_failure = ""
+        self.refusals = Refusals()
+        self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
         self.driven: list[Driven] = []
         self.waiting: dict[tuple[int, int], Call] = {}
         self.connections: dict[int, int] = {}

@@ -8,6 +8,7 @@ import pytest
 from muster.balanced import BalancedConfig, ClientBalancedConsumer
 from muster.blocking.background import Driven
 from muster.events import Effect, MemberEvent
+from muster.refusals import Refusals
 from tests.client.balanced.world import GROUP, Player, World
 from tests.client.theatre import Changed
 
@@ -18,6 +19,7 @@ class _Hand(Player):
     def __init__(self, world: World, who: str) -> None:
         super().__init__(world, who)
         self.changed = Changed(world)  # type: ignore[arg-type]
+        self.refusals = Refusals()
         self.driven: Driven | None = None
         world.players.append(self)
 

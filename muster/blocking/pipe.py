@@ -1,0 +1,111 @@
+"""A connected socket, with TLS or without, for who waits for what it asked."""
+
+import contextlib
+import socket
+import ssl
+import time
+from secrets import token_urlsafe
+from typing import Self
+
+from muster.events import NodeAddress
+from muster.tunnel import Tunnel
+
+_READ_BYTES = 1024 * 1024
+_NONCE_BYTES = 24
+
+
+def nonce() -> str:
+    """For one login."""
+    return token_urlsafe(_NONCE_BYTES)
+
+
+class Pipe:
+    """Times are those of `time.monotonic`."""
+
+    def __init__(self, connected: socket.socket, tunnel: Tunnel | None) -> None:
+        self._socket = connected
+        self._tunnel = tunnel
+
+    @classmethod
+    def connect(cls, address: NodeAddress, context: ssl.SSLContext | None, deadline: float) -> Self:
+        """Raises OSError, of which TimeoutError and ssl.SSLError are some; ValueError for what is no host."""
+        tunnel = Tunnel(context, address.host) if context is not None else None
+        connected = socket.create_connection((address.host, address.port), _left_s(deadline))
+        pipe = cls(connected, tunnel)
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tunnel is not None:
+                pipe._shake_hands(tunnel, deadline)
+        except BaseException:
+            pipe.close()
+            raise
+        return pipe
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Raises OSError."""
+        if self._tunnel is not None:
+            self._tunnel.send(data)
+            data = self._tunnel.take_data()
+        if data:
+            self._socket.settimeout(_left_s(deadline))
+            self._socket.sendall(data)
+
+    def receive(self, deadline: float) -> bytes:
+        """What the server says next. Raises OSError, also for the end of what it says."""
+        while True:
+            data = self._read(deadline)
+            said = data if self._tunnel is None else self._take(self._tunnel, data)
+            if said:
+                return said
+            if self._tunnel is None or self._tunnel.is_over:
+                raise ConnectionResetError("the server closed it")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the server has closed it meanwhile, as Kafka's brokers do with connections that were idle for long;
+        or has said what nobody asked for.
+        """
+        self._socket.settimeout(0)
+        try:
+            if self._tunnel is None:
+                return not self._socket.recv(1, socket.MSG_PEEK)
+            while data := self._socket.recv(_READ_BYTES):
+                if self._tunnel.receive(data) or self._tunnel.is_over:
+                    return True
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._tunnel is not None:
+                self._tunnel.close()
+                self._socket.settimeout(0)
+                self._socket.send(self._tunnel.take_data())
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+    def _shake_hands(self, tunnel: Tunnel, deadline: float) -> None:
+        self.send(b"", deadline)
+        while not tunnel.is_up:
+            data = self._read(deadline)
+            if not data:
+                raise ConnectionResetError(tunnel.NOT_UP)
+            self._take(tunnel, data)
+
+    def _read(self, deadline: float) -> bytes:
+        self._socket.settimeout(_left_s(deadline))
+        return self._socket.recv(_READ_BYTES)
+
+    def _take(self, tunnel: Tunnel, data: bytes) -> bytes:
+        try:
+            return tunnel.receive(data)
+        finally:
+            with contextlib.suppress(OSError):
+                self._socket.sendall(tunnel.take_data())
+
+
+def _left_s(deadline: float) -> float:
+    return max(0.001, deadline - time.monotonic())

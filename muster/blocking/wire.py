@@ -1,0 +1,94 @@
+"""One connection of the thread behind a client: its socket, what is said over it, and what is still to be sent."""
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from muster.dialects.exchange import Exchange
+from muster.dialects.lanes import Lane
+from muster.events import Effect, MemberEvent, NodeAddress
+from muster.tunnel import Tunnel
+
+
+class Core(Protocol):
+    """What the thread drives: `Membership`, `Fetcher`."""
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]: ...
+
+    @property
+    def next_deadline_ms(self) -> int | None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Driven:
+    """A core, and who is told its effects other than calls. Each has connections of its own: a fetch that waits does
+    not hold up a heartbeat.
+    """
+
+    core: Core
+    tell: Callable[[Effect], None]
+
+
+Way = tuple[Driven, NodeAddress, Lane]
+"""Whose connection it is, where to, and what for."""
+
+
+@dataclass(slots=True, eq=False)
+class Wire:
+    """A connection of the thread's, or one that is being made."""
+
+    way: Way
+    socket: socket.socket
+    exchange: Exchange
+    tunnel: Tunnel | None = None
+    out: bytearray = field(default_factory=bytearray)
+    is_open: bool = False
+
+    @property
+    def owes(self) -> bool:
+        return self.exchange.owes
+
+    @property
+    def unsent(self) -> int:
+        """At most so much of what was given has not left: TLS makes it more, and never less."""
+        return len(self.out) + (self.tunnel.unsent if self.tunnel else 0)
+
+    @property
+    def closed(self) -> str:
+        """What it means that the server has closed it, as a sentence."""
+        if self.tunnel is not None and not self.tunnel.is_up:
+            return self.tunnel.NOT_UP
+        return "the server closed the connection"
+
+    def give(self, data: bytes) -> None:
+        """To be sent."""
+        if self.tunnel is not None:
+            self.tunnel.send(data)
+            data = self.tunnel.take_data()
+        self.out += data
+
+    def take(self, data: bytes) -> bytes:
+        """What the server said by it. Raises ssl.SSLError, once it is known there too."""
+        if self.tunnel is None:
+            return data
+        try:
+            return self.tunnel.receive(data)
+        except ssl.SSLError:
+            self._send_last(self.tunnel)
+            raise
+        finally:
+            self.out += self.tunnel.take_data()
+
+    def close(self) -> None:
+        """The server hears of it if there is room for that."""
+        if self.tunnel is not None:
+            self.tunnel.close()
+            self._send_last(self.tunnel)
+        self.socket.close()
+
+    def _send_last(self, tunnel: Tunnel) -> None:
+        with contextlib.suppress(OSError):
+            self.socket.send(self.out + tunnel.take_data())

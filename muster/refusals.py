@@ -1,0 +1,69 @@
+"""Servers that do not let us in, or that we do not believe: what the application hears of it, and when to knock
+again.
+"""
+
+import ssl
+from typing import Final
+
+from muster.dialects.unwelcome import LoginFailed
+from muster.errors import AuthenticationFailed
+from muster.events import NodeAddress
+
+_PAUSE_MS: Final = 1_000
+"""Passwords are not tried out: a server that refused one is left alone for so long."""
+
+
+def authentication_failed(address: NodeAddress, error: BaseException) -> AuthenticationFailed | None:
+    """What failed, if it was that one of us two is not who it should be; None for any other reason."""
+    if isinstance(error, LoginFailed):
+        return AuthenticationFailed(f"{address}: {error}")
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return AuthenticationFailed(f"{address}: {_of_tls(error)}")
+    return None
+
+
+def _of_tls(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not believed: {error.verify_message or error.reason}"
+    reason = (error.reason or str(error)).lower().replace("_", " ")
+    if "wrong version number" in reason or "record layer failure" in reason:
+        return f"it does not speak TLS there ({reason}): the security protocol of that listener is another one"
+    if "alert" in reason:
+        return f"it does not take our certificate, or wants one, or what we can do is too little for it: {reason}"
+    return f"TLS failed: {reason}"
+
+
+class Refusals:
+    """What was refused last, for whoever asks first; each server's pause."""
+
+    __slots__ = ("_last", "_until_ms")
+
+    def __init__(self) -> None:
+        self._until_ms: dict[tuple[str, int], int] = {}
+        self._last: tuple[NodeAddress, AuthenticationFailed] | None = None
+
+    def note(self, address: NodeAddress, failed: AuthenticationFailed, now_ms: int) -> None:
+        self._until_ms[address.host, address.port] = now_ms + _PAUSE_MS
+        self._last = address, failed
+
+    def welcomed(self, address: NodeAddress) -> None:
+        """It lets us in now."""
+        if self._until_ms.pop((address.host, address.port), None) is not None and self._last is not None:
+            where = self._last[0]
+            if (where.host, where.port) == (address.host, address.port):
+                self._last = None
+
+    def bars(self, address: NodeAddress, now_ms: int) -> bool:
+        """Whether it is too soon to knock again."""
+        return now_ms < self._until_ms.get((address.host, address.port), now_ms)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there is nothing to raise."""
+        return self._last is None
+
+    def raise_last(self) -> None:
+        """Raises AuthenticationFailed, once for each time."""
+        last, self._last = self._last, None
+        if last is not None:
+            raise last[1]

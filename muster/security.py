@@ -1,0 +1,186 @@
+"""How a client reaches servers that want to be reached securely: TLS, and for Kafka's protocol SASL.
+
+The names are the field's: those of librdkafka's settings, and so of every client that is built on it.
+"""
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from protocol.kafka.login import Login, check_login
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_OF_BROKERS: Final = "broker."
+_HOSTNAME: Final = "ssl.endpoint.identification.algorithm"
+_FIELDS: Final = {
+    "security.protocol": "protocol",
+    "ssl.ca.location": "ca_location",
+    "ssl.certificate.location": "certificate_location",
+    "ssl.key.location": "key_location",
+    "ssl.key.password": "key_password",
+    "sasl.mechanism": "mechanism",
+    "sasl.mechanisms": "mechanism",
+    "sasl.username": "username",
+    "sasl.password": "password",
+}
+NAMES: Final = (*_FIELDS, _HOSTNAME)
+"""What a mapping may say."""
+_OF_TLS: Final = ("ca_location", "certificate_location", "key_location", "key_password")
+_OF_SASL: Final = ("mechanism", "username", "password")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Security:
+    """`protocol` is "PLAINTEXT", "SSL" (TLS), "SASL_PLAINTEXT" or "SASL_SSL". Locations are of PEM files; without
+    `ca_location` a server is believed as the system's own certificates have it, and `ca_location` may be a folder of
+    them. `certificate_location` is what we show of ourselves, its key is in `key_location` or in the same file.
+    `check_hostname` False believes any server with a good certificate. `mechanism` is "PLAIN", "SCRAM-SHA-256" or
+    "SCRAM-SHA-512". Raises ValueError for what does not go together.
+    """
+
+    protocol: str = "PLAINTEXT"
+    ca_location: str | None = None
+    certificate_location: str | None = None
+    key_location: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+    mechanism: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("protocol", *_OF_TLS, *_OF_SASL):
+            if not isinstance(getattr(self, name), str | None):
+                raise ValueError(f"{name} of security is no text")
+        object.__setattr__(self, "protocol", str(self.protocol).upper())
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"{self.protocol!r} is no security protocol: one of {', '.join(PROTOCOLS)} is wanted")
+        if not self.is_tls:
+            self._refuse(_OF_TLS, "SSL or SASL_SSL")
+            if not self.check_hostname:
+                raise ValueError(f"without TLS no name of a host is checked: the security protocol is {self.protocol}")
+        if self.key_location and not self.certificate_location:
+            raise ValueError("there is a key and no certificate that it belongs to: certificate_location is wanted")
+        if self.key_password and not self.certificate_location:
+            raise ValueError("there is a key's password and no key: certificate_location and key_location are wanted")
+        if self.wants_login:
+            check_login(self.mechanism or "", self.username or "", self.password or "")
+        else:
+            self._refuse(_OF_SASL, "SASL_SSL or SASL_PLAINTEXT")
+
+    def _refuse(self, names: tuple[str, ...], protocols: str) -> None:
+        for name in names:
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} is for the security protocols {protocols}, and this is {self.protocol}")
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, str]) -> Self:
+        """From settings by their usual names: {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512",
+        ...}. Raises ValueError, also for a name that is none of security's.
+        """
+        said: dict[str, object] = {}
+        for name, value in config.items():
+            if name == _HOSTNAME:
+                said["check_hostname"] = _checks_hostname(value)
+            elif name in _FIELDS:
+                said[_FIELDS[name]] = value
+            else:
+                raise ValueError(f"{name!r} is no setting of security; they are {', '.join(NAMES)}")
+        return cls(**said)  # type: ignore[arg-type]
+
+    @property
+    def is_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def wants_login(self) -> bool:
+        """By SASL."""
+        return self.protocol.startswith("SASL")
+
+    def login(self, nonce: str) -> Login | None:
+        """A new one, if servers are to be told who we are. `nonce` as for `Login`."""
+        if not self.wants_login:
+            return None
+        return Login(self.mechanism or "", self.username or "", self.password or "", nonce)
+
+    def context(self) -> ssl.SSLContext | None:
+        """For TLS, from the files as they are now; None without. Raises ValueError for files that are no such ones."""
+        if not self.is_tls:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+        if self.ca_location is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            with _reading(self.ca_location, "certificates to believe servers by"):
+                _believe(context, self.ca_location)
+        context.check_hostname = self.check_hostname
+        if self.certificate_location is not None:
+            where = self.key_location or self.certificate_location
+            with _reading(f"{self.certificate_location} with the key in {where}", "a certificate and its key"):
+                # Without a password OpenSSL would ask for one at the terminal.
+                context.load_cert_chain(self.certificate_location, self.key_location, self.key_password or _no_password)
+        return context
+
+
+PLAINTEXT: Final = Security()
+SecurityLike = Security | Mapping[str, str]
+"""Settings, or a mapping of their usual names."""
+
+
+def read_security(given: SecurityLike | None, what: str = "security") -> Security | None:
+    """What a client was given. Raises ValueError."""
+    if given is None or isinstance(given, Security):
+        return given
+    if isinstance(given, Mapping):
+        return Security.from_config(given)
+    raise ValueError(f"{what} is a {type(given).__name__}: a Security is wanted, or a mapping of its settings")
+
+
+def securities(config: Mapping[str, str]) -> tuple[Security | None, Security | None]:
+    """Of where one knocks first, and of brokers beside that: their names begin with "broker.". None of what nothing is
+    said about. Raises ValueError.
+    """
+    ours = {name: value for name, value in config.items() if not name.startswith(_OF_BROKERS)}
+    theirs = {name.removeprefix(_OF_BROKERS): value for name, value in config.items() if name.startswith(_OF_BROKERS)}
+    return (Security.from_config(ours) if ours else None, Security.from_config(theirs) if theirs else None)
+
+
+def of_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the variables say, as a mapping for `securities`: MUSTER_SECURITY_PROTOCOL is "security.protocol",
+    MUSTER_BROKER_SASL_PASSWORD "broker.sasl.password".
+    """
+    return {name: environment[variable] for name, variable in _variables() if environment.get(variable)}
+
+
+def _variables() -> Iterator[tuple[str, str]]:
+    for name in (*NAMES, *(_OF_BROKERS + name for name in NAMES)):
+        yield name, "MUSTER_" + name.upper().replace(".", "_")
+
+
+def _checks_hostname(value: str) -> bool:
+    """Librdkafka's words; the Java client turns it off by an empty text."""
+    said = str(value).lower()
+    if said not in {"https", "none", ""}:
+        raise ValueError(f"{_HOSTNAME} is {value!r}: https or none is wanted")
+    return said == "https"
+
+
+@contextmanager
+def _reading(where: str, what: str) -> Iterator[None]:
+    """Turns what is wrong with a file into a ValueError."""
+    try:
+        yield
+    except OSError as error:  # ssl's own errors are some
+        raise ValueError(f"{where}: cannot be read as {what}: {error.strerror or error}") from None
+
+
+def _believe(context: ssl.SSLContext, where: str) -> None:
+    try:
+        context.load_verify_locations(cafile=where)
+    except IsADirectoryError:
+        context.load_verify_locations(capath=where)
+
+
+def _no_password() -> str:
+    raise ssl.SSLError("the key is encrypted: key_password is wanted")

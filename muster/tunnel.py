@@ -1,0 +1,80 @@
+"""TLS without I/O, for a connection that somebody else reads and writes."""
+
+import contextlib
+import ssl
+from typing import Final
+
+_READ_BYTES = 256 * 1024
+
+
+class Tunnel:
+    """Plain bytes in, and out what is to be sent; received bytes in, and out what the server said. Nothing that was
+    received is kept back in here, so that whoever waits for the socket misses nothing.
+    """
+
+    NOT_UP: Final = "the server closed the connection before TLS was agreed on: does it speak TLS there?"
+
+    def __init__(self, context: ssl.SSLContext, host: str) -> None:
+        """Raises ValueError for a host that is no name."""
+        self._received = ssl.MemoryBIO()
+        self._to_send = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
+        self._early = bytearray()
+        """What was to be sent before hands were shaken."""
+        self.is_up = False
+        """Whether hands are shaken."""
+        self.is_over = False
+        """The server has said that it says no more."""
+        self._is_closed = False
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait in here."""
+        return len(self._early) + self._to_send.pending
+
+    def send(self, data: bytes) -> None:
+        """Raises OSError."""
+        if not data or self._is_closed:
+            return
+        if self.is_up:
+            self._tls.write(data)
+        else:
+            self._early += data
+
+    def receive(self, data: bytes) -> bytes:
+        """What the server said by these bytes, maybe nothing: `take_data` is to be sent in any case, also if this
+        raises. Raises ssl.SSLError.
+        """
+        self._received.write(data)
+        heard: list[bytes] = []
+        try:
+            if not self.is_up:
+                self._tls.do_handshake()
+                self.is_up = True
+                if self._early:
+                    self._tls.write(self._early)
+                    self._early.clear()
+            while True:
+                more = self._tls.read(_READ_BYTES)
+                if not more:
+                    self.is_over = True
+                    break
+                heard.append(more)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            self.is_over = True
+        return b"".join(heard)
+
+    def close(self) -> None:
+        """Say that we say no more; `take_data` is to be sent once more."""
+        if self.is_up and not self._is_closed:
+            with contextlib.suppress(ssl.SSLError):  # the server has not said so itself yet
+                self._tls.unwrap()
+        self._is_closed = True
+
+    def take_data(self) -> bytes:
+        """What is to be sent now."""
+        return self._to_send.read()

@@ -1,0 +1,89 @@
+"""Who did not let us in: told once, and left alone for a second."""
+
+import ssl
+
+import pytest
+
+from muster.dialects.unwelcome import LoginFailed, Unwelcome
+from muster.errors import AuthenticationFailed, WokenUp
+from muster.events import NodeAddress
+from muster.outcomes import Outcomes
+from muster.refusals import Refusals, authentication_failed
+from protocol.errors import ErrorCode, ProtocolViolation
+
+NODE, OTHER = NodeAddress("a", 1, 7), NodeAddress("b", 1)
+NO = AuthenticationFailed("a:1: no")
+
+
+def test_each_time_is_raised_once() -> None:
+    refusals = Refusals()
+    refusals.raise_last()
+    refusals.note(NODE, NO, 0)
+    was_told = refusals.is_told
+    with pytest.raises(AuthenticationFailed, match="a:1: no"):
+        refusals.raise_last()
+    assert (was_told, refusals.is_told) == (False, True)
+    refusals.raise_last()
+
+
+def test_who_refused_us_is_not_asked_for_a_second_by_whatever_name_it_has() -> None:
+    refusals = Refusals()
+    refusals.note(NODE, NO, 5_000)
+    assert refusals.bars(NodeAddress("a", 1), 5_999)
+    assert not refusals.bars(NODE, 6_000)
+    assert not refusals.bars(OTHER, 5_500)
+
+
+def test_who_lets_us_in_later_is_no_trouble_any_more() -> None:
+    refusals = Refusals()
+    refusals.note(NODE, NO, 0)
+    refusals.welcomed(OTHER)
+    was_told = refusals.is_told
+    refusals.welcomed(NODE)
+    assert (was_told, refusals.is_told) == (False, True)
+    assert not refusals.bars(NODE, 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionResetError("gone"),
+        ProtocolViolation("nonsense"),
+        Unwelcome(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "later"),
+        ssl.SSLEOFError("EOF"),
+        ssl.SSLZeroReturnError("closed"),
+    ],
+)
+def test_what_may_be_better_next_time_is_no_refusal(error: Exception) -> None:
+    assert authentication_failed(NODE, error) is None
+
+
+def test_a_refused_login_says_where_and_why() -> None:
+    failed = authentication_failed(NODE, LoginFailed(ErrorCode.SASL_AUTHENTICATION_FAILED, "'me' is not let in"))
+    assert str(failed) == "a:1: 'me' is not let in"
+
+
+def test_whoever_waits_is_interrupted_as_by_a_wakeup() -> None:
+    refusals = Refusals()
+    outcomes = Outcomes(refusals)
+    woken = [outcomes.is_woken]
+    refusals.note(NODE, NO, 0)
+    woken.append(outcomes.is_woken)
+    with pytest.raises(AuthenticationFailed):
+        outcomes.raise_wakeup()
+    assert [*woken, outcomes.is_woken] == [False, True, False]
+    refusals.note(NODE, NO, 0)
+    outcomes.wake()
+    with pytest.raises(WokenUp):
+        outcomes.raise_wakeup()
+    assert outcomes.is_woken
+
+
+def test_who_closes_is_not() -> None:
+    refusals = Refusals()
+    outcomes = Outcomes(refusals)
+    outcomes.sleep_through()
+    refusals.note(NODE, NO, 0)
+    assert not outcomes.is_woken
+    outcomes.raise_wakeup()
+    assert not refusals.is_told
