@@ -1,0 +1,50 @@
+"""What members have read, in a file each: a line a record, written before it is committed."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+Row = tuple[str, int, int, bytes]
+"""A topic, a partition, an offset, and what stood there."""
+Place = tuple[str, int, int]
+
+
+def append(folder: Path, name: str, rows: Iterable[Row]) -> None:
+    """All at once: whoever is killed in the middle has written whole lines, but for the last."""
+    lines = (f"{topic} {partition} {offset} {value.decode()}\n" for topic, partition, offset, value in rows)
+    with (folder / f"{name}.rows").open("ab", buffering=0) as file:
+        os.write(file.fileno(), "".join(lines).encode())
+
+
+def written_bytes(folder: Path, name: str) -> int:
+    """How much a member has written so far."""
+    path = folder / f"{name}.rows"
+    return path.stat().st_size if path.exists() else 0
+
+
+def read(folder: Path, name: str, after_bytes: int = 0) -> list[Place]:
+    """In the order in which they were written. Raises AssertionError for one that is not what stood at its place."""
+    path = folder / f"{name}.rows"
+    if not path.exists():
+        return []
+    found = []
+    with path.open() as file:
+        file.seek(after_bytes)
+        lines = file.read().split("\n")[:-1]
+    for line in lines:
+        topic, partition, offset, value = line.split(" ")
+        assert value == mark(topic, int(partition), int(offset)).decode(), f"{name} read {line}"
+        found.append((topic, int(partition), int(offset)))
+    return found
+
+
+def mend(folder: Path, name: str) -> None:
+    """Of one that was killed: what comes next is not to begin within a line."""
+    path = folder / f"{name}.rows"
+    if path.exists():
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+
+
+def mark(topic: str, partition: int, number: int) -> bytes:
+    """What is written as the record of that number: where it must stand."""
+    return f"{topic}-{partition}:{number}".encode()
