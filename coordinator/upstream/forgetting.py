@@ -24,9 +24,7 @@ class Forgetting:
     def __init__(self) -> None:
         self._topics: deque[Gone] = deque()
         self._next_shard = 0
-        self._forgotten = 0
         self._room = 0
-        self._sentences: list[str] = []
 
     def add(self, topics: Sequence[Gone]) -> bool:
         """Whether `run` has to be called, as it had not to be before."""
@@ -46,17 +44,9 @@ class Forgetting:
                 if shard.state is not ShardState.FAILED and not (is_active and self._forget_in(shard, topic, moment)):
                     return _NEXT_SLICE_MS if self._room <= 0 else _BLOCKED_MS
                 self._next_shard += 1
-            self._sentences.append(
-                f"the topic {topic.name} was deleted at the cluster: forgot {counted(self._forgotten, 'offset')} of it"
-            )
-            self._next_shard = self._forgotten = 0
+            self._next_shard = 0
             self._topics.popleft()
         return None
-
-    def take_sentences(self) -> list[str]:
-        """What to tell the operator, since last asked."""
-        sentences, self._sentences = self._sentences, []
-        return sentences
 
     def _forget_in(self, shard: Shard, topic: Gone, moment: Moment) -> bool:
         """Whether nothing is left; false if the slice is over, or the disk full."""
@@ -72,7 +62,6 @@ class Forgetting:
                 self._room -= len(some)
                 forgotten += len(some)
             if forgotten:
-                self._forgotten += forgotten
                 self._write_down(shard, group_id, topic.name, forgotten, moment)
             if not is_whole:
                 return False

@@ -235,7 +235,6 @@ class NodeBeside(Node):
     def _forget_offsets(self, moment: Moment) -> None:
         """A slice of what is to be forgotten."""
         delay_ms = self._forgetting.run(self.core.shards, moment)
-        self._effects += [Tell(sentence) for sentence in self._forgetting.take_sentences()]
         if delay_ms is not None:
             self.core.purgatory.try_complete_else_watch(Chore(_FORGET, moment.monotonic_ms + delay_ms))
 
