@@ -41,6 +41,7 @@ simulate: $(ALL) ## SEEDS=N simulated worlds of each kind, each checked after ev
 ifeq ($(ARGS),)
 	$(BIN)/python -m tests.client.streams.lives --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.balanced_world --seeds $(SEEDS)
+	$(BIN)/python -m tests.simulation.beside_world --seeds $(SEEDS)
 endif
 
 fuzz: $(ALL) ## INPUTS=N broken inputs for each decoder of strangers' bytes, and for a whole node

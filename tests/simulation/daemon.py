@@ -177,7 +177,10 @@ class Daemon(Process):
         # A clock of its own for each life: what is kept of an older one is of no use.
         self._booted_ms, self._monotonic_ms = self._clock.now_ms, self._random.randrange(10**9)
         self._watch_appends(store)
-        return Node(self.config, store, SimIds(self._random), {"native": (CLUSTER, 1)}, self.moment())
+        return self._make_node(store, SimIds(self._random))
+
+    def _make_node(self, store: LogStore, ids: SimIds) -> Node:
+        return Node(self.config, store, ids, {"native": (CLUSTER, 1)}, self.moment())
 
     def _frames_of(self, sound: SimDisk) -> int:
         """How many a start finds in the write-ahead log of a sound disk."""
@@ -204,10 +207,13 @@ class Daemon(Process):
             return
         self._set_right()
         self._checkers.after_recovery(node)
+        self._make_topics(node)
+        self.on_up()
+
+    def _make_topics(self, node: Node) -> None:
         if any(node.core.topics.partition_count(name) is None for name in TOPICS):
             topics = tuple(CreatableTopic(name, count) for name, count in TOPICS.items())
             self.step(Asked(1, CreateTopics(topics)))
-        self.on_up()
 
     def flip(self, random: Random) -> None:
         """A bit of a file is another one, and nobody knows. To be done while the daemon is down."""

@@ -9,7 +9,7 @@ import msgspec
 
 from coordinator.events import Asked
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
-from tests.simulation.configs import draw_config, draw_limits
+from tests.simulation.configs import draw_limits
 from tests.simulation.network import Link
 from tests.simulation.plan import Decision
 from tests.simulation.strangers import Echo, Ghost, foreign, may_be_sent_again, oversized
@@ -232,7 +232,7 @@ def _restart(world: "World", decision: Decision, random: Random) -> None:
         daemon.stop()
     if daemon.node is None:
         daemon.config = msgspec.structs.replace(
-            draw_config(random), offsets_topic_num_partitions=daemon.config.offsets_topic_num_partitions
+            world.draw_config(random), offsets_topic_num_partitions=daemon.config.offsets_topic_num_partitions
         )
         daemon.limits = draw_limits(random)
 

@@ -25,7 +25,7 @@ class Decision(msgspec.Struct, frozen=True):
 
     def words(self) -> str:
         """A line of the story."""
-        text = KINDS[self.kind].words.format(who=self.who, amount=self.amount, s=f"{self.amount / 1000:g} s")
+        text = ABOUT[self.kind].words.format(who=self.who, amount=self.amount, s=f"{self.amount / 1000:g} s")
         return f"{self.at_ms / 1000:9.3f} s  {text}"
 
 
@@ -94,6 +94,32 @@ KINDS: dict[str, Kind] = {
     "clock": Kind("the wall clock jumps by {s}", 1, _jump),
     "huge commit": Kind("one request commits {amount} partitions", 0.3, _one_of(1_000, 5_000, 30_000)),
 }
+UPSTREAM: dict[str, Kind] = {
+    # Between a node and the brokers it stands beside.
+    "upstream cut": Kind("all connections to the brokers break", 3),
+    "upstream away": Kind("for {s} no broker can be reached", 1.5, _between(500, 25_000)),
+    "upstream silent": Kind(
+        "for {s} what is sent to the brokers vanishes, and nothing comes", 1.5, _between(500, 25_000)
+    ),
+    "one broker away": Kind("for {s} one of the brokers cannot be reached", 1, _between(500, 20_000)),
+    "one twin silent": Kind("a connection to a broker is half open from now on", 3),
+    "one twin cut": Kind("a connection to a broker breaks", 6),
+    "upstream delay": Kind("what goes to the brokers and comes from them takes {s} longer", 3, _between(20, 3_000)),
+    "broken answer": Kind("the next answer of the brokers breaks off in its middle", 4),
+    "broker power": Kind("the brokers' machine stops; it is back after {s}", 1.5, _one_of(0, 100, 3_000, 12_000)),
+    "broker killed": Kind("the brokers are killed; they are back after {s}", 1.5, _one_of(0, 100, 3_000, 12_000)),
+    "broker restart": Kind("the brokers are stopped in good order and started again", 1),
+    "broker pause": Kind("the brokers stand still for {s}", 1, _between(500, 12_000)),
+    "broker slow disk": Kind("for {s} the brokers' syncs take long", 1, _between(2_000, 10_000)),
+    "topic late": Kind("a topic that members wait for is made", 1),
+    "growth": Kind("a topic gets a partition more", 2),
+    "phoenix": Kind("a topic is deleted and, {s} later, made anew", 3, _one_of(0, 10, 1_500, 6_000)),
+    "flood": Kind("somebody sends {amount} requests behind a join", 1, _between(20, 60)),
+    # Who was there before.
+    "old member": Kind("{who} is a member of the group at the brokers for {s}", 0, _between(1_000, 25_000)),
+    "old killed": Kind("{who}, a member of the group at the brokers, is killed", 0),
+}
+ABOUT = KINDS | UPSTREAM
 AMBIENT = ("weather", "ledger")
 FAULTS = tuple(kind for kind in KINDS if kind not in (*AMBIENT, "member"))
 
@@ -151,7 +177,7 @@ def draw(seed: int, pace: Pace = BRISK, on: Iterable[str] | None = None) -> Plan
 
 
 def _draw_kind(random: Random, kind: str, names: list[str], pace: Pace) -> list[tuple[int, str, str, int]]:
-    about = KINDS[kind]
+    about = ABOUT[kind]
     often = random.choice((0.4, 1, 1, 2.5)) * pace.times
     lines = []
     for _ in range(_times(random, about.times * often)):

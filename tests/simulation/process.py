@@ -11,7 +11,7 @@ from typing import Any
 
 from coordinator.config import Config
 from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
-from coordinator.events import Answered, Event, Flushed, Received, Woke
+from coordinator.events import Answered, Event, Flushed, Lost, Received, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
 from tests.simulation.bounds import compare_sizes
@@ -96,6 +96,14 @@ class Process(ABC):
                 self._clock.after(self.paused_until_ms - self._clock.now_ms, self.in_this_life(self._go_on))
             return
         self._step(node, event)
+
+    def arrived(self, number: int, data: bytes) -> None:
+        """A client's bytes."""
+        self.step(Received(number, data))
+
+    def gone(self, number: int) -> None:
+        """A client's connection is lost."""
+        self.step(Lost(number))
 
     def _go_on(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -9,7 +9,8 @@ import heapq
 from collections.abc import Callable
 from random import Random
 
-from coordinator.events import Lost, Opened, Received
+from coordinator.config import Config
+from coordinator.events import Opened
 from coordinator.groups.classic.state import Group, GroupState
 from tests.simulation.bounds import compare_at_rest, compare_sizes
 from tests.simulation.checkers import Checkers
@@ -21,7 +22,8 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.members import SimMember, Traits, draw_traits
 from tests.simulation.mishaps import befall
 from tests.simulation.network import Link, Pipe
-from tests.simulation.plan import Plan, draw
+from tests.simulation.plan import Decision, Plan, draw
+from tests.simulation.process import Process
 from tests.simulation.replay import compare_with_replay
 from tests.simulation.strangers import Caller
 
@@ -44,10 +46,16 @@ class World:
         self._random = Random(f"world-{seed}")
         self._ledger = Ledger(seed, self.checkers, self.seen)
         self._has_ledger = False
-        config = draw_config(Random(f"config-{seed}"))
-        self.daemon = Daemon(seed, self, config, self.checkers, self.seen, self._ledger)
+        self.daemon = self._make_daemon(self.draw_config(Random(f"config-{seed}")))
         self._largest = (0, 0)  # rebalance and session timeout of all members there ever were
         self._is_quiet = False
+
+    def draw_config(self, random: Random) -> Config:
+        """What a start of the daemon is given."""
+        return draw_config(random)
+
+    def _make_daemon(self, config: Config) -> Daemon:
+        return Daemon(self.seed, self, config, self.checkers, self.seen, self._ledger)
 
     # --- the clock ---
 
@@ -70,7 +78,8 @@ class World:
         watched = Group.become
 
         def become(group: Group, state: GroupState, wall_ms: int) -> None:
-            self.daemon.begun += state is GroupState.PREPARING
+            if state is GroupState.PREPARING:
+                self._process_of(group).begun += 1
             watched(group, state, wall_ms)
 
         Group.become = become  # type: ignore[method-assign,assignment]
@@ -82,10 +91,20 @@ class World:
             Group.become = watched  # type: ignore[method-assign]
         return self.seen
 
-    def _live(self) -> None:
+    def _process_of(self, group: Group) -> Process:
+        return self.daemon
+
+    def _begin(self) -> None:
         self.daemon.boot()
+
+    def befall(self, decision: Decision) -> None:
+        """Let it happen."""
+        befall(self, decision)
+
+    def _live(self) -> None:
+        self._begin()
         for decision in self.plan.decisions:
-            self.after(decision.at_ms, lambda decision=decision: befall(self, decision))  # type: ignore[misc]
+            self.after(decision.at_ms, lambda decision=decision: self.befall(decision))  # type: ignore[misc]
         self.after(LOOK_AT_ALL_MS, self._look_at_all)
         self.advance_to(self.plan.pace.until_ms)
         self._end_faults()
@@ -112,7 +131,19 @@ class World:
 
     def open_link(self, who: Caller, received: Callable[[bytes], None], lost: Callable[[], None]) -> Link | None:
         """A connection to the daemon, if that is up."""
-        daemon = self.daemon
+        return self.connect(self.daemon, who, received, lost)
+
+    def connect(
+        self,
+        daemon: Process,
+        who: Caller,
+        received: Callable[[bytes], None],
+        lost: Callable[[], None],
+        broker: int | None = None,
+        *,
+        is_calm: bool = False,
+    ) -> Link | None:
+        """A connection to that process, if it is up; `broker`: by the listener in front of that one."""
         if daemon.node is None:
             return None
         self._next_link += 1
@@ -121,22 +152,22 @@ class World:
         def lost_by_daemon() -> None:
             if daemon.links.get(number) is link:
                 del daemon.links[number]
-                daemon.step(Lost(number))
+                daemon.gone(number)
 
         def lost_by_client() -> None:
             if who.link is link:
                 lost()
 
-        random = self._random if daemon.has_weather else None
+        random = self._random if daemon.has_weather and not is_calm else None
         link = Link(
             number,
-            Pipe(self, random, lambda data: daemon.step(Received(number, data))),
+            Pipe(self, random, lambda data: daemon.arrived(number, data)),
             Pipe(self, random, lambda data: received(data) if who.link is link else None),
             lost_by_daemon,
             lost_by_client,
         )
         daemon.links[number] = link
-        daemon.step(Opened(number, who.dialect.name, "10.0.0.1"))
+        daemon.step(Opened(number, who.dialect.name, "10.0.0.1", broker))
         return link
 
     # --- the people ---
@@ -160,15 +191,17 @@ class World:
             return
         traits = self.traits(like or name, group_id)
         self.seen.add(f"{traits.dialect.name} members")
-        member = self.members[name] = SimMember(
-            name, traits, self, Random(f"{self.seed} life {name}"), self.open_link, self.checkers, self.seen
-        )
+        member = self.members[name] = self._make_member(name, traits)
         settings = traits.settings
         self._largest = (
             max(self._largest[0], settings.max_poll_interval_ms),
             max(self._largest[1], settings.session_timeout_ms),
         )
         member.start()
+
+    def _make_member(self, name: str, traits: Traits) -> SimMember:
+        random = Random(f"{self.seed} life {name}")
+        return SimMember(name, traits, self, random, self.open_link, self.checkers, self.seen)
 
     def leaders_live(self) -> None:
         """No leader dies of being told."""

@@ -1,0 +1,77 @@
+"""The brokers: a node with embedded topics, which may say that it is three."""
+
+from typing import TYPE_CHECKING
+
+from coordinator.node import Node
+from coordinator.placement import NodeAddress, Placement
+from coordinator.topic_list import Topic
+from partition_log.store import LogStore
+from protocol.messages.topics import CreatableTopic, CreateTopics
+from tests.simulation.daemon import TOPICS, Daemon
+from tests.simulation.ids import SimIds
+
+if TYPE_CHECKING:
+    from coordinator.events import Event
+    from tests.simulation.beside.watch import Watch
+
+BROKER_HOST, BROKER_PORTS = "hidden", 10
+PHOENIX, LATE = "phoenix", "gamma"
+"""One that is made anew again and again, and one that comes later."""
+MADE = {**TOPICS, PHOENIX: 2}
+
+
+class Spread(Placement):
+    """One node that says it is several: each leads some partitions and some shards, and is at an address of its own."""
+
+    brokers: tuple[int, ...] = (1,)
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        return self.brokers[partition % len(self.brokers)]
+
+    def node_of_shard(self, shard: int, dialect: str) -> NodeAddress:
+        return self._address(self.brokers[shard % len(self.brokers)])
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        return self.brokers
+
+    def nodes(self, dialect: str) -> tuple[NodeAddress, ...]:
+        return tuple(map(self._address, self.brokers))
+
+    def _address(self, broker: int) -> NodeAddress:
+        return NodeAddress(broker, BROKER_HOST, BROKER_PORTS + broker)
+
+
+class Brokers(Daemon):
+    """`ids` are who it says it is."""
+
+    ids: tuple[int, ...] = (1,)
+    watch: "Watch"
+
+    def _make_node(self, store: LogStore, ids: SimIds) -> Node:
+        node = Node(self.config, store, ids, {"kafka": (BROKER_HOST, BROKER_PORTS)}, self.moment())
+        spread = node.core.placement
+        spread.__class__ = Spread  # whoever was given it goes by it from now on
+        assert isinstance(spread, Spread)
+        spread.brokers = self.ids
+        for topic in node.core.topics:
+            topic.reply = Topic(topic.record, node.core.topics.settings, spread).reply
+        return node
+
+    def _make_topics(self, node: Node) -> None:
+        missing = tuple(
+            CreatableTopic(name, count) for name, count in MADE.items() if node.core.topics.id_of(name) is None
+        )
+        if missing:
+            self.ask(CreateTopics(missing))
+
+    def ask(self, message: object) -> None:
+        """By an operator; nobody hears the answer."""
+        from coordinator.events import Asked
+
+        self.step(Asked(1, message))  # type: ignore[arg-type]
+
+    def _step(self, node: Node, event: "Event") -> None:
+        super()._step(node, event)
+        if self.node is node:
+            self.watch.after_broker_step(node)

@@ -1,0 +1,140 @@
+"""The node in front of the brokers, with the edge it lives and dies with."""
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from coordinator.effects import AskUpstream, Close, Effect, Forward, Pause, Resume, Tell
+from coordinator.events import Event, Opened
+from coordinator.node import Node
+from coordinator.upstream.node import NodeBeside
+from partition_log.store import LogStore
+from tests.simulation.beside.edge import Edge
+from tests.simulation.beside.network import Between
+from tests.simulation.daemon import CLUSTER, Daemon
+from tests.simulation.faults import Seen
+from tests.simulation.ids import SimIds
+
+if TYPE_CHECKING:
+    from tests.simulation.beside.watch import Watch
+
+SLOWEST_SYNC_MS = 1_500
+READ_BYTES = 64 * 1024
+"""As many as a socket gives at once."""
+
+
+class Front(Daemon):
+    """Dies with its connections to the brokers, and begins again with none."""
+
+    between: Between
+    watch: "Watch"
+    edge: Edge | None = None
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._unread: dict[int, deque[bytes]] = defaultdict(deque)
+        self._paused: set[int] = set()
+        self._brokers: dict[int, int] = {}
+
+    @property
+    def seen(self) -> Seen:
+        return self._seen
+
+    @property
+    def node_beside(self) -> NodeBeside | None:
+        """As the type that it has."""
+        assert self.node is None or isinstance(self.node, NodeBeside)
+        return self.node
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self._clock.after(delay_ms, action)
+
+    # --- up and down ---
+
+    def _make_node(self, store: LogStore, ids: SimIds) -> Node:
+        return NodeBeside(self.config, store, ids, {"native": (CLUSTER, 1), "kafka": ("front", 2)}, self.moment())
+
+    def _make_topics(self, node: Node) -> None:
+        """Beginning, it looks for brokers at once."""
+        self.edge = Edge(self, self.between, Random(f"edge {self._life} {self._random.random()}"))
+        self.edge.look()
+
+    def _down(self, how: str) -> None:
+        super()._down(how)
+        if self.edge is not None:
+            self.edge.die()
+        self.edge = None
+        self._unread.clear()
+        self._paused.clear()
+        self._brokers.clear()
+
+    @property
+    def is_hindered(self) -> bool:
+        """Whether nobody can ask it to be quick."""
+        now_ms = self._clock.now_ms
+        slow_until_ms = self.slow_until_ms + SLOWEST_SYNC_MS
+        return self.node is None or now_ms < max(self.paused_until_ms, slow_until_ms) or self.disk.is_full
+
+    # --- what clients send ---
+
+    def arrived(self, number: int, data: bytes) -> None:
+        for at in range(0, len(data), READ_BYTES):
+            self._unread[number].append(data[at : at + READ_BYTES])
+        self._read(number)
+
+    def read_on(self, number: int) -> None:
+        """Soon: not from within a step."""
+        if self._unread.get(number):
+            self._clock.after(0, self.in_this_life(lambda: self._read(number)))
+
+    def _read(self, number: int) -> None:
+        while self._unread.get(number) and not self._may_not_be_read(number):
+            super().arrived(number, self._unread[number].popleft())
+
+    def _may_not_be_read(self, number: int) -> bool:
+        twin = self.edge.twins.get(number) if self.edge is not None else None
+        return number in self._paused or (twin is not None and twin.is_full)
+
+    def gone(self, number: int) -> None:
+        self._forget(number)
+        super().gone(number)
+
+    def _forget(self, number: int) -> None:
+        self._unread.pop(number, None)
+        self._paused.discard(number)
+        self._brokers.pop(number, None)
+        if self.edge is not None:
+            self.edge.finish(number)
+
+    # --- effects ---
+
+    def _carry_out(self, effect: Effect) -> None:
+        edge = self.edge
+        match effect:
+            case Forward() if edge is not None and effect.connection in self._brokers:
+                edge.forward(effect, self._brokers[effect.connection])
+            case AskUpstream() if edge is not None:
+                self._seen.add("upstream asked")
+                edge.ask(effect)
+            case Pause():
+                self._seen.add("clients not read")
+                self._paused.add(effect.connection)
+            case Resume():
+                self._paused.discard(effect.connection)
+                self.read_on(effect.connection)
+            case Tell():
+                self._seen.add("sentences for the operator")
+            case Close():
+                self._seen.add(f"closed: {effect.reason[:40]}")
+                super()._carry_out(effect)
+                self._forget(effect.connection)
+            case _:
+                super()._carry_out(effect)
+
+    def _step(self, node: Node, event: Event) -> None:
+        if isinstance(event, Opened) and event.broker is not None:
+            self._brokers[event.connection] = event.broker
+        super()._step(node, event)
+        if self.node is node:
+            self.watch.after_front_step(self, event)

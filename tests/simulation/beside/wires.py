@@ -1,0 +1,63 @@
+"""What clients in front of brokers speak: groups and records on one connection, in versions that are offered there."""
+
+from random import Random
+from typing import Any
+
+from protocol.messages import Message
+from protocol.messages.data import Fetch, InitProducerId, Produce
+from protocol.messages.groups import JoinGroup
+from protocol.messages.node import ApiVersions
+from protocol.messages.offsets import OffsetCommit, OffsetFetch
+from protocol.messages.topics import Metadata
+from tests.simulation.wires import Dialect, KafkaWire, Wire
+
+_RECORDS: dict[type[Message], tuple[int, int]] = {
+    Fetch: (4, 15),
+    Produce: (3, 9),
+    InitProducerId: (0, 5),
+    ApiVersions: (0, 3),
+    Metadata: (1, 13),
+}
+FETCH_BY_ID, METADATA_WITH_IDS = 13, 10
+_MOST_NUMBER = 1 << 30
+
+
+class BesideDialect(Dialect):
+    """Of Kafka's. Each client counts its requests from a number of its own, so that an answer to another one is seen to
+    be that."""
+
+    __slots__ = ()
+
+    def connect(self, client_id: str) -> Wire:
+        wire = KafkaWire(client_id, self.versions)
+        wire._client._next_number = Random(client_id).randrange(_MOST_NUMBER)
+        return wire
+
+
+def with_records(dialect: Dialect, random: Random) -> Dialect:
+    """The same client, which reads and writes too; one that speaks the native protocol does not."""
+    if not dialect.versions:
+        return dialect
+    return BesideDialect("kafka", dialect.versions | draw_versions(random))
+
+
+def draw_versions(random: Random) -> dict[type[Message], int]:
+    """Those of records and topics."""
+    versions: dict[type[Message], Any] = {
+        message: random.randint(oldest, newest) for message, (oldest, newest) in _RECORDS.items()
+    }
+    if versions[Fetch] >= FETCH_BY_ID:
+        versions[Metadata] = max(versions[Metadata], METADATA_WITH_IDS)
+    return versions
+
+
+def of_records(random: Random) -> Dialect:
+    """A connection for records alone."""
+    return BesideDialect("kafka", draw_versions(random))
+
+
+BY_ID = BesideDialect("kafka", {Metadata: 12, OffsetCommit: 10, OffsetFetch: 10})
+"""Topics by id wherever that can be."""
+IN_LINE = BesideDialect("kafka", {JoinGroup: 3, Produce: 9, Metadata: 12})
+TWIN = Dialect("kafka", {})
+"""A connection of the node's own to a broker."""
