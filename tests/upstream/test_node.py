@@ -9,6 +9,16 @@ from coordinator.upstream.requests import REFUSED
 from coordinator.upstream.topics import UpstreamTopics
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    DescribeConfigs,
+    DescribeConfigsReply,
+    DescribeConfigsResource,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsReply,
+    ResourceType,
+)
 from protocol.messages.data import (
     Fetch,
     FetchPartition,
@@ -407,3 +417,15 @@ def test_a_broker_that_speaks_newer_versions_is_offered_so_to_whoever_comes_next
     pair.front.step(BrokersFound(brokers))
     assert pair.node.brokers.known[1].versions == pair.versions
     assert pair.node.brokers.open(1)._front is pair.node.brokers.open(1)._front
+
+
+def test_settings_of_a_group_are_kept_here() -> None:
+    pair = paired()
+    setting = AlterableConfig("group.max.size", value="50")
+    changed = pair.ask(1, IncrementalAlterConfigs((AlterConfigsResource(ResourceType.GROUP, "g", (setting,)),)), 1)
+    assert isinstance(changed, IncrementalAlterConfigsReply)
+    assert changed.responses[0].error_code is ErrorCode.NONE
+    told = pair.ask(1, DescribeConfigs((DescribeConfigsResource(ResourceType.GROUP, "g"),)), 4)
+    assert isinstance(told, DescribeConfigsReply)
+    assert ("group.max.size", "50") in [(one.name, one.value) for one in told.results[0].configs]
+    assert pair.broker_saw == []

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from protocol.apis import APIS, BY_MESSAGE
 from protocol.messages import Message
+from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.groups import (
     DeleteGroups,
     DescribeGroups,
@@ -47,6 +48,12 @@ OURS: Final[tuple[type[Message], ...]] = (
 """Answered here. FindCoordinator is, where it asks for groups; for transactions it is the broker's."""
 
 OUR_KEYS: Final = frozenset(BY_MESSAGE[message].key for message in OURS)
+
+OF_GROUPS: Final[tuple[type[Message], ...]] = (DescribeConfigs, AlterConfigs, IncrementalAlterConfigs)
+"""Answered here, where all that they name are groups; else the broker's, as they are."""
+
+SHARED_KEYS: Final = frozenset({FIND_COORDINATOR, *(BY_MESSAGE[message].key for message in OF_GROUPS)})
+"""Which has to be read before it is known whose they are."""
 
 REWRITTEN: Final = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 """The broker's, with addresses in the answer."""

@@ -9,21 +9,26 @@ from protocol.kafka.front.apis import (
     API_VERSIONS,
     FIND_COORDINATOR,
     METADATA,
+    OF_GROUPS,
     OUR_KEYS,
     OURS,
     PASSED,
     REWRITTEN,
     SASL_HANDSHAKE,
+    SHARED_KEYS,
     offer,
 )
 from protocol.kafka.front.replies import Addresses, Rewriting, rewriting
 from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.session import KafkaDialect, KafkaSession
 from protocol.kafka.varint import read_tags
+from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs, ResourceType
 from protocol.messages.node import ApiVersionsReply, FindCoordinator
 
 _PROBE_VERSION: Final = 4
 _NAME_AT: Final = 14
+_TRANSACTIONS: Final = 1
+"""What FindCoordinator asks for, if not for groups."""
 _INT16: Final = Struct(">h").unpack_from
 
 
@@ -57,7 +62,7 @@ class Front:
         self.offer = offer(broker)
         self.addresses = addresses
         self.max_frame_bytes = max_frame_bytes
-        self._dialect = KafkaDialect(max_frame_bytes, set(OURS), most_entries)
+        self._dialect = KafkaDialect(max_frame_bytes, {*OURS, *OF_GROUPS}, most_entries)
         self._dialect.offer = self.offer
         self._ways: dict[int, Way] = {}
         newest = [row.max_version for row in self.offer.api_keys if row.api_key == METADATA]
@@ -86,15 +91,24 @@ class Front:
             if self._dialect.call(key, version) is not None:
                 return _OURS
         elif 0 <= version <= PASSED.get(key, -1) and (key != SASL_HANDSHAKE or version):
-            return _THROUGH
+            is_shared = key in SHARED_KEYS and self._dialect.call(key, version) is not None
+            return _OURS if is_shared else _THROUGH
         raise ProtocolViolation(f"API {key} in version {version} is not offered in front of a broker")
 
-    def find_coordinator(self, version: int, frame: bytes) -> FindCoordinator:
-        """The request in a whole frame."""
-        call = self._dialect.call(FIND_COORDINATOR, version)
+    def is_brokers(self, key: int, version: int, frame: bytes) -> bool:
+        """Whether a request of a shared API, in a whole frame, is the broker's."""
+        call = self._dialect.call(key, version)
         assert call is not None
-        message: FindCoordinator = call.read(frame, _end_of_header(frame, is_flexible=call.is_flexible))
-        return message
+        body = _end_of_header(frame, is_flexible=call.is_flexible)
+        if key == FIND_COORDINATOR:
+            wanted: FindCoordinator = call.read(frame, body)
+            return wanted.key_type == _TRANSACTIONS
+        try:
+            message = call.read(frame, body)
+        except ProtocolViolation:
+            return True  # it may take more than we do
+        assert isinstance(message, DescribeConfigs | AlterConfigs | IncrementalAlterConfigs)
+        return any(one.resource_type != ResourceType.GROUP for one in message.resources) or not message.resources
 
 
 def _end_of_header(frame: bytes, *, is_flexible: bool) -> int:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from protocol.errors import ProtocolViolation
 from protocol.kafka.client import encode_request
 from protocol.kafka.front.acks import acks_of
-from protocol.kafka.front.apis import API_VERSIONS, FIND_COORDINATOR, PRODUCE, SASL_HANDSHAKE
+from protocol.kafka.front.apis import API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SHARED_KEYS
 from protocol.kafka.front.front import Front, Way
 from protocol.kafka.front.inbox import Inbox
 from protocol.kafka.front.replies import Rewriting
@@ -34,8 +34,6 @@ _LEAST_FRAME: Final = 10
 _REPLY_HEAD_BYTES: Final = 8
 _FIRST_LOOK: Final = 64
 _PROBE_NUMBER: Final = -7
-_TRANSACTIONS: Final = 1
-"""What FindCoordinator asks for, if not for groups."""
 
 _LENGTH: Final = Struct(">i").unpack_from
 _HEAD: Final = Struct(">ihhi").unpack_from
@@ -161,12 +159,10 @@ class FrontSession:
             return False
         if not self._has(length):
             return False
-        if key == FIND_COORDINATOR:
-            frame = self._inbox.head(length)
-            if self._front.find_coordinator(version, frame).key_type == _TRANSACTIONS:
-                self._await(number, way.rewriting)
-                self._hand_on(length)
-                return True
+        if key in SHARED_KEYS and self._front.is_brokers(key, version, self._inbox.head(length)):
+            self._await(number, way.rewriting)
+            self._hand_on(length)
+            return True
         if self._front.wants_exchange and not self._has_exchange and key != API_VERSIONS:
             raise ProtocolViolation("a request about groups before any exchange of SASL, which the broker wants")
         if self._is_exchanging and key != API_VERSIONS:
