@@ -64,6 +64,14 @@ class Forward(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
+class Pass(msgspec.Struct, frozen=True, gc=False):
+    """The next `size` bytes from the connection's upstream side are the client's, as they come. Whoever can, may let
+    them go there by themselves, which comes back as `Passed`; all others come as `Forwarded`, like any."""
+
+    connection: int
+    size: int
+
+
 class AskUpstream(msgspec.Struct, frozen=True, gc=False):
     """Ask the cluster, over a connection of our own: the broker of this id, or any. Comes back as
     `UpstreamAnswered(call_id, ...)`, whatever becomes of it."""
@@ -73,4 +81,4 @@ class AskUpstream(msgspec.Struct, frozen=True, gc=False):
     broker: int | None = None
 
 
-Effect = Send | Close | Pause | Resume | Flush | Ask | Tell | Replied | Forward | AskUpstream
+Effect = Send | Close | Pause | Resume | Flush | Ask | Tell | Replied | Forward | Pass | AskUpstream

@@ -63,6 +63,13 @@ class Forwarded(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
+class Passed(msgspec.Struct, frozen=True, gc=False):
+    """So many of the bytes of a `Pass` have gone to the client, since the last that was heard of it."""
+
+    connection: int
+    size: int
+
+
 class UpstreamLost(msgspec.Struct, frozen=True, gc=False):
     """The upstream side of the connection is gone, or could not be had. The next `Forward` opens another."""
 
@@ -100,6 +107,7 @@ Event = (
     | Asked
     | Stopping
     | Forwarded
+    | Passed
     | UpstreamLost
     | BrokersFound
     | UpstreamAway

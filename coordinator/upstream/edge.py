@@ -12,13 +12,14 @@ import structlog
 
 from coordinator.config import Address
 from coordinator.config_keys import Ports
-from coordinator.effects import AskUpstream, Forward
+from coordinator.effects import AskUpstream, Forward, Pass
 from coordinator.ending import end_at_once
 from coordinator.events import BrokersFound, UpstreamAnswered, UpstreamAway
 from coordinator.server import ClientProtocol, Server
 from coordinator.tls_listening import ListeningTls, listen_at
 from coordinator.upstream.brokers import Broker
 from coordinator.upstream.link import AskFailed, Link, Login
+from coordinator.upstream.passing import Pipes
 from coordinator.upstream.tls import UpstreamTls
 from coordinator.upstream.twin import FrontProtocol
 from protocol.messages import Message
@@ -63,7 +64,9 @@ class Beside:
         self._reason = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._tried = asyncio.Event()
+        self.pipes = Pipes()
         server.carry_out(Forward, self._forward)
+        server.carry_out(Pass, self._let_pass)
         server.carry_out(AskUpstream, self._ask)
 
     async def listen(self, port: int) -> Place:
@@ -127,6 +130,11 @@ class Beside:
         client: ClientProtocol | None = self._server.client(effect.connection)
         if isinstance(client, FrontProtocol) and client.transport is not None:
             client.forward(effect.data)
+
+    def _let_pass(self, effect: Pass) -> None:
+        client: ClientProtocol | None = self._server.client(effect.connection)
+        if isinstance(client, FrontProtocol):
+            client.let_pass(effect.size)
 
     # ------------------------------------------------------------------------------------------------------ questions
 

@@ -9,12 +9,13 @@ from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
 from coordinator.config_keys import UpstreamOffsets
 from coordinator.core import ASKED, Connection
-from coordinator.effects import Effect, Forward, Send, Tell
+from coordinator.effects import Effect, Forward, Pass, Send, Tell
 from coordinator.events import (
     BrokersFound,
     Event,
     Forwarded,
     Opened,
+    Passed,
     UpstreamAnswered,
     UpstreamAway,
     UpstreamLost,
@@ -94,6 +95,7 @@ class NodeBeside(Node):
             {
                 Forwarded: self._forwarded,
                 UpstreamLost: self._forwarded,
+                Passed: self._passed,
                 BrokersFound: self._found,
                 UpstreamAway: self._away,
                 UpstreamAnswered: self._upstream_answered,
@@ -134,6 +136,16 @@ class NodeBeside(Node):
             session.heard = None
         self._serve_on(connection, moment)
 
+    def _passed(self, event: Passed, moment: Moment) -> None:
+        connection = self.core.connections.get(event.connection)
+        if connection is None:
+            return
+        session = connection.session
+        assert isinstance(session, FrontSession)
+        if session.passed(event.size):
+            self._touched[connection.number] = connection
+            self._serve_on(connection, moment)
+
     def _forget(self, number: int) -> None:
         self._heard.pop(number, None)
         super()._forget(number)
@@ -147,6 +159,8 @@ class NodeBeside(Node):
         # Piece by piece, as they came: nothing is copied to make one of them.
         self._effects += [Send(connection.number, piece) for piece in connection.out if piece]
         self._effects += [Forward(connection.number, piece) for piece in session.take_forward()]
+        if size := session.take_pass():
+            self._effects.append(Pass(connection.number, size))
         connection.out.clear()
         if session.awaits_broker and connection.number in self.core.connections:  # and not just closed
             self._heard.setdefault(connection.number, (-1, 0))

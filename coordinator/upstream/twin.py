@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
-from coordinator.events import Forwarded, UpstreamLost
+from coordinator.events import Forwarded, Passed, UpstreamLost
 from coordinator.server import ClientProtocol, Server
+from coordinator.upstream.passing import Passing, Pipes, begin, can_pass
 from coordinator.upstream.tls import UNREACHABLE, why
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ log = structlog.get_logger()
 
 UNSENT_BYTES = 512 * 1024
 """Written and not taken, on either side, beyond which the other side is not read."""
+_FIRST_BYTES = 64 * 1024
+"""Read of what may be the beginning of a long answer: the rest had better not be read at all."""
 _DIAL_S, _LAST_BYTES_S = 10.0, 10.0
 
 
@@ -52,6 +55,11 @@ class FrontProtocol(ClientProtocol):
             self.twin = Twin(self._server, self, self._beside.address_of(self._broker), self._beside.tls())
         self.twin.send(data)
 
+    def let_pass(self, size: int) -> None:
+        """What the broker sends next, past this process, if there is a way."""
+        if self.twin is not None and self.transport is not None:
+            self.twin.let_pass(size, self.transport, self._beside.pipes)
+
     def pause_writing(self) -> None:
         super().pause_writing()
         if self.twin is not None:
@@ -78,9 +86,11 @@ class Twin(asyncio.BufferedProtocol):
     """The connection to the broker."""
 
     __slots__ = (
+        "_buffer",
         "_client",
         "_is_over",
         "_is_writing_held",
+        "_passing",
         "_pending",
         "_pending_bytes",
         "_server",
@@ -97,6 +107,8 @@ class Twin(asyncio.BufferedProtocol):
         self._pending_bytes = 0
         self._is_writing_held = False
         self._is_over = False
+        self._passing: Passing | None = None
+        self._buffer = server.receive_buffer
         self.transport: asyncio.Transport | None = None
         self._task = asyncio.ensure_future(self._dial(*address, tls))
 
@@ -127,6 +139,8 @@ class Twin(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = self.transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=UNSENT_BYTES)
+        if self._client.transport is not None and can_pass(transport, self._client.transport):
+            self._buffer = self._buffer[:_FIRST_BYTES]
         transport.writelines(self._pending)
         self._pending, self._pending_bytes = [], 0
         if self._is_over:
@@ -136,11 +150,42 @@ class Twin(asyncio.BufferedProtocol):
             self.hear_or_not()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._server.receive_buffer
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         if not self._is_over:
-            self._server.happen(Forwarded(self._client.number, bytes(self._server.receive_buffer[:nbytes])))
+            self._server.happen(Forwarded(self._client.number, bytes(self._buffer[:nbytes])))
+
+    def let_pass(self, size: int, target: asyncio.Transport, pipes: Pipes) -> None:
+        """The next bytes, if there is a way now. It begins when the client has taken all it was given before."""
+        if self.transport is None or self._is_over or not can_pass(self.transport, target):
+            return
+        self._passing = begin(pipes, self.transport, target, size, self._passed)
+        if self._passing is not None:
+            self.transport.pause_reading()
+            target.set_write_buffer_limits(high=0)  # so we are told when it holds nothing any more
+            if not self._client.reads_slowly:
+                asyncio.get_running_loop().call_soon(self._passing.run)
+
+    def _passed(self, count: int, is_over: bool) -> None:
+        if is_over:
+            self._pass_over()
+        if count:  # else nothing has come of it
+            self._server.happen(Passed(self._client.number, count))
+
+    def _pass_over(self) -> None:
+        passing, self._passing = self._passing, None
+        if passing is None:
+            return
+        passing.end()
+        target = self._client.transport
+        if target is None or target.is_closing():
+            return
+        if passing.is_torn:
+            target.abort()
+        else:
+            target.set_write_buffer_limits(high=UNSENT_BYTES)
+            self.hear_or_not()
 
     def eof_received(self) -> bool:
         return False
@@ -157,7 +202,10 @@ class Twin(asyncio.BufferedProtocol):
         """Read from the broker while the client takes what it is sent."""
         if self.transport is None or self._is_over:
             return
-        if self._client.reads_slowly:
+        if self._passing is not None:
+            if not self._client.reads_slowly:
+                self._passing.run()
+        elif self._client.reads_slowly:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()
@@ -170,6 +218,7 @@ class Twin(asyncio.BufferedProtocol):
         if self._is_over:
             return
         self._is_over = True
+        self._pass_over()
         self._client.twin = None
         self._client.hear_or_not()
         self._server.happen(UpstreamLost(self._client.number, reason))
@@ -178,6 +227,7 @@ class Twin(asyncio.BufferedProtocol):
         """The client is gone. What it sent last still leaves: nobody would tell it that a record was lost."""
         if not self._is_over:
             self._is_over = True
+            self._pass_over()
             if self.transport is not None:
                 self._close_when_sent()
             elif not self._pending:

@@ -5,7 +5,20 @@ import random
 from typing import Any
 
 from coordinator.config import Config
-from coordinator.effects import Ask, AskUpstream, Close, Effect, Flush, Forward, Pause, Replied, Resume, Send, Tell
+from coordinator.effects import (
+    Ask,
+    AskUpstream,
+    Close,
+    Effect,
+    Flush,
+    Forward,
+    Pass,
+    Pause,
+    Replied,
+    Resume,
+    Send,
+    Tell,
+)
 from coordinator.events import (
     Answered,
     Asked,
@@ -15,6 +28,7 @@ from coordinator.events import (
     Forwarded,
     Lost,
     Opened,
+    Passed,
     Received,
     UpstreamAnswered,
     UpstreamAway,
@@ -108,6 +122,9 @@ class Pair:
         self.holds_questions = False
         self.to_broker: list[Forward] = []
         self.to_front: list[tuple[int, bytes]] = []
+        self.passes: dict[int, int] = {}
+        """How many of the next bytes from the broker may go to the client by themselves."""
+        self.passed_bytes = 0
         self.questions: list[AskUpstream] = []
         self.asked: list[AskUpstream] = []
         self.closed: dict[int, str] = {}
@@ -189,7 +206,7 @@ class Pair:
             size = chance.choice((1, 9, 100, len(data)))
             if data[size:]:
                 self.to_front.insert(0, (number, data[size:]))
-            self.front.step(Forwarded(number, data[:size]))
+            self.arrive(number, data[:size], may_pass=chance.random() < 0.7)
 
     def ask(self, number: int, message: Message, version: int) -> Message:
         """The same, with everything that follows, and its answer."""
@@ -209,6 +226,7 @@ class Pair:
         lost = sorted({*self._twins, *(effect.connection for effect in self.to_broker)})
         self.to_broker.clear()
         self.to_front.clear()
+        self.passes.clear()
         self._twins.clear()
         for number in lost:
             self.broker.step(Lost(_TWINS + number))
@@ -237,7 +255,7 @@ class Pair:
             moved = True
         while self.to_front:
             (number, data), moved = self.to_front.pop(0), True
-            self.front.step(Forwarded(number, data))
+            self.arrive(number, data)
         while self.questions and not self.holds_questions:
             question, moved = self.questions.pop(0), True
             self.asked.append(question)
@@ -250,6 +268,19 @@ class Pair:
             self.broker.step(Opened(_TWINS + effect.connection, "kafka", "front"))
         self.broker_saw.append(effect.data)
         self.broker.step(Received(_TWINS + effect.connection, effect.data))
+
+    def arrive(self, number: int, data: bytes, *, may_pass: bool = True) -> None:
+        """From the broker, at the edge: past the node, as far as it lets it and the edge can."""
+        allowed = self.passes.pop(number, 0)
+        passing = data[:allowed] if may_pass and number not in self.closed else b""
+        if passing:
+            self.passed_bytes += len(passing)
+            self.passes[number] = allowed - len(passing)
+            self._hear(number, passing)
+            self.front.step(Passed(number, len(passing)))
+        if rest := data[len(passing) :]:
+            self.passes.pop(number, None)
+            self.front.step(Forwarded(number, rest))
 
     def _answer(self, question: AskUpstream) -> Message | None:
         if self.is_cut or question.broker not in (None, 1):
@@ -279,34 +310,34 @@ class Pair:
                 else:
                     self.to_front.append((effect.connection - _TWINS, effect.data))
             case Send():
-                self._hear(effect)
+                assert not self.passes.get(effect.connection), "in the middle of what passes by itself"
+                self._hear(effect.connection, effect.data)
             case Close():
                 if half is self.broker_or_none():
                     self.front.step(UpstreamLost(effect.connection - _TWINS, "closed"))
                 else:
                     self.closed[effect.connection] = effect.reason
-            case Pause():
-                self.paused[effect.connection] = True
-            case Resume():
-                self.paused[effect.connection] = False
+            case Pause() | Resume():
+                self.paused[effect.connection] = isinstance(effect, Pause)
             case Replied():
                 self.replied[effect.call_id] = effect.reply
             case Forward():
                 self.to_broker.append(effect)
+            case Pass():
+                self.passes[effect.connection] = effect.size
             case AskUpstream():
                 self.questions.append(effect)
             case Tell():
                 self.complaints.append(effect.sentence)
 
-    def _hear(self, effect: Send) -> None:
-        native = self._native.get(effect.connection)
+    def _hear(self, number: int, data: bytes) -> None:
+        native = self._native.get(number)
         if native is None:
-            answers = self._clients[effect.connection].receive_data(effect.data)
-            self.heard[effect.connection] += [answer.reply for answer in answers]
+            self.heard[number] += [answer.reply for answer in self._clients[number].receive_data(data)]
             return
-        for said in native.receive_data(effect.data):
+        for said in native.receive_data(data):
             if isinstance(said, Answer):
-                self.heard[effect.connection].append(said.reply)
+                self.heard[number].append(said.reply)
                 self.sentences.append(said.error_message)
 
     def broker_or_none(self) -> Half | None:

@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 from coordinator.config_keys import UpstreamOffsets
-from coordinator.events import Forwarded, Lost, Received
+from coordinator.events import Lost, Received
 from protocol.errors import ErrorCode
+from protocol.kafka.front import session
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic, Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, JoinGroup, JoinProtocol, ListGroups
@@ -137,7 +138,7 @@ class History:
 
     def garbage(self) -> None:
         if self.live() and self.random.random() < 0.3:
-            self.pair.front.step(Forwarded(self.random.choice(self.live()), self.random.randbytes(12)))
+            self.pair.arrive(self.random.choice(self.live()), self.random.randbytes(12), may_pass=False)
             SEEN["garbage"] += 1
 
     def look(self) -> None:
@@ -165,6 +166,11 @@ class History:
         self.look()
 
 
+@pytest.fixture(autouse=True)
+def _short_answers_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PASS_BYTES", 20)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_every_request_is_answered_in_order_or_its_connection_is_closed(seed: int) -> None:
     history = History(seed)
@@ -186,6 +192,7 @@ def test_every_request_is_answered_in_order_or_its_connection_is_closed(seed: in
         history.pair.front.rest()
         history.look()
     history.heal()
+    SEEN["passed"] += history.pair.passed_bytes
     for number in history.live():
         assert history.owed[number] == [], f"connection {number} waits for ever"
     for key in history.acknowledged:
@@ -220,5 +227,6 @@ def test_the_histories_had_everything_in_them() -> None:
             "Fetch",
             "Produce",
             "JoinGroup",
+            "passed",
         ):
             assert SEEN[what], what

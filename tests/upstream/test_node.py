@@ -4,7 +4,7 @@ from struct import pack
 from typing import Any
 
 from coordinator.config_keys import UpstreamOffsets
-from coordinator.events import BrokersFound, Forwarded, Lost, Received
+from coordinator.events import BrokersFound, Forwarded, Lost, Passed, Received
 from coordinator.upstream.requests import REFUSED
 from coordinator.upstream.topics import UpstreamTopics
 from protocol.errors import ErrorCode
@@ -125,6 +125,31 @@ def test_records_and_topics_are_the_brokers() -> None:
     assert b"x" in fetched.responses[0].partitions[0].records
 
 
+def test_a_long_answer_passes_by_the_node() -> None:
+    pair = paired()
+    make_topic(pair)
+    records = b"".join(batch(b"x" * 50_000) for _ in range(4))
+    pair.ask(1, Produce((ProduceTopic("orders", (ProducePartition(0, records),)),), -1), 9)
+    fetch = Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),))
+    there = pair.ask_broker(fetch, 12)
+    pair.send(1, fetch, 12)
+    pair.send(1, Heartbeat("g", 1, "m"), 3)
+    while pair.to_broker:
+        pair._deliver(pair.to_broker.pop(0))
+    ((number, data),) = pair.to_front
+    pair.to_front.clear()
+    pair.arrive(number, data[:20])
+    assert pair.passes[1] == len(data) - 20
+    pair.send(1, Heartbeat("g", 1, "m"), 3)  # changes nothing
+    pair.arrive(number, data[20:-1])
+    assert pair.heard[1] == []
+    pair.arrive(number, data[-1:])
+    assert pair.passed_bytes == len(data) - 20
+    fetched, *beats = pair.heard[1]
+    assert fetched == there
+    assert [type(beat) for beat in beats] == [HeartbeatReply, HeartbeatReply]
+
+
 def test_a_group_lives_here_and_the_broker_never_hears_of_it() -> None:
     pair = paired()
     pair.connect(2)
@@ -228,6 +253,21 @@ def test_a_broker_that_answers_slowly_is_waited_for() -> None:
         pair.front.step(Forwarded(1, b"."))
         pair.heard[1].clear()
     assert 1 not in pair.closed
+
+
+def test_an_answer_that_passes_by_slowly_is_waited_for() -> None:
+    pair = paired(upstream_request_timeout_ms=10_000)
+    pair.is_silent = True
+    pair.send(1, Fetch(()), 12)
+    pair.front.step(Forwarded(1, pack(">ii", 100_000, 0)))
+    for _ in range(30):
+        pair.wait(1_000)
+        pair.front.step(Passed(1, 1))
+    assert 1 not in pair.closed
+    for _ in range(12):
+        pair.wait(1_000)
+    assert "nothing for 10000 ms" in pair.closed[1]
+    pair.front.step(Passed(1, 1))  # of a connection that is gone
 
 
 def test_what_is_heard_of_a_connection_that_is_gone_is_let_go() -> None:

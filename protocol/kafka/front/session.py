@@ -29,6 +29,8 @@ MAX_AWAITED: Final = 1_024
 """Requests of one connection that the broker may owe an answer; more are not handed on."""
 MAX_ACKS_AT: Final = 1 << 17
 """How far into a Produce its `acks` may stand: behind two names."""
+PASS_BYTES: Final = 64 * 1024
+"""What must be left of an answer at least, to let it pass by itself."""
 _HEAD_BYTES: Final = 14
 _LEAST_FRAME: Final = 10
 _REPLY_HEAD_BYTES: Final = 8
@@ -60,6 +62,7 @@ class FrontSession:
         "_is_blocked",
         "_is_exchanging",
         "_is_out",
+        "_may_pass",
         "_must_stay",
         "_passing",
         "_replies",
@@ -86,6 +89,7 @@ class FrontSession:
         self._replies = Inbox()
         self._wanted_reply = _REPLY_HEAD_BYTES
         self._reply_left = 0
+        self._may_pass = False
         self._is_exchanging = False
         """Whether a SASL exchange was begun, and we have not seen that it succeeded."""
         self._has_exchange = False
@@ -236,7 +240,27 @@ class FrontSession:
                     self._answered()
             elif replies.size < self._wanted_reply or not self._look_at_reply(out):
                 break
+        self._may_pass = self._reply_left >= PASS_BYTES and not (self._awaited and self._awaited[0].is_own)
         return out
+
+    def take_pass(self) -> int:
+        """How many bytes the broker sends next that are the client's as they are, if it is worth not looking at them.
+        Those that went by themselves are told to `passed`, all others to `receive_upstream`, in whatever parts."""
+        if not self._may_pass:
+            return 0
+        self._may_pass = False
+        return self._reply_left
+
+    def passed(self, count: int) -> bool:
+        """So many bytes of an answer went to the client by themselves. Whether that was the end of it, so that requests
+        that waited for it may come out of `next_request` now."""
+        assert 0 < count <= self._reply_left
+        self.heard_bytes += count
+        self._reply_left -= count
+        if self._reply_left:
+            return False
+        self._answered()
+        return True
 
     def _look_at_reply(self, out: list[bytes]) -> bool:
         size, number = _REPLY_HEAD(self._replies.head(_REPLY_HEAD_BYTES))

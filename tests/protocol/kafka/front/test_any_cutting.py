@@ -3,6 +3,7 @@ is an oracle that never sees a piece: a list of requests, and of the answer to e
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from protocol.apis import APIS
 from protocol.kafka.calls import Call
 from protocol.kafka.client import encode_request
+from protocol.kafka.front import session
 from protocol.kafka.front.inbox import CRUMB_BYTES, Inbox
 from protocol.kafka.front.replies import rewriting
 from protocol.messages.groups import HeartbeatReply
@@ -60,11 +62,11 @@ def ours(number: int, body: bytes, said: bytes) -> Asked:
 
 
 def versions(number: int, body: bytes, said: bytes) -> Asked:
-    session = opened()
+    asked = opened()
     request = encode_request(ApiVersions("c", "1"), 3, number, "c")
-    session.receive_data(request)
-    assert session.next_request() is None
-    return Asked(request, None, session.take_data())
+    asked.receive_data(request)
+    assert asked.next_request() is None
+    return Asked(request, None, asked.take_data())
 
 
 def topology(number: int, body: bytes, said: bytes) -> Asked:
@@ -109,6 +111,8 @@ class Run:
         self.answers = b""
         self.seen: list[bytes] = []
         self.got = b""
+        self.allowed = 0
+        """How many of the broker's next bytes may go to the client by themselves."""
         self.parked: list[int] = []
 
     def pull(self) -> None:
@@ -118,6 +122,7 @@ class Run:
         assert len(self.parked) <= 1
         self.seen.append(self.session.take_data())
         self.at_broker += b"".join(self.session.take_forward())
+        self.allowed = self.session.take_pass() or self.allowed
 
     def client_sends(self, _size: int) -> None:
         if self.pieces and not self.session.is_behind:
@@ -136,8 +141,18 @@ class Run:
     def broker_sends(self, size: int) -> None:
         piece, self.answers = self.answers[:size], self.answers[size:]
         if piece:
+            self.allowed = 0
             self.seen += self.session.receive_upstream(piece)
             self.pull()
+
+    def broker_passes(self, size: int) -> None:
+        size = min(size, self.allowed)
+        piece, self.answers = self.answers[:size], self.answers[size:]
+        if piece:
+            self.allowed -= len(piece)
+            self.seen.append(piece)
+            if self.session.passed(len(piece)):
+                self.pull()
 
     def node_answers(self, _size: int) -> None:
         if self.parked:
@@ -151,15 +166,16 @@ def test_any_cutting_gives_the_same_order_and_the_same_bytes(data: st.DataObject
     conversation = data.draw(conversations())
     pieces = data.draw(cuttings(b"".join(one.request for one in conversation)))
     run = Run(conversation, pieces)
-    steps = (run.client_sends, run.broker_reads, run.broker_sends, run.node_answers)
-    plan = data.draw(st.lists(st.tuples(st.sampled_from(range(4)), st.sampled_from([1, 5, 100, 70_000])), max_size=60))
+    steps = (run.client_sends, run.broker_reads, run.broker_sends, run.node_answers, run.broker_passes)
+    plan = data.draw(st.lists(st.tuples(st.sampled_from(range(5)), st.sampled_from([1, 5, 100, 70_000])), max_size=60))
     expected = b"".join(one.seen or b"" for one in conversation)
-    for which, size in plan:
-        steps[which](size)
-        assert expected.startswith(b"".join(run.seen))
-    for _ in range(len(pieces) + 4 * len(conversation)):
-        for step in steps:
-            step(1 << 20)
+    with patch.object(session, "PASS_BYTES", data.draw(st.sampled_from([1, 100, 5_000]))):
+        for which, size in plan:
+            steps[which](size)
+            assert expected.startswith(b"".join(run.seen))
+        for _ in range(len(pieces) + 4 * len(conversation)):
+            for step in steps:
+                step(1 << 20)
     assert b"".join(run.seen) == expected
     assert run.got == b"".join(one.request for one in conversation if one.brokers is not None)
     assert run.session.buffered_bytes == 0

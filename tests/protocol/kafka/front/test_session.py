@@ -9,7 +9,7 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.front.acks import acks_of
 from protocol.kafka.front.front import Front
-from protocol.kafka.front.session import MAX_AWAITED, FrontSession
+from protocol.kafka.front.session import MAX_AWAITED, PASS_BYTES, FrontSession
 from protocol.kafka.session import MAX_WAITING_BYTES
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import (
@@ -114,6 +114,42 @@ def test_a_large_body_is_handed_on_as_it_arrives_and_never_gathered() -> None:
     finally:
         tracemalloc.stop()
     assert not session.awaits_broker
+
+
+def test_a_long_answer_may_pass_by_itself_and_what_waits_for_it_goes_on_when_it_has() -> None:
+    session = opened()
+    session.receive_data(raw(FETCH, 12, 1, b"") + encode_request(BEAT, 4, 2, "c"))
+    assert requests_of(session) == []
+    head = pack(">ii", 4 + PASS_BYTES, 1)
+    assert session.receive_upstream(head) == [head]
+    assert session.take_pass() == PASS_BYTES
+    assert session.take_pass() == 0
+    assert not session.passed(PASS_BYTES - 3)
+    assert session.heard_bytes == len(head) + PASS_BYTES - 3
+    assert session.receive_upstream(b"..") == [b".."]
+    assert session.take_pass() == 0
+    assert requests_of(session) == []
+    assert session.passed(1)
+    assert requests_of(session) == [(2, BEAT)]
+
+
+def test_what_is_not_worth_it_or_not_the_clients_does_not_pass_by_itself() -> None:
+    session = opened()
+    session.receive_data(raw(FETCH, 12, 1, b"") + encode_request(Metadata(()), 9, 2, "c"))
+    requests_of(session)
+    session.receive_upstream(pack(">ii", 4 + PASS_BYTES, 1) + b".")
+    assert session.take_pass() == 0
+    session.receive_upstream(bytes(PASS_BYTES - 1))
+    session.receive_upstream(pack(">ii", 4 + PASS_BYTES, 2) + b".")
+    assert session.take_pass() == 0
+    session = opened()
+    session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
+    requests_of(session)
+    session.receive_upstream(answer(1, bytes(10)))
+    assert requests_of(session) == []
+    probe, _ = frames_in(forwarded(session)[len(HANDSHAKE) :])
+    assert session.receive_upstream(pack(">ii", 4 + PASS_BYTES, number_of(probe))) == []
+    assert session.take_pass() == 0
 
 
 def test_a_large_produce_is_handed_on_before_it_is_whole() -> None:
