@@ -75,7 +75,7 @@ class UpstreamTopics(EmbeddedTopics):
             self._names.pop(before.topic_id, None)
             self.ends.forget(name)
             self.gone.missed(name, before.topic_id)
-        self._known[name] = topic
+        self._known[name] = _in_order(topic)
         self.gone.told_of(name, topic.topic_id)
         if topic.topic_id != NO_TOPIC_ID:
             self._names[topic.topic_id] = name
@@ -172,10 +172,10 @@ class UpstreamTopics(EmbeddedTopics):
     def leader_of(self, name: str, partition: int) -> int | None:
         """The broker that leads the partition; None if nobody does, or it is not known."""
         known = self._known.get(name)
-        for part in () if known is None else known.partitions:
-            if part.partition_index == partition:
-                return part.leader_id if part.leader_id >= 0 else None
-        return None
+        if known is None or not 0 <= partition < len(known.partitions):
+            return None
+        part = known.partitions[partition]
+        return part.leader_id if part.leader_id >= 0 and part.partition_index == partition else None
 
     def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
         if message.topics is None:
@@ -187,3 +187,11 @@ class UpstreamTopics(EmbeddedTopics):
         if name is None:
             return MetadataTopicReply(None, wanted.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         return self._known.get(name) or MetadataTopicReply(name, error_code=_UNKNOWN)
+
+
+def _in_order(topic: MetadataTopicReply) -> MetadataTopicReply:
+    """Brokers tell of partitions in any order; each is found where its number says, as long as none is missing."""
+    if all(part.partition_index == number for number, part in enumerate(topic.partitions)):
+        return topic
+    partitions = sorted(topic.partitions, key=lambda part: part.partition_index)
+    return msgspec.structs.replace(topic, partitions=tuple(partitions))

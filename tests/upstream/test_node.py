@@ -75,8 +75,10 @@ from protocol.messages.topics import (
     DeleteTopics,
     GrowingTopic,
     Metadata,
+    MetadataPartitionReply,
     MetadataReply,
     MetadataTopic,
+    MetadataTopicReply,
 )
 from protocol.record_batch import encode_batch
 from tests.upstream.pair import Pair
@@ -310,6 +312,14 @@ def test_what_is_not_there_is_refused_and_not_asked_for_again_at_once() -> None:
     pair.wait(2_000)
     assert committed(pair, commit("ghosts")) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert len(pair.asked) == asked + 2
+
+
+def test_leaders_are_found_in_whatever_order_partitions_are_told() -> None:
+    topics = paired().node.topics
+    parts = tuple(MetadataPartitionReply(number, leader) for number, leader in ((2, 9), (0, 7), (1, -1)))
+    topics.learn(MetadataReply(topics=(MetadataTopicReply("t", b"1" * 16, partitions=parts),)))
+    assert [topics.leader_of("t", number) for number in range(-1, 4)] == [None, 7, None, 9, None]
+    assert topics.leader_of("ghosts", 0) is None
 
 
 def test_a_partition_that_was_added_is_found() -> None:
