@@ -183,6 +183,8 @@ def _readyz(questions: Questions) -> Handler:
         if "upstream_reachable" in node.gauges:  # away, it is no reason not to serve groups
             reachable = bool(node.gauges["upstream_reachable"])
             body["upstream"] = {"reachable": reachable, "age_ms": node.gauges["upstream_age_ms"]}
+            if node.upstream_problem:
+                body["upstream"]["why"] = node.upstream_problem
         return _json(body, 200 if ready else 503)
 
     return handle

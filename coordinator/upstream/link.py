@@ -95,8 +95,10 @@ class Link:
                     reply = await self.ask(request, timeout_s)
                 # A password may have to be hashed a million times.
                 request = await asyncio.to_thread(exchange.hear, reply)
-        except (sasl.LoginRefused, ValueError) as refused:
-            raise AskFailed(str(refused)) from None
+        except sasl.LoginRefused as refused:
+            is_for_none = refused.error_code is ErrorCode.ILLEGAL_SASL_STATE
+            hint = "; does it want a login there (upstream.security.protocol)?" if is_for_none else ""
+            raise AskFailed(f"{refused}{hint}") from None
         self._is_known = True
         if exchange.session_lifetime_ms:
             self._until_s = begun_s + exchange.session_lifetime_ms / 1_000 * _OF_ITS_SESSION
@@ -156,6 +158,8 @@ class Link:
         closed = "the broker closed the connection"
         if not self._answers and not self._is_tls:
             return f"{closed}; does it want TLS (upstream.security.protocol)?"
+        if not self._answers:
+            return f"{closed}; does it want another certificate of ours (upstream.ssl.certificate.location)?"
         if self._answers == 1 and not self._is_known:
             return f"{closed}; does it want a login (upstream.security.protocol, upstream.sasl.username)?"
         return closed

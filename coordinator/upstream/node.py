@@ -261,7 +261,7 @@ class NodeBeside(Node):
             "upstream_age_ms": self.brokers.age_ms(moment.monotonic_ms),
             "upstream_topics_missed": len(self.topics.gone),
         }
-        self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges))
+        self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges, upstream_problem=self.brokers.reason))
 
     # ------------------------------------------------------------------------------------------- groups not met yet
 

@@ -69,7 +69,8 @@ class FailedShard(Message):
 
 
 class DescribeNodeReply(Message):
-    """`counters` only grow while the process lives; `gauges` are as of now. Names are those of `/metrics`."""
+    """`counters` only grow while the process lives; `gauges` are as of now. Names are those of `/metrics`.
+    `upstream_problem`: why the cluster of brokers cannot be reached."""
 
     node_id: int
     cluster_id: str
@@ -84,6 +85,7 @@ class DescribeNodeReply(Message):
     gauges: dict[str, int]
     loading: LoadProgress | None = None
     failed_shards: tuple[FailedShard, ...] = ()
+    upstream_problem: str = ""
 
 
 class Refused(Message):
