@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -49,8 +50,11 @@ func consume(ctx context.Context, client *kgo.Client, given arguments, seen *see
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errs := fetches.Errors(); len(errs) > 0 {
-			return fmt.Errorf("fetching partition %d: %w", errs[0].Partition, errs[0].Err)
+		for _, failed := range fetches.Errors() {
+			var outside *kgo.ErrGroupSession // news, no failure: the client goes on trying to get in
+			if !errors.As(failed.Err, &outside) {
+				return fmt.Errorf("fetching partition %d: %w", failed.Partition, failed.Err)
+			}
 		}
 		fetches.EachRecord(func(record *kgo.Record) {
 			seen.record(record.Partition, record.Offset, record.Value)
