@@ -50,7 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(groups.app, name="groups", help="Consumer groups: who is in them and how far they are.")
 app.add_typer(offsets.app, name="offsets", help="Committed offsets: when they go.")
-app.add_typer(topics.app, name="topics", help="Topics: which there are; make and delete them.")
+app.add_typer(topics.app, name="topics", help="Topics: which there are, where they are; make and delete them.")
 app.command("explain")(explain.explain)
 app.command("produce")(records.produce)
 app.command("consume")(records.consume)

@@ -1,13 +1,16 @@
-"""`muster topics list`, `muster topics create NAME` and `muster topics delete NAME`."""
+"""`muster topics list`, `describe NAME`, `create NAME` and `delete NAME`."""
 
 from typing import Annotated
 
 import typer
 
-from muster.blocking.cluster import expect
-from muster.cli.asking import AsJson, Bootstrap, list_topics, reaching
-from muster.cli.showing import show_json, show_table
+from muster.blocking.cluster import EARLIEST, LATEST, expect
+from muster.cli.asking import AsJson, Bootstrap, Complaint, list_topics, reaching, topology
+from muster.cli.ends import ends_of, oldest
+from muster.cli.showing import show_facts, show_json, show_table
 from muster.errors import Refused
+from muster.nodes import nodes_of
+from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.topics import (
     CreatableTopic,
@@ -33,6 +36,48 @@ def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJso
         show_table(("TOPIC", "PARTITIONS"), ((topic.name, len(topic.partitions)) for topic in found))
     else:
         print("There are no topics yet: `muster topics create NAME --partitions N` makes one.")
+
+
+@app.command()
+def describe(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where the partitions of a topic are, and from which offset to which they go."""
+    with reaching(ctx, bootstrap) as cluster:
+        found = [topic for topic in list_topics(cluster) if topic.name == name]
+        if not found:
+            raise Complaint(f"there is no topic {name!r}: see `muster topics list`")
+        (topic,) = found
+        nodes = nodes_of(topology(cluster, topics=False))
+        parts = sorted(topic.partitions, key=lambda part: part.partition_index)
+        ones = [TopicPartition(name, part.partition_index) for part in parts]
+        begins, ends = ends_of(cluster, ones, EARLIEST), ends_of(cluster, ones, LATEST)
+    lines = [
+        {
+            "partition": part.partition_index,
+            "leader": part.leader_id if part.leader_id >= 0 else None,
+            "address": f"{at.host}:{at.port}" if (at := nodes.get(part.leader_id)) else None,
+            "begin_offset": begins[one].offset if one in begins else None,
+            "end_offset": ends[one].offset if one in ends else None,
+            "end_age_ms": ends[one].age_ms if one in ends else None,
+        }
+        for part, one in zip(parts, ones, strict=True)
+    ]
+    if as_json:
+        show_json({"name": name, "topic_id": topic.topic_id.hex(), "partitions": lines})
+        return
+    facts: list[tuple[str, object]] = [("Topic", name), ("Id", topic.topic_id.hex())]
+    if (age := oldest(lines)) is not None:
+        facts.append(("Ends", age))
+    show_facts(facts)
+    print()
+    show_table(
+        ("PARTITION", "LEADER", "ADDRESS", "BEGIN", "END"),
+        ((one["partition"], one["leader"], one["address"], one["begin_offset"], one["end_offset"]) for one in lines),
+    )
 
 
 @app.command()

@@ -16,6 +16,41 @@ def test_a_topic_is_made_and_listed(shell: Shell) -> None:
     assert shell.json("topics", "list") == [{"name": "flights", "partitions": 8, "topic_id": "07" * 16}]
 
 
+def test_a_topic_is_described_with_who_has_it_and_how_far_it_goes(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("flights", 2)
+    shell.run("produce", "flights", "--key-separator", ":", typed="a:\n" * 3)
+    ends = [len(log) for log in node.records("flights")]
+
+    lines = [line.split() for line in shell.lines("topics", "describe", "flights")]
+    shown = shell.json("topics", "describe", "flights")
+
+    assert lines[:2] == [["Topic", "flights"], ["Id", "07" * 16]]
+    assert lines[3:] == [
+        ["PARTITION", "LEADER", "ADDRESS", "BEGIN", "END"],
+        ["0", "1", "h:9", "0", str(ends[0])],
+        ["1", "1", "h:9", "0", str(ends[1])],
+    ]
+    assert shown["partitions"][1] == {
+        "partition": 1,
+        "leader": 1,
+        "address": "h:9",
+        "begin_offset": 0,
+        "end_offset": ends[1],
+        "end_age_ms": None,
+    }
+    assert "there is no topic 'ghosts'" in shell.complaint("topics", "describe", "ghosts")
+
+
+def test_a_topic_of_brokers_says_how_old_its_ends_are(shell: Shell, node: FakeNode) -> None:
+    node.make_topic("flights", 2)
+    node.beside = {("flights", 0): 7_000}
+
+    lines = [line.split() for line in shell.lines("topics", "describe", "flights")]
+
+    assert ["Ends", "as", "of", "7", "s", "ago"] in lines
+    assert lines[-2:] == [["0", "1", "h:9", "0", "0"], ["1", "1", "h:9", "-", "-"]]
+
+
 def test_a_topic_is_deleted_by_who_says_yes(shell: Shell, node: FakeNode) -> None:
     node.make_topic("flights", 8)
     shell.run("topics", "delete", "flights", typed="n\n", code=1)
