@@ -55,12 +55,16 @@ class Pair:
         return plain | {"security.protocol": "SSL", "ssl.ca.location": str(self.folder.ca)} if tls else plain
 
     def readiness(self) -> dict[str, object]:
-        with urlopen(f"http://127.0.0.1:{self.front.http_port}/readyz", timeout=5) as answer:
-            upstream: dict[str, object] = json.load(answer)["upstream"]
-        return upstream
+        return readiness(self.front)
 
     def log(self) -> str:
         return (self.path / "front.log").read_text()
+
+
+def readiness(front: Daemon) -> dict[str, object]:
+    with urlopen(f"http://127.0.0.1:{front.http_port}/readyz", timeout=5) as answer:
+        upstream: dict[str, object] = json.load(answer)["upstream"]
+    return upstream
 
 
 @pytest.fixture
@@ -68,14 +72,14 @@ def pair(tmp_path: Path) -> Pair:
     return Pair(tmp_path)
 
 
-def write_and_read(settings: Settings, count: int = 50, size: int = 50_000) -> None:
+def write_and_read(settings: Settings, count: int = 50, size: int = 50_000, topic: str = "orders") -> None:
     values = [os.urandom(size) for _ in range(count)]
     producer = Producer(settings)
     for value in values:
-        producer.produce("orders", value)
+        producer.produce(topic, value)
     assert producer.flush(20) == 0
     consumer = Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest", "session.timeout.ms": 6_000})
-    consumer.subscribe(["orders"])
+    consumer.subscribe([topic])
     got: list[bytes | None] = []
     deadline = time.monotonic() + 20
     while len(got) < count and time.monotonic() < deadline:
