@@ -31,16 +31,20 @@ class Gone(msgspec.Struct, gc=False):
 
 
 class GoneTopics:
-    """Those that may be gone. `after_ms`: how long one must have been away to be so; `NEVER`: none ever is."""
+    """Those that may be gone. `after_ms`: how long one must have been away to be so; `NEVER`: none ever is. `every_ms`:
+    how often brokers are asked."""
 
-    def __init__(self, after_ms: int, started: Moment) -> None:
+    def __init__(self, after_ms: int, every_ms: int, started: Moment) -> None:
         self._after_ms = after_ms
+        self._every_ms = every_ms
+        self._asked_ms: int | None = None
         self._now = started
         """When `look_at` was called last: what is stamped is rather too old than too new, so that what is committed for
         a topic made anew is never taken for older than it."""
         self._gone: dict[bytes, Gone] = {}
         self._by_name: dict[str, list[Gone]] = {}
         self._cluster_id: str | None = None
+        self._warning = ""
         self._over: list[Gone] = []
 
     def __len__(self) -> int:
@@ -70,14 +74,21 @@ class GoneTopics:
     def in_cluster(self, cluster_id: str | None) -> None:
         """Who lists the topics. Of another cluster's it says nothing that they are not here."""
         if cluster_id != self._cluster_id:
+            if self._cluster_id is not None:
+                self._warning = (
+                    f"the brokers are another cluster's than before: {cluster_id}, not {self._cluster_id}. Offsets "
+                    "stay, though they were committed for the other: reset them, or delete the groups"
+                )
             self._cluster_id = cluster_id
             self._gone.clear()
             self._by_name.clear()
 
     def to_ask(self) -> Metadata | None:
-        """What to ask every broker now; None if nothing is missed."""
-        if not self._gone:
+        """What to ask every broker now; None if nothing is missed, or they were asked not long ago."""
+        now_ms = self._now.monotonic_ms
+        if not self._gone or (self._asked_ms is not None and now_ms - self._asked_ms < self._every_ms):
             return None
+        self._asked_ms = now_ms
         return Metadata(
             tuple(MetadataTopic(None, topic_id) for topic_id in self._gone), allow_auto_topic_creation=False
         )
@@ -116,3 +127,8 @@ class GoneTopics:
         """Those of which nobody doubts it, since last asked."""
         over, self._over = self._over, []
         return over
+
+    def take_warning(self) -> str:
+        """What the operator should know, once."""
+        warning, self._warning = self._warning, ""
+        return warning

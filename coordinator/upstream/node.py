@@ -68,12 +68,11 @@ class NodeBeside(Node):
         )
         self.brokers.since_ms = started.monotonic_ms
         core.placement = PlacementBeside(core.placement, self.brokers)
-        gone = GoneTopics(config.upstream_topic_deleted_after_ms, started)
+        gone = GoneTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms, started)
         self.topics = core.topics = UpstreamTopics(
             store, settings_from(config), ids, core.placement, self.brokers, gone
         )
         self._forgetting = Forgetting()
-        self._confirmed_ms: int | None = None
         self.asking = Asking(config.upstream_ask_timeout_ms)
         self._list_every_ms = config.upstream_metadata_max_age_ms
         self._is_listing = False
@@ -230,13 +229,12 @@ class NodeBeside(Node):
 
     def _look_for_gone(self, moment: Moment) -> None:
         """Every broker is asked whether the topics that are missed are gone, as often as topics are listed."""
-        gone, now_ms = self.topics.gone, moment.monotonic_ms
+        gone = self.topics.gone
         gone.look_at(moment)
+        if warning := gone.take_warning():
+            self._effects.append(Tell(warning))
         can_ask = self.brokers.is_reachable and self.brokers.known and not self.asking.is_full
-        question = gone.to_ask() if can_ask else None
-        is_due = self._confirmed_ms is None or now_ms - self._confirmed_ms >= self._list_every_ms
-        if question is not None and is_due:
-            self._confirmed_ms = now_ms
+        if can_ask and (question := gone.to_ask()) is not None:
             self._ask(tuple((question, broker) for broker in self.brokers.known), None, question, moment)
 
     def _confirmed(self, asked: Metadata, answers: list[Message | None], moment: Moment) -> None:

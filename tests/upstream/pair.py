@@ -147,6 +147,12 @@ class Pair:
         assert isinstance(versions, ApiVersionsReply)
         self.versions = versions
 
+    def replace_broker(self, name: str) -> None:
+        """By one of another cluster, at the same address."""
+        self.lose_twins("another")
+        self.broker = Half(Node, self, name)
+        self.broker.step(Opened(_OWN, "kafka", "front"))
+
     @property
     def node(self) -> NodeBeside:
         assert isinstance(self.front.node, NodeBeside)

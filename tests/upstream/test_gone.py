@@ -40,7 +40,7 @@ def at(now_ms: int) -> Moment:
 
 
 def gone_topics(after_ms: int = AFTER_MS) -> GoneTopics:
-    gone = GoneTopics(after_ms, at(0))
+    gone = GoneTopics(after_ms, 0, at(0))
     gone.in_cluster("c")
     return gone
 
@@ -68,6 +68,17 @@ def test_a_topic_is_gone_when_all_brokers_have_said_so_for_long_enough() -> None
     (over,) = ask(gone, 60_000, said(), said())
     assert (over.name, over.topic_id, over.anew_wall_ms) == ("t", OLD, None)
     assert len(gone) == 0
+
+
+def test_brokers_are_asked_no_more_often_than_topics_are_listed() -> None:
+    gone = GoneTopics(AFTER_MS, 10_000, at(0))
+    gone.missed("t", OLD)
+    asks = []
+    for now_ms in range(0, 30_001, 1_000):
+        gone.look_at(at(now_ms))
+        if gone.to_ask() is not None:
+            asks.append(now_ms)
+    assert asks == [0, 10_000, 20_000, 30_000]
 
 
 def test_once_is_not_enough() -> None:
@@ -137,8 +148,11 @@ def test_another_cluster_says_nothing_of_what_is_gone() -> None:
     gone.missed("t", OLD)
     gone.in_cluster("c")
     assert len(gone) == 1
+    assert gone.take_warning() == ""
     gone.in_cluster("d")
     assert len(gone) == 0
+    assert "another cluster's than before: d, not c" in gone.take_warning()
+    assert gone.take_warning() == ""
 
 
 def test_who_wants_to_keep_all_keeps_all() -> None:
@@ -240,6 +254,15 @@ def test_while_the_cluster_is_away_nothing_is_gone() -> None:
     pair.find()
     pass_time(pair, 30)
     assert held(pair) == OTHERS
+
+
+def test_the_operator_is_told_of_another_cluster_at_the_same_place() -> None:
+    pair = beside()
+    pair.replace_broker("elsewhere")
+    pass_time(pair, 200)
+    assert held(pair) == ALL
+    (warning,) = pair.complaints
+    assert "another cluster's than before: elsewhere, not broker" in warning
 
 
 def test_one_broker_that_does_not_answer_keeps_every_offset() -> None:
