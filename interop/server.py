@@ -49,6 +49,11 @@ class Musterd(Server):
         return f"{host}:{port}"
 
     @property
+    def cpu_s(self) -> float:
+        """Seconds of processor it has used since it was started last."""
+        return self._process.cpu_s()
+
+    @property
     def data(self) -> Path:
         return self._folder / "data"
 

@@ -1,15 +1,18 @@
 """Our own clients beside brokers, told of Muster's native listener alone: records straight from the brokers, groups at
-Muster. The brokers are another musterd with embedded topics; `interop/beside_spark.py` has the same with Apache Kafka,
-and with Spark."""
+Muster. The brokers are another musterd with embedded topics, or the Apache Kafka at port TEST_BESIDE_KAFKA of this
+machine, as `interop/beside_spark.py` has it; there is Spark, too."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from muster import (
     ClientBalancedConsumer,
@@ -22,18 +25,34 @@ from muster import (
 from muster.aio import Consumer as AsyncConsumer
 from muster.aio import Producer as AsyncProducer
 from muster.streams import MessageStream, StreamsConnector
-from tests.edges.musterd import free_port, running, within
+from tests.edges.musterd import Daemon, free_port, running, within
 from tests.edges.test_beside_brokers import Both, consumer_of, make_topic, produce, read, remote_ports
 
+QUICK = "group.initial.rebalance.delay.ms=0"
+KAFKA_PORT = os.environ.get("TEST_BESIDE_KAFKA")
 VALUES = [b"%d" % number for number in range(300)]
+
+
+@contextmanager
+def brokers(folder: Path) -> Iterator[Daemon]:
+    if KAFKA_PORT is None:
+        with running(folder, QUICK, with_kafka=True) as broker:
+            yield broker
+        return
+    elsewhere = Daemon(folder, with_kafka=True)
+    elsewhere.kafka_port = int(KAFKA_PORT)
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{KAFKA_PORT}"})
+    if "orders" in admin.list_topics(timeout=30).topics:
+        admin.delete_topics(["orders"])["orders"].result(30)
+        assert within(30, lambda: "orders" not in admin.list_topics(timeout=30).topics)
+    yield elsewhere
 
 
 @pytest.fixture
 def both(tmp_path: Path) -> Iterator[Both]:
     listener = free_port()
-    quick = "group.initial.rebalance.delay.ms=0"
-    settings = (quick, "upstream.refresh.ms=200", f"upstream.listener.ports={listener}")
-    with running(tmp_path / "broker", quick, with_kafka=True) as broker:
+    settings = (QUICK, "upstream.refresh.ms=200", f"upstream.listener.ports={listener}")
+    with brokers(tmp_path / "broker") as broker:
         upstream = f"upstream.servers=127.0.0.1:{broker.kafka_port}"
         with running(tmp_path / "front", *settings, upstream, with_kafka=True, with_http=True) as front:
             yield Both(broker, front, listener)
@@ -169,6 +188,7 @@ def test_streams_read_at_the_brokers_what_the_registry_here_grants_them(both: Bo
     assert "orders" in command(both, "groups", "describe", "kitchen")
 
 
+@pytest.mark.skipif(KAFKA_PORT is not None, reason="those brokers are not ours to kill")
 def test_who_reads_and_writes_goes_on_while_muster_restarts_and_when_the_broker_is_back(both: Both) -> None:
     make_topic(both, "orders", 1)
     with (
