@@ -167,7 +167,9 @@ async def _serve(config: Config) -> None:
         gc.collect()
         gc.set_threshold(50_000, 20, 20)  # what a request makes is freed by counting; there are hardly any cycles
         gc.freeze()  # what was loaded stays: no use in looking through a million offsets again and again
-        print("ready " + " ".join(f"{kind}={host}:{port}" for kind, (host, port) in bound.items()), flush=True)
+        told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
+        secured = [kind for kind in bound if config.speaks_tls(kind)]
+        print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
     await stopping.wait()
     log.info("stopping")
     if stop_http is not None:

@@ -20,7 +20,8 @@ Coordinates groups of stream readers: membership, partition ownership, durable o
 A flag wins over --set, that over the environment (MUSTER_DATA_DIR for data.dir), that over the file (TOML),
 that over the default. When it serves, the first line on standard output is
   ready native=HOST:PORT kafka=HOST:PORT http=HOST:PORT
-without those that are off; logs go to standard error. SIGTERM drains and ends it.
+without those that are off, and with tls=KIND[,KIND...] for those that speak TLS; logs go to standard error. SIGTERM
+drains and ends it.
 """
 
 PREFACE: Final = """\

@@ -246,6 +246,9 @@ class Server:
     ) -> int:
         """A client connected; the number it is known by from now on."""
         number = self._next_number = self._next_number + 1
+        if self._is_stopping and client.transport is not None:  # its handshake was under way when the listeners closed
+            client.transport.abort()
+            return number
         self._clients[number] = client
         self.happen(Opened(number, dialect, peer[0] if peer else "unknown", broker))
         return number

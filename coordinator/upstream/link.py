@@ -46,13 +46,16 @@ class AskFailed(Exception):
 class Link:
     """`versions` is what the broker answered when it was connected."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_tls: bool = False) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, place: str, *, is_tls: bool = False
+    ) -> None:
         self.versions = ApiVersionsReply()
         self._reader = reader
         self._writer = writer
         self._client = KafkaClient("muster", _MAX_ANSWER_BYTES, _MOST_ENTRIES)
         self._turn = asyncio.Lock()
         self._is_open = True
+        self._place = place
         self._is_tls = is_tls
         self._is_known = False
         self._answers = 0
@@ -70,14 +73,11 @@ class Link:
                 )
         except UNREACHABLE as error:
             raise AskFailed(f"{host}:{port}: {why(error, is_tls=tls is not None)}") from None
-        link = cls(reader, writer, is_tls=tls is not None)
+        link = cls(reader, writer, f"{host}:{port}", is_tls=tls is not None)
         try:
             link.versions = await link._ask_versions(timeout_s)
             if login is not None:
                 await link._log_in(login, timeout_s)
-        except AskFailed as failed:
-            link.close()
-            raise AskFailed(f"{host}:{port}: {failed}") from None
         except BaseException:
             link.close()
             raise
@@ -98,7 +98,7 @@ class Link:
         except sasl.LoginRefused as refused:
             is_for_none = refused.error_code is ErrorCode.ILLEGAL_SASL_STATE
             hint = "; does it want a login there (upstream.security.protocol)?" if is_for_none else ""
-            raise AskFailed(f"{refused}{hint}") from None
+            raise self._failed(f"{refused}{hint}") from None
         self._is_known = True
         if exchange.session_lifetime_ms:
             self._until_s = begun_s + exchange.session_lifetime_ms / 1_000 * _OF_ITS_SESSION
@@ -117,7 +117,7 @@ class Link:
             assert isinstance(reply, ApiVersionsReply)
             if reply.error_code is not ErrorCode.UNSUPPORTED_VERSION:
                 return reply
-        raise AskFailed("the broker does not say which versions it speaks")
+        raise self._failed("the broker does not say which versions it speaks")
 
     async def ask(self, message: Message, timeout_s: float) -> Message:
         """In the newest version that both know. Raises AskFailed."""
@@ -127,7 +127,7 @@ class Link:
             if row.api_key == key and row.max_version >= request.oldest and row.min_version <= request.newest:
                 newest = min(row.max_version, request.newest, _NEWEST.get(type(message), request.newest))
                 return await self._exchange(message, newest, timeout_s)
-        raise AskFailed(f"the broker speaks no version of {type(message).__name__} that is known here")
+        raise self._failed(f"the broker speaks no version of {type(message).__name__} that is known here")
 
     async def _exchange(self, message: Message, version: int, timeout_s: float) -> Message:
         """A link that failed once is closed: nobody knows what would come over it next."""
@@ -139,17 +139,20 @@ class Link:
                 while True:
                     data = await self._reader.read(_READ_BYTES)
                     if not data or (data.startswith(_ALERT) and not self._answers):
-                        raise AskFailed(self._why_closed(data))
+                        raise self._failed(self._why_closed(data))
                     # What tells of a hundred thousand partitions takes longer to read than a heartbeat should wait.
                     for answer in await asyncio.to_thread(self._client.receive_data, data):
                         self._answers += 1
                         return answer.reply
         except (OSError, TimeoutError, ProtocolViolation) as error:
             self.close()
-            raise AskFailed("no answer in time" if not str(error) else why(error, is_tls=self._is_tls)) from None
+            raise self._failed("no answer in time" if not str(error) else why(error, is_tls=self._is_tls)) from None
         except BaseException:
             self.close()
             raise
+
+    def _failed(self, sentence: str) -> AskFailed:
+        return AskFailed(f"{self._place}: {sentence}")
 
     def _why_closed(self, said: bytes) -> str:
         """A broker that wants to be spoken to in another way does not say so."""

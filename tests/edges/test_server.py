@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.config import Config
 from coordinator.node import Node
-from coordinator.server import RandomIds, Server, read_clock
+from coordinator.server import ClientProtocol, RandomIds, Server, read_clock
 from partition_log.disk import OsDisk
 from partition_log.store import LogStore, StoreLimits
 from protocol.errors import ErrorCode
@@ -68,6 +68,31 @@ def test_a_question_from_inside_is_answered(tmp_path: Path) -> None:
         server, _port = await _serving(tmp_path / "data", 1 << 20)
         assert isinstance(await server.ask(ListGroups()), ListGroupsReply)
         await server.stop()
+
+    asyncio.run(story())
+
+
+class Late(asyncio.Transport):
+    """Its handshake was under way when the listeners closed."""
+
+    was_aborted = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """As many as it likes."""
+
+    def abort(self) -> None:
+        self.was_aborted = True
+
+
+def test_who_comes_in_after_the_listeners_have_closed_is_sent_away(tmp_path: Path) -> None:
+    async def story() -> None:
+        server, _port = await _serving(tmp_path / "data", 1 << 20)
+        await server.stop()
+        late = Late()
+        client = ClientProtocol(server, "native")
+        client.connection_made(late)
+        assert late.was_aborted
+        assert server.client(client.number) is None
 
     asyncio.run(story())
 

@@ -5,6 +5,8 @@ import json
 import os
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,6 +32,16 @@ MIB = 1 << 20
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
+
+
+def test_the_first_line_says_who_speaks_tls(folder: Folder, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "coordinator", "--data-dir", str(tmp_path / "data"), "--http", "127.0.0.1:0"]
+    command += ["--native", "off", "--kafka", "127.0.0.1:0"]
+    settings = [part for one in (*folder.listening(), "tls.listeners=native,kafka") for part in ("--set", one)]
+    with subprocess.Popen([*command, *settings], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().endswith(b" tls=kafka\n")
+        process.terminate()
 
 
 @contextmanager
