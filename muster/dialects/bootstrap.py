@@ -8,6 +8,11 @@ from muster.events import NodeAddress
 from muster.security import PLAINTEXT, Security, SecurityLike, read_security
 
 _BETWEEN: Final = "://"
+_BESIDE: Final = (
+    "It is a broker beside musterd, at which records are read and written: is it running, and can the address that it "
+    "advertises be reached from here? (With kafka://HOST:PORT of musterd's Kafka listener everything goes through "
+    "musterd.)"
+)
 
 
 class Bootstrap(NamedTuple):
@@ -98,7 +103,7 @@ def _parse(text: str, dialect: Dialect) -> NodeAddress:
 def cannot_connect(failures: Mapping[NodeAddress, OSError | str], dialect: Dialect) -> str:
     """The sentence for people: each address tried and why it failed, and once what to look at."""
     tried = "; ".join(f"{address}: {_why(error)}" for address, error in failures.items())
-    return f"cannot connect to {tried}. {dialect.advice}"
+    return f"cannot connect to {tried}. {_BESIDE if any(node.speaks for node in failures) else dialect.advice}"
 
 
 def _why(error: OSError | str) -> str:

@@ -38,6 +38,15 @@ def test_what_says_no_dialect_or_two_is_refused_with_a_sentence(text: str, diale
         parse_bootstrap(text, dialect)
 
 
+def test_a_broker_beside_musterd_that_cannot_be_reached_is_named_as_one_with_the_way_around_it() -> None:
+    refused = ConnectionRefusedError(111, "Connection refused")
+    broker = NodeAddress("broker-1", 9092, 1, "kafka")
+    said = parse_bootstrap("127.0.0.1:9390").cannot_connect(broker, refused)
+    assert said.startswith("cannot connect to broker-1:9092: Connection refused. It is a broker beside musterd")
+    assert "kafka://" in said
+    assert "beside" not in parse_bootstrap("127.0.0.1:9390").cannot_connect(NodeAddress("h", 1), refused)
+
+
 @pytest.mark.parametrize("given", [["one:1"], {"bootstrap.servers": "one:1"}, None])
 def test_a_bootstrap_that_is_no_text_is_refused_as_such(given: object) -> None:
     """Other clients take lists, or everything in one mapping."""
