@@ -49,6 +49,7 @@ class Member:
 
     def __init__(self, program: str, bootstrap: str, name: str, folder: Path) -> None:
         self.name = name
+        self.was_killed = False
         self._folder = folder
         command = [sys.executable, "-m", program, bootstrap, GROUP, ",".join(TOPICS), name, str(folder)]
         with (folder / f"{name}.log").open("ab") as log:
@@ -74,6 +75,7 @@ class Member:
 
     def kill(self) -> None:
         """SIGKILL to all processes of its session at once, as when its machine is gone."""
+        self.was_killed = True
         for process in _of_session(self._process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
@@ -181,7 +183,7 @@ class Story:
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
             for member in self._members.values():
-                if not member.is_running:
+                if not (member.is_running or member.was_killed):
                     raise RuntimeError(f"{member.name} has ended: {self._folder / member.name}.log says why")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not within {PATIENCE_S:g} s: {what}")
