@@ -54,6 +54,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--quick", action="store_true", help="one short round of everything: about two minutes")
     parser.add_argument("--huge", action="store_true", help="5,000 members, and ten million commits, too")
     parser.add_argument("--scenarios", nargs="+", choices=kafka.SCENARIOS, default=[], help="of the Kafka comparison")
+    parser.add_argument(
+        "--slow", action="store_true", help="front: clients that read one byte a second of 1 GiB instead"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     given = parser.parse_args(arguments)
     options = Options(
@@ -61,6 +64,7 @@ def main(arguments: list[str]) -> None:
         seconds=0.3 if given.quick else 1.0,
         quick=given.quick,
         huge=given.huge,
+        slow=given.slow,
         only=tuple(given.scenarios),
         may_fetch=not OF_OTHERS.isdisjoint(given.scenario),
     )

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import builds, peers
+from bench import builds, peers, slow_readers
 from bench.builds import NotHere
 from bench.kafka import Answers, Bench, Failed
 from bench.peers import RECORDS_TOPIC, TOPICS, Peer
@@ -50,6 +50,11 @@ def measure(options: Options) -> list[Sheet]:
             return [Sheet("In front of a broker: skipped", ("why",), [(str(reason),)])]
         front = stack.enter_context(_front(folder, kafka))
         through = Peer(THROUGH, front.addresses["kafka"][1], front.pid)
+        if options.slow:
+            alone = Bench(generator, [through], options)
+            return [
+                slow_readers.measure(kafka, through, lambda seconds: _load(alone, through, TESTS[4], seconds), options)
+            ]
         bench = Bench(generator, [Peer(DIRECT, kafka.port, kafka.pid), through], options)
         for test in TESTS:
             for server in bench.servers:

@@ -64,7 +64,7 @@ class Peer:
 def musterd(folder: Path, settings: Mapping[str, str] = QUICK_GROUPS) -> Iterator[Peer]:
     with Daemon(folder / "musterd", settings, http=False) as daemon:
         port = daemon.addresses["kafka"][1]
-        _create_topics(port)
+        make_topics(port)
         yield Peer("musterd", port, daemon.pid)
 
 
@@ -85,7 +85,7 @@ def apache_kafka(folder: Path, *, may_fetch: bool) -> Iterator[Peer]:
         heap = ["-Xms1g", "-Xmx1g", "-XX:+UseG1GC"]
         process = subprocess.Popen([*run, *heap, "kafka.Kafka", str(properties)], cwd=home, stdout=log, stderr=log)
     with _ended(process):
-        _create_topics(port)
+        make_topics(port)
         yield Peer("Kafka", port, process.pid)
 
 
@@ -100,7 +100,7 @@ def kfake(folder: Path, *, may_fetch: bool) -> Iterator[Peer]:
         if not line.startswith("ready "):
             raise NotHere(f"kfake did not serve; its first line: {line!r}")
         port = int(line.rpartition(":")[2])
-        _create_topics(port)
+        make_topics(port)
         yield Peer("kfake", port, process.pid)
 
 
@@ -119,10 +119,10 @@ def _ended(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> Iterat
             process.stdout.close()
 
 
-def _create_topics(port: int) -> None:
+def make_topics(port: int, topics: Mapping[str, int] = TOPICS) -> None:
     """Tries again until the broker has come up."""
-    topics = tuple([CreatableTopic(name, partitions, 1) for name, partitions in TOPICS.items()])
-    body = writer(create_topics.REQUEST, _VERSION)(CreateTopics(topics))
+    wanted = tuple([CreatableTopic(name, partitions, 1) for name, partitions in topics.items()])
+    body = writer(create_topics.REQUEST, _VERSION)(CreateTopics(wanted))
     header = _CREATE_TOPICS.to_bytes(2, "big") + _VERSION.to_bytes(2, "big") + bytes(4) + b"\0\x05bench"
     ends = time.monotonic() + _START_S
     while True:

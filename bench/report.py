@@ -25,6 +25,8 @@ class Options(NamedTuple):
     huge: bool = False
     only: tuple[str, ...] = ()
     """Of the Kafka comparison's scenarios; none: all."""
+    slow: bool = False
+    """Of what stands in front of a broker: only what clients cost that read hardly anything."""
     may_fetch: bool = False
     """Whether other people's servers may be fetched and built."""
 
