@@ -72,6 +72,14 @@ class Pass(msgspec.Struct, frozen=True, gc=False):
     size: int
 
 
+class GiveUp(msgspec.Struct, frozen=True, gc=False):
+    """The broker owes an answer on the connection's upstream side, and nothing of it was heard for long: give that side
+    up, which comes back as `UpstreamLost`. Not if it is the client who takes nothing: then nobody has listened."""
+
+    connection: int
+    reason: str
+
+
 class AskUpstream(msgspec.Struct, frozen=True, gc=False):
     """Ask the cluster, over a connection of our own: the broker of this id, or any. Comes back as
     `UpstreamAnswered(call_id, ...)`, whatever becomes of it."""
@@ -81,4 +89,4 @@ class AskUpstream(msgspec.Struct, frozen=True, gc=False):
     broker: int | None = None
 
 
-Effect = Send | Close | Pause | Resume | Flush | Ask | Tell | Replied | Forward | Pass | AskUpstream
+Effect = Send | Close | Pause | Resume | Flush | Ask | Tell | Replied | Forward | Pass | GiveUp | AskUpstream

@@ -12,7 +12,7 @@ import structlog
 
 from coordinator.config import Address
 from coordinator.config_keys import Ports
-from coordinator.effects import AskUpstream, Forward, Pass
+from coordinator.effects import AskUpstream, Forward, GiveUp, Pass
 from coordinator.ending import end_at_once
 from coordinator.events import BrokersFound, UpstreamAnswered, UpstreamAway
 from coordinator.server import ClientProtocol, Server
@@ -67,6 +67,7 @@ class Beside:
         self.pipes = Pipes()
         server.carry_out(Forward, self._forward)
         server.carry_out(Pass, self._let_pass)
+        server.carry_out(GiveUp, self._give_up)
         server.carry_out(AskUpstream, self._ask)
 
     async def listen(self, port: int) -> Place:
@@ -135,6 +136,11 @@ class Beside:
         client: ClientProtocol | None = self._server.client(effect.connection)
         if isinstance(client, FrontProtocol):
             client.let_pass(effect.size)
+
+    def _give_up(self, effect: GiveUp) -> None:
+        client: ClientProtocol | None = self._server.client(effect.connection)
+        if isinstance(client, FrontProtocol) and client.twin is not None:
+            client.twin.give_up(effect.reason)
 
     # ------------------------------------------------------------------------------------------------------ questions
 

@@ -9,7 +9,7 @@ from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
 from coordinator.config_keys import UpstreamOffsets
 from coordinator.core import ASKED, Connection
-from coordinator.effects import Effect, Forward, Pass, Send, Tell
+from coordinator.effects import Effect, Forward, GiveUp, Pass, Send, Tell
 from coordinator.events import (
     BrokersFound,
     Event,
@@ -224,7 +224,8 @@ class NodeBeside(Node):
             elif session.heard_bytes != heard:
                 self._heard[number] = session.heard_bytes, now_ms
             elif now_ms - since_ms >= self._silence_ms:
-                self._close(connection, f"the broker has said nothing for {self._silence_ms} ms")
+                self._heard[number] = heard, now_ms
+                self._effects.append(GiveUp(number, f"it has said nothing for {self._silence_ms} ms"))
         self._watch_look(moment)
 
     def _look_for_gone(self, moment: Moment) -> None:

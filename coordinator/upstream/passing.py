@@ -108,6 +108,11 @@ class Passing:
         """Whether bytes have left the one socket that will never reach the other: nothing may follow them there."""
         return self._held > 0
 
+    @property
+    def is_held_up(self) -> bool:
+        """Whether it is the target that takes nothing."""
+        return self._waits_for == self._target
+
     def run(self) -> None:
         """As far as it goes now, and on whenever it can. The target must have taken what it was given before."""
         if self._source < 0:

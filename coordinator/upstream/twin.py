@@ -210,6 +210,14 @@ class Twin(asyncio.BufferedProtocol):
         else:
             self.transport.resume_reading()
 
+    def give_up(self, reason: str) -> None:
+        """The broker is silent; or the client, who takes nothing, has kept us from hearing it."""
+        if self._client.reads_slowly or (self._passing is not None and self._passing.is_held_up):
+            return
+        if self.transport is not None:
+            self.transport.abort()
+        self._lost(reason)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
         self._lost(str(exc) if exc else "the broker closed it")

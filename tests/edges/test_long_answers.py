@@ -4,6 +4,7 @@ in the middle of one leaves nothing behind."""
 import contextlib
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from struct import pack, unpack
@@ -29,7 +30,7 @@ def big(tmp_path: Path) -> Iterator[Both]:
     listener = free_port()
     with running(tmp_path / "broker", "message.max.bytes=2000000", with_kafka=True) as broker:
         settings = (f"upstream.servers=127.0.0.1:{broker.kafka_port}", f"upstream.listener.ports={listener}")
-        with running(tmp_path / "front", *settings, with_kafka=True) as front:
+        with running(tmp_path / "front", *settings, "upstream.request.timeout.ms=2000", with_kafka=True) as front:
             both = Both(broker, front, listener)
             make_topic(both, "big", 1)
             produce(both, "big", [os.urandom(MIB - 1_000) for _ in range(8)], **{"message.max.bytes": 2_000_000})
@@ -99,3 +100,11 @@ def test_a_broker_that_goes_in_the_middle_of_an_answer_ends_the_connection_and_g
     with socket.create_connection(("127.0.0.1", big.listener), 10) as client:
         client.sendall(BEAT)
         assert read_frame(client)[:4] == pack(">i", 7)
+
+
+def test_a_client_that_takes_nothing_is_not_taken_for_a_broker_that_says_nothing(big: Both) -> None:
+    with asking(big.listener, 8) as slow, asking(big.listener, 1) as quick:
+        read_frame(quick)
+        time.sleep(5)  # more than twice what a broker has
+        for _ in range(8):
+            assert len(read_frame(slow)) > 4 * MIB

@@ -21,7 +21,7 @@ MARKS = (
     *("records read", "records written", "commits by id", "beats answered", "rebalances", "twins lost"),
     *("upstream connections cut", "upstream connections half open", "upstream delays", "upstream answers broken off"),
     *("brokers away", "brokers silent", "upstream away", "clients not read", "floods"),
-    *("closed: the broker has said nothing for 4000 ms", "closed: the broker's side of the connection is g"),
+    *("silent twins given up", "closed: the broker's side of the connection is g"),
     *("brokers: power failures", "brokers: daemons killed", "brokers: clean stops", "brokers: slow syncs"),
     *("power failures", "daemons killed", "deaths with something unsynced", "daemons that stood still"),
     *("topics made anew", "topics that grew", "notes: offsets adopted", "notes: members elsewhere"),

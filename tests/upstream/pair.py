@@ -12,6 +12,7 @@ from coordinator.effects import (
     Effect,
     Flush,
     Forward,
+    GiveUp,
     Pass,
     Pause,
     Replied,
@@ -310,31 +311,35 @@ class Pair:
 
     def carry_out(self, half: Half, effect: Effect) -> None:
         match effect:
-            case Send() if half is self.broker_or_none():
-                if effect.connection == _OWN:
-                    self._own_answers += [answer.reply for answer in self._own.receive_data(effect.data)]
-                else:
-                    self.to_front.append((effect.connection - _TWINS, effect.data))
+            case Send() | Close() if half is self.broker_or_none():
+                self._broker_does(effect)
             case Send():
                 assert not self.passes.get(effect.connection), "in the middle of what passes by itself"
                 self._hear(effect.connection, effect.data)
             case Close():
-                if half is self.broker_or_none():
-                    self.front.step(UpstreamLost(effect.connection - _TWINS, "closed"))
-                else:
-                    self.closed[effect.connection] = effect.reason
+                self.closed[effect.connection] = effect.reason
             case Pause() | Resume():
                 self.paused[effect.connection] = isinstance(effect, Pause)
             case Replied():
                 self.replied[effect.call_id] = effect.reply
             case Forward():
                 self.to_broker.append(effect)
+            case GiveUp():
+                self.front.step(UpstreamLost(effect.connection, effect.reason))
             case Pass():
                 self.passes[effect.connection] = effect.size
             case AskUpstream():
                 self.questions.append(effect)
             case Tell():
                 self.complaints.append(effect.sentence)
+
+    def _broker_does(self, effect: Send | Close) -> None:
+        if isinstance(effect, Close):
+            self.front.step(UpstreamLost(effect.connection - _TWINS, "closed"))
+        elif effect.connection == _OWN:
+            self._own_answers += [answer.reply for answer in self._own.receive_data(effect.data)]
+        else:
+            self.to_front.append((effect.connection - _TWINS, effect.data))
 
     def _hear(self, number: int, data: bytes) -> None:
         native = self._native.get(number)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from coordinator.effects import AskUpstream, Forward
+from coordinator.effects import AskUpstream, Forward, GiveUp
 from coordinator.events import BrokersFound, Event, Forwarded, UpstreamAnswered, UpstreamAway, UpstreamLost
 from coordinator.upstream.brokers import Broker
 from protocol.apis import BY_MESSAGE
@@ -182,6 +182,12 @@ class Twin:
         self._edge.happen(UpstreamLost(self._number, reason))
         self._edge.front.read_on(self._number)
 
+    def give_up(self, reason: str) -> None:
+        self._edge.front.seen.add("silent twins given up")
+        if self.link is not None:
+            self.link.close_by_client()
+        self._lost(reason)
+
     def finish(self) -> None:
         """The client is gone. What it sent last still leaves."""
         self._is_over = True
@@ -231,6 +237,11 @@ class Edge:
         if twin is None:
             twin = self.twins[effect.connection] = Twin(self, effect.connection, broker)
         twin.send(effect.data)
+
+    def give_up(self, effect: GiveUp) -> None:
+        twin = self.twins.get(effect.connection)
+        if twin is not None:
+            twin.give_up(effect.reason)
 
     def finish(self, number: int) -> None:
         twin = self.twins.pop(number, None)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from coordinator.effects import AskUpstream, Close, Effect, Forward, Pause, Resume, Tell
+from coordinator.effects import AskUpstream, Close, Effect, Forward, GiveUp, Pause, Resume, Tell
 from coordinator.events import Event, Opened
 from coordinator.node import Node
 from coordinator.upstream.node import NodeBeside
@@ -114,6 +114,8 @@ class Front(Daemon):
         match effect:
             case Forward() if edge is not None and effect.connection in self._brokers:
                 edge.forward(effect, self._brokers[effect.connection])
+            case GiveUp() if edge is not None:
+                edge.give_up(effect)
             case AskUpstream() if edge is not None:
                 self._seen.add("upstream asked")
                 edge.ask(effect)
