@@ -2,7 +2,6 @@
 
 import contextlib
 import ssl
-from typing import Final
 
 _READ_BYTES = 256 * 1024
 
@@ -11,8 +10,6 @@ class Tunnel:
     """Plain bytes in, and out what is to be sent; received bytes in, and out what the server said. Nothing that was
     received is kept back in here, so that whoever waits for the socket misses nothing.
     """
-
-    NOT_UP: Final = "the server closed the connection before TLS was agreed on: does it speak TLS there?"
 
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
         """Raises ValueError for a host that is no name."""

@@ -180,7 +180,7 @@ class Driver:
         if self._wires.get(wire.way) is wire:
             del self._wires[wire.way]
             self._due.extend((wire.way.driven, failed) for failed in wire.exchange.lost())
-        if wire.close():
+        if wire.close(lingers=self._is_stopped and wire.exchange.has_told):
             self._ending.add(wire)
 
     # -- time
@@ -302,14 +302,20 @@ class _Wire(asyncio.Protocol):
         if data:
             self._transport.write(data)
 
-    def close(self) -> bool:
-        """What was written is sent first. Whether `Driver.ended` is still to come."""
+    def close(self, *, lingers: bool = False) -> bool:
+        """What was written is sent first. Whether `Driver.ended` is still to come. If it `lingers`, that is when the
+        server closes it too: with anything unread in it, it would be cut off, and what was sent may be lost (RFC 1122,
+        4.2.2.13).
+        """
         is_first, self._is_closed = not self._is_closed, True
         if self._transport is not None:
             if self._tunnel is not None and is_first:
                 self._tunnel.close()
                 self._transport.write(self._tunnel.take_data())
-            self._transport.close()
+            if lingers:
+                self._transport.write_eof()
+            else:
+                self._transport.close()
             return is_first
         if self._connecting is not None:
             self._connecting.cancel()
@@ -336,8 +342,8 @@ class _Wire(asyncio.Protocol):
 
     @property
     def _closed(self) -> str:
-        is_shaking_hands = self._tunnel is not None and not self._tunnel.is_up
-        return Tunnel.NOT_UP if is_shaking_hands else "the server closed the connection"
+        tunnel = self._tunnel
+        return self.exchange.closed(is_tls=tunnel is not None, is_up=tunnel is not None and tunnel.is_up)
 
     # -- called by the loop
 
@@ -352,6 +358,8 @@ class _Wire(asyncio.Protocol):
         self._driver.opened(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_closed:
+            return
         if self._tunnel is None:
             self._driver.heard(self, data)
             return
@@ -365,7 +373,7 @@ class _Wire(asyncio.Protocol):
         if said:
             self._driver.heard(self, said)
         if self._tunnel.is_over and not self._is_closed:
-            self._driver.failed(self, ConnectionResetError("the server closed the connection"))
+            self._driver.failed(self, ConnectionResetError(self._closed))
 
     def resume_writing(self) -> None:
         self._driver.sent(self)

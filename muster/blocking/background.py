@@ -254,6 +254,8 @@ class Background:
         self._send_off(selector, wakened)
         with self.changed:
             for wire in tuple(self._wires.values()):
+                if wire.exchange.has_told:
+                    wire.linger(time.monotonic() + _SEND_OFF_S)
                 self._close(wire)
             selector.close()
             wakened.close()

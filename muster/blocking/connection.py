@@ -8,6 +8,7 @@ from muster.blocking.pipe import Pipe, nonce
 from muster.dialects import Answer, Dialect, Push
 from muster.dialects.bootstrap import Bootstrap, cannot_connect, parse_bootstrap
 from muster.dialects.exchange import heard
+from muster.dialects.unwelcome import closed
 from muster.errors import CannotConnect, ClientClosed, MusterError, Refused, RequestTimedOut
 from muster.events import NodeAddress
 from muster.refusals import authentication_failed
@@ -45,6 +46,7 @@ class Connection:
         self._session = self._where.open_session(self._address, client_id, nonce)
         self._is_closed = False
         self._has_heard = False
+        self._words = self._answers = 0
 
     @property
     def address(self) -> NodeAddress:
@@ -114,6 +116,7 @@ class Connection:
         if self._pipe is None:
             self._pipe = self._connect(deadline)
             self._session = self._where.open_session(self._address, self._client_id, nonce)
+            self._words = self._answers = 0
         return self._pipe
 
     def _lost(self, error: Exception) -> MusterError:
@@ -146,7 +149,14 @@ class Connection:
     def _hear(self, connected: Pipe, deadline: float) -> list[Answer | Push]:
         if deadline <= time.monotonic():
             raise TimeoutError
-        said = heard(self._session, connected.receive(deadline))
+        try:
+            data = connected.receive(deadline)
+        except ConnectionResetError as error:
+            why = closed(words=self._words, answers=self._answers, is_tls=connected.is_tls, is_up=True)
+            raise ConnectionResetError(str(error) or why) from None
+        self._words += 1
+        said = heard(self._session, data)
+        self._answers += sum(isinstance(one, Answer) for one in said)
         self._has_heard = True
         connected.send(self._session.take_data(), deadline)
         return said

@@ -7,6 +7,7 @@ import time
 from secrets import token_urlsafe
 from typing import Self
 
+from muster.dialects.unwelcome import closed
 from muster.events import NodeAddress
 from muster.tunnel import Tunnel
 
@@ -41,6 +42,10 @@ class Pipe:
             raise
         return pipe
 
+    @property
+    def is_tls(self) -> bool:
+        return self._tunnel is not None
+
     def send(self, data: bytes, deadline: float) -> None:
         """Raises OSError."""
         if self._tunnel is not None:
@@ -51,14 +56,14 @@ class Pipe:
             self._socket.sendall(data)
 
     def receive(self, deadline: float) -> bytes:
-        """What the server says next. Raises OSError, also for the end of what it says."""
+        """What the server says next. Raises OSError; ConnectionResetError without a word for the end."""
         while True:
             data = self._read(deadline)
-            said = data if self._tunnel is None else self._take(self._tunnel, data)
+            said = data if self._tunnel is None or not data else self._take(self._tunnel, data)
             if said:
                 return said
-            if self._tunnel is None or self._tunnel.is_over:
-                raise ConnectionResetError("the server closed it")
+            if not data or self._tunnel is None or self._tunnel.is_over:
+                raise ConnectionResetError
 
     @property
     def is_over(self) -> bool:
@@ -92,7 +97,7 @@ class Pipe:
         while not tunnel.is_up:
             data = self._read(deadline)
             if not data:
-                raise ConnectionResetError(tunnel.NOT_UP)
+                raise ConnectionResetError(closed(words=0, answers=0, is_tls=True, is_up=False))
             self._take(tunnel, data)
 
     def _read(self, deadline: float) -> bytes:

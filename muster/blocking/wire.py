@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,6 +12,8 @@ from muster.dialects.exchange import Exchange
 from muster.dialects.lanes import Lane
 from muster.events import Effect, MemberEvent, NodeAddress
 from muster.tunnel import Tunnel
+
+_READ_BYTES = 65_536
 
 
 class Core(Protocol):
@@ -59,9 +62,8 @@ class Wire:
     @property
     def closed(self) -> str:
         """What it means that the server has closed it, as a sentence."""
-        if self.tunnel is not None and not self.tunnel.is_up:
-            return self.tunnel.NOT_UP
-        return "the server closed the connection"
+        tunnel = self.tunnel
+        return self.exchange.closed(is_tls=tunnel is not None, is_up=tunnel is not None and tunnel.is_up)
 
     def give(self, data: bytes) -> None:
         """To be sent."""
@@ -88,6 +90,20 @@ class Wire:
             self.tunnel.close()
             self._send_last(self.tunnel)
         self.socket.close()
+
+    def linger(self, deadline: float) -> None:
+        """Say that we say no more, and wait until the server says so too, by `time.monotonic`: a connection that is
+        closed with anything unread in it is cut off, and what was sent may be lost (RFC 1122, 4.2.2.13).
+        """
+        with contextlib.suppress(OSError):
+            if self.tunnel is not None:
+                self.tunnel.close()
+                self._send_last(self.tunnel)
+            self.socket.shutdown(socket.SHUT_WR)
+            while (left_s := deadline - time.monotonic()) > 0:
+                self.socket.settimeout(left_s)
+                if not self.socket.recv(_READ_BYTES):
+                    return
 
     def _send_last(self, tunnel: Tunnel) -> None:
         with contextlib.suppress(OSError):

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from muster.dialects import Answer, Push, Session
-from muster.dialects.unwelcome import spoken_in_tls, unsayable
+from muster.dialects.unwelcome import closed, spoken_in_tls, unsayable
 from muster.events import Call, CallFailed, Departed, MemberEvent, Pushed, Replied
 from protocol.errors import ProtocolViolation
 from protocol.messages import Message
@@ -28,9 +28,12 @@ class Exchange:
         self._given = 0
         self._silent: deque[tuple[int, int]] = deque()
         """Of those never answered: the number, and how many bytes have left when it has."""
+        self.has_told = False
+        """Whether anything was said that is never answered: only the server's end of the connection tells of it."""
         self._unsaid: list[int] = []
         """Those of them that the session keeps until it is ready."""
         self._unheard: list[MemberEvent] = []
+        self._words = self._answers = 0
 
     def say(self, call: Call, now_ms: int = 0) -> bytes:
         """What to send now, at `now_ms` of the connection's clock. The session may refuse it itself, and what no bytes
@@ -45,19 +48,26 @@ class Exchange:
         self._waiting[number] = call
         if isinstance(call.message, Produce) and call.message.acks == 0:
             self._unsaid.append(number)
+            self.has_told = True
         return self._give(data)
 
     def hear(self, data: bytes) -> list[MemberEvent]:
         """What it says to the core; `take_data` is to be sent then. Raises ProtocolViolation."""
         events, self._unheard = self._unheard, []
+        self._words += bool(data)
         for said in heard(self._session, data):
             if isinstance(said, Push):
                 events.append(Pushed(said.message))
                 continue
             call = self._waiting.pop(said.number, None)
             if call is not None:
+                self._answers += 1
                 events.append(Replied(call.call, said.reply, said.error_message))
         return events
+
+    def closed(self, *, is_tls: bool, is_up: bool) -> str:
+        """As the function of that name."""
+        return closed(words=self._words, answers=self._answers, is_tls=is_tls, is_up=is_up)
 
     def take_data(self) -> bytes:
         """As that of `Session`."""

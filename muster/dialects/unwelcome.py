@@ -32,6 +32,20 @@ def spoken_in_tls(data: bytes) -> ProtocolViolation | None:
     return ProtocolViolation("that listener speaks TLS: the security protocol SSL is wanted, or SASL_SSL")
 
 
+def closed(*, words: int, answers: int, is_tls: bool, is_up: bool) -> str:
+    """What it may mean that the server has closed a connection, as a sentence: on which it said `words` of the dialect,
+    with `answers` among them. `is_up`: whether TLS was agreed on.
+    """
+    if is_tls and not is_up:
+        return "the server closed the connection before TLS was agreed on: does it speak TLS there?"
+    if not words:
+        wish = "want a certificate of ours" if is_tls else "speak TLS there"
+        return f"the server closed the connection without a word: does it {wish}?"
+    if not answers:
+        return "the server closed the connection after its greeting: does it want a login there (SASL)?"
+    return "the server closed the connection"
+
+
 def unsayable(message: Message, reason: Exception) -> Refused:
     """The answer to a request that could not be encoded: the server never saw it."""
     return Refused(ErrorCode.INVALID_REQUEST, f"{type(message).__name__} cannot be sent: {reason}")
