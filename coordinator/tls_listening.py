@@ -107,6 +107,23 @@ def _why(error: ssl.SSLError) -> str:
     return in_words(error)
 
 
+class _Current(ssl.SSLContext):
+    """What a listener holds on to. Each connection is made from the context of the moment, whose sessions are its own:
+    nobody goes on with one that began when others were trusted."""
+
+    renewed: Renewed
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        return self.renewed.context().wrap_bio(incoming, outgoing, server_side=server_side)
+
+
 class ListeningTls:
     """`context` is for listeners. Each connection is made with what is in the files when it comes."""
 
@@ -117,10 +134,9 @@ class ListeningTls:
         self.handshakes = Handshakes(most_handshakes)
         self._gauges: dict[str, int] = {}
         files = (own.chain, own.key) if client_ca is None else (own.chain, own.key, client_ca)
-        self._renewed = Renewed(files, self._make)
-        self.context = self._renewed.context()
-        self.context.sni_callback = self._choose  # it is called whether the client names a server or not
-        self.context.sslobject_class = type("Watched", (_Watched,), {"handshakes": self.handshakes})
+        self._watched = type("Watched", (_Watched,), {"handshakes": self.handshakes})
+        self.context = _Current(ssl.PROTOCOL_TLS_SERVER)
+        self.context.renewed = Renewed(files, self._make)
 
     def tell(self, gauges: dict[str, int], count: Callable[[str], None]) -> None:
         """Have the node's metrics show when the certificate ends, now and when there is another, and what fails."""
@@ -128,18 +144,16 @@ class ListeningTls:
         self._gauges = gauges
         self.handshakes.count = lambda: count("tls_handshakes_failed")
 
-    def _choose(self, connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
-        connection.context = self._renewed.context()
-
     def _make(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
+        context.sslobject_class = self._watched
         validity = self._own.load_into(context)
         if self._client_ca is not None:
             trust(context, self._client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
-            # Who goes on with an earlier session is not asked for the certificate again, which may be refused by now.
+            # Who goes on with an earlier session is not asked for the certificate again, which may have expired by now.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
         self._gauges["tls_certificate_expiry_timestamp_seconds"] = validity.ends_s
