@@ -1,0 +1,66 @@
+"""Bugs of long answers that pass by a node in front of a broker."""
+
+from tests.mutants.mutant import Edit, Mutant, Test
+
+_SESSION = "protocol/kafka/front/session.py"
+_TWIN = "coordinator/upstream/twin.py"
+_PASSING = "coordinator/upstream/passing.py"
+
+MUTANTS = (
+    Mutant(
+        "our-answers-pass-to-clients",
+        "What the broker answers to the node's own question passes by to the client",
+        (Edit(_SESSION, " and not (self._awaited and self._awaited[0].is_own)", ""),),
+        Test(
+            "tests/protocol/kafka/front/test_session.py"
+            "::test_what_is_not_worth_it_or_not_the_clients_does_not_pass_by_itself"
+        ),
+    ),
+    Mutant(
+        "what-passes-is-not-heard",
+        "A broker whose long answer passes by slowly is taken for one that says nothing",
+        (Edit(_SESSION, "        self.heard_bytes += count\n", ""),),
+        Test("tests/upstream/test_node.py::test_an_answer_that_passes_by_slowly_is_waited_for"),
+    ),
+    Mutant(
+        "passes-overtake",
+        "What passes by itself leaves before what the client was given first",
+        (
+            Edit(
+                _TWIN,
+                "            if not self._client.reads_slowly:\n                asyncio.",
+                "            if True:\n                asyncio.",
+            ),
+        ),
+        Test(
+            "tests/edges/test_long_answers.py::test_a_client_that_takes_nothing_is_not_taken_for_a_broker_that_says_nothing"
+        ),
+    ),
+    Mutant(
+        "slow-clients-are-silent-brokers",
+        "A client that takes nothing for long is closed as if its broker said nothing",
+        (
+            Edit(
+                _TWIN,
+                "        if self._client.reads_slowly or (self._passing is not None and self._passing.is_held_up):\n"
+                "            return\n",
+                "",
+            ),
+        ),
+        Test(
+            "tests/edges/test_long_answers.py::test_a_client_that_takes_nothing_is_not_taken_for_a_broker_that_says_nothing"
+        ),
+    ),
+    Mutant(
+        "pipes-with-leftovers",
+        "A pipe goes to the next pass with somebody else's bytes in it",
+        (
+            Edit(
+                _PASSING,
+                "self._pipes.put_back(self._pipe, is_empty=not self._held)",
+                "self._pipes.put_back(self._pipe, is_empty=True)",
+            ),
+        ),
+        Test("tests/edges/test_passing.py::test_a_client_that_goes_ends_it_and_what_was_on_its_way_is_torn"),
+    ),
+)
