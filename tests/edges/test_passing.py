@@ -17,8 +17,12 @@ from typing import cast
 import pytest
 import uvloop
 
+from coordinator.events import Event, Passed
+from coordinator.server import Server
 from coordinator.upstream import passing
+from coordinator.upstream.edge import Beside
 from coordinator.upstream.passing import PIPE_BYTES, Passing, Pipes, begin, can_pass
+from coordinator.upstream.twin import FrontProtocol
 
 MIB = 1 << 20
 _RESET = struct.pack("ii", 1, 0)
@@ -270,3 +274,40 @@ def test_what_is_encrypted_does_not_pass_by_itself() -> None:
     assert can_pass(plain, plain)
     assert not can_pass(plain, secret)
     assert not can_pass(secret, plain)
+
+
+def test_what_passes_waits_until_the_client_has_what_it_was_given_before(tell: Callable[[Story], None]) -> None:
+    async def story() -> None:
+        loop, events = asyncio.get_running_loop(), list[Event]()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            place = listener.getsockname()
+            server = SimpleNamespace(
+                receive_buffer=memoryview(bytearray(MIB)), happen=events.append, opened=lambda *_: 1, lost=events.append
+            )
+            beside = SimpleNamespace(pipes=Pipes(), address_of=lambda broker: place, tls=lambda: None)
+            front = FrontProtocol(cast(Server, server), cast(Beside, beside), 1)
+            await loop.create_connection(lambda: front, *place)
+            client, _ = await loop.sock_accept(listener)
+            front.forward(b"asked")
+            broker, _ = await loop.sock_accept(listener)
+            with client, broker:
+                assert await loop.sock_recv(broker, 5) == b"asked"
+                assert front.transport is not None
+                given = some(16 * MIB)
+                front.transport.write(given)
+                await loop.sock_sendall(broker, b"passing")
+                front.let_pass(7)
+                await asyncio.sleep(0.05)
+                assert front.twin is not None
+                assert front.twin._passing is not None
+                assert front.twin._passing._held == 0
+                got = bytearray()
+                while len(got) < len(given) + 7:
+                    got += await loop.sock_recv(client, MIB)
+                assert got == given + b"passing"
+                await until(lambda: Passed(1, 7) in events)
+                front.transport.abort()
+                await until(lambda: front.transport is None)
+
+    tell(story)
