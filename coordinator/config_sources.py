@@ -11,7 +11,21 @@ from coordinator.config_keys import HIDDEN, LISTENERS, ConfigError, Key, Secret
 from coordinator.config_unhonoured import why_not_honoured
 
 PREFIX: Final = "MUSTER_"
-NOT_OURS: Final = ("MUSTER_PORT", "MUSTER_SERVICE_", "MUSTER_BOOTSTRAP")
+_OF_CLIENTS: Final = (
+    "MUSTER_BOOTSTRAP",
+    "MUSTER_BROKER_",
+    "MUSTER_CONFIG",
+    "MUSTER_SASL_MECHANISM",
+    "MUSTER_SASL_PASSWORD",
+    "MUSTER_SASL_USERNAME",
+    "MUSTER_SECURITY_PROTOCOL",
+    "MUSTER_SSL_CA_LOCATION",
+    "MUSTER_SSL_CERTIFICATE_LOCATION",
+    "MUSTER_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM",
+    "MUSTER_SSL_KEY_LOCATION",
+    "MUSTER_SSL_KEY_PASSWORD",
+)
+NOT_OURS: Final = ("MUSTER_PORT", "MUSTER_SERVICE_", *_OF_CLIENTS)
 """What Kubernetes puts into the environment of every pod beside a service called `muster`, and what the command reads:
 none is meant for us."""
 

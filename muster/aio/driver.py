@@ -93,7 +93,7 @@ class Driver:
     @property
     def trouble(self) -> str:
         """Why nobody can be asked at present, as a sentence; nothing while there is a connection."""
-        return "" if any(wire.is_open for wire in self._wires.values()) else self.last_failure
+        return "" if any(wire.is_through for wire in self._wires.values()) else self.last_failure
 
     def add(self, driven: Driven) -> None:
         """Have it driven from now on."""
@@ -275,8 +275,11 @@ class _Wire(asyncio.Protocol):
         self._is_closed = False
 
     @property
-    def is_open(self) -> bool:
-        return self._transport is not None and not self._is_closed
+    def is_through(self) -> bool:
+        """As that of a `muster.blocking` wire."""
+        if self._transport is None or self._is_closed:
+            return False
+        return self._tunnel is None or self.exchange.has_heard
 
     @property
     def owes(self) -> bool:

@@ -67,7 +67,7 @@ class Background:
     def trouble(self) -> str:
         """Why nobody can be asked at present, as a sentence; nothing while there is a connection."""
         with self.changed:
-            return "" if any(wire.is_open for wire in self._wires.values()) else self.last_failure
+            return "" if any(wire.is_through for wire in self._wires.values()) else self.last_failure
 
     def condition(self) -> threading.Condition:
         """Another with the same lock, for who is not to be woken whenever anything happens."""

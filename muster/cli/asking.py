@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -11,6 +11,7 @@ from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import Refused
 from muster.events import NodeAddress
 from muster.nodes import nodes_of
+from muster.security import Security
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -47,6 +48,14 @@ Bootstrap = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for scripts.")]
 
 
+class Servers(NamedTuple):
+    """Where to knock first, and how to reach it; brokers of Kafka's may be reached otherwise."""
+
+    bootstrap: str = DEFAULT_BOOTSTRAP
+    security: Security | None = None
+    broker_security: Security | None = None
+
+
 class Complaint(Exception):
     """What the command itself says no to; a sentence for people."""
 
@@ -79,15 +88,29 @@ def _answering_for(group_id: str) -> Iterator[None]:
         raise
 
 
+def servers(ctx: typer.Context, bootstrap: str | None) -> Servers:
+    """What was said before the command, with what was said after it."""
+    said: Servers = ctx.obj
+    return said._replace(bootstrap=bootstrap) if bootstrap else said
+
+
 @contextmanager
 def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
     """The nodes behind `--bootstrap`, closed at the end. A wrong address is a usage error."""
-    where = bootstrap or ctx.obj
+    with reaching_servers(servers(ctx, bootstrap), "--bootstrap") as cluster:
+        yield cluster
+
+
+@contextmanager
+def reaching_servers(where: Servers, hint: str) -> Iterator[Cluster]:
+    """As `reaching`; `hint` names the option that said where."""
     try:
-        parse_bootstrap(where)
+        parse_bootstrap(where.bootstrap, None, where.security, where.broker_security)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--bootstrap") from None
-    cluster = Cluster(where, client_id="muster-cli")
+        raise typer.BadParameter(str(error), param_hint=hint) from None
+    cluster = Cluster(
+        where.bootstrap, client_id="muster-cli", security=where.security, broker_security=where.broker_security
+    )
     try:
         yield cluster
     finally:

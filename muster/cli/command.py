@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from muster.cli import explain, groups, offsets, records, topics
 from muster.cli.asking import DEFAULT_BOOTSTRAP, Complaint
+from muster.cli.config import read_servers
 from muster.errors import MusterError
 
 _INTERRUPTED = 130
@@ -68,8 +69,16 @@ def _root(
     bootstrap: Annotated[
         str, typer.Option(metavar="HOST:PORT", envvar="MUSTER_BOOTSTRAP", help="Where musterd listens (native).")
     ] = DEFAULT_BOOTSTRAP,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="MUSTER_CONFIG",
+            help="How servers are reached: lines of NAME=VALUE, as security.protocol=SSL.",
+        ),
+    ] = None,
     show_version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
-    ctx.obj = bootstrap
+    ctx.obj = read_servers(bootstrap, config)

@@ -1,15 +1,21 @@
 """`muster groups hand-back GROUP --to HOST:PORT`: a group's offsets, written where it goes on without Muster."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from muster.blocking.cluster import Cluster, expect, until
-from muster.cli.asking import Bootstrap, Complaint, coordinator, describe_group, reaching
+from muster.cli.asking import (
+    Bootstrap,
+    Complaint,
+    Servers,
+    coordinator,
+    describe_group,
+    reaching,
+    reaching_servers,
+    servers,
+)
 from muster.cli.showing import printable, show_table
-from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import Refused
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -45,7 +51,8 @@ def hand_back(
     The group may have members neither here nor there. What is to be written is shown first, and read back at the end.
     Here the group stays as it is.
     """
-    with reaching(ctx, bootstrap) as here, _brokers(to) as there:
+    brokers = _cluster(to, servers(ctx, bootstrap))
+    with reaching(ctx, bootstrap) as here, reaching_servers(brokers, "--to") as there:
         _refuse_members(describe_group(here, group), "here")
         kept = {one: part for one, part in _offsets(here, group).items() if part.committed_offset >= 0}
         if not kept:
@@ -74,18 +81,9 @@ def hand_back(
     )
 
 
-@contextmanager
-def _brokers(to: str) -> Iterator[Cluster]:
-    address = to if "://" in to else f"kafka://{to}"
-    try:
-        parse_bootstrap(address)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--to") from None
-    cluster = Cluster(address, client_id="muster-cli")
-    try:
-        yield cluster
-    finally:
-        cluster.close()
+def _cluster(to: str, said: Servers) -> Servers:
+    """The brokers, reached as Muster is unless said otherwise."""
+    return Servers(to if "://" in to else f"kafka://{to}", said.broker_security or said.security)
 
 
 def _described(cluster: Cluster, group_id: str) -> DescribedGroup:

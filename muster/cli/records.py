@@ -13,7 +13,7 @@ import typer
 
 from muster.blocking import Consumer, Producer, RangeReader
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
-from muster.cli.asking import AsJson, Bootstrap, Complaint, reaching
+from muster.cli.asking import AsJson, Bootstrap, Complaint, Servers, reaching, servers
 from muster.cli.showing import show_json
 from muster.errors import CommitRefused, CorruptRecords, Refused, RequestTimedOut
 from muster.fetching import ConsumerRecord
@@ -49,7 +49,10 @@ def produce(
     counts: Counter[int] = Counter()
     with reaching(ctx, bootstrap) as cluster:
         cluster.partition_count(topic)  # a topic that is not there is worth saying before anything is typed
-        with Producer(bootstrap or ctx.obj, client_id="muster-cli") as producer:
+        where = servers(ctx, bootstrap)
+        with Producer(
+            where.bootstrap, client_id="muster-cli", security=where.security, broker_security=where.broker_security
+        ) as producer:
             for lines in _lines(file or sys.stdin.buffer):
                 for line in lines:
                     key, value = _split(line, key_separator, sum(counts.values()) + 1)
@@ -112,7 +115,7 @@ def consume(
         if group is None:
             found = _few(_read(cluster, topic, from_beginning, timeout_s, troubles), most)
         else:
-            found = _read_as_member(bootstrap or ctx.obj, topic, group, timeout_s, most, troubles)
+            found = _read_as_member(servers(ctx, bootstrap), topic, group, timeout_s, most, troubles)
         with closing(found):
             for records in found:
                 for record in records:
@@ -215,17 +218,19 @@ def _named(one: TopicPartition, record: Any) -> ConsumerRecord:
 
 
 def _read_as_member(
-    bootstrap: str, topic: str, group: str, timeout_s: float | None, most: int | None, troubles: _Troubles
+    where: Servers, topic: str, group: str, timeout_s: float | None, most: int | None, troubles: _Troubles
 ) -> Records:
     """What the group gives us. A list is committed once it was used: at the next, and when no more is wanted."""
     consumer = Consumer(
-        bootstrap,
+        where.bootstrap,
         group,
         # By hand one wants to see what is there: a group without offsets begins at the beginning.
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         max_poll_records=min(_MOST_A_POLL, most or _MOST_A_POLL),
         client_id="muster-cli",
+        security=where.security,
+        broker_security=where.broker_security,
     )
     with consumer:
         consumer.subscribe([topic])

@@ -95,6 +95,11 @@ class Exchange:
         return [call.message for call in self._waiting.values()]
 
     @property
+    def has_heard(self) -> bool:
+        """Whether the server has said anything."""
+        return self._words > 0
+
+    @property
     def is_let_in(self) -> bool:
         """Whether the server has nothing more to ask of who we are."""
         return self._session.is_ready

@@ -1,0 +1,94 @@
+"""How the command reaches servers: from a file, from the environment, for Muster and for the brokers beside it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.blocking import cluster
+from muster.cli import config
+from muster.security import PLAINTEXT, Security
+from tests.cli.conftest import Shell
+from tests.cli.fake_node import FakeConnection, FakeNode
+
+SCRAM = Security(protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-512", username="me", password="a=b #c")
+
+
+@pytest.fixture
+def reached(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Security]]:
+    """Every connection that was made: where to, and how."""
+    made: list[tuple[str, Security]] = []
+
+    def connect(bootstrap: Any, **how: Any) -> FakeConnection:
+        made.append((str(bootstrap), how.get("security") or PLAINTEXT))
+        return FakeConnection(node, bootstrap)
+
+    monkeypatch.setattr(cluster, "Connection", connect)
+    return made
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "# how to reach them\n\nsecurity.protocol = SSL\n"
+        "broker.security.protocol=SASL_PLAINTEXT\nbroker.sasl.mechanism=SCRAM-SHA-512\n"
+        "broker.sasl.username=me\nbroker.sasl.password=a=b #c\n"
+    )
+    return path
+
+
+def test_a_file_says_how_servers_are_reached(shell: Shell, reached: list[tuple[str, Security]], file: Path) -> None:
+    shell.run("--config", str(file), "groups", "list")
+    assert reached[0] == ("127.0.0.1:9390", Security(protocol="SSL"))
+
+
+def test_the_environment_says_it_too_and_wins(shell: Shell, reached: list[tuple[str, Security]], file: Path) -> None:
+    shell.run("groups", "list", MUSTER_SECURITY_PROTOCOL="SSL")
+    assert reached[0][1] == Security(protocol="SSL")
+    reached.clear()
+    shell.run("topics", "list", MUSTER_CONFIG=str(file), MUSTER_SECURITY_PROTOCOL="plaintext")
+    assert reached[0][1] == PLAINTEXT
+
+
+def test_offsets_are_handed_back_to_brokers_as_these_are_reached(
+    shell: Shell, reached: list[tuple[str, Security]], file: Path, node: FakeNode
+) -> None:
+    shell.run("--config", str(file), "groups", "hand-back", "billing", "--to", "broker:9092", code=1)
+    assert ("kafka://broker:9092", SCRAM) in reached
+    assert ("127.0.0.1:9390", Security(protocol="SSL")) in reached
+    reached.clear()
+    shell.run("groups", "hand-back", "billing", "--to", "broker:9092", code=1, MUSTER_SECURITY_PROTOCOL="SSL")
+    assert ("kafka://broker:9092", Security(protocol="SSL")) in reached
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("security.protocol", "line 1: NAME=VALUE is wanted"),
+        ("sasl.pasword=hidden", "'sasl.pasword' is no setting of security"),
+        ("security.protocol=TLS", "'TLS' is no security protocol"),
+        ("ssl.ca.location=x", "ca_location is for the security protocols SSL or SASL_SSL"),
+    ],
+)
+def test_settings_that_cannot_be_are_misuse(shell: Shell, tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    said = " ".join(shell.complaint("--config", str(path), "groups", "list", code=2).split())
+    assert why in said and "--config" in said
+    assert "hidden" not in said
+
+
+def test_a_file_that_is_not_there_is_misuse(shell: Shell) -> None:
+    assert "No such file" in shell.complaint("--config", "/nowhere", "groups", "list", code=2)
+
+
+def test_a_login_has_no_place_in_the_native_protocol(shell: Shell) -> None:
+    words = {"MUSTER_SASL_MECHANISM": "PLAIN", "MUSTER_SASL_USERNAME": "me", "MUSTER_SASL_PASSWORD": "secret"}
+    said = shell.complaint("groups", "list", code=2, MUSTER_SECURITY_PROTOCOL="SASL_SSL", **words)
+    assert "native protocol has no SASL" in " ".join(said.split())
+    assert "secret" not in said
+
+
+def test_without_a_word_nothing_is_secured() -> None:
+    assert config.read_servers("here:1", None) == ("here:1", None, None)
