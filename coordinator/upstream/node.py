@@ -366,6 +366,7 @@ class NodeBeside(Node):
         elif delayed.ref is None and isinstance(asked, Metadata) and asked.topics is not None:
             self._confirmed(asked, answers, moment)
         elif isinstance(asked, Metadata):
+            self.topics.is_unanswered = not isinstance(answers[0], MetadataReply)
             if isinstance(answers[0], MetadataReply):
                 self.topics.learn_asked(asked, answers[0], moment.monotonic_ms)
             if delayed.ref is None:

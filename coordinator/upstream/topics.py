@@ -55,6 +55,8 @@ class UpstreamTopics(EmbeddedTopics):
         self._names: dict[bytes, str] = {}
         self._missed: dict[str | bytes, int] = {}
         self.ends = Ends()
+        self.is_unanswered = False
+        """Whether the cluster, though it seems to be there, did not answer when it was asked for topics last."""
         self.listed_ms: int | None = None
         """When all topics were last listed."""
 
@@ -160,7 +162,8 @@ class UpstreamTopics(EmbeddedTopics):
         known = self._known.get(name)
         if known is not None:
             return len(known.partitions)
-        return None if self.brokers.is_reachable or not name else INT_MAX
+        is_answered = self.brokers.is_reachable and not self.is_unanswered
+        return None if is_answered or not name else INT_MAX
 
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)

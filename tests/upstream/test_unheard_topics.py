@@ -1,4 +1,4 @@
-"""Commits that name topics by their ids, while nobody can be asked whose ids those are."""
+"""Commits for topics that the node has not heard of, by name and by id, while nobody says anything about them."""
 
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
@@ -42,3 +42,31 @@ def test_by_name_it_is_believed() -> None:
     pair = Pair()
     _away(pair)
     assert _commit(pair, OffsetCommitTopic("orders", (OffsetCommitPartition(0, 42),)), 8) is ErrorCode.NONE
+
+
+def test_by_name_it_is_believed_when_the_cluster_seems_to_be_there_and_does_not_answer() -> None:
+    pair = Pair(upstream_ask_timeout_ms=1_000)
+    _away(pair)
+    pair.is_cut = False
+    pair.find()
+    pair.holds_questions = True
+    topic = OffsetCommitTopic("orders", (OffsetCommitPartition(0, 42),))
+    pair.send(1, OffsetCommit("g", (topic,)), 8)
+    pair.wait(1_500)
+    (reply,) = pair.heard[1]
+    assert isinstance(reply, OffsetCommitReply)
+    assert reply.topics[0].partitions[0].error_code is ErrorCode.NONE
+
+
+def test_when_it_has_answered_again_what_is_not_there_is_refused() -> None:
+    pair = Pair(upstream_ask_timeout_ms=1_000)
+    _away(pair)
+    pair.is_cut = False
+    pair.find()
+    pair.holds_questions = True
+    pair.send(1, OffsetCommit("g", (OffsetCommitTopic("ghosts", (OffsetCommitPartition(0, 1),)),)), 8)
+    pair.wait(1_500)
+    pair.heard[1].clear()
+    pair.holds_questions = False
+    error = _commit(pair, OffsetCommitTopic("ghosts", (OffsetCommitPartition(0, 2),)), 8)
+    assert error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
