@@ -6,6 +6,7 @@ python -m tests.simulation.beside_world --seed 17 [--only 0,3,9] [--shrink] [--s
 
 import argparse
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from multiprocessing import Pool
@@ -15,13 +16,13 @@ from tests.simulation.beside.world import BesideWorld
 from tests.simulation.errors import Broken
 from tests.simulation.plan import Plan
 from tests.simulation.shrink import shrink
-from tests.simulation.sweep import Result, Total
+from tests.simulation.sweep import PROGRESS_S, Result, Total
 
 MARKS = (
     *("records read", "records written", "commits by id", "beats answered", "rebalances", "twins lost"),
     *("upstream connections cut", "upstream connections half open", "upstream delays", "upstream answers broken off"),
     *("brokers away", "brokers silent", "upstream away", "clients not read", "floods"),
-    *("silent twins given up", "closed: the broker's side of the connection is g"),
+    *("silent twins given up", "answers let pass", "closed: the broker's side of the connection is g"),
     *("brokers: power failures", "brokers: daemons killed", "brokers: clean stops", "brokers: slow syncs"),
     *("power failures", "daemons killed", "deaths with something unsynced", "daemons that stood still"),
     *("topics made anew", "topics that grew", "notes: offsets adopted", "notes: members elsewhere"),
@@ -56,13 +57,16 @@ def attempt(seed: int) -> Result:
 
 def sweep(first: int, seeds: int, workers: int) -> Total:
     """So many; what breaks is told at once."""
-    total = Total()
+    total, told_s = Total(), time.monotonic()
     with Pool(workers, maxtasksperchild=50) as pool:
         for result in pool.imap_unordered(attempt, range(first, first + seeds)):
             total.add(result)
             if result.broken:
                 command = f"python -m tests.simulation.beside_world --seed {result.seed} [--shrink]"
                 print(f"BROKEN {result.broken}\n  replay: {command}", file=sys.stderr, flush=True)
+            if time.monotonic() - told_s > PROGRESS_S:
+                told_s = time.monotonic()
+                print(total.line(), file=sys.stderr, flush=True)
     return total
 
 

@@ -8,6 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, JoinGroup, JoinProtocol
+from protocol.messages.node import Refused
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -122,7 +123,8 @@ class Pulse:
 
     def _committed(self, message: OffsetCommit, reply: Any) -> None:
         self._world.checkers.heard(self, message, reply)  # type: ignore[arg-type]
-        error = reply.topics[0].partitions[0].error_code
+        is_refused = isinstance(reply, Refused)
+        error = reply.error_code if is_refused else reply.topics[0].partitions[0].error_code
         self._is_met = self._is_met or not error
         self._world.seen.add(f"beats: {error.name}")
         self._world.seen.add("commits believed", message.topics[0].name == "nowhere" and not error)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from coordinator.effects import AskUpstream, Close, Effect, Forward, GiveUp, Pause, Resume, Tell
+from coordinator.effects import AskUpstream, Close, Effect, Forward, GiveUp, Pass, Pause, Resume, Tell
 from coordinator.events import Event, Opened
 from coordinator.node import Node
 from coordinator.upstream.node import NodeBeside
@@ -107,6 +107,16 @@ class Front(Daemon):
         if self.edge is not None:
             self.edge.finish(number)
 
+    def may_pass(self, number: int) -> bool:
+        """Whether bytes of the broker can go to the client without the node: not while the process stands still."""
+        link = self.links.get(number)
+        stands_still = self._waiting or self._clock.now_ms < self.paused_until_ms
+        return link is not None and link.open and not stands_still
+
+    def send(self, number: int, data: bytes) -> None:
+        self._trace.update(data)
+        self.links[number].reply(data)
+
     # --- effects ---
 
     def _carry_out(self, effect: Effect) -> None:
@@ -114,6 +124,8 @@ class Front(Daemon):
         match effect:
             case Forward() if edge is not None and effect.connection in self._brokers:
                 edge.forward(effect, self._brokers[effect.connection])
+            case Pass() if edge is not None:
+                edge.let_pass(effect)
             case GiveUp() if edge is not None:
                 edge.give_up(effect)
             case AskUpstream() if edge is not None:

@@ -3,11 +3,14 @@
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from coordinator.commit_requests import refused_topics
 from coordinator.events import Event, Forwarded, Received, UpstreamLost
 from coordinator.node import Node
 from muster.topic_partition import TopicPartition
 from protocol.kafka.front.session import FrontSession
-from protocol.kafka.session import MAX_WAITING_BYTES
+from protocol.messages.groups import DescribeGroupsReply
+from protocol.messages.node import Refused
+from protocol.messages.offsets import OffsetCommit, OffsetCommitReply
 from protocol.messages.topics import MetadataReply
 from tests.simulation.beside.edge import FRONT_HOST
 from tests.simulation.beside.front import READ_BYTES, Front
@@ -22,7 +25,7 @@ MOVED = "moved"
 """The group that was at the brokers before."""
 _MOST_FRAME = 1 << 17
 """Of what these worlds send; and so much may wait for its other half."""
-_MOST_HELD = MAX_WAITING_BYTES + READ_BYTES + _MOST_FRAME
+MOST_UNFINISHED = READ_BYTES + _MOST_FRAME
 
 
 class Watch(Checkers):
@@ -36,6 +39,13 @@ class Watch(Checkers):
         self.broker: Brokers | None = None
         self.adopts = False
         self.most_held = 0
+        """Bytes that may be held for one connection."""
+        self._members = 0
+        """Of the group, as the brokers told the node last."""
+        self._has_members_there = False
+        self._offsets_then: dict[TopicPartition, int] | None = None
+        """What the group had at the brokers when it came here; None before, or if nobody could look."""
+        self._has_moved = False
 
     # --- records ---
 
@@ -68,11 +78,7 @@ class Watch(Checkers):
 
     def _at_broker(self, group_id: str, partition: TopicPartition) -> int | None:
         """What the group had committed there, where that is to count."""
-        node = self.broker.node if self.broker is not None else None
-        if node is None or not node.is_loaded or group_id != MOVED or not self.adopts:
-            return None
-        kept = node.core.shard_of(group_id).offsets.get(group_id, partition.topic, partition.partition)
-        return None if kept is None else kept.offset
+        return self._offsets_then.get(partition) if group_id == MOVED and self._offsets_then is not None else None
 
     def was_read(self, group_id: str, partition: TopicPartition, up_to: int) -> None:
         """By a member of the group, wherever that is."""
@@ -81,6 +87,18 @@ class Watch(Checkers):
 
     def read_to(self, group_id: str, partition: TopicPartition) -> int:
         return self._read_to[group_id, partition]
+
+    def heard(self, member: SimMember, message: Any, reply: Any) -> None:
+        if isinstance(reply, Refused) and isinstance(message, OffsetCommit):
+            reply = OffsetCommitReply(refused_topics(message.topics, reply.error_code))
+        if not isinstance(reply, Refused):
+            super().heard(member, message, reply)
+
+    def answered(self, reply: Any) -> None:
+        """The brokers told the node something."""
+        if isinstance(reply, DescribeGroupsReply):
+            for group in reply.groups:
+                self._members = len(group.members) if group.group_id == MOVED else self._members
 
     # --- processes ---
 
@@ -91,28 +109,38 @@ class Watch(Checkers):
             connection = node.core.connections.get(event.connection)
             if connection is not None and isinstance(connection.session, FrontSession):
                 self._look_at(connection.session, event)
-        if self.adopts and MOVED in node.core.directory:
+        if self.adopts and not self._has_moved and MOVED in node.core.directory:
+            self._has_moved = True
             self._must_have_moved()
 
     def _look_at(self, session: FrontSession, event: Event) -> None:
         if isinstance(event, UpstreamLost) and session.awaits_broker:
             raise Broken("a connection goes on, and the broker that owed it an answer is gone")
         held = session.buffered_bytes + sum(map(len, session._to_broker))
-        self.most_held = max(self.most_held, held)
-        if held > _MOST_HELD:
+        if held > self.most_held:
             raise Broken(f"{held} bytes are held for one connection")
 
     def _must_have_moved(self) -> None:
-        """It is here: then nobody is a member of it there."""
+        """It is here: then nobody was a member of it there when that was looked up."""
+        if self._members:
+            raise Broken(f"{MOVED} is here, and the brokers have just said that it has {self._members} members there")
         node = self.broker.node if self.broker is not None else None
-        group = None if node is None else node.core.find(MOVED)[1]
-        if group is not None and group.members:
-            raise Broken(f"{MOVED} is here, and {sorted(group.members)} are members of it at the brokers")
+        if node is not None and node.is_loaded and not self._has_members_there:
+            topics = node.core.shard_of(MOVED).offsets.topics(MOVED)
+            self._offsets_then = {
+                TopicPartition(topic, index): kept.offset
+                for topic, parts in topics.items()
+                for index, kept in parts.items()
+            }
 
     def after_broker_step(self, node: Node) -> None:
         """The brokers hear of no group but the one they had."""
-        if node.core.directory and (strange := node.core.directory.keys() - {MOVED}):
+        if not node.core.directory or not node.is_loaded:
+            return
+        if strange := node.core.directory.keys() - {MOVED}:
             raise Broken(f"the brokers' own coordinator has heard of {sorted(strange)}")
+        group = node.core.find(MOVED)[1]
+        self._has_members_there = group is not None and bool(group.members)
 
 
 class AtBroker:

@@ -3,12 +3,15 @@
 from random import Random
 from typing import Any
 
+from protocol.errors import ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.data import Fetch, InitProducerId, Produce
 from protocol.messages.groups import JoinGroup
 from protocol.messages.node import ApiVersions
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata
+from protocol.native.client import Answer, Push
+from tests.simulation.errors import Broken
 from tests.simulation.wires import Dialect, KafkaWire, Wire
 
 _RECORDS: dict[type[Message], tuple[int, int]] = {
@@ -22,6 +25,16 @@ FETCH_BY_ID, METADATA_WITH_IDS = 13, 10
 _MOST_NUMBER = 1 << 30
 
 
+class _Wire(KafkaWire):
+    """What comes must be the answer to what was asked."""
+
+    def receive_data(self, data: bytes) -> list[Answer | Push]:
+        try:
+            return super().receive_data(data)
+        except ProtocolViolation as violation:
+            raise Broken(f"a client is told what it did not ask: {violation}") from violation
+
+
 class BesideDialect(Dialect):
     """Of Kafka's. Each client counts its requests from a number of its own, so that an answer to another one is seen to
     be that."""
@@ -29,7 +42,7 @@ class BesideDialect(Dialect):
     __slots__ = ()
 
     def connect(self, client_id: str) -> Wire:
-        wire = KafkaWire(client_id, self.versions)
+        wire = _Wire(client_id, self.versions)
         wire._client._next_number = Random(client_id).randrange(_MOST_NUMBER)
         return wire
 

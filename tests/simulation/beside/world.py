@@ -9,8 +9,10 @@ where it was, once its members are gone; and when all is well again everybody re
 
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
@@ -19,6 +21,7 @@ from coordinator.config_keys import UpstreamOffsets
 from coordinator.groups.classic.state import Group
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
+from protocol.kafka.front import session
 from tests.simulation.beside.broker import BROKER_HOST, LATE, Brokers
 from tests.simulation.beside.callers import Keeper, Pulse
 from tests.simulation.beside.front import Front
@@ -27,7 +30,7 @@ from tests.simulation.beside.network import Between
 from tests.simulation.beside.people import Producer, Reader
 from tests.simulation.beside.plan import draw_beside
 from tests.simulation.beside.port import Port
-from tests.simulation.beside.watch import MOVED, AtBroker, Watch
+from tests.simulation.beside.watch import MOST_UNFINISHED, MOVED, AtBroker, Watch
 from tests.simulation.beside.wires import of_records, with_records
 from tests.simulation.checkers import Checkers
 from tests.simulation.configs import draw_config
@@ -49,6 +52,8 @@ _SILENCE_MS = 4_000
 PROMISE_MS = 3_000 + _SILENCE_MS + 4_000
 """How long a client in front of a broker waits: for a connection, for a sign of life, and what looking takes."""
 _AGAIN_MS, _REST_MS = 2_000, 15_000
+_ASK_MS = (500, 1_500)
+_MOVES_AFTER_MS = 1_500
 
 
 class BesideWorld(World):
@@ -61,6 +66,8 @@ class BesideWorld(World):
         random = self._chance = Random(f"beside world {seed}")
         watch = self.checkers
         self.old: dict[str, Reader] = {}
+        self._limits = random.choice((100, 1_000, session.PASS_BYTES)), random.choice((1 << 16, 1 << 18, 1 << 20))
+        watch.most_held = self._limits[1] + MOST_UNFINISHED
         self._at_broker = Checkers()
         self._of_broker = Seen()
         self._ids = random.choice(((1,), (1, 2, 3)))
@@ -84,7 +91,8 @@ class BesideWorld(World):
             upstream_offsets=fixed.choice((UpstreamOffsets.ADOPT, UpstreamOffsets.ADOPT, UpstreamOffsets.IGNORE)),
             upstream_refresh_ms=random.choice((500, 2_000)),
             upstream_metadata_max_age_ms=random.choice((1_000, 10_000)),
-            upstream_ask_timeout_ms=random.choice((500, 1_500)),
+            upstream_ask_timeout_ms=random.choice(_ASK_MS),
+            group_max_size=1_000,
             upstream_request_timeout_ms=_SILENCE_MS,
         )
 
@@ -109,6 +117,12 @@ class BesideWorld(World):
     def _process_of(self, group: Group) -> Process:
         node = self.broker.node
         return self.broker if node is not None and node.core.find(group.group_id)[1] is group else self.front
+
+    def run(self) -> Seen:
+        """With limits that are reached, as any world goes."""
+        passing, waiting = self._limits
+        with patch.multiple(session, PASS_BYTES=passing, MAX_WAITING_BYTES=waiting):
+            return super().run()
 
     def befall(self, decision: Decision) -> None:
         mishap = MISHAPS.get(decision.kind)
@@ -169,6 +183,13 @@ class BesideWorld(World):
         topics = (*traits.topics, LATE) if random.random() < 0.4 else traits.topics
         settings = msgspec.structs.replace(traits.settings, metadata_max_age_ms=random.choice((1_000, 4_000)))
         return traits._replace(topics=topics, settings=settings, dialect=with_records(traits.dialect, random))
+
+    def join(self, name: str, like: str | None = None, group_id: str | None = None) -> None:
+        """Nobody is sent over before the others are there."""
+        if self.now_ms < _MOVES_AFTER_MS and self.traits(like or name, group_id).settings.group_id == MOVED:
+            self.after(_MOVES_AFTER_MS, partial(self.join, name, like, group_id))
+        else:
+            super().join(name, like, group_id)
 
     def _make_member(self, name: str, traits: Traits) -> Reader:
         random = Random(f"{self.seed} life {name}")
@@ -236,6 +257,11 @@ class BesideWorld(World):
         return super().bound_ms + PROMISE_MS
 
     def _end_faults(self) -> None:
+        # A leader that came back as the instance it was takes over what was shared out before: of a partition that was
+        # added meanwhile it does not know (KIP-814). Somebody else makes it share out anew.
+        for group_id in {one.settings.group_id: None for one in self.members.values() if one.running}:
+            names = (f"n{number} of {group_id}" for number in count())
+            self.join(next(name for name in names if self._is_dynamic(name, group_id)), group_id=group_id)
         super()._end_faults()
         broker = self.broker
         self.between.heal()
@@ -246,6 +272,9 @@ class BesideWorld(World):
         broker.slow_until_ms = self.now_ms
         broker.end_pause()
         self.after(self.bound_ms // 4, self._stop_writing)
+
+    def _is_dynamic(self, name: str, group_id: str) -> bool:
+        return self.traits(name, group_id).settings.group_instance_id is None
 
     def _stop_writing(self) -> None:
         for producer in self.producers:
@@ -273,8 +302,8 @@ class BesideWorld(World):
         super()._must_be_settled()
         compare_with_replay(node)
         self._front_must_be_at_rest()
-        for what, count in self._of_broker.counts.items():
-            self.seen.add(f"brokers: {what}", count)
+        for what, times in self._of_broker.counts.items():
+            self.seen.add(f"brokers: {what}", times)
 
     def _all_must_be_there(self, node: Any) -> None:
         for partition, records in self.checkers.log.items():
