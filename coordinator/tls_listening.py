@@ -17,6 +17,7 @@ HANDSHAKE_S = 10.0
 """How long a client may take for it."""
 MOST_HANDSHAKES = 1_000
 """Under way at once: until a handshake is over nobody has counted its connection."""
+_MOST_LINGERING = 100
 _BACKLOG = 1024
 _TELL_EVERY_S = 1.0
 _SOON_S = 14 * 86_400
@@ -28,6 +29,8 @@ class Handshakes:
 
     def __init__(self, most: int = MOST_HANDSHAKES) -> None:
         self.under_way = 0
+        self.lingering = 0
+        """Failed, and perhaps not closed yet."""
         self.count: Callable[[], None] = lambda: None
         """Is called for each that fails."""
         self._most = most
@@ -45,6 +48,10 @@ class Handshakes:
         """One fewer."""
         self.under_way -= 1
 
+    def gone(self) -> None:
+        """One fewer lingers."""
+        self.lingering -= 1
+
     def failed(self, why: str) -> None:
         """Tells."""
         self.count()
@@ -61,8 +68,11 @@ class _Watched(ssl.SSLObject):
     handshakes: Handshakes
     _deadline: asyncio.TimerHandle | None = None
     _is_over = False
+    _failure: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
+        if self._failure is not None:
+            raise self._failure
         if self._deadline is None and not self._is_over:
             self._begin()
         try:
@@ -71,7 +81,11 @@ class _Watched(ssl.SSLObject):
             raise
         except ssl.SSLError as error:
             self._end(_why(error))
-            raise
+            if error.reason in _NO_TLS or not self._may_linger():
+                raise
+            # A loop that is told of a failure closes without sending what says why; so it is told later.
+            self._failure = error
+            raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the client is told why") from None
         self._end("")
 
     def _begin(self) -> None:
@@ -92,6 +106,15 @@ class _Watched(ssl.SSLObject):
         self.handshakes.over()
         if why:
             self.handshakes.failed(why)
+
+    def _may_linger(self) -> bool:
+        """Whether it may stay open until the client has heard why it is closed, or its time is over."""
+        handshakes = self.handshakes
+        if handshakes.lingering >= _MOST_LINGERING:
+            return False
+        handshakes.lingering += 1
+        asyncio.get_running_loop().call_later(HANDSHAKE_S, handshakes.gone)
+        return True
 
 
 def _why(error: ssl.SSLError) -> str:

@@ -12,6 +12,7 @@ import uvloop
 
 from coordinator.config import Config, ConfigError, load_config
 from coordinator.securing import listening_tls, upstream_login, upstream_tls
+from coordinator.tls import PemFile
 from coordinator.tls_connection import AHEAD_BYTES, TlsConnection
 from coordinator.tls_listening import Handshakes, ListeningTls, listen_at
 from tests.edges.certificates import Folder
@@ -288,6 +289,36 @@ def test_beyond_the_most_handshakes_under_way_connections_are_closed_until_other
     run(serve())
     assert failed == ["tls_handshakes_failed"] * 2
     assert gauges == {"tls_certificate_expiry_timestamp_seconds": folder.ends_s}
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_who_is_not_let_in_is_told_why_unless_too_many_are(run: Run, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    failed: list[str] = []
+
+    async def serve() -> None:
+        tls = ListeningTls(folder.own(), PemFile("tls.client.ca.location", str(folder.ca)))
+        tls.tell({}, failed.append)
+        server = await listen_at(lambda: Large(1), "127.0.0.1", 0, tls)
+        port = server.sockets[0].getsockname()[1]
+        said = [await asyncio.to_thread(refusal, port, folder.trusting()) for _ in range(2)]
+        assert all("certificate required" in one for one in said), said
+        assert (tls.handshakes.under_way, tls.handshakes.lingering) == (0, 2)
+        tls.handshakes.lingering = 100
+        assert "certificate required" not in await asyncio.to_thread(refusal, port, folder.trusting())
+        (await asyncio.to_thread(dial, port, folder.trusting(shows=True))).close()
+        server.close()
+
+    run(serve())
+    assert failed == ["tls_handshakes_failed"] * 3
+
+
+def refusal(port: int, context: ssl.SSLContext) -> str:
+    try:
+        with dial(port, context) as client:
+            return "closed" if client.recv(1) == b"" else "let in"
+    except OSError as error:
+        return str(error)
 
 
 def test_handshakes_are_counted_to_the_most() -> None:
