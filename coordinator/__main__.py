@@ -29,6 +29,7 @@ from coordinator.tls_listening import MOST_HANDSHAKES, ListeningTls
 from coordinator.topic_records import TopicsCorrupt
 from coordinator.upstream.edge import Beside, Plan
 from coordinator.upstream.node import NodeBeside
+from coordinator.upstream.passing import FILES_A_PASS, MAX_PASSES
 from coordinator.upstream.tls import UpstreamTls
 from partition_log.disk import OsDisk
 from partition_log.errors import FolderInUse, LogDamaged
@@ -105,9 +106,10 @@ def _within_open_files(config: Config) -> Config:
     """A connection is an open file, and so is a segment: without this the customary 1,024 are gone before the
     connections that are allowed, and a log that cannot be opened stops the daemon. Where the system allows no more, so
     many connections are left out that the logs have theirs."""
-    files = 1 if config.upstream_servers is None else 2  # a connection in front of a broker has one to it
+    # A connection in front of a broker has one to it, and answers that pass by have files of their own.
+    files, passing = (1, 0) if config.upstream_servers is None else (2, MAX_PASSES * FILES_A_PASS)
     # Until its handshake is over a connection is not counted among those that are allowed.
-    of_others = _FILES_OF_LOGS + (0 if config.tls_certificate_location is None else MOST_HANDSHAKES)
+    of_others = _FILES_OF_LOGS + passing + (0 if config.tls_certificate_location is None else MOST_HANDSHAKES)
     wanted = files * config.max_connections + of_others
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -116,7 +118,7 @@ def _within_open_files(config: Config) -> Config:
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed >= wanted:
         return config
-    set_aside = min(of_others, max(allowed // 4, _LEAST_FILES_OF_LOGS))
+    set_aside = min(of_others, max(allowed // 4, _LEAST_FILES_OF_LOGS + passing))
     connections = min(config.max_connections, (allowed - set_aside) // files)
     told = {"allowed": allowed, "wanted": wanted, "max_connections": max(connections, 1)}
     log.warning("few open files are allowed: fewer connections are, unless the limit is raised", **told)

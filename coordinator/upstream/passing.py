@@ -14,7 +14,8 @@ from typing import Final
 PIPE_BYTES: Final = 256 * 1024
 """Under way inside the kernel, a pass, at most."""
 MAX_PASSES: Final = 64
-"""At a time, each with four files. Linux gives an ordinary user room for four times as many pipes of this size."""
+"""At a time. Linux gives an ordinary user room for four times as many pipes of this size."""
+FILES_A_PASS: Final = 4
 _TURN_BYTES: Final = 1024 * 1024
 """Moved in one go, before others of the loop have their turn."""
 _TOLD_EVERY_S: Final = 1.0
