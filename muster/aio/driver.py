@@ -92,8 +92,8 @@ class Driver:
 
     @property
     def trouble(self) -> str:
-        """Why nobody can be asked at present, as a sentence; nothing while there is a connection."""
-        return "" if any(wire.is_through for wire in self._wires.values()) else self.last_failure
+        """Why nobody can be asked at present, as a sentence; nothing while somebody answers."""
+        return "" if any(wire.exchange.has_answered for wire in self._wires.values()) else self.last_failure
 
     def add(self, driven: Driven) -> None:
         """Have it driven from now on."""
@@ -236,7 +236,7 @@ class Driver:
             return
         try:
             self._due.extend((wire.way.driven, event) for event in wire.exchange.hear(data))
-            self.has_ever_connected = True  # somebody speaks this protocol; a port of something else hangs up
+            self.has_ever_connected |= wire.exchange.has_answered
             if wire.exchange.is_let_in:
                 self.refusals.welcomed(wire.way.address)
             wire.send(wire.exchange.take_data())
@@ -273,13 +273,6 @@ class _Wire(asyncio.Protocol):
         self._connecting: asyncio.Task[None] | None = None
         self._unsent = bytearray()
         self._is_closed = False
-
-    @property
-    def is_through(self) -> bool:
-        """As that of a `muster.blocking` wire."""
-        if self._transport is None or self._is_closed:
-            return False
-        return self._tunnel is None or self.exchange.has_heard
 
     @property
     def owes(self) -> bool:

@@ -42,7 +42,7 @@ class Background:
         self._lock = threading.RLock()
         self.changed = threading.Condition(self._lock)
         self.has_ever_connected = False
-        """Whether anybody there has spoken this protocol: a port of something else lets one connect, and hangs up."""
+        """Whether anybody has answered: a port of something else lets one connect, and hangs up."""
         self.last_failure = ""
         self.refusals = Refusals()
         self._where = bootstrap
@@ -65,9 +65,9 @@ class Background:
 
     @property
     def trouble(self) -> str:
-        """Why nobody can be asked at present, as a sentence; nothing while there is a connection."""
+        """Why nobody can be asked at present, as a sentence; nothing while somebody answers."""
         with self.changed:
-            return "" if any(wire.is_through for wire in self._wires.values()) else self.last_failure
+            return "" if any(wire.exchange.has_answered for wire in self._wires.values()) else self.last_failure
 
     def condition(self) -> threading.Condition:
         """Another with the same lock, for who is not to be woken whenever anything happens."""
@@ -217,7 +217,7 @@ class Background:
         """The core hears of it when it is not in the middle of something else."""
         self._due.extend((wire.way[0], event) for event in wire.exchange.hear(data))
         if data:
-            self.has_ever_connected = True
+            self.has_ever_connected |= wire.exchange.has_answered
             if wire.exchange.is_let_in:
                 self.refusals.welcomed(wire.way[1])
 

@@ -55,11 +55,6 @@ class Wire:
         return self.exchange.owes
 
     @property
-    def is_through(self) -> bool:
-        """Whether the server can be asked, as far as one knows: with TLS it may still refuse us once it is open."""
-        return self.is_open and (self.tunnel is None or self.exchange.has_heard)
-
-    @property
     def unsent(self) -> int:
         """At most so much of what was given has not left: TLS makes it more, and never less."""
         return len(self.out) + (self.tunnel.unsent if self.tunnel else 0)

@@ -57,6 +57,7 @@ class Exchange:
         self._words += bool(data)
         for said in heard(self._session, data):
             if isinstance(said, Push):
+                self._answers += 1
                 events.append(Pushed(said.message))
                 continue
             call = self._waiting.pop(said.number, None)
@@ -95,9 +96,9 @@ class Exchange:
         return [call.message for call in self._waiting.values()]
 
     @property
-    def has_heard(self) -> bool:
-        """Whether the server has said anything."""
-        return self._words > 0
+    def has_answered(self) -> bool:
+        """Whether the server has answered more than a greeting, or pushed anything."""
+        return self._answers > 0
 
     @property
     def is_let_in(self) -> bool:

@@ -37,12 +37,12 @@ def closed(*, words: int, answers: int, is_tls: bool, is_up: bool) -> str:
     with `answers` among them. `is_up`: whether TLS was agreed on.
     """
     if is_tls and not is_up:
-        return "the server closed the connection before TLS was agreed on: does it speak TLS there?"
+        return "the server closed the connection before TLS was agreed on: maybe it does not speak TLS there"
     if not words:
-        wish = "want a certificate of ours" if is_tls else "speak TLS there"
-        return f"the server closed the connection without a word: does it {wish}?"
+        wish = "wants a certificate of ours" if is_tls else "speaks TLS there"
+        return f"the server closed the connection without a word: maybe it {wish}"
     if not answers:
-        return "the server closed the connection after its greeting: does it want a login there (SASL)?"
+        return "the server closed the connection after its greeting: maybe it wants a login (SASL)"
     return "the server closed the connection"
 
 

@@ -94,7 +94,9 @@ class Login:
     def _check_offer(self, reply: SaslHandshakeReply) -> None:
         if reply.error_code:
             offered = ", ".join(reply.mechanisms)
-            what = f"it offers {offered}, not {self._mechanism}" if offered else f"{reply.error_code.name}"
+            what = f"it offers {offered}, not {self._mechanism}" if offered else reply.error_code.name
+            if reply.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+                what += ", as a listener says that asks nobody for a login"
             raise LoginRefused(reply.error_code, self._refusal(what))
 
     def _hear_scram(self, scram: "_Scram", stage: str, said: bytes) -> bytes | None:

@@ -424,7 +424,7 @@ def test_a_login_that_ended_long_ago_is_renewed_when_something_is_asked_again(ga
 def test_who_comes_without_a_login_where_one_is_wanted_is_sent_away(gate: Gate) -> None:
     with (
         Connection(gate.bootstrap) as connection,
-        pytest.raises(CannotConnect, match="after its greeting: does it want a login"),
+        pytest.raises(CannotConnect, match="after its greeting: maybe it wants a login"),
     ):
         connection.ask(NOTHING)
     assert gate.logins == []
