@@ -329,12 +329,23 @@ async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
             key, version, number = unpack_from(">hhi", frame)
             if key == 36:
                 good = b"\0muster\0secret" in frame
-                reply: Message = SaslAuthenticateReply(
-                    ErrorCode.NONE if good else ErrorCode.SASL_AUTHENTICATION_FAILED, None if good else "who is that?"
+                reply: Message = (
+                    SaslAuthenticateReply(session_lifetime_ms=2_000)
+                    if good
+                    else SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, "who is that?")
                 )
             else:
                 reply = replies[key]
             writer.write(Call(APIS[key], version).frame(number, reply))
+
+
+async def test_a_link_is_used_no_longer_than_its_login_holds() -> None:
+    async with tcp_server(pretend) as port:
+        link = await Link.open("127.0.0.1", port, 5, Login("muster", "secret"))
+        assert link.is_open
+        await asyncio.sleep(1.7)
+        assert not link.is_open
+        link.close()
 
 
 async def test_a_link_says_who_it_is_and_is_told_if_it_may_not_come_in() -> None:
