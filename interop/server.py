@@ -40,7 +40,7 @@ class Musterd(Server):
     def crash(self) -> None:
         """SIGKILL; returns once it serves again, at the same address over the same data."""
         self._process.kill()
-        self._process = self._start(self.bootstrap)
+        self._process = self._start(self.bootstrap, self.native)
 
     @property
     def native(self) -> str:
@@ -65,7 +65,7 @@ class Musterd(Server):
     def end(self) -> None:
         self._process.kill()
 
-    def _start(self, address: str) -> ServerProcess:
+    def _start(self, address: str, native: str = "127.0.0.1:0") -> ServerProcess:
         self._folder.mkdir(parents=True, exist_ok=True)
         command = [
             sys.executable,
@@ -77,7 +77,7 @@ class Musterd(Server):
             address,
             *self._settings,
         ]
-        command += ["--native", "127.0.0.1:0", "--http", "off", "--set", "group.initial.rebalance.delay.ms=200"]
+        command += ["--native", native, "--http", "off", "--set", "group.initial.rebalance.delay.ms=200"]
         return ServerProcess(["sh", "-c", 'exec "$@" 2>>"$0"', str(self._folder / "musterd.log"), *command])
 
 
