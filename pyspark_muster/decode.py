@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from muster.blocking import RangeReader
 from muster.blocking.cluster import Cluster
+from muster.security import Security
 from protocol.record_batch import HEADER_BYTES, BatchHeader, Bytes, CorruptBatch, record_bytes
 
 SCHEMA = pa.schema(
@@ -32,7 +33,7 @@ ROWS = 32_768
 BYTES = 16 * 1024 * 1024
 """Batches are gathered until there are so many rows or bytes: Spark takes a few large ones much faster than many."""
 
-_clusters: dict[str, Cluster] = {}
+_clusters: dict[tuple[str, Security | None, Security | None], Cluster] = {}
 """Connections of this process. Spark's Python workers serve many tasks, each of which would otherwise make its own."""
 
 _LOG_APPEND_TIME = 0x08
@@ -40,13 +41,25 @@ _LOG_APPEND_TIME = 0x08
 Numbers = npt.NDArray[np.int64]
 
 
-def read_range(bootstrap: str, topic: str, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
+def read_range(
+    bootstrap: str,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    *,
+    security: Security | None = None,
+    broker_security: Security | None = None,
+) -> Iterator[pa.RecordBatch]:
     """The records `[start, end)` of one partition, in a few large pieces. Raises what `RangeReader` does: among it,
     that the range is no longer there.
     """
-    cluster = _clusters.get(bootstrap)
+    where = (bootstrap, security, broker_security)
+    cluster = _clusters.get(where)
     if cluster is None:
-        cluster = _clusters[bootstrap] = Cluster(bootstrap, client_id="spark-task")
+        cluster = _clusters[where] = Cluster(
+            bootstrap, client_id="spark-task", security=security, broker_security=broker_security
+        )
     with RangeReader(bootstrap, topic, partition, start, end, cluster=cluster) as reader:
         yield from decode_range(reader.batches(), topic, partition, start, end)
 

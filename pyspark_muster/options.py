@@ -6,6 +6,8 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
+from muster.dialects.bootstrap import parse_bootstrap
+from muster.security import NAMES, Security, of_environment, securities
 from pyspark_muster.plan import Start
 
 
@@ -34,12 +36,18 @@ class Options(Struct, frozen=True, kw_only=True):
     client_id: str = "spark"
     group_instance_id: str | None = None
     drain_file: str | None = None
+    security: Security | None = None
+    broker_security: Security | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> "Options":
-        """From what Spark hands over, names in any case. Raises `OptionError`."""
-        values: dict[str, Any] = {}
+    def parse(cls, given: Mapping[str, str], environment: Mapping[str, str] | None = None) -> "Options":
+        """From what Spark hands over, names in any case; what `environment` says of security holds where no option
+        does. Raises `OptionError`.
+        """
+        values: dict[str, Any] = _securities(given, environment or {})
         for name, text in given.items():
+            if name.lower().startswith(_OF_SECURITY):
+                continue
             field = _FIELDS.get(name.lower())
             if field is None:
                 raise OptionError(_unknown(name))
@@ -48,12 +56,45 @@ class Options(Struct, frozen=True, kw_only=True):
             if not values.get(field):
                 raise OptionError(f"the option {_NAMES[field]!r} is needed: {_NEEDED[field]}")
         options = cls(**values)
+        _check_security(options)
         if options.heartbeat_interval_ms >= options.session_timeout_ms:
             raise OptionError(
                 f"the option 'heartbeatIntervalMs' is {options.heartbeat_interval_ms}: it must be less than "
                 f"'sessionTimeoutMs', which is {options.session_timeout_ms}"
             )
         return options
+
+
+_OF_SECURITY = "muster."
+"""What options of how servers are reached begin with: their names go on as those of librdkafka's settings."""
+
+
+def _securities(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Values are told nobody: one may be a password."""
+    said = {
+        name.lower().removeprefix(_OF_SECURITY): text.strip()
+        for name, text in given.items()
+        if name.lower().startswith(_OF_SECURITY)
+    }
+    for name in said:
+        if name.removeprefix("broker.") not in NAMES:
+            near = difflib.get_close_matches(name, [*NAMES, *(f"broker.{one}" for one in NAMES)], n=1)
+            hint = f"; did you mean {_OF_SECURITY + near[0]!r}?" if near else ""
+            raise OptionError(f"the option {_OF_SECURITY + name!r} is unknown{hint}")
+    try:
+        security, broker_security = securities({**of_environment(environment), **said})
+    except ValueError as error:
+        raise OptionError(f"the options that begin with {_OF_SECURITY!r}: {error}") from None
+    return {"security": security, "broker_security": broker_security}
+
+
+def _check_security(options: Options) -> None:
+    if options.security is None and options.broker_security is None:
+        return  # a bootstrap that is none is said by the member
+    try:
+        parse_bootstrap(options.bootstrap, None, options.security, options.broker_security)
+    except ValueError as error:
+        raise OptionError(f"the options that begin with {_OF_SECURITY!r}: {error}") from None
 
 
 _NEEDED = {
@@ -93,11 +134,13 @@ _READERS = {int: _whole, bool: _yes_or_no, str: _text}
 _NAMES = {
     field: "".join([first, *(word.title() for word in rest)])
     for field, (first, *rest) in ((field, field.split("_")) for field in Options.__struct_fields__)
+    if field not in ("security", "broker_security")
 }
 _FIELDS = {name.lower(): field for field, name in _NAMES.items()}
 _READ = {
     field: _READERS[int if kind in (int, int | None) else bool if kind is bool else str]
     for field, kind in Options.__annotations__.items()
+    if field in _NAMES
 } | {"topics": _topics, "starting_offsets": _start}
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from muster import CommitRefused, GroupMember, RequestTimedOut, TopicPartition
+from muster import CommitRefused, GroupMember, RequestTimedOut, Security, TopicPartition
 from pyspark_muster.options import Options
 from pyspark_muster.plan import INITIAL, Log, Plan, Planner
 
@@ -34,9 +34,20 @@ class NoAssignment(Exception):
 class RangePartition(InputPartition):
     """One range of one partition, as an executor reads it: it needs nothing else."""
 
-    def __init__(self, bootstrap: str, topic: str, partition: int, start: int, end: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        security: Security | None = None,
+        broker_security: Security | None = None,
+    ) -> None:
         super().__init__(f"{topic}-{partition}[{start}, {end})")
         self.bootstrap = bootstrap
+        self.security = security
+        self.broker_security = broker_security
         self.topic = topic
         self.partition = partition
         self.start = start
@@ -111,7 +122,15 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pyspark_muster.decode import read_range
 
         assert isinstance(partition, RangePartition)
-        return read_range(partition.bootstrap, partition.topic, partition.partition, partition.start, partition.end)
+        return read_range(
+            partition.bootstrap,
+            partition.topic,
+            partition.partition,
+            partition.start,
+            partition.end,
+            security=partition.security,
+            broker_security=partition.broker_security,
+        )
 
     def commit(self, end: dict[str, Any]) -> None:
         """Comes a batch late, and never while idle: `latestOffset` knows earlier."""
@@ -140,6 +159,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 max_poll_interval_ms=options.max_poll_interval_ms,
                 client_id=options.client_id,
                 group_instance_id=options.group_instance_id,
+                security=options.security,
+                broker_security=options.broker_security,
             )
         return self._member
 
@@ -218,11 +239,13 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner.plan(seq, ends, _records(limit, self._options.max_records_per_batch))
 
     def _tasks(self, plan: Plan) -> Iterator[InputPartition]:
-        most = self._options.max_records_per_task
+        options = self._options
+        most = options.max_records_per_task
         for partition, (start, end) in plan.ranges.items():
             step = most or end - start
             for at in range(start, end, step):
-                yield RangePartition(self._options.bootstrap, *partition, at, min(at + step, end))
+                to = min(at + step, end)
+                yield RangePartition(options.bootstrap, *partition, at, to, options.security, options.broker_security)
 
     def _is_draining(self) -> bool:
         """While the drain file exists nothing is planned; it says `drained` once the group has all we read."""

@@ -1,5 +1,6 @@
 """What Spark knows by the name "muster"."""
 
+import os
 from collections.abc import MutableMapping
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
@@ -26,7 +27,7 @@ class MusterDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._checked = Options.parse(options)
+        self._checked = Options.parse(options, os.environ)
 
     @classmethod
     def name(cls) -> str:

@@ -1,7 +1,10 @@
 """Every option is checked before anything connects, and a refusal names it."""
 
+import pickle
+
 import pytest
 
+from muster.security import Security
 from pyspark_muster.options import OptionError, Options
 from pyspark_muster.source import DefaultSource
 
@@ -46,3 +49,47 @@ def test_the_source_refuses_wrong_options_when_it_is_made() -> None:
     assert DefaultSource.name() == "muster"
     with pytest.raises(OptionError, match="'group' is needed"):
         DefaultSource({"bootstrap": "127.0.0.1:9390", "topics": "flights"})
+
+
+BROKERS = {
+    "muster.broker.security.protocol": "SASL_PLAINTEXT",
+    "muster.broker.sasl.mechanism": "PLAIN",
+    "muster.broker.sasl.username": "reports",
+    "muster.broker.sasl.password": "secret",
+}
+AS_REPORTS = Security(protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="reports", password="secret")
+
+
+def test_how_servers_are_reached_is_said_by_the_usual_names() -> None:
+    options = Options.parse(NEEDED | BROKERS | {"MUSTER.security.protocol": "SSL"})
+    assert options.security == Security(protocol="SSL")
+    assert options.broker_security == AS_REPORTS
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert "secret" not in repr(options)
+    assert Options.parse(NEEDED).security is None
+
+
+def test_the_drivers_environment_says_what_no_option_does() -> None:
+    given = {name: value for name, value in BROKERS.items() if not name.endswith("password")}
+    options = Options.parse(
+        NEEDED | given, {"MUSTER_BROKER_SASL_PASSWORD": "secret", "MUSTER_BROKER_SASL_USERNAME": "somebody"}
+    )
+    assert options.broker_security == AS_REPORTS
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"muster.sasl.pasword": "hidden"}, "'muster.sasl.pasword' is unknown; did you mean 'muster.sasl.password'"),
+        ({"muster.security.protocol": "TLS"}, "that begin with 'muster.': 'TLS' is no security protocol"),
+        ({"muster.security.protocol": "SSL", "muster.ssl.ca.location": "/nowhere"}, "/nowhere: cannot be read"),
+        (
+            {name.replace("broker.", ""): value for name, value in BROKERS.items()},
+            "native protocol has no SASL",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_without_telling_a_password(wrong: dict[str, str], sentence: str) -> None:
+    with pytest.raises(OptionError, match=sentence) as refused:
+        Options.parse(NEEDED | wrong)
+    assert "secret" not in str(refused.value) and "hidden" not in str(refused.value)

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from muster import TopicPartition
+from muster.security import Security
 from pyspark_muster import reader as reader_module
 from pyspark_muster.options import Options
 from pyspark_muster.plan import DataLoss
@@ -320,7 +321,9 @@ def test_an_offset_of_another_source_is_refused_with_what_it_is(group: FakeGroup
 
 
 def test_a_range_travels_to_its_executor_whole() -> None:
-    range_ = pickle.loads(pickle.dumps(RangePartition("127.0.0.1:1", TOPIC, 3, 5, 9)))
+    security = Security(protocol="SSL")
+    range_ = pickle.loads(pickle.dumps(RangePartition("127.0.0.1:1", TOPIC, 3, 5, 9, security)))
+    assert (range_.security, range_.broker_security) == (security, None)
     assert (range_.bootstrap, range_.topic, range_.partition, range_.start, range_.end) == (
         "127.0.0.1:1",
         TOPIC,
