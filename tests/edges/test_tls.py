@@ -200,6 +200,30 @@ def open_half(sockets: ExitStack, port: int) -> socket.socket:
     return sockets.enter_context(socket.create_connection(("127.0.0.1", port), timeout=15))
 
 
+def test_who_breaks_off_or_says_what_is_no_tls_any_more_ends_its_own_connection_alone(
+    daemon: Daemon, folder: Folder
+) -> None:
+    at_once = b"\1\0\0\0\0\0\0\0"  # no linger: what is closed is reset
+    with connect(daemon.kafka_port, folder.trusting()) as good:
+        for port in (daemon.kafka_port, daemon.port, daemon.http_port):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as reset:
+                reset.sendall(b"\x16\x03\x01\x02")
+                reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+            with socket.socket(fileno=connect(port, folder.trusting()).detach()) as broken:
+                broken.settimeout(10)
+                broken.sendall(b"\x17\x03\x03\x00\x20" + os.urandom(32))
+                while broken.recv(1_000):
+                    pass
+            with socket.socket(fileno=connect(port, folder.trusting()).detach()) as gone:
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        client = KafkaClient("good", MIB)
+        good.sendall(client.encode_request(Heartbeat("g", 1, "m"), 3)[1])
+        assert client.receive_data(good.recv(1_000))
+    assert daemon.stop() == 0
+    assert "Traceback" not in log_of(daemon)
+    assert "never retrieved" not in log_of(daemon)
+
+
 def test_a_certificate_is_replaced_while_the_daemon_serves(daemon: Daemon, folder: Folder) -> None:
     with connect(daemon.kafka_port, folder.trusting()) as before:
         first = before.getpeercert(binary_form=True)
