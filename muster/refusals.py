@@ -36,11 +36,12 @@ def _of_tls(error: ssl.SSLError) -> str:
 class Refusals:
     """What was refused last, for whoever asks first; each server's pause."""
 
-    __slots__ = ("_last", "_until_ms")
+    __slots__ = ("_last", "_unreached", "_until_ms")
 
     def __init__(self) -> None:
         self._until_ms: dict[tuple[str, int], int] = {}
         self._last: tuple[NodeAddress, AuthenticationFailed] | None = None
+        self._unreached: set[NodeAddress] = set()
 
     def note(self, address: NodeAddress, failed: AuthenticationFailed, now_ms: int) -> None:
         self._until_ms[address.host, address.port] = now_ms + _PAUSE_MS
@@ -48,10 +49,20 @@ class Refusals:
 
     def welcomed(self, address: NodeAddress) -> None:
         """It lets us in now."""
+        self._unreached.discard(address)
         if self._until_ms.pop((address.host, address.port), None) is not None and self._last is not None:
             where = self._last[0]
             if (where.host, where.port) == (address.host, address.port):
                 self._last = None
+
+    def unreached(self, address: NodeAddress) -> bool:
+        """There is nobody. Whether somebody must be told: of a broker beside musterd, once until it answers; where
+        musterd can be reached, nothing else says why no records come.
+        """
+        is_news = bool(address.speaks) and address not in self._unreached
+        if is_news:
+            self._unreached.add(address)
+        return is_news
 
     def bars(self, address: NodeAddress, now_ms: int) -> bool:
         """Whether it is too soon to knock again."""

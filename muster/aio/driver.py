@@ -3,13 +3,14 @@ task that lives on: heartbeats go on whenever the application awaits something.
 """
 
 import asyncio
+import logging
 import os
 import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from secrets import token_urlsafe
-from typing import NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from muster.aio.changed import Changed
 from muster.dialects import dialect_of
@@ -24,6 +25,7 @@ from muster.tunnel import Tunnel
 from protocol.errors import ProtocolViolation
 
 _SEND_OFF_S = 1.0
+_LOG: Final = logging.getLogger("muster")
 _NONCE_BYTES = 24
 
 
@@ -253,6 +255,8 @@ class Driver:
             if failed is not None:
                 self.refusals.note(address, failed, self.now_ms())
             self.last_failure = str(failed or self._where.cannot_connect(address, error))
+            if failed is None and not wire.exchange.has_answered and self.refusals.unreached(address):
+                _LOG.warning(self.last_failure)
             self._close(wire)
             self._pass_time()
 

@@ -221,7 +221,7 @@ class Background:
             if wire.exchange.is_let_in:
                 self.refusals.welcomed(wire.way[1])
 
-    def _note_failure(self, address: NodeAddress, error: Exception) -> None:
+    def _note_failure(self, address: NodeAddress, error: Exception, *, had_answered: bool = False) -> None:
         failed = authentication_failed(address, error)
         if failed is not None:
             self.refusals.note(address, failed, _now_ms())
@@ -230,6 +230,8 @@ class Background:
             self.changed.notify_all()
             return
         self.last_failure = self._where.cannot_connect(address, error)
+        if not had_answered and self.refusals.unreached(address):
+            _LOG.warning(self.last_failure)
 
     # -- in the thread
 
@@ -320,7 +322,7 @@ class Background:
         except BlockingIOError:
             return
         except (OSError, ProtocolViolation) as error:
-            self._note_failure(wire.way[1], error)
+            self._note_failure(wire.way[1], error, had_answered=wire.exchange.has_answered)
             self._close(wire)
         except Exception as error:  # noqa: BLE001
             _LOG.exception("a connection is given up after what should not have happened")

@@ -87,3 +87,11 @@ def test_who_closes_is_not() -> None:
     assert not outcomes.is_woken
     outcomes.raise_wakeup()
     assert not refusals.is_told
+
+
+def test_a_broker_beside_musterd_that_cannot_be_reached_is_news_once_until_it_answers() -> None:
+    broker, refusals = NodeAddress("b", 9092, 1, "kafka"), Refusals()
+    assert [refusals.unreached(broker), refusals.unreached(broker)] == [True, False]
+    refusals.welcomed(broker)
+    assert refusals.unreached(broker)
+    assert not refusals.unreached(NodeAddress("musterd", 9390)), "who asks it hears of that"

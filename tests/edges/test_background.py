@@ -37,6 +37,13 @@ class Core:
         return self._step(event)
 
 
+BROKER = NodeAddress("127.0.0.1", 1, 7, "kafka")
+
+
+def asking_a_broker(event: MemberEvent) -> list[Effect]:
+    return [Call(1, BROKER, DescribeNode())] if isinstance(event, Woke) else []
+
+
 def asking(event: MemberEvent) -> list[Effect]:
     return [Call(1, NO_NAME, DescribeNode())] if isinstance(event, Woke) else []
 
@@ -49,6 +56,31 @@ def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached() -> None:
     assert within(5, lambda: CallFailed(1) in core.heard)
     assert "cannot connect to nnn" in background.last_failure
     background.stop()
+
+
+def test_that_a_broker_beside_musterd_cannot_be_reached_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing else says why no records come: musterd can be reached."""
+    background, core = Background(Bootstrap((NO_NAME,)), "c"), Core(asking_a_broker)
+    driven = Driven(core, lambda _effect: None)
+    background.add(driven)
+    for times in (1, 2, 3):
+        background.feed(driven, Woke())
+        assert within(5, lambda: core.heard.count(CallFailed(1)) == times)  # noqa: B023
+    background.stop()
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert "It is a broker beside musterd" in caplog.text
+
+
+async def test_and_from_a_loop(caplog: pytest.LogCaptureFixture) -> None:
+    driver, core = Driver(Bootstrap((NO_NAME,)), "c"), Core(asking_a_broker)
+    driven = AioDriven(core, lambda _effect: None)
+    driver.add(driven)
+    for times in (1, 2, 3):
+        driver.feed(driven, Woke())
+        assert await driver.changed.wait_for(lambda: core.heard.count(CallFailed(1)) == times, 5)  # noqa: B023
+    await driver.stop()
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert "It is a broker beside musterd" in caplog.text
 
 
 async def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached_from_a_loop_either() -> None:
