@@ -66,6 +66,8 @@ class Link:
         cls, host: str, port: int, timeout_s: float, login: Login | None = None, tls: UpstreamTls | None = None
     ) -> "Link":
         """Connected, and known to the broker by `login`, if it wants to know. Raises AskFailed."""
+        if "\0" in host:  # C takes such a name for a shorter one, and uvloop's TLS for a mistake of ours
+            raise AskFailed(f"{host!r}: no host has such a name")
         try:
             async with asyncio.timeout(timeout_s):
                 reader, writer = await asyncio.open_connection(

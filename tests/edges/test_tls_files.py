@@ -4,21 +4,26 @@ import asyncio
 import datetime as dt
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
+import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.certificates import certificates_in, validity
 from coordinator.tls import PemFile, Renewed, TlsRefused, trust
+from coordinator.tls_connection import ClientSide
+from coordinator.tls_listening import ListeningTls, listen_at
 from coordinator.upstream.link import AskFailed, Link
 from coordinator.upstream.tls import UpstreamTls
 from tests.edges.certificates import Folder
 from tests.edges.tcp import tcp_server
+from tests.edges.test_tls_connection import Client
 
 UTC = dt.UTC
 
@@ -165,6 +170,31 @@ def test_a_context_is_made_anew_when_a_file_is_another_and_kept_when_the_new_one
     os.utime(folder.chain, ns=(before.st_atime_ns, before.st_mtime_ns))
     last = renewed.context()
     assert [last] == made[3:], "files that were put there with the times of others are others"
+
+
+HOSTS = ["no such host", "a" * 70 + ".example", "ü" * 80, "", ".x", "127.0.0.1\0x", "[::1]", "localhost."]
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_name_that_is_none_is_no_connection_and_nothing_worse(
+    folder: Folder, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    tls = UpstreamTls(None, PemFile("upstream.ssl.ca.location", str(folder.ca)))
+
+    async def dial() -> None:
+        listening = await listen_at(nobody, "127.0.0.1", 0, ListeningTls(folder.own(), None))
+        port = listening.sockets[0].getsockname()[1]
+        for host in HOSTS:
+            for wrong in (port, 1, 70_000, -1):
+                with pytest.raises(AskFailed):
+                    await Link.open(host, wrong, 5, tls=tls)
+        listening.close()
+
+    run(dial())
+
+
+def nobody() -> ClientSide:
+    return Client()
 
 
 async def test_a_broker_that_speaks_no_tls_is_told_from_one_that_does(folder: Folder) -> None:
