@@ -274,13 +274,23 @@ def test_a_topic_that_has_no_leader_yet_is_waited_for() -> None:
     stage = Stage()
     record = Pending(None, b"", (), 0, None)
     reply = MetadataReply(topics=(MetadataTopicReply("t", error_code=ErrorCode.LEADER_NOT_AVAILABLE),))
-    assert stage.core.append("t", 0, record, stage.now_ms) == NOT_KNOWN
+    refused: list[Refused] = []
+
+    def append() -> int | None:
+        try:
+            return stage.core.append("t", 0, record, stage.now_ms)
+        except Refused as given_up:
+            refused.append(given_up)
+            return None
+
+    append()
     stage.wake()
     for _ in range(5):
         stage.feed(Replied(stage.take(Metadata).call, reply)).wake(2_000)
-        assert stage.core.append("t", 0, record, stage.now_ms) == NOT_KNOWN
+        append()
+        assert not refused
     stage.answer(Metadata)
-    assert stage.core.append("t", 0, record, stage.now_ms) == 0
+    assert append() == 0
 
 
 def test_a_topic_that_was_deleted_is_asked_for_only_while_something_is_left_for_it() -> None:
