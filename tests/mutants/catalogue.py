@@ -1,6 +1,16 @@
 """All deliberate bugs. Change the code that one of them changes, and `test_catalogue.py` says so."""
 
-from tests.mutants import of_balanced, of_clients, of_logs, of_members, of_native, of_offsets, of_owners, of_tls
+from tests.mutants import (
+    of_balanced,
+    of_beside,
+    of_clients,
+    of_logs,
+    of_members,
+    of_native,
+    of_offsets,
+    of_owners,
+    of_tls,
+)
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -11,5 +21,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_clients.MUTANTS,
     *of_balanced.MUTANTS,
     *of_tls.MUTANTS,
+    *of_beside.MUTANTS,
     *of_native.MUTANTS,
 )

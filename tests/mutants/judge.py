@@ -1,6 +1,7 @@
 """Runs one check in the tree it stands in and says what came of it, as the last line it prints:
 
 python -m tests.mutants.judge worlds FIRST COUNT
+python -m tests.mutants.judge beside FIRST COUNT
 python -m tests.mutants.judge test NODE ...
 
 A bug is caught if an assertion or a checker says so, or the log's own reading that it is damaged; so does a test that
@@ -49,14 +50,15 @@ def _is_miscount(error: BaseException) -> bool:
     return trace is not None and Path(trace.tb_frame.f_code.co_filename).name.startswith("test_")
 
 
-def worlds(first: int, count: int) -> Verdict:
+def worlds(first: int, count: int, *, is_beside: bool = False) -> Verdict:
     """Until one of them breaks."""
-    from tests.simulation.plan import BRISK, draw  # half a second, which tests need not wait for
+    from tests.simulation.beside.world import BesideWorld  # half a second, which tests need not wait for
     from tests.simulation.world import World
 
+    kind = BesideWorld if is_beside else World
     for seed in range(first, first + count):
         try:
-            World(seed, draw(seed, BRISK)).run()
+            kind(seed).run()
         except Broken as broken:
             cause = broken.__cause__ or broken
             return msgspec.structs.replace(verdict_of(cause), reason=str(broken)[:300])
@@ -89,7 +91,9 @@ def test(*nodes: str) -> Verdict:
 
 def main(words: list[str]) -> Verdict:
     assert Path(str(coordinator.__file__)).is_relative_to(Path.cwd()), "another tree than this one would be judged"
-    return worlds(int(words[1]), int(words[2])) if words[0] == "worlds" else test(*words[1:])
+    if words[0] == "test":
+        return test(*words[1:])
+    return worlds(int(words[1]), int(words[2]), is_beside=words[0] == "beside")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from protocol.messages.offsets import OffsetFetch
 from protocol.messages.topics import Metadata, MetadataReply
 from tests.simulation.beside.network import Between
 from tests.simulation.beside.wires import TWIN
+from tests.simulation.errors import Broken
 from tests.simulation.network import Link
 
 if TYPE_CHECKING:
@@ -128,6 +129,20 @@ class OwnLink:
             told(None, reason)
 
 
+class _Frames:
+    """How many whole ones have gone by."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._rest = b""
+
+    def add(self, data: bytes) -> None:
+        self._rest += data
+        while len(self._rest) >= 4 and len(self._rest) >= (end := 4 + int.from_bytes(self._rest[:4], "big")):
+            self._rest = self._rest[end:]
+            self.count += 1
+
+
 class Twin:
     """A client's other half."""
 
@@ -139,6 +154,7 @@ class Twin:
         self._pending: list[bytes] = []
         self._passing = 0
         self._is_over = False
+        self._requests, self._answers = _Frames(), _Frames()
         edge.between.dial(self, broker, DIAL_MS)
 
     @property
@@ -147,6 +163,7 @@ class Twin:
         return sum(map(len, self._pending)) > UNSENT_BYTES
 
     def send(self, data: bytes) -> None:
+        self._requests.add(data)
         if self.link is None:
             self._pending.append(data)
         else:
@@ -171,6 +188,7 @@ class Twin:
     def received(self, data: bytes) -> None:
         if self._is_over:
             return
+        self._answers.add(data)
         count = min(self._passing, len(data)) if self._edge.front.may_pass(self._number) else 0
         if count:
             self._passing -= count
@@ -196,6 +214,8 @@ class Twin:
         self._edge.front.read_on(self._number)
 
     def give_up(self, reason: str) -> None:
+        if self._requests.count == self._answers.count:
+            raise Broken("a broker is given up that has answered everything")
         self._edge.front.seen.add("silent twins given up")
         if self.link is not None:
             self.link.close_by_client()

@@ -22,6 +22,8 @@ class Port:
         self.dialect, self.name = dialect, name
         self.asked_ms: int | None = None
         self.message: Message | None = None
+        self.arrives_ms = 0
+        """When what was asked last is there."""
         self._clock, self._connect, self._heard = clock, connect, heard
         self._wire = dialect.connect(name)
 
@@ -36,6 +38,7 @@ class Port:
             self._clock.after(50, self._failed)
         else:
             self.link.to_daemon.send(self._wire.encode_request(message)[1])
+            self.arrives_ms = self._clock.now_ms + self.link.to_daemon.arrives_in_ms
 
     def look(self) -> None:
         """Whether it is time to give up."""

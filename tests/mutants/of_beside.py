@@ -1,0 +1,151 @@
+"""Bugs of a node beside brokers: each breaks a world of them."""
+
+from tests.mutants.mutant import Edit, Mutant, Worlds
+
+_ADOPTION = "coordinator/upstream/adoption.py"
+_NODE = "coordinator/upstream/node.py"
+_TOPICS = "coordinator/upstream/topics.py"
+_SESSION = "protocol/kafka/front/session.py"
+
+
+def _worlds(first: int, count: int) -> Worlds:
+    return Worlds(count, first, is_beside=True)
+
+
+MUTANTS = (
+    Mutant(
+        "answers-overtake-the-brokers",
+        "An answer about a group leaves before what the broker owes for the requests before it",
+        (
+            Edit(
+                _SESSION,
+                'be there."""\n        if self._awaited:\n',
+                'be there."""\n        if self._awaited and key == API_VERSIONS:\n',
+            ),
+        ),
+        _worlds(0, 3),
+    ),
+    Mutant(
+        "an-adoption-that-is-forgotten",
+        "A group that comes over begins anew, whatever it had at the brokers",
+        (
+            Edit(
+                _ADOPTION,
+                "    return Offsets(msgspec.structs.replace(offsets, topics=there)) if there else Nothing()\n",
+                "    return Nothing()\n",
+            ),
+        ),
+        _worlds(1, 4),
+    ),
+    Mutant(
+        "members-elsewhere",
+        "A group comes over while it has members at the brokers",
+        (
+            Edit(_ADOPTION, "    if group.members or group.group_state not in _AT_REST:\n", "    if False:\n"),
+            Edit(_ADOPTION, "looking.group_id and group.group_state not in _AT_REST:\n", "'':\n"),
+        ),
+        _worlds(4, 4),
+    ),
+    Mutant(
+        "ids-of-old",
+        "A topic that was deleted and made anew keeps its former id",
+        (
+            Edit(
+                _TOPICS,
+                "        if topic.topic_id != NO_TOPIC_ID:\n            self._names[topic.topic_id] = name\n",
+                "        if before is None:\n            self._names[topic.topic_id] = name\n",
+            ),
+        ),
+        _worlds(1, 3),
+    ),
+    Mutant(
+        "commits-without-a-name",
+        "While nobody can be asked whose id it is, a commit for a topic's id is stored without a name and acknowledged",
+        (Edit(_TOPICS, "is_answered or not name else INT_MAX", "is_answered else INT_MAX"),),
+        _worlds(0, 3),
+    ),
+    Mutant(
+        "unheard-of-while-away",
+        "While the brokers are away, a commit for a topic that the node has not heard of is refused",
+        (Edit(_TOPICS, "is_answered or not name else INT_MAX", "True else INT_MAX"),),
+        _worlds(0, 3),
+    ),
+    Mutant(
+        "a-loss-that-nobody-hears-of",
+        "The broker's side of a connection breaks, and the client waits on",
+        (
+            Edit(
+                _SESSION,
+                "        if self._awaited or self._has_exchange or",
+                "        if self._has_exchange or",
+            ),
+        ),
+        _worlds(0, 3),
+    ),
+    Mutant(
+        "asking-for-ever",
+        "A request that waits for the brokers' word waits as long as that takes",
+        (
+            Edit(
+                "coordinator/upstream/asking.py",
+                "moment.monotonic_ms + self._timeout_ms,",
+                "moment.monotonic_ms + 100 * self._timeout_ms,",
+            ),
+        ),
+        _worlds(2, 3),
+    ),
+    Mutant(
+        "silence-for-ever",
+        "A broker that never answers keeps its client waiting",
+        (Edit(_NODE, "            elif now_ms - since_ms >= self._silence_ms:\n", "            elif False:\n"),),
+        _worlds(5, 4),
+    ),
+    Mutant(
+        "reading-without-end",
+        "Requests that wait behind one of a group are read on, however many there are",
+        (
+            Edit(
+                _SESSION,
+                "        return (self._is_out or self._is_blocked) and self._inbox.size > MAX_WAITING_BYTES",
+                "        return False",
+            ),
+        ),
+        _worlds(3, 3),
+    ),
+    Mutant(
+        "the-brokers-own-addresses",
+        "Clients are told where the brokers really are",
+        (
+            Edit(
+                "protocol/kafka/front/replies.py",
+                "            return exchange(frame, self._version, addresses), said\n",
+                "            return frame, said\n",
+            ),
+        ),
+        _worlds(0, 3),
+    ),
+    Mutant(
+        "a-commit-that-waits-for-an-answer",
+        "A commit for a topic that the node has not heard of is forgotten when nobody answers",
+        (
+            Edit(
+                _NODE,
+                "                self._is_listing = False\n            else:\n",
+                "                self._is_listing = False\n            elif answers[0]:\n",
+            ),
+        ),
+        _worlds(0, 3),
+    ),
+    Mutant(
+        "no-answer-means-there-is-none",
+        "A commit for a topic is refused because the brokers did not say in time that it is there",
+        (Edit(_NODE, "            self.topics.is_unanswered = not isinstance(answers[0], MetadataReply)\n", ""),),
+        _worlds(229, 3),
+    ),
+    Mutant(
+        "passed-and-not-counted",
+        "Of an answer that went by the node, it waits for more than there is",
+        (Edit(_SESSION, "        self._reply_left -= count\n", "        self._reply_left -= count - 1\n"),),
+        _worlds(10, 3),
+    ),
+)
