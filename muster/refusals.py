@@ -6,7 +6,7 @@ import ssl
 from typing import Final
 
 from muster.dialects.unwelcome import LoginFailed
-from muster.errors import AuthenticationFailed
+from muster.errors import AuthenticationFailed, CannotConnect, MusterError
 from muster.events import NodeAddress
 
 _PAUSE_MS: Final = 1_000
@@ -36,16 +36,18 @@ def _of_tls(error: ssl.SSLError) -> str:
 class Refusals:
     """What was refused last, for whoever asks first; each server's pause."""
 
-    __slots__ = ("_last", "_unreached", "_until_ms")
+    __slots__ = ("_last", "_sentence", "_unreached", "_until_ms")
 
     def __init__(self) -> None:
         self._until_ms: dict[tuple[str, int], int] = {}
+        self._sentence = ""
         self._last: tuple[NodeAddress, AuthenticationFailed] | None = None
         self._unreached: set[NodeAddress] = set()
 
     def note(self, address: NodeAddress, failed: AuthenticationFailed, now_ms: int) -> None:
         self._until_ms[address.host, address.port] = now_ms + _PAUSE_MS
         self._last = address, failed
+        self._sentence = str(failed)
 
     def welcomed(self, address: NodeAddress) -> None:
         """It lets us in now."""
@@ -72,6 +74,10 @@ class Refusals:
     def is_told(self) -> bool:
         """Whether there is nothing to raise."""
         return self._last is None
+
+    def error(self, trouble: str) -> MusterError:
+        """Why nobody can be asked, as the error that it is: `trouble` may be what was noted here last."""
+        return AuthenticationFailed(trouble) if trouble == self._sentence else CannotConnect(trouble)
 
     def raise_last(self) -> None:
         """Raises AuthenticationFailed, once for each time."""

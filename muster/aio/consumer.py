@@ -321,7 +321,7 @@ class Consumer(Commits):
 
     def _complain_if_nobody_is_there(self) -> None:
         if not self._driver.has_ever_connected and (trouble := self._driver.trouble):
-            raise CannotConnect(trouble)
+            raise self._driver.refusals.error(trouble)
 
     # -- called by the member, in poll and close
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Unpack
 from muster.aio.driver import Driven, Driver
 from muster.aio.errands import Errands
 from muster.aio.one_user import OneUser
-from muster.errors import CannotConnect, GroupRefused, WokenUp
+from muster.errors import GroupRefused, WokenUp
 from muster.events import (
     Assigned,
     Closed,
@@ -126,7 +126,7 @@ class GroupMember:
     def complain_if_nobody_is_there(self) -> None:
         """Raises CannotConnect."""
         if not self._driver.has_ever_connected and (trouble := self._driver.trouble):
-            raise CannotConnect(trouble)
+            raise self._driver.refusals.error(trouble)
 
     # -- offsets
 

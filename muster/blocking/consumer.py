@@ -348,7 +348,7 @@ class Consumer(Commits):
             if not self._background.has_ever_connected:
                 self._member.poll(0.001)  # says that nobody is there
         elif not self._background.has_ever_connected and (trouble := self._background.trouble):
-            raise CannotConnect(trouble)
+            raise self._background.refusals.error(trouble)
 
     # -- called by the member, in poll and close
 

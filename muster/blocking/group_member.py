@@ -11,7 +11,7 @@ from muster.blocking.cluster import EARLIEST, LATEST, Cluster
 from muster.blocking.errands import Errands
 from muster.blocking.one_user import OneUser
 from muster.dialects.bootstrap import parse_bootstrap
-from muster.errors import CannotConnect, GroupRefused, WokenUp
+from muster.errors import GroupRefused, WokenUp
 from muster.events import (
     Assigned,
     Closed,
@@ -372,7 +372,7 @@ class GroupMember:
             return
         assert self._polled_first_s is not None
         if timeout_s > 0 or time.monotonic() - self._polled_first_s > self._request_timeout_s:
-            raise CannotConnect(trouble)
+            raise self._background.refusals.error(trouble)
 
 
 def _now_ms() -> int:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 from muster.blocking.background import Background, Driven
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
-from muster.errors import AuthenticationFailed, CannotConnect, ClientClosed, MusterError, StreamsExist
+from muster.errors import AuthenticationFailed, ClientClosed, MusterError, StreamsExist
 from muster.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
 from muster.fetching import Deserializer
 from muster.membership import Membership
@@ -286,7 +286,7 @@ class StreamsConnector:
             self._changed.wait(_LOOK_S)
             self._background.refusals.raise_last()
             if not self._background.has_ever_connected and time.monotonic() >= unreached_at:
-                raise CannotConnect(self._background.last_failure)
+                raise self._background.refusals.error(self._background.last_failure)
         if self._started.error is not None:
             raise self._started.error
 

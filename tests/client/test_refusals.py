@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from muster.dialects.unwelcome import LoginFailed, Unwelcome
-from muster.errors import AuthenticationFailed, WokenUp
+from muster.errors import AuthenticationFailed, CannotConnect, WokenUp
 from muster.events import NodeAddress
 from muster.outcomes import Outcomes
 from muster.refusals import Refusals, authentication_failed
@@ -77,6 +77,14 @@ def test_whoever_waits_is_interrupted_as_by_a_wakeup() -> None:
     with pytest.raises(WokenUp):
         outcomes.raise_wakeup()
     assert outcomes.is_woken
+
+
+def test_why_nobody_can_be_asked_is_the_error_that_it_is() -> None:
+    refusals = Refusals()
+    assert isinstance(refusals.error("nobody is there"), CannotConnect)
+    refusals.note(NODE, NO, 0)
+    assert isinstance(refusals.error(str(NO)), AuthenticationFailed)
+    assert isinstance(refusals.error("nobody is there"), CannotConnect)
 
 
 def test_who_closes_is_not() -> None:

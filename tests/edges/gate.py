@@ -49,7 +49,7 @@ def opened(gate: Gate, context: ssl.SSLContext | None = None) -> Iterator[Gate]:
         tasks.add(task)
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             await _Visitor(gate, reader, writer).serve(gate.before)
-        writer.transport.abort()
+        await _end(writer)
 
     async def listen() -> asyncio.Server:
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
@@ -116,7 +116,7 @@ class _Visitor:
         finally:
             back.cancel()
             await asyncio.gather(back, return_exceptions=True)
-            writer.transport.abort()
+            await _end(writer)
 
     async def _pass_back(self, reader: asyncio.StreamReader) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
@@ -153,6 +153,12 @@ class _Visitor:
         lifetime_ms = self._gate.lifetime_ms
         self._ends_s = asyncio.get_running_loop().time() + lifetime_ms / 1000 if lifetime_ms else None
         return SaslAuthenticateReply(session_lifetime_ms=lifetime_ms)
+
+
+async def _end(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:
