@@ -15,6 +15,8 @@ import confluent_kafka
 import kafka
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
+import muster
+
 SESSION_MS = 10_000
 _over = threading.Event()
 
@@ -91,10 +93,29 @@ async def _aio(bootstrap: str, group: str, topic: str, out: TextIO) -> None:
     await consumer.stop()
 
 
+def ours(bootstrap: str, group: str, topic: str, out: TextIO) -> None:
+    settings: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+    with muster.Consumer(bootstrap, group, session_timeout_ms=SESSION_MS, **settings) as consumer:
+        consumer.subscribe([topic])
+        while not _over.is_set():
+            try:
+                got = consumer.poll(0.5)
+                for one in got:
+                    _note(out, one.partition, one.offset)
+                out.flush()
+                if got:
+                    consumer.commit()
+            except muster.MusterError as refused:
+                print(f"poll or commit: {refused!r}", file=sys.stderr, flush=True)
+
+
+NATIVE = ("muster",)
+"""Told of musterd's native listener, and by it of the brokers."""
 LIBRARIES: dict[str, Callable[[str, str, str, TextIO], None]] = {
     "confluent-kafka": confluent,
     "kafka-python": kafka_python,
     "aiokafka": aio,
+    "muster": ours,
 }
 
 

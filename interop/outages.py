@@ -1,10 +1,10 @@
 """`python -m interop.outages`: musterd in front of three Apache Kafka brokers, and everything that can go wrong, one
 after another, while records are produced and read (`docs/beside-kafka.md`).
 
-A producer that may not lose a record writes at a steady rate; consumers of three libraries and the Java one read in one
-group; a clerk commits by itself, twice a second. Nobody is helped. At the end: every record that was acknowledged has
-been read, no offset of any partition was left out, no commit that was acknowledged is lost, and Kafka's own coordinator
-has heard of no group.
+A producer that may not lose a record writes at a steady rate; consumers of three libraries, the Java one and our own,
+which reads at the brokers themselves, are one group; a clerk commits by itself, twice a second. Nobody is helped. In
+the end every record that was acknowledged has been read, no offset of any partition was left out, no commit that was
+acknowledged is lost, and Kafka's own coordinator has heard of no group.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from bench import builds
 from interop.beside import Watch
 from interop.kafka_cluster import Cluster, kafka_cluster
-from interop.outage_member import LIBRARIES
+from interop.outage_member import LIBRARIES, NATIVE
 from interop.server import Musterd
 from tests.edges.musterd import free_port
 
@@ -145,11 +145,12 @@ class Reader:
         return self._read
 
 
-def _members(bootstrap: str, work: Path) -> list[Reader]:
+def _members(bootstrap: str, native: str, work: Path) -> list[Reader]:
     readers = []
     for library in LIBRARIES:
         file = work / f"{library}.read"
-        command = [sys.executable, "-m", "interop.outage_member", library, bootstrap, GROUP, TOPIC, str(file)]
+        where = native if library in NATIVE else bootstrap
+        command = [sys.executable, "-m", "interop.outage_member", library, where, GROUP, TOPIC, str(file)]
         file.touch()
         readers.append(Reader(library, command, file, work / f"{library}.errors"))
     java = [builds.java(), f"-Dlog4j2.configurationFile={builds.KAFKA_FILES / 'log4j2.xml'}"]
@@ -245,15 +246,12 @@ def run(work: Path, per_second: int, away_s: float) -> list[str]:
         stack.callback(front.end)
         admin = AdminClient({"bootstrap.servers": front.bootstrap})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, BROKERS)])[TOPIC].result(30)
-        watches = [
-            stack.enter_context(
-                Watch(broker.port, "-m coordinator", "kafka.Kafka", "-m interop.outages", "interop/outages")
-            )
-            for broker in cluster.brokers
-        ]
+        natives = (f"outage_member {library} " for library in NATIVE)
+        at_brokers = ("-m coordinator", "kafka.Kafka", "-m interop.outages", "interop/outages", *natives)
+        watches = [stack.enter_context(Watch(broker.port, *at_brokers)) for broker in cluster.brokers]
         load = Load(front.bootstrap, per_second)
         clerk = Clerk(front.bootstrap)
-        readers = _members(front.bootstrap, work)
+        readers = _members(front.bootstrap, front.native, work)
         story = Story(cluster, front, readers, load)
         try:
             story.tell("a beginning", lambda: time.sleep(15))
