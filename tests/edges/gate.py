@@ -114,6 +114,7 @@ class _Visitor:
                 writer.write(frame)
                 await writer.drain()
         finally:
+            writer.transport.abort()  # at once: this may be cancelled while it waits
             back.cancel()
             await asyncio.gather(back, return_exceptions=True)
             await _end(writer)
