@@ -67,6 +67,14 @@ class Brokers:
         """How old what is known of the cluster is, while it cannot be reached."""
         return 0 if self.is_reachable else max(0, now_ms - self.since_ms)
 
+    def gauges(self, now_ms: int) -> dict[str, int]:
+        """How the cluster looks from here, in numbers."""
+        return {
+            "upstream_reachable": int(self.is_reachable),
+            "upstream_brokers": len(self.known),
+            "upstream_age_ms": self.age_ms(now_ms),
+        }
+
 
 class PlacementBeside(Placement):
     """Every broker's listener leads to this node, so each shard's groups are at one of them, told apart by shard as

@@ -33,6 +33,7 @@ from coordinator.upstream.meeting import Meeting
 from coordinator.upstream.native import HANDED_ON, answer, not_now
 from coordinator.upstream.requests import REFUSED, SERVED, places
 from coordinator.upstream.topics import UpstreamTopics
+from coordinator.upstream.turns import Turns
 from coordinator.views import describe_node
 from partition_log.store import LogStore
 from protocol.errors import ErrorCode, ProtocolViolation
@@ -73,6 +74,7 @@ class NodeBeside(Node):
             store, settings_from(config), ids, core.placement, self.brokers, gone
         )
         self._forgetting = Forgetting()
+        self._turns = Turns()
         self.asking = Asking(config.upstream_ask_timeout_ms)
         self._list_every_ms = config.upstream_metadata_max_age_ms
         self._is_listing = False
@@ -254,12 +256,7 @@ class NodeBeside(Node):
     def _describe(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """The node's health in numbers, and the cluster's as it looks from here."""
         known = describe_node(self.core)
-        gauges = {
-            "upstream_reachable": int(self.brokers.is_reachable),
-            "upstream_brokers": len(self.brokers.known),
-            "upstream_age_ms": self.brokers.age_ms(moment.monotonic_ms),
-            "upstream_topics_missed": len(self.topics.gone),
-        }
+        gauges = self.brokers.gauges(moment.monotonic_ms) | {"upstream_topics_missed": len(self.topics.gone)}
         self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges, upstream_problem=self.brokers.reason))
 
     # ------------------------------------------------------------------------------------------- groups not met yet
@@ -298,8 +295,11 @@ class NodeBeside(Node):
 
     def _when_known(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Serve what names topics when the cluster has been asked for those that are not known."""
+        if self._turns.must_wait(ref, message):
+            return
         missing = None if self.asking.is_full else self.topics.to_ask(places(message), moment.monotonic_ms)
         if missing is not None:
+            self._turns.begin(ref, message)
             self._ask(((missing, None),), ref, message, moment)
         else:
             self._go_on(ref, message, moment)
@@ -373,6 +373,8 @@ class NodeBeside(Node):
                 self._is_listing = False
             else:
                 self._go_on(delayed.ref, delayed.message, moment)
+                for later in self._turns.over(delayed.ref, delayed.message):
+                    self._when_known(self.core, *later, moment)
         elif isinstance(asked, HANDED_ON):
             assert delayed.ref is not None
             self.core.outbox.send(delayed.ref, answer(self.topics, asked, answers[0], moment.monotonic_ms))

@@ -190,11 +190,14 @@ class Pair:
 
     def ask_natively(self, number: int, message: Message) -> Message:
         """A request, with everything that follows, and its answer."""
-        self.front.step(Received(number, self._native[number].encode_request(message)[1]))
+        self.send_natively(number, message)
         self.run()
         reply = self.heard[number].pop()
         assert not self.heard[number]
         return reply
+
+    def send_natively(self, number: int, message: Message) -> None:
+        self.front.step(Received(number, self._native[number].encode_request(message)[1]))
 
     def send(self, number: int, message: Message, version: int) -> None:
         """A request of a client's; nothing of it has reached the broker yet."""

@@ -59,7 +59,7 @@ def test_a_connection_that_was_closed_while_idle_is_made_anew_and_nobody_hears_o
     ):
         for _ in range(3):
             assert connection.ask(BEAT, timeout_s=5) == HeartbeatReply()
-            connection._socket.recv(1, socket.MSG_PEEK)  # type: ignore[union-attr]  # until it is closed there
+            connection._pipe._socket.recv(1, socket.MSG_PEEK)  # type: ignore[union-attr]  # until it is closed there
         connection.close()
         assert seen == [1, 1, 1]
 

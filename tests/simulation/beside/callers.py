@@ -125,8 +125,6 @@ class Pulse:
         self._world.checkers.heard(self, message, reply)  # type: ignore[arg-type]
         is_refused = isinstance(reply, Refused)
         error = reply.error_code if is_refused else reply.topics[0].partitions[0].error_code
-        if not error:
-            self._world.checkers.stored_last(message)
         self._is_met = self._is_met or not error
         self._world.seen.add(f"beats: {error.name}")
         self._world.seen.add("commits believed", message.topics[0].name == "nowhere" and not error)

@@ -14,7 +14,7 @@ from protocol.messages.offsets import OffsetCommit, OffsetCommitReply
 from protocol.messages.topics import MetadataReply
 from tests.simulation.beside.edge import FRONT_HOST
 from tests.simulation.beside.front import READ_BYTES, Front
-from tests.simulation.checkers import Checkers, _commits
+from tests.simulation.checkers import Checkers
 from tests.simulation.errors import Broken
 from tests.simulation.members import SimMember
 
@@ -93,12 +93,6 @@ class Watch(Checkers):
             reply = OffsetCommitReply(refused_topics(message.topics, reply.error_code))
         if not isinstance(reply, Refused):
             super().heard(member, message, reply)
-
-    def stored_last(self, message: OffsetCommit) -> None:
-        """Of commits of a native connection, one that waited for the brokers may be stored behind a newer one."""
-        for key, offset in _commits(message):
-            if self._acknowledged.get(key, -1) > offset:
-                self._acknowledged[key] = offset
 
     def answered(self, reply: Any) -> None:
         """The brokers told the node something."""
