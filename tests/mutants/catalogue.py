@@ -9,6 +9,7 @@ from tests.mutants import (
     of_native,
     of_offsets,
     of_owners,
+    of_passing,
     of_tls,
 )
 from tests.mutants.mutant import Mutant
@@ -23,4 +24,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *of_tls.MUTANTS,
     *of_beside.MUTANTS,
     *of_native.MUTANTS,
+    *of_passing.MUTANTS,
 )

@@ -74,4 +74,16 @@ MUTANTS = (
             "::test_a_broker_beside_musterd_that_cannot_be_reached_is_news_once_until_it_answers"
         ),
     ),
+    Mutant(
+        "the-older-commit-remains",
+        "A commit that the cluster need not be asked for is stored before an older one that it is asked for",
+        (
+            Edit(
+                "coordinator/upstream/node.py",
+                "        if self._turns.must_wait(ref, message):\n            return\n",
+                "",
+            ),
+        ),
+        Test("tests/upstream/test_turns.py::test_a_newer_commit_does_not_overtake_one_that_waits_for_the_cluster"),
+    ),
 )
