@@ -12,7 +12,9 @@ from coordinator.topic_requests import metadata as metadata_of_nodes
 from coordinator.upstream.brokers import Brokers
 from coordinator.upstream.topics import UpstreamTopics
 from protocol.errors import ErrorCode
+from protocol.kafka.front.apis import OF_GROUPS, names_groups_alone
 from protocol.messages import Message
+from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.node import Refused
 from protocol.messages.topics import (
     CreatePartitions,
@@ -27,7 +29,8 @@ from protocol.messages.topics import (
 )
 from protocol.session import RequestRef
 
-HANDED_ON: Final = (CreateTopics, DeleteTopics, CreatePartitions)
+HANDED_ON: Final[tuple[type[Message], ...]] = (CreateTopics, DeleteTopics, CreatePartitions, *OF_GROUPS)
+"""Settings too, unless they are of groups."""
 _KAFKA: Final = "kafka"
 _UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _MADE_FOR_MS: Final = 30_000
@@ -74,6 +77,13 @@ def _learn(topics: UpstreamTopics, message: Message, said: Message, now_ms: int)
     elif isinstance(said, DeleteTopicsReply):
         for gone in said.responses:
             made.pop(gone.name or "", None)
+
+
+def is_ours(message: Message) -> bool:
+    """Whether it need not be handed on."""
+    if not isinstance(message, AlterConfigs | DescribeConfigs | IncrementalAlterConfigs):
+        return False
+    return names_groups_alone(message)
 
 
 def not_now(brokers: Brokers, message: Message) -> Refused:

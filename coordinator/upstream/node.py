@@ -30,7 +30,7 @@ from coordinator.upstream.brokers import Brokers, PlacementBeside
 from coordinator.upstream.forgetting import Forgetting
 from coordinator.upstream.gone import GoneTopics
 from coordinator.upstream.meeting import Meeting
-from coordinator.upstream.native import HANDED_ON, answer, not_now
+from coordinator.upstream.native import HANDED_ON, answer, is_ours, not_now
 from coordinator.upstream.requests import REFUSED, SERVED, places
 from coordinator.upstream.topics import UpstreamTopics
 from coordinator.upstream.turns import Turns
@@ -295,13 +295,11 @@ class NodeBeside(Node):
 
     def _when_known(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Serve what names topics when the cluster has been asked for those that are not known."""
-        if self._turns.must_wait(ref, message):
-            return
         missing = None if self.asking.is_full else self.topics.to_ask(places(message), moment.monotonic_ms)
         if missing is not None:
-            self._turns.begin(ref, message)
+            self._turns.wait(ref, message)
             self._ask(((missing, None),), ref, message, moment)
-        else:
+        elif not self._turns.is_behind(ref, message):
             self._go_on(ref, message, moment)
 
     def _when_new(self, core: object, ref: RequestRef, message: Metadata, moment: Moment) -> None:
@@ -315,7 +313,9 @@ class NodeBeside(Node):
 
     def _hand_on(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Have the cluster do it."""
-        if self.brokers.is_reachable and not self.asking.is_full:
+        if is_ours(message):
+            ROUTES[type(message)](self.core, ref, message, moment)
+        elif self.brokers.is_reachable and not self.asking.is_full:
             self._ask(((message, None),), ref, message, moment)
         else:
             self.core.outbox.send(ref, not_now(self.brokers, message))
@@ -372,9 +372,8 @@ class NodeBeside(Node):
             if delayed.ref is None:
                 self._is_listing = False
             else:
-                self._go_on(delayed.ref, delayed.message, moment)
-                for later in self._turns.over(delayed.ref, delayed.message):
-                    self._when_known(self.core, *later, moment)
+                for ref, message in self._turns.ready(delayed.ref, delayed.message):
+                    self._go_on(ref, message, moment)
         elif isinstance(asked, HANDED_ON):
             assert delayed.ref is not None
             self.core.outbox.send(delayed.ref, answer(self.topics, asked, answers[0], moment.monotonic_ms))

@@ -1,5 +1,6 @@
-"""Commits of one client to one group, one after the other: while one waits for the cluster, a newer one must not be
-stored before it, or the older would be what remains. Kafka's dialect answers one request after the other anyway."""
+"""Commits of one client to one group, stored in their order: a newer one that need not wait for the cluster must not go
+before an older one that does, or the older would be what remains. Kafka's dialect answers one request after the other
+anyway."""
 
 from collections import deque
 
@@ -8,31 +9,46 @@ from protocol.messages.offsets import OffsetCommit
 from protocol.session import RequestRef
 
 Waiting = tuple[RequestRef, Message]
+_Line = tuple[int, str]
+"""A connection, and a group."""
 
 
 class Turns:
-    """Who waits behind whom, by connection and group."""
+    """Who stands behind whom. All of a line may wait for the cluster at the same time, so nobody waits longer than who
+    stands before, who began earlier."""
 
     def __init__(self) -> None:
-        self._behind: dict[tuple[int, str], deque[Waiting]] = {}
+        self._lines: dict[_Line, deque[Waiting]] = {}
+        self._ready: set[RequestRef] = set()
 
-    def must_wait(self, ref: RequestRef, message: Message) -> bool:
-        """Whether a commit before it is still waiting; `over` will hand it out then."""
-        if not isinstance(message, OffsetCommit):
+    def wait(self, ref: RequestRef, message: Message) -> None:
+        """It waits for the cluster from now on, until `ready`."""
+        if isinstance(message, OffsetCommit):
+            self._lines.setdefault(_line(ref, message), deque()).append((ref, message))
+
+    def is_behind(self, ref: RequestRef, message: Message) -> bool:
+        """Whether it stands behind somebody who waits: `ready` will hand it out then."""
+        line = self._lines.get(_line(ref, message)) if isinstance(message, OffsetCommit) else None
+        if line is None:
             return False
-        behind = self._behind.get((ref.connection, message.group_id))
-        if behind is None:
-            return False
-        behind.append((ref, message))
+        line.append((ref, message))
+        self._ready.add(ref)
         return True
 
-    def begin(self, ref: RequestRef, message: Message) -> None:
-        """It waits for the cluster from now on."""
-        if isinstance(message, OffsetCommit):
-            self._behind[ref.connection, message.group_id] = deque()
-
-    def over(self, ref: RequestRef, message: Message) -> deque[Waiting]:
-        """It has been served: those that are to be served now, in their order. One of them may have to wait itself."""
+    def ready(self, ref: RequestRef, message: Message) -> list[Waiting]:
+        """It need not wait any more: who is to be served now, in this order."""
         if not isinstance(message, OffsetCommit):
-            return deque()
-        return self._behind.pop((ref.connection, message.group_id), deque())
+            return [(ref, message)]
+        self._ready.add(ref)
+        key = _line(ref, message)
+        line, served = self._lines[key], list[Waiting]()
+        while line and line[0][0] in self._ready:
+            served.append(line.popleft())
+            self._ready.discard(served[-1][0])
+        if not line:
+            del self._lines[key]
+        return served
+
+
+def _line(ref: RequestRef, message: OffsetCommit) -> _Line:
+    return ref.connection, message.group_id

@@ -80,8 +80,8 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/upstream/node.py",
-                "        if self._turns.must_wait(ref, message):\n            return\n",
-                "",
+                "        elif not self._turns.is_behind(ref, message):\n",
+                "        else:\n",
             ),
         ),
         Test("tests/upstream/test_turns.py::test_a_newer_commit_does_not_overtake_one_that_waits_for_the_cluster"),

@@ -43,6 +43,7 @@ from coordinator.upstream.node import NodeBeside
 from partition_log.store import LogStore
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
+from protocol.messages.configs import DescribeConfigs
 from protocol.messages.groups import DescribeGroups, ListGroups
 from protocol.messages.node import ApiVersions, ApiVersionsReply, FindCoordinator
 from protocol.messages.offsets import ListOffsets, OffsetFetch
@@ -63,6 +64,7 @@ _VERSIONS: dict[type[Message], int] = {
     CreateTopics: 5,
     DeleteTopics: 5,
     CreatePartitions: 3,
+    DescribeConfigs: 4,
 }
 """In which the edge asks, by and large."""
 _TWINS, _OWN = 10_000, 20_000

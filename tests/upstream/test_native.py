@@ -7,6 +7,7 @@ import pytest
 from coordinator.upstream.native import HANDED_ON
 from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.configs import DescribeConfigs, DescribeConfigsReply, DescribeConfigsResource, ResourceType
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
 from protocol.messages.node import DescribeCluster, DescribeClusterReply, FindCoordinator, FindCoordinatorReply, Refused
 from protocol.messages.topics import (
@@ -151,7 +152,22 @@ def test_a_topic_that_was_just_made_is_not_said_to_be_missing_whichever_broker_h
     assert metadata(pair, "orders").topics[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-@pytest.mark.parametrize("message", [CreateTopics(()), DeleteTopics(()), CreatePartitions(())])
+def test_settings_of_topics_are_the_clusters_and_those_of_groups_are_ours() -> None:
+    pair = natively()
+    make_topic(pair)
+    of_topic = DescribeConfigs((DescribeConfigsResource(ResourceType.TOPIC, "orders", ("retention.ms",)),))
+    (told,) = ask(pair, DescribeConfigsReply, of_topic).results
+    assert [(told.error_code, one.name) for one in told.configs] == [(ErrorCode.NONE, "retention.ms")]
+    before = len(pair.asked)
+    (told,) = ask(
+        pair, DescribeConfigsReply, DescribeConfigs((DescribeConfigsResource(ResourceType.GROUP, "kitchen"),))
+    ).results
+    assert told.error_code is ErrorCode.NONE
+    assert told.configs
+    assert len(pair.asked) == before
+
+
+@pytest.mark.parametrize("message", [CreateTopics(()), DeleteTopics(()), CreatePartitions(()), DescribeConfigs(())])
 def test_what_cannot_be_handed_on_is_refused_and_what_is_not_answered_may_be_done_or_not(message: Message) -> None:
     pair = natively()
     assert type(message) in HANDED_ON

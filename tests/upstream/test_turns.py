@@ -50,11 +50,34 @@ def test_a_newer_commit_does_not_overtake_one_that_waits_for_the_cluster() -> No
     assert committed(pair, "orders") == 7
 
 
+def test_nobody_waits_longer_than_one_question_may_take() -> None:
+    pair = Pair(upstream_ask_timeout_ms=1_000)
+    pair.find()
+    pair.connect_natively(1)
+    pair.ask_natively(1, commit(1, "orders"))
+    pair.holds_questions = True
+    for number in range(5):  # each asks for another topic, all at the same time
+        pair.send_natively(1, commit(number, f"unheard-{number}"))
+    pair.wait(1_000)
+    assert len(pair.heard[1]) == 5
+
+
 def test_others_go_on_meanwhile() -> None:
     turns, waiting = Turns(), commit(5, "parcels")
-    turns.begin(RequestRef(1, 1), waiting)
-    assert not turns.must_wait(RequestRef(2, 1), commit(6, "orders"))  # another client
-    assert not turns.must_wait(RequestRef(1, 2), commit(6, "orders", group="other"))
-    assert turns.must_wait(RequestRef(1, 3), commit(6, "orders"))
-    assert list(turns.over(RequestRef(1, 1), waiting)) == [(RequestRef(1, 3), commit(6, "orders"))]
-    assert not turns.must_wait(RequestRef(1, 4), commit(7, "orders"))
+    turns.wait(RequestRef(1, 1), waiting)
+    assert not turns.is_behind(RequestRef(2, 1), commit(6, "orders"))  # another client
+    assert not turns.is_behind(RequestRef(1, 2), commit(6, "orders", group="other"))
+    assert turns.is_behind(RequestRef(1, 3), commit(6, "orders"))
+    assert turns.ready(RequestRef(1, 1), waiting) == [
+        (RequestRef(1, 1), waiting),
+        (RequestRef(1, 3), commit(6, "orders")),
+    ]
+    assert not turns.is_behind(RequestRef(1, 4), commit(7, "orders"))
+
+
+def test_an_answer_that_comes_first_is_kept_until_it_is_its_turn() -> None:
+    turns, older, newer = Turns(), commit(5, "parcels"), commit(6, "letters")
+    turns.wait(RequestRef(1, 1), older)
+    turns.wait(RequestRef(1, 2), newer)
+    assert turns.ready(RequestRef(1, 2), newer) == []
+    assert turns.ready(RequestRef(1, 1), older) == [(RequestRef(1, 1), older), (RequestRef(1, 2), newer)]

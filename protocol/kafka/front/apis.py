@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from protocol.apis import APIS, BY_MESSAGE
 from protocol.messages import Message
-from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
+from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs, ResourceType
 from protocol.messages.groups import (
     DeleteGroups,
     DescribeGroups,
@@ -114,6 +114,11 @@ _LOWEST: Final = {SASL_HANDSHAKE: 1}
 _FEATURES: Final = {"transaction.version": 1, "group.version": 0, "share.version": 0, "streams.version": 0}
 """The highest level a client may be told of. At level 2 of transactions it would leave it to Produce 12 to add
 partitions (KIP-890), and that is not offered."""
+
+
+def names_groups_alone(message: AlterConfigs | DescribeConfigs | IncrementalAlterConfigs) -> bool:
+    """Whether such a request about settings is answered here."""
+    return bool(message.resources) and all(one.resource_type == ResourceType.GROUP for one in message.resources)
 
 
 def offer(broker: ApiVersionsReply) -> ApiVersionsReply:

@@ -16,13 +16,14 @@ from protocol.kafka.front.apis import (
     REWRITTEN,
     SASL_HANDSHAKE,
     SHARED_KEYS,
+    names_groups_alone,
     offer,
 )
 from protocol.kafka.front.replies import Addresses, Rewriting, rewriting
 from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.session import KafkaDialect, KafkaSession
 from protocol.kafka.varint import read_tags
-from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs, ResourceType
+from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.node import ApiVersionsReply, FindCoordinator
 
 _PROBE_VERSION: Final = 4
@@ -108,7 +109,7 @@ class Front:
         except ProtocolViolation:
             return True  # it may take more than we do
         assert isinstance(message, DescribeConfigs | AlterConfigs | IncrementalAlterConfigs)
-        return any(one.resource_type != ResourceType.GROUP for one in message.resources) or not message.resources
+        return not names_groups_alone(message)
 
 
 def _end_of_header(frame: bytes, *, is_flexible: bool) -> int:
