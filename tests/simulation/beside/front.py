@@ -89,6 +89,10 @@ class Front(Daemon):
             self._clock.after(0, self.in_this_life(lambda: self._read(number)))
 
     def _read(self, number: int) -> None:
+        if self._unread.get(number) and self._stands_still:  # and reads nothing ahead, or it could not stop in time
+            later_ms = max(1, self.paused_until_ms - self._clock.now_ms)
+            self._clock.after(later_ms, self.in_this_life(lambda: self._read(number)))
+            return
         while self._unread.get(number) and not self._may_not_be_read(number):
             super().arrived(number, self._unread[number].popleft())
 
@@ -110,8 +114,11 @@ class Front(Daemon):
     def may_pass(self, number: int) -> bool:
         """Whether bytes of the broker can go to the client without the node: not while the process stands still."""
         link = self.links.get(number)
-        stands_still = self._waiting or self._clock.now_ms < self.paused_until_ms
-        return link is not None and link.open and not stands_still
+        return link is not None and link.open and not self._stands_still
+
+    @property
+    def _stands_still(self) -> bool:
+        return bool(self._waiting) or self._clock.now_ms < self.paused_until_ms
 
     def send(self, number: int, data: bytes) -> None:
         self._trace.update(data)
