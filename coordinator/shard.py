@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from coordinator.config_keys import INT_MAX
 from coordinator.groups.balanced import loading as balanced_loading
 from coordinator.groups.balanced.state import BalancedGroup
 from coordinator.groups.balanced.state import GroupState as BalancedState
@@ -190,6 +191,20 @@ class Shard:
             return failed
         self._apply_offsets(records, producer_id, group)
         return decided
+
+    def take_over(self, group: Group, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
+        """Offsets the group has from elsewhere, all of them or none, durable when `position_of` it is: one batch, which
+        a segment of the write-ahead log bounds alone. At least one."""
+        payload = encode_offsets(records, INT_MAX)
+        if payload is None:
+            return _TOO_LARGE
+        batch = seal_batch(payload, len(records), moment.wall_ms)
+        appended = self._tools.store.append(self.log, batch, must_fit=False)
+        if isinstance(appended, AppendError):
+            return _APPEND_ERRORS[appended]
+        self._tools.outbox.wrote(group.group_id, appended.position)
+        self._apply_offsets(records, NO_PRODUCER, group)
+        return None
 
     def forget_offsets(self, group_id: str, topic: str, partitions: Sequence[int], moment: Moment) -> ErrorCode | None:
         """What the group, and transactions of its, have for these partitions is forgotten, whatever state the group is

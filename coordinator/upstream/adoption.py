@@ -4,12 +4,13 @@ steps, each a few questions. Pure: what was answered to what is to be asked next
 Met is who is here. A group that was deleted here, or has expired, is met anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 import msgspec
 
 from coordinator.core import Core
+from coordinator.records import CommittedOffset
 from coordinator.shard import ShardState
 from coordinator.upstream.asking import Question
 from protocol.errors import ErrorCode
@@ -23,9 +24,6 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply
 from protocol.messages.offsets import (
-    OffsetCommit,
-    OffsetCommitPartition,
-    OffsetCommitTopic,
     OffsetFetch,
     OffsetFetchGroup,
     OffsetFetchGroupReply,
@@ -38,6 +36,11 @@ from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 OFFSETS_TOPIC = "__consumer_offsets"
 _AT_REST = ("Empty", "Dead", "")
 _MOST_NAMED = 10
+NO_OFFSET = -1
+_LONGEST_NAME = 249
+"""Characters of a topic's name, as Kafka has it."""
+_LONGEST_TEXT = 2**15 - 1
+"""Bytes."""
 
 
 class Stage(Enum):
@@ -71,9 +74,10 @@ class Nothing(msgspec.Struct, frozen=True):
 
 
 class Offsets(msgspec.Struct, frozen=True):
-    """It has these, and no members."""
+    """It has these, and no members. `cut`: of how many the metadata is longer than any version can say."""
 
     reply: OffsetFetchGroupReply
+    cut: int = 0
 
 
 class Members(msgspec.Struct, frozen=True):
@@ -90,9 +94,10 @@ class Members(msgspec.Struct, frozen=True):
 
 
 class Unclear(msgspec.Struct, frozen=True):
-    """Nobody could say. Whoever waits is to try again."""
+    """Nobody could say. Whoever waits is to try again. `lasts`: that helps once somebody has done something."""
 
     reason: str
+    lasts: bool = False
 
 
 Verdict = Nothing | Offsets | Members | Unclear
@@ -106,16 +111,21 @@ def is_met(core: Core, group_id: str) -> bool:
     return shard.state is not ShardState.ACTIVE or group_id in shard.balanced or shard.offsets.holds(group_id)
 
 
-def begin(group_id: str) -> LookUp:
-    """The first question. A cluster that never had a group must not make the topic for it just because it is asked."""
-    return LookUp(Looking(group_id), ((Metadata((MetadataTopic(OFFSETS_TOPIC),)), None),))
+def begin(group_id: str, brokers: Iterable[int] = (), *, has_offsets: bool = False) -> LookUp:
+    """The first questions. A cluster that never had a group must not make the topic for it just because it is asked.
+    Unless it is known to have it (`has_offsets`), each of the `brokers` is asked, for one may be behind."""
+    looking = Looking(group_id)
+    if has_offsets:
+        return _to_coordinator(looking)
+    wanted = Metadata((MetadataTopic(OFFSETS_TOPIC),))
+    return LookUp(looking, tuple((wanted, broker) for broker in brokers) or ((wanted, None),))
 
 
 def go_on(looking: Looking, answers: Sequence[Message | None]) -> LookUp | Verdict:
     """What the answers to the last questions amount to."""
     match looking.stage:
         case Stage.TOPIC:
-            return _after_topic(looking, answers[0])
+            return _after_topic(looking, answers)
         case Stage.COORDINATOR:
             return _after_coordinator(looking, answers[0])
         case Stage.GROUP:
@@ -124,11 +134,16 @@ def go_on(looking: Looking, answers: Sequence[Message | None]) -> LookUp | Verdi
             return _after_list(looking, answers[0])
 
 
-def _after_topic(looking: Looking, answer: Message | None) -> LookUp | Verdict:
-    if not isinstance(answer, MetadataReply) or not answer.topics:
-        return Unclear("the cluster did not say whether it has offsets")
-    if answer.topics[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return Nothing()
+def _after_topic(looking: Looking, answers: Sequence[Message | None]) -> LookUp | Verdict:
+    told = [answer.topics[0] for answer in answers if isinstance(answer, MetadataReply) and answer.topics]
+    if any(topic.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in told):
+        return _to_coordinator(looking)
+    if len(told) < len(answers):
+        return Unclear("not every broker said whether the cluster has offsets")
+    return Nothing()
+
+
+def _to_coordinator(looking: Looking) -> LookUp:
     asked = msgspec.structs.replace(looking, stage=Stage.COORDINATOR)
     return LookUp(asked, ((FindCoordinator((looking.group_id,), 0), None),))
 
@@ -181,33 +196,63 @@ def _after_list(looking: Looking, answer: Message | None) -> Verdict:
 
 
 def _of(offsets: OffsetFetchGroupReply) -> Verdict:
-    kept = [
-        msgspec.structs.replace(
-            topic, partitions=tuple(part for part in topic.partitions if part.committed_offset >= 0)
+    if lie := _lie_in(offsets):
+        return Unclear(f"what the cluster's coordinator of the group says cannot be: {lie}", lasts=True)
+    cut = 0
+    there = []
+    for topic in offsets.topics:
+        kept = []
+        for part in topic.partitions:
+            if part.committed_offset >= 0:
+                text = _cut(part.metadata or "")
+                cut += text != (part.metadata or "")
+                kept.append(msgspec.structs.replace(part, metadata=text))
+        if kept:
+            there.append(msgspec.structs.replace(topic, partitions=tuple(kept)))
+    reply = msgspec.structs.replace(offsets, topics=tuple(there))
+    return Offsets(reply, cut) if there else Nothing()
+
+
+def _lie_in(offsets: OffsetFetchGroupReply) -> str:
+    """What no coordinator means, if there is something: it could not be kept, or would be for nobody."""
+    places = set()
+    for topic in offsets.topics:
+        if not 0 < len(topic.name) <= _LONGEST_NAME:
+            return f"a topic with a name of {len(topic.name)} characters"
+        for part in topic.partitions:
+            if part.partition_index < 0:
+                return f"partition {part.partition_index} of {topic.name}"
+            if part.committed_offset < NO_OFFSET:
+                return f"offset {part.committed_offset} of {topic.name}-{part.partition_index}"
+            if (topic.name, part.partition_index) in places:
+                return f"two offsets of {topic.name}-{part.partition_index}"
+            places.add((topic.name, part.partition_index))
+    return ""
+
+
+def _cut(text: str) -> str:
+    """As much of it as has a length in every version of OffsetFetch."""
+    if len(text) <= _LONGEST_TEXT // 4:
+        return text
+    data = text.encode()
+    return text if len(data) <= _LONGEST_TEXT else data[:_LONGEST_TEXT].decode(errors="ignore")
+
+
+def records_of(offsets: OffsetFetchGroupReply, wall_ms: int, *, with_metadata: bool = True) -> list[CommittedOffset]:
+    """What puts them here. How long a client's metadata may be is no matter: this is not the client's commit."""
+    return [
+        CommittedOffset(
+            offsets.group_id,
+            topic.name,
+            part.partition_index,
+            part.committed_offset,
+            part.committed_leader_epoch,
+            (part.metadata or "") if with_metadata else "",
+            wall_ms,
         )
         for topic in offsets.topics
+        for part in topic.partitions
     ]
-    there = tuple(topic for topic in kept if topic.partitions)
-    return Offsets(msgspec.structs.replace(offsets, topics=there)) if there else Nothing()
-
-
-def commit_of(offsets: OffsetFetchGroupReply) -> OffsetCommit:
-    """What puts them here."""
-    return OffsetCommit(
-        offsets.group_id,
-        tuple(
-            OffsetCommitTopic(
-                topic.name,
-                tuple(
-                    OffsetCommitPartition(
-                        part.partition_index, part.committed_offset, part.committed_leader_epoch, part.metadata
-                    )
-                    for part in topic.partitions
-                ),
-            )
-            for topic in offsets.topics
-        ),
-    )
 
 
 def answer_of(wanted: OffsetFetchGroup, offsets: OffsetFetchGroupReply, ids: dict[str, bytes]) -> OffsetFetchReply:

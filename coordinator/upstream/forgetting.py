@@ -85,4 +85,5 @@ def _of(shard: Shard, group_id: str, topic: Gone) -> list[int]:
     if topic.anew_wall_ms is None:
         return held(shard.offsets, group_id, topic.name)
     committed = shard.offsets.topics(group_id).get(topic.name, {})
-    return [partition for partition, offset in committed.items() if offset.commit_timestamp_ms < topic.anew_wall_ms]
+    first_ms, end_ms = topic.from_wall_ms, topic.anew_wall_ms
+    return [part for part, offset in committed.items() if first_ms <= offset.commit_timestamp_ms < end_ms]

@@ -6,6 +6,8 @@ not ids). So every broker is asked by id, more than once and for a while, and al
 What was deleted before this process heard of the topic, nobody can tell from what it never knew: it is let alone.
 """
 
+from collections.abc import Collection
+
 import msgspec
 
 from coordinator.moment import Moment
@@ -21,13 +23,15 @@ NEVER = -1
 
 class Gone(msgspec.Struct, gc=False):
     """`rounds`: how often all brokers have said that it is not there, the first not before `since_ms`. `anew_wall_ms`:
-    when another topic had its name; None if none has."""
+    when another topic was first heard to have its name; None if none has. What was committed before `from_wall_ms` may
+    have been for that other one."""
 
     name: str
     topic_id: bytes
     since_ms: int
     anew_wall_ms: int | None = None
     rounds: int = 0
+    from_wall_ms: int = 0
 
 
 class GoneTopics:
@@ -41,6 +45,9 @@ class GoneTopics:
         self._now = started
         """When `look_at` was called last: what is stamped is rather too old than too new, so that what is committed for
         a topic made anew is never taken for older than it."""
+        self._heard: dict[bytes, int] = {}
+        """When each id was first told of, by the wall clock. A broker that is behind tells of a topic that is gone, in
+        between: that makes its successor no younger."""
         self._gone: dict[bytes, Gone] = {}
         self._by_name: dict[str, list[Gone]] = {}
         self._cluster_id: str | None = None
@@ -64,12 +71,25 @@ class GoneTopics:
 
     def told_of(self, name: str, topic_id: bytes) -> None:
         """The cluster tells of this topic: it is not gone, and those that had its name have it no more."""
+        if self._after_ms == NEVER:
+            return
+        heard_ms = self._heard.setdefault(topic_id, self._now.wall_ms)
         if name not in self._by_name:
             return
         self._drop(topic_id)
         for other in self._by_name.get(name, ()):
             if other.anew_wall_ms is None:
-                other.anew_wall_ms = self._now.wall_ms
+                other.anew_wall_ms = heard_ms
+                # One that was heard of for a short time only may have been gone before: when this process began, say,
+                # from a broker that was behind. What groups had before that was for whichever of the two.
+                first_ms = self._heard.get(other.topic_id, heard_ms)
+                other.from_wall_ms = first_ms if heard_ms - first_ms < self._after_ms else 0
+
+    def keep(self, known: Collection[bytes]) -> None:
+        """Of the topics that are neither known nor missed, nothing has to be remembered."""
+        if len(self._heard) > 2 * (len(known) + len(self._gone)) + _MOST_WATCHED:
+            kept = {*known, *self._gone}
+            self._heard = {topic_id: at_ms for topic_id, at_ms in self._heard.items() if topic_id in kept}
 
     def in_cluster(self, cluster_id: str | None) -> None:
         """Who lists the topics. Of another cluster's it says nothing that they are not here."""
@@ -114,6 +134,7 @@ class GoneTopics:
             if gone.rounds >= _ROUNDS and now_ms - gone.since_ms >= self._after_ms:
                 self._over.append(gone)
                 self._drop(gone.topic_id)
+                self._heard.pop(gone.topic_id, None)
 
     def _drop(self, topic_id: bytes) -> None:
         gone = self._gone.pop(topic_id, None)

@@ -13,14 +13,14 @@ from coordinator.upstream.adoption import (
     Unclear,
     Verdict,
     answer_of,
-    commit_of,
     is_met,
+    records_of,
 )
 from coordinator.upstream.topics import UpstreamTopics
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup, ListNotes
 from protocol.messages.node import Refused
-from protocol.messages.offsets import OffsetCommit, OffsetCommitReply, OffsetFetch, OffsetFetchGroupReply
+from protocol.messages.offsets import OffsetCommit, OffsetFetch, OffsetFetchGroupReply
 from protocol.session import RequestRef
 
 AboutGroup = JoinGroup | OffsetCommit | OffsetFetch
@@ -28,8 +28,12 @@ AboutGroup = JoinGroup | OffsetCommit | OffsetFetch
 Waiting = list[tuple[RequestRef, AboutGroup]]
 
 _NOTHING_FOR_MS = 10_000
-"""How long a group of which the cluster has nothing is not looked up again, if it does not come into being here."""
+"""How long who only asks for offsets of a group of which the cluster has nothing is told so without looking it up
+again. Whoever joins or commits wants to know how it is now: it would never be looked up again."""
 _MOST_KEPT = 10_000
+_TOO_LARGE = ErrorCode.UNKNOWN_SERVER_ERROR
+"""What a shard says of records that no batch can hold."""
+_NO_ROOM = Unclear("there is no room for the group's offsets here now")
 
 
 class Meeting:
@@ -52,9 +56,12 @@ class Meeting:
             group_id = message.groups[0].group_id
         else:
             group_id = message.group_id
-        if is_met(self._core, group_id) or self._nothing.get(group_id, -1) > moment.monotonic_ms:
+        if is_met(self._core, group_id):
             return None
-        return group_id
+        told_ms = self._nothing.get(group_id)
+        # In the very moment in which it was told, it is so for whoever waited to hear it.
+        believed_ms = _NOTHING_FOR_MS if isinstance(message, OffsetFetch) else 1
+        return None if told_ms is not None and moment.monotonic_ms - told_ms < believed_ms else group_id
 
     def wait(self, group_id: str, ref: RequestRef, message: AboutGroup) -> bool:
         """Let the request wait; whether it is the first, so that the group must be looked up."""
@@ -70,23 +77,25 @@ class Meeting:
             case Nothing():
                 if len(self._nothing) >= _MOST_KEPT:
                     self._nothing.clear()
-                self._nothing[group_id] = moment.monotonic_ms + _NOTHING_FOR_MS
+                self._nothing[group_id] = moment.monotonic_ms
                 return waiting, ""
             case Offsets() if all(isinstance(message, OffsetFetch) for _, message in waiting):
                 self._show(waiting, verdict.reply, topics)
                 return [], ""
             case Offsets():
-                refused = self._adopt(group_id, verdict.reply, moment)
-                if refused:
-                    self._refuse(waiting, refused, "the group's offsets could not be stored here")
-                    return [], ""
-                return waiting, ""
+                refused = self._adopt(group_id, verdict, moment)
+                if refused is None:
+                    return waiting, ""
+                return [], self._stay_out(group_id, waiting, refused, moment)
             case Members():
                 self._refuse(waiting, ErrorCode.NON_EMPTY_GROUP, verdict.sentence)
-                return [], self._note_refusal(group_id, verdict, moment)
+                return [], self._note_refusal(group_id, Cause.MEMBERS_ELSEWHERE, verdict.sentence, moment)
             case Unclear():
-                self._refuse(waiting, ErrorCode.COORDINATOR_NOT_AVAILABLE, verdict.reason)
-                return [], ""
+                return [], self._stay_out(group_id, waiting, verdict, moment)
+
+    def _stay_out(self, group_id: str, waiting: Waiting, why: Unclear, moment: Moment) -> str:
+        self._refuse(waiting, ErrorCode.COORDINATOR_NOT_AVAILABLE, why.reason)
+        return self._note_refusal(group_id, Cause.NOT_ADOPTED, why.reason, moment) if why.lasts else ""
 
     def _refuse(self, waiting: Waiting, error: ErrorCode, text: str) -> None:
         for ref, _ in waiting:
@@ -100,33 +109,38 @@ class Meeting:
             assert isinstance(message, OffsetFetch)
             self._core.outbox.send(ref, answer_of(message.groups[0], offsets, known))
 
-    def _adopt(self, group_id: str, offsets: OffsetFetchGroupReply, moment: Moment) -> ErrorCode:
+    def _adopt(self, group_id: str, offsets: Offsets, moment: Moment) -> Unclear | None:
+        """All of them or none: a group with some of its offsets counts as met."""
         core = self._core
         if is_met(core, group_id):
-            return ErrorCode.NONE  # it came into being meanwhile
+            return None  # it came into being meanwhile
         shard, group = core.find(group_id)
-        refused = write_gate(core)
-        if not refused and group is None and core.count_groups() >= core.config.max_groups:
-            refused = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if refused:
-            return refused
-        stored = shard.store(group or shard.new_group(group_id), commit_of(offsets), moment)
-        if isinstance(stored, ErrorCode):
-            return stored
-        assert isinstance(stored, OffsetCommitReply)
-        errors = [part.error_code for topic in stored.topics for part in topic.partitions]
-        text = f"{counted(errors.count(ErrorCode.NONE), 'offset')} of {counted(len(stored.topics), 'topic')}"
-        failed = len(errors) - errors.count(ErrorCode.NONE)
-        self._write_down(group_id, Cause.ADOPTED, text + (f", {failed} refused" if failed else ""), moment)
-        return ErrorCode.NONE
+        if write_gate(core) or (group is None and core.count_groups() >= core.config.max_groups):
+            return _NO_ROOM
+        group = group or shard.new_group(group_id)
+        records = records_of(offsets.reply, moment.wall_ms)
+        remark = f", metadata of {offsets.cut} cut" if offsets.cut else ""
+        failed = shard.take_over(group, records, moment)
+        if failed is _TOO_LARGE:
+            remark = ", without their metadata: together it is too long"
+            records = records_of(offsets.reply, moment.wall_ms, with_metadata=False)
+            failed = shard.take_over(group, records, moment)
+        count = counted(len(records), "offset")
+        if failed is _TOO_LARGE:
+            return Unclear(f"{count} at the cluster are too many for wal.segment.bytes: make it larger", lasts=True)
+        if failed is not None:
+            return _NO_ROOM
+        topics = counted(len(offsets.reply.topics), "topic")
+        self._write_down(group_id, Cause.ADOPTED, f"{count} of {topics}{remark}", moment)
+        return None
 
-    def _note_refusal(self, group_id: str, members: Members, moment: Moment) -> str:
+    def _note_refusal(self, group_id: str, cause: Cause, sentence: str, moment: Moment) -> str:
         """Once, however often they come again."""
         noted = self._core.journal.list(ListNotes(group_id, limit=1)).notes
-        if noted and noted[0].detail == members.sentence:
+        if noted and noted[0].detail == sentence:
             return ""
-        self._write_down(group_id, Cause.MEMBERS_ELSEWHERE, members.sentence, moment)
-        return f"the group {group_id} {members.sentence}"
+        self._write_down(group_id, cause, sentence, moment)
+        return f"the group {group_id} {sentence}" if cause is Cause.MEMBERS_ELSEWHERE else f"{group_id}: {sentence}"
 
     def _write_down(self, group_id: str, cause: Cause, detail: str, moment: Moment) -> None:
         note = Note(group_id, "admin", cause.value, "", detail, 0, 0, "Empty", moment.wall_ms)

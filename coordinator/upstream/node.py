@@ -24,7 +24,7 @@ from coordinator.moment import Moment
 from coordinator.node import Node
 from coordinator.routes import ROUTES
 from coordinator.topics import settings_from
-from coordinator.upstream.adoption import Looking, LookUp, begin, go_on
+from coordinator.upstream.adoption import OFFSETS_TOPIC, Looking, LookUp, begin, go_on
 from coordinator.upstream.asking import AskDone, Asking, DelayedAsk
 from coordinator.upstream.brokers import Brokers, PlacementBeside
 from coordinator.upstream.forgetting import Forgetting
@@ -275,7 +275,8 @@ class NodeBeside(Node):
             text = f"what offsets {group_id} has is not known while the cluster cannot be asked"
             self.core.outbox.send(ref, Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
         elif self._meeting.wait(group_id, ref, message):
-            self._look_up(begin(group_id), moment)
+            has_offsets = self.topics.id_of(OFFSETS_TOPIC) is not None
+            self._look_up(begin(group_id, self.brokers.known, has_offsets=has_offsets), moment)
 
     def _look_up(self, next_one: LookUp, moment: Moment) -> None:
         self._ask(next_one.questions, None, next_one.looking, moment)

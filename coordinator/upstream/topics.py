@@ -89,6 +89,7 @@ class UpstreamTopics(EmbeddedTopics):
             self._forget(name)
         self.learn(reply)
         self.gone.in_cluster(reply.cluster_id)
+        self.gone.keep(self._names)
         self.listed_ms = now_ms
 
     def _forget(self, name: str) -> None:

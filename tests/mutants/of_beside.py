@@ -31,7 +31,7 @@ MUTANTS = (
         (
             Edit(
                 _ADOPTION,
-                "    return Offsets(msgspec.structs.replace(offsets, topics=there)) if there else Nothing()\n",
+                "    return Offsets(reply, cut) if there else Nothing()\n",
                 "    return Nothing()\n",
             ),
         ),

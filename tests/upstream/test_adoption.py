@@ -232,6 +232,20 @@ def test_a_cluster_that_never_had_a_group_is_not_asked_for_a_coordinator() -> No
     assert go_on(first.looking, [absent]) == Nothing()
 
 
+def test_that_there_are_no_offsets_is_believed_when_every_broker_says_so() -> None:
+    first = begin("g", (1, 2))
+    assert [broker for _, broker in first.questions] == [1, 2]
+    absent = MetadataReply(topics=(MetadataTopicReply("x", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),))
+    assert go_on(first.looking, [absent, absent]) == Nothing()
+    assert isinstance(go_on(first.looking, [absent, TOPIC]), LookUp)
+    assert isinstance(go_on(first.looking, [None, TOPIC]), LookUp)
+    assert isinstance(go_on(first.looking, [absent, None]), Unclear)
+
+
+def test_of_a_cluster_that_is_known_to_have_offsets_nobody_is_asked_whether() -> None:
+    assert begin("g", (1, 2), has_offsets=True).questions == ((FindCoordinator(("g",), 0), None),)
+
+
 def test_the_coordinator_is_found_and_asked() -> None:
     second = go_on(begin("g").looking, [TOPIC])
     assert isinstance(second, LookUp)

@@ -143,6 +143,48 @@ def test_another_of_its_name_does_not_bring_it_back() -> None:
     assert over.anew_wall_ms == 1_007_000
 
 
+def tell(gone: GoneTopics, now_ms: int, topic_id: bytes, before: bytes | None = None) -> None:
+    """As when a broker tells of the topic by name, instead of another."""
+    gone.look_at(at(now_ms))
+    if before is not None:
+        gone.missed("t", before)
+    gone.told_of("t", topic_id)
+
+
+def test_a_broker_that_is_behind_makes_no_topic_younger() -> None:
+    gone = gone_topics()
+    tell(gone, 0, OLD)
+    tell(gone, 70_000, NEW, OLD)
+    tell(gone, 130_000, OLD, NEW)
+    tell(gone, 131_000, NEW, OLD)
+    ask(gone, 200_000, said())
+    (over,) = ask(gone, 200_001, said())
+    assert (over.topic_id, over.anew_wall_ms, over.from_wall_ms) == (OLD, 1_070_000, 0)
+
+
+def test_of_what_was_heard_of_for_a_moment_only_nothing_goes_that_is_older() -> None:
+    gone = gone_topics()
+    tell(gone, 1_000, OLD)
+    tell(gone, 2_000, NEW, OLD)
+    ask(gone, 200_000, said())
+    (over,) = ask(gone, 200_001, said())
+    assert (over.from_wall_ms, over.anew_wall_ms) == (1_001_000, 1_002_000)
+
+
+def test_when_topics_were_heard_first_is_remembered_as_long_as_they_are_there() -> None:
+    gone = gone_topics()
+    many = [number.to_bytes(16, "big") for number in range(1, 30_001)]
+    for topic_id in many:
+        gone.told_of("t", topic_id)
+    tell(gone, 5_000, NEW)
+    gone.keep(many[:10])
+    tell(gone, 9_000, NEW, many[9])
+    tell(gone, 9_000, many[20], many[10])
+    ask(gone, 200_000, said(topic_id=many[9]))
+    (over,) = ask(gone, 200_001, said(topic_id=many[9]))
+    assert over.anew_wall_ms == 1_009_000
+
+
 def test_another_cluster_says_nothing_of_what_is_gone() -> None:
     gone = gone_topics()
     gone.missed("t", OLD)
@@ -239,6 +281,36 @@ def test_offsets_of_a_topic_made_anew_stay_and_those_before_it_go() -> None:
     assert committed(pair, commit("orders", 0, 3)) is ErrorCode.NONE
     pass_time(pair, 80)
     assert held(pair) == {("orders", 0): 3, **OTHERS}
+
+
+def made_anew() -> tuple[Pair, MetadataReply]:
+    """With 42 committed for the new one; and what a broker tells that has not heard of it."""
+    pair = beside()
+    topics = pair.node.topics.metadata(Metadata((MetadataTopic("orders"),)), pair.moment)
+    behind = MetadataReply(cluster_id="broker", topics=topics)
+    delete(pair)
+    pair.ask_broker(CreateTopics((CreatableTopic("orders", 2, 1),)), 5)
+    pass_time(pair, 20)
+    assert committed(pair, commit("orders", 0, 42)) is ErrorCode.NONE
+    pass_time(pair, 5)
+    return pair, behind
+
+
+def test_a_broker_that_is_behind_takes_no_offset_from_the_topic_made_anew() -> None:
+    pair, behind = made_anew()
+    pair.node.topics.learn(behind)
+    pass_time(pair, 100)
+    assert held(pair) == {("orders", 0): 42, **OTHERS}
+
+
+def test_nor_does_one_that_is_behind_when_the_node_begins() -> None:
+    pair, behind = made_anew()
+    pair.front.restart()
+    pair.node.topics.learn_all(behind, pair.now_ms)
+    pair.wait(3_000)
+    pair.find()
+    pass_time(pair, 100)
+    assert held(pair)["orders", 0] == 42
 
 
 def test_while_the_cluster_is_away_nothing_is_gone() -> None:

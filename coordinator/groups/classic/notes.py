@@ -28,6 +28,7 @@ class Cause(enum.StrEnum):
     TOPIC_DELETED = "topic deleted"
     ADOPTED = "offsets adopted"
     MEMBERS_ELSEWHERE = "members elsewhere"
+    NOT_ADOPTED = "offsets not adopted"
 
 
 def note(group: Group, out: Outcome, kind: str, cause: Cause, initiator: str, detail: str) -> None:
