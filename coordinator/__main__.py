@@ -229,6 +229,7 @@ def _beside(config: Config, server: Server, tls: ListeningTls | None, brokers_tl
         upstream_login(config),
         brokers_tls,
         tls if config.speaks_tls("kafka") else None,
+        told.port,
     )
     return Beside(server, plan)
 

@@ -2,7 +2,6 @@
 node's questions to them. Decides nothing: what is found are events, and what is asked were effects."""
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from coordinator.effects import AskUpstream, Forward, GiveUp, Pass
 from coordinator.ending import end_at_once
 from coordinator.events import BrokersFound, UpstreamAnswered, UpstreamAway
 from coordinator.server import ClientProtocol, Server
-from coordinator.tls_listening import ListeningTls, listen_at
+from coordinator.tls_listening import ListeningTls
 from coordinator.upstream.brokers import Broker
-from coordinator.upstream.link import AskFailed, Link, Login
+from coordinator.upstream.link import AskFailed, Link, Login, Place
+from coordinator.upstream.listeners import Listeners
 from coordinator.upstream.passing import Pipes
 from coordinator.upstream.tls import UpstreamTls
 from coordinator.upstream.twin import FrontProtocol
@@ -27,7 +27,9 @@ from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
 
 log = structlog.get_logger()
 
-Place = tuple[str, int]
+
+class OurOwn(AskFailed):
+    """A listener of ours is no broker: who is led there is led there again, without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Plan:
     """How brokers are spoken to, by clients' connections too; None: in the clear."""
     listening: ListeningTls | None = None
     """How clients speak to the listeners."""
+    told_port: int = 0
+    """What clients are told of where they begin; 0: of the port that was bound."""
 
 
 class Beside:
@@ -55,11 +59,11 @@ class Beside:
         self._plan = plan
         self._brokers: dict[int, Broker] = {}
         self._links: dict[Place, Link] = {}
-        self._opening: dict[Place, asyncio.Lock] = {}
-        self._listeners: dict[int, asyncio.Server] = {}
-        self._ports: dict[int, int] = {}
-        """Of brokers seen so far, whether they are there or not: who comes back finds its port again."""
-        self._first: asyncio.Server | None = None
+        self._opening: dict[Place, asyncio.Task[Link]] = {}
+        self._lookout: tuple[Place, Link] | None = None
+        """What tells who is there has a connection of its own: however much is asked, nobody waits in front of it."""
+        self._listeners = Listeners(plan.host, plan.told_host, plan.ports, plan.listening, told_port=plan.told_port)
+        self._told_own: set[tuple[int, Place]] = set()
         self._turn = 0
         self._reason = ""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -72,27 +76,25 @@ class Beside:
 
     async def listen(self, port: int) -> Place:
         """The listener that leads to any broker; the address that was bound. Nobody is accepted until `start`."""
-        front, plan = self._in_front_of(None), self._plan
-        self._first = await listen_at(front, plan.host, port, plan.listening, starts=False)
-        bound = self._first.sockets[0].getsockname()
-        return bound[0], bound[1]
+        return await self._listeners.open_first(self._in_front_of(None), port)
 
     async def start(self) -> None:
         """Look for brokers, now and from time to time. The node must have been started."""
         self._spawn(self._look_for_ever())
         await self._tried.wait()
-        assert self._first is not None
-        await self._first.start_serving()
+        await self._listeners.serve_first()
 
     async def stop(self) -> None:
         """Accept nobody, ask nothing."""
-        for one in filter(None, (self._first, *self._listeners.values())):
-            one.close()
-        for task in list(self._tasks):
+        self._listeners.close()
+        tasks = [*self._tasks, *self._opening.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for link in self._links.values():
             link.close()
+        if self._lookout is not None:
+            self._lookout[1].close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -165,15 +167,36 @@ class Beside:
         return await link.ask(message, self._plan.timeout_s)
 
     async def _link(self, place: Place) -> Link:
-        async with self._opening.setdefault(place, asyncio.Lock()):
-            link = self._links.get(place)
-            if link is None or not link.is_open:
-                if link is not None:
-                    link.close()
-                link = self._links[place] = await Link.open(
-                    *place, self._plan.timeout_s, self._plan.login, self._plan.tls
-                )
+        """Whoever wants one while it is being opened waits for the same, and hears the same if nothing comes of it."""
+        link = self._links.get(place)
+        if link is not None and link.is_open:
             return link
+        opening = self._opening.get(place)
+        if opening is None:
+            opening = self._opening[place] = asyncio.ensure_future(self._renew(place))
+            opening.add_done_callback(_look_at)
+        return await asyncio.shield(opening)
+
+    async def _renew(self, place: Place) -> Link:
+        try:
+            link = await self._open(place)
+        finally:
+            del self._opening[place]
+        if place in self._links:
+            self._links[place].retire()
+        self._links[place] = link
+        return link
+
+    async def _open(self, place: Place) -> Link:
+        own = OurOwn(f"{place[0]}:{place[1]} is a listener of Muster's own")
+
+        def look_at(local: Place, remote: Place) -> None:
+            if self._listeners.are_reached_by(local, remote):
+                raise own
+
+        if self._listeners.are_at(place):
+            raise own
+        return await Link.open(*place, self._plan.timeout_s, self._plan.login, self._plan.tls, look_at)
 
     # ---------------------------------------------------------------------------------------------------- who is there
 
@@ -197,6 +220,8 @@ class Beside:
     async def _find(self) -> dict[int, Broker]:
         """Every broker of the cluster, with its listener. Raises AskFailed if none answers."""
         reply = await self._topology()
+        self._listeners.keep({broker.node_id for broker in reply.brokers})  # their ports may be wanted now
+        self._told_own &= {(broker.node_id, (broker.host, broker.port)) for broker in reply.brokers}
         found = await asyncio.gather(*(self._meet(broker) for broker in reply.brokers))
         return {broker.node_id: broker for broker in found if broker is not None}
 
@@ -204,8 +229,7 @@ class Beside:
         why = "nobody to ask"
         for place in self._places():
             try:
-                link = await self._link(place)
-                reply = await link.ask(Metadata(()), self._plan.timeout_s)
+                reply = await (await self._look_from(place)).ask(Metadata(()), self._plan.timeout_s)
             except AskFailed as failed:
                 why = str(failed)
                 continue
@@ -214,11 +238,22 @@ class Beside:
                 return reply
         raise AskFailed(why)
 
+    async def _look_from(self, place: Place) -> Link:
+        if self._lookout is not None:
+            before, link = self._lookout
+            if before == place and link.is_open:
+                return link
+            self._lookout = None
+            link.close()
+        self._lookout = (place, await self._open(place))
+        return self._lookout[1]
+
     def _places(self) -> Iterator[Place]:
-        """Whom to ask, those with a connection first."""
+        """Whom to ask, who answered last first, then those with a connection."""
         known = [(broker.host, broker.port) for broker in self._brokers.values()]
         given = [(server.host, server.port) for server in self._plan.servers]
-        yield from sorted(dict.fromkeys(known + given), key=lambda place: place not in self._links)
+        last = self._lookout[0] if self._lookout is not None else None
+        yield from sorted(dict.fromkeys(known + given), key=lambda place: (place != last, place not in self._links))
 
     async def _meet(self, told: MetadataBroker) -> Broker | None:
         """One that cannot be reached just now is kept if it was known: the cluster says that it is there."""
@@ -226,6 +261,11 @@ class Beside:
         place = (told.host, told.port)
         try:
             link = await self._link(place)
+        except OurOwn as own:
+            if (told.node_id, place) not in self._told_own:
+                self._told_own.add((told.node_id, place))
+                log.warning("a broker is left out: it would lead back here", broker=told.node_id, why=str(own))
+            return None
         except AskFailed as failed:
             if before is None:
                 log.warning("a broker cannot be reached from here", broker=told.node_id, why=str(failed))
@@ -233,7 +273,7 @@ class Beside:
             versions = before.versions
         else:
             versions = link.versions
-        port = await self._listener(told.node_id)
+        port = await self._listeners.open(told.node_id, self._in_front_of(told.node_id))
         if port is None:
             return None
         return Broker(told.node_id, told.host, told.port, self._plan.told_host, port, versions, told.rack)
@@ -241,35 +281,17 @@ class Beside:
     def _in_front_of(self, node_id: int | None) -> Callable[[], FrontProtocol]:
         return lambda: FrontProtocol(self._server, self, node_id)
 
-    async def _listener(self, node_id: int) -> int | None:
-        if node_id in self._listeners:
-            return self._ports[node_id]
-        ports = range(self._plan.ports.first, self._plan.ports.last + 1)
-        first = self._ports.get(node_id, ports[max(node_id, 0) % len(ports)])
-        taken = {port for other, port in self._ports.items() if other != node_id}
-        for port in (first, *(one for one in ports if one != first)):
-            if port in taken:
-                continue
-            with contextlib.suppress(OSError):
-                # A client finds its way here after a restart before the node knows the broker: not serving yet.
-                self._listeners[node_id] = await listen_at(
-                    self._in_front_of(node_id), self._plan.host, port, self._plan.listening, starts=False
-                )
-                self._ports[node_id] = port
-                log.info("in front of a broker", broker=node_id, listener=f"{self._plan.host}:{port}")
-                return port
-        log.error("no port is left for a broker's listener", broker=node_id, ports=str(self._plan.ports))
-        return None
-
     async def _tell(self, brokers: dict[int, Broker]) -> None:
-        for node_id in [node_id for node_id in self._listeners if node_id not in brokers]:
-            log.info("a broker has left the cluster", broker=node_id)
-            self._listeners.pop(node_id).close()  # who is connected stays: group requests need no broker
+        self._listeners.keep(brokers)
         kept = {(broker.host, broker.port) for broker in brokers.values()}
         for place in [place for place in self._links if place not in kept]:
             self._links.pop(place).close()
         self._brokers = brokers
         self._server.happen(BrokersFound(tuple(brokers.values())))
-        for listener in self._listeners.values():
-            if not listener.is_serving():
-                await listener.start_serving()
+        await self._listeners.serve()
+
+
+def _look_at(opening: asyncio.Task[Link]) -> None:
+    """Who waited for it may be gone: nobody is to be told that nobody looked at its failure."""
+    if not opening.cancelled():
+        opening.exception()

@@ -29,6 +29,7 @@ _FEWEST_ROUNDS: Final = 4096
 """RFC 7677, section 4; what a server of fewer holds is too easily guessed from, and it may be none of ours."""
 _MOST_ROUNDS: Final = 1_000_000
 """About a second: no server may keep us busy for longer."""
+_MOST_TOLD: Final = 300
 _WITHOUT_CHANNEL: Final = "n,,"
 """The connection itself takes no part in what is proved: neither do Kafka's brokers ask that."""
 
@@ -112,7 +113,10 @@ class Login:
         return f"\0{self._username}\0{self._password}".encode()
 
     def _refusal(self, why: str) -> str:
-        return f"{self._username!r} is not let in by {self._mechanism}: {why}"
+        """What a server said ends up in logs and on pages: it may have repeated the password."""
+        told = why.replace(self._password, "***")
+        told = told if len(told) <= _MOST_TOLD else f"{told[:_MOST_TOLD]}..."
+        return f"{self._username!r} is not let in by {self._mechanism}: {told}"
 
 
 def check_login(mechanism: str, username: str, password: str) -> None:

@@ -3,9 +3,13 @@
 import asyncio
 from struct import pack
 
+import pytest
 import uvloop
 
 from coordinator.upstream.link import Link
+from protocol.errors import ErrorCode
+from protocol.kafka.login import Login, LoginRefused
+from protocol.messages.node import SaslAuthenticateReply, SaslHandshakeReply
 from protocol.messages.topics import Metadata
 
 
@@ -32,3 +36,16 @@ async def _asked_at_once(count: int) -> list[str]:
     link.close()
     server.close()
     return [type(answer).__name__ for answer in answers]
+
+
+@pytest.mark.parametrize("said", ["'secret' is no password of muster's", "no" * 10_000, "x" * 298 + "secret"])
+def test_why_a_login_was_refused_is_told_in_short_and_without_the_password(said: str) -> None:
+    login = Login("PLAIN", "muster", "secret")
+    login.begin()
+    login.hear(SaslHandshakeReply(mechanisms=("PLAIN",)))
+    with pytest.raises(LoginRefused) as refused:
+        login.hear(SaslAuthenticateReply(ErrorCode.SASL_AUTHENTICATION_FAILED, said))
+    told = str(refused.value)
+    assert "secre" not in told
+    assert said[:10].replace("secret", "***")[:4] in told
+    assert len(told) < 350

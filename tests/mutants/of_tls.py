@@ -96,8 +96,8 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/upstream/link.py",
-                "return not is_over or self._turn.locked()",
-                "return not self._reader.at_eof()",
+                "return self._until_s is None or asyncio.get_running_loop().time() <= self._until_s",
+                "return True",
             ),
         ),
         Test("tests/edges/test_beside_brokers.py::test_a_link_is_used_no_longer_than_its_login_holds"),

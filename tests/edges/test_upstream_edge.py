@@ -1,0 +1,327 @@
+"""What stands between a node and its cluster's brokers, at brokers that are pretended: their listeners, and what is
+asked of them by many at once."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from struct import pack, unpack, unpack_from
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from coordinator.config import Address
+from coordinator.config_keys import Ports
+from coordinator.effects import AskUpstream
+from coordinator.events import BrokersFound, Event, UpstreamAnswered, UpstreamAway
+from coordinator.server import Server
+from coordinator.upstream.edge import Beside, Plan
+from coordinator.upstream.link import MOST_UNDER_WAY, AskFailed, Link
+from coordinator.upstream.listeners import Listeners
+from protocol.apis import APIS
+from protocol.kafka.calls import Call
+from protocol.messages import Message
+from protocol.messages.groups import Heartbeat, HeartbeatReply
+from protocol.messages.node import ApiVersion, ApiVersionsReply
+from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
+from tests.edges.musterd import free_port
+from tests.edges.tcp import tcp_server
+
+Answer = Callable[[int], Awaitable[Message]]
+HEARTBEAT, METADATA, API_VERSIONS = 12, 3, 18
+
+
+class Cluster:
+    """One socket for all brokers. `told` is who there is, at its port where theirs is 0; it is slow by `delay_s`, for
+    each request but those for versions and topology."""
+
+    def __init__(self, *told: MetadataBroker, delay_s: float = 0) -> None:
+        self.told = told
+        self.delay_s = delay_s
+        self.port = 0
+        self.connections = 0
+        self.heard = 0
+        self.is_silent = False
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                (size,) = unpack(">i", await reader.readexactly(4))
+                key, version, number = unpack_from(">hhi", await reader.readexactly(size))
+                self.heard += 1
+                if self.is_silent and key == HEARTBEAT:
+                    continue
+                if key == HEARTBEAT:
+                    await asyncio.sleep(self.delay_s)
+                writer.write(Call(APIS[key], version).frame(number, self.reply(key)))
+
+    def reply(self, key: int) -> Message:
+        if key == API_VERSIONS:
+            return ApiVersionsReply(api_keys=tuple(ApiVersion(one, 0, 2) for one in (METADATA, HEARTBEAT, key)))
+        if key == METADATA:
+            return MetadataReply(
+                tuple(MetadataBroker(one.node_id, one.host, one.port or self.port) for one in self.told)
+            )
+        return HeartbeatReply()
+
+
+class Heard:
+    """In a server's place: what the edge tells the node."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.happened = asyncio.Event()
+        self.carried: dict[type, Callable[[Any], None]] = {}
+
+    def carry_out(self, kind: type, how: Callable[[Any], None]) -> None:
+        self.carried[kind] = how
+
+    def client(self, number: int) -> None:
+        return None
+
+    def happen(self, event: Event) -> None:
+        self.events.append(event)
+        self.happened.set()
+
+    def last_found(self) -> dict[int, int]:
+        """The listeners' ports, by broker."""
+        found = [event for event in self.events if isinstance(event, BrokersFound)]
+        return {broker.node_id: broker.front_port for broker in found[-1].brokers} if found else {}
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(15):
+            while not holds():
+                self.happened.clear()
+                await self.happened.wait()
+
+    async def found(self, *brokers: int) -> dict[int, int]:
+        await self.until(lambda: set(self.last_found()) == set(brokers))
+        return self.last_found()
+
+    def answers(self) -> list[UpstreamAnswered]:
+        return [event for event in self.events if isinstance(event, UpstreamAnswered)]
+
+
+@contextlib.asynccontextmanager
+async def beside(
+    cluster: Cluster, ports: Ports, *, timeout_s: float = 5, told_host: str = "127.0.0.1", told_port: int = 0
+) -> AsyncIterator[tuple[Heard, int]]:
+    """What it tells, and the port where clients begin."""
+    async with tcp_server(cluster.serve) as cluster.port:
+        heard = Heard()
+        servers = (Address("127.0.0.1", cluster.port),)
+        plan = Plan(servers, ports, "127.0.0.1", told_host, 0.05, timeout_s, told_port=told_port)
+        edge = Beside(cast(Server, heard), plan)
+        _, first = await edge.listen(0)
+        await edge.start()
+        try:
+            yield heard, first
+        finally:
+            await edge.stop()
+
+
+def some_ports(count: int) -> Ports:
+    first = min(free_port(), 65_000)
+    return Ports(first, first + count - 1)
+
+
+def broker(node_id: int, host: str = "127.0.0.1", port: int = 0) -> MetadataBroker:
+    return MetadataBroker(node_id, host, port)
+
+
+async def test_brokers_whose_ids_fall_on_the_same_port_have_a_port_each() -> None:
+    async with beside(Cluster(broker(10), broker(20), broker(30)), some_ports(10)) as (heard, _):
+        ports = await heard.found(10, 20, 30)
+        assert len(set(ports.values())) == 3
+        for port in ports.values():
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+
+
+async def test_two_brokers_of_the_same_id_have_one_listener_that_is_accepted_at() -> None:
+    async with beside(Cluster(broker(10), broker(10)), some_ports(10)) as (heard, _):
+        (port,) = (await heard.found(10)).values()
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+
+
+async def test_brokers_replaced_one_after_the_other_never_run_out_of_ports() -> None:
+    cluster = Cluster(broker(1), broker(2))
+    async with beside(cluster, some_ports(3)) as (heard, _):
+        await heard.found(1, 2)
+        for node_id in range(3, 12):
+            cluster.told = (broker(1), broker(node_id))
+            ports = await heard.found(1, node_id)
+            assert len(set(ports.values())) == 2
+
+
+async def test_a_broker_that_comes_back_has_its_port_again_while_others_are_free() -> None:
+    cluster = Cluster(broker(1), broker(2))
+    async with beside(cluster, some_ports(4)) as (heard, _):
+        before = await heard.found(1, 2)
+        cluster.told = (broker(1), broker(6))  # its port would be that of 2
+        assert (await heard.found(1, 6))[6] != before[2]
+        cluster.told = (broker(1), broker(2), broker(6))
+        assert (await heard.found(1, 2, 6))[2] == before[2]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "LocalHost", "127.1"])
+async def test_a_broker_said_to_be_at_a_listener_of_ours_is_left_out_with_one_line(host: str) -> None:
+    cluster = Cluster(broker(1))
+    async with beside(cluster, some_ports(5)) as (heard, first):
+        await heard.found(1)
+        with capture_logs() as lines:
+            cluster.told = (broker(1), broker(2, host, first), broker(3))
+            await heard.found(1, 3)
+            count = len(heard.events)
+            await heard.until(lambda: len(heard.events) >= count + 3)
+        assert set(heard.last_found()) == {1, 3}
+        assert [line["broker"] for line in lines if "lead back here" in line["event"]] == [2]
+
+
+async def test_a_known_broker_that_moves_to_its_own_listener_is_known_no_more() -> None:
+    cluster = Cluster(broker(1), broker(2))
+    async with beside(cluster, some_ports(5)) as (heard, _):
+        ports = await heard.found(1, 2)
+        cluster.told = (broker(1), broker(2, "127.0.0.1", ports[1]))
+        await heard.found(1)
+
+
+async def test_a_broker_at_the_address_that_clients_are_told_is_our_own() -> None:
+    cluster = Cluster(broker(1), broker(2, "front.example", 9_192))
+    with capture_logs() as lines:
+        async with beside(cluster, some_ports(5), told_host="front.example", told_port=9_192) as (heard, _):
+            await heard.found(1)
+    assert [line["broker"] for line in lines if "lead back here" in line["event"]] == [2]
+
+
+async def test_a_listener_on_one_address_is_not_taken_for_a_broker_on_another() -> None:
+    listeners = Listeners("127.0.0.1", "front.example", some_ports(1))
+    _, port = await listeners.open_first(lambda: pytest.fail("nobody comes"), 0)
+    assert listeners.are_at(("localhost", port))
+    assert listeners.are_at(("front.example", port))
+    assert not listeners.are_at(("broker.example", port))
+    assert not listeners.are_at(("127.0.0.1", port + 1))
+    assert listeners.are_reached_by(("127.0.0.1", 1), ("::ffff:127.0.0.1", port))
+    assert not listeners.are_reached_by(("10.0.0.5", 1), ("10.0.0.5", port))
+    listeners.close()
+    of_any = Listeners("0.0.0.0", "front.example", some_ports(1))
+    _, port = await of_any.open_first(lambda: pytest.fail("nobody comes"), 0)
+    assert of_any.are_reached_by(("10.0.0.5", 1), ("10.0.0.5", port))
+    assert not of_any.are_reached_by(("10.0.0.5", 1), ("10.0.0.6", port))
+    of_any.close()
+
+
+async def test_hundreds_who_ask_at_once_are_answered_and_the_cluster_is_never_away() -> None:
+    cluster = Cluster(broker(1), delay_s=0.003)
+    async with beside(cluster, some_ports(1)) as (heard, _):
+        await heard.found(1)
+        for number in range(500):
+            heard.carried[AskUpstream](AskUpstream(number, Heartbeat("g", 1, "m"), 1))
+        await heard.until(lambda: len(heard.answers()) == 500)
+        assert [one.reason for one in heard.answers() if one.reply is None] == []
+        assert not any(isinstance(event, UpstreamAway) for event in heard.events)
+        assert cluster.connections == 2
+
+
+async def test_who_looks_for_brokers_does_not_wait_behind_questions() -> None:
+    cluster = Cluster(broker(1), delay_s=0.2)
+    async with beside(cluster, some_ports(1), timeout_s=1) as (heard, _):
+        await heard.found(1)
+        for number in range(1_000):
+            heard.carried[AskUpstream](AskUpstream(number, Heartbeat("g", 1, "m"), 1))
+        await heard.until(lambda: len(heard.answers()) == 1_000)
+        assert any(one.reply is not None for one in heard.answers())
+        assert not any(isinstance(event, UpstreamAway) for event in heard.events)
+        assert heard.last_found().keys() == {1}
+        assert cluster.connections == 2
+
+
+@pytest.mark.parametrize(
+    "message", [Heartbeat("g", 1 << 40, "m"), Heartbeat("\ud800", 1, "m"), Heartbeat("g" * 40_000, 1, "m")]
+)
+async def test_what_cannot_be_written_is_a_question_that_failed_and_nothing_more(message: Message) -> None:
+    async with beside(Cluster(broker(1)), some_ports(1)) as (heard, _):
+        await heard.found(1)
+        heard.carried[AskUpstream](AskUpstream(1, message, 1))
+        heard.carried[AskUpstream](AskUpstream(2, Heartbeat("g", 1, "m"), 1))
+        await heard.until(lambda: len(heard.answers()) == 2)
+        answers = {one.call_id: one for one in heard.answers()}
+        assert answers[1].reply is None
+        assert "Heartbeat cannot be written" in answers[1].reason
+        assert answers[2].reply == HeartbeatReply()
+
+
+@contextlib.asynccontextmanager
+async def linked(cluster: Cluster) -> AsyncIterator[Link]:
+    async with tcp_server(cluster.serve) as cluster.port:
+        link = await Link.open("127.0.0.1", cluster.port, 5)
+        try:
+            yield link
+        finally:
+            link.close()
+
+
+async def asked(link: Link, count: int, timeout_s: float = 5) -> list[str]:
+    """Of so many at once, how each went."""
+    asks = (link.ask(Heartbeat("g", 1, "m"), timeout_s) for _ in range(count))
+    return [type(one).__name__ for one in await asyncio.gather(*asks, return_exceptions=True)]
+
+
+async def test_who_finds_no_place_in_time_fails_alone_and_the_link_stays_open() -> None:
+    cluster = Cluster(delay_s=0.02)
+    async with linked(cluster) as link:
+        told = await asked(link, 500, timeout_s=0.5)
+        assert link.is_open
+        assert {"HeartbeatReply", "AskFailed"} == set(told)
+        assert cluster.heard <= told.count("HeartbeatReply") + MOST_UNDER_WAY * 2
+        cluster.delay_s = 0
+        assert await asked(link, 5) == ["HeartbeatReply"] * 5
+
+
+async def test_places_of_those_who_went_away_are_given_to_others() -> None:
+    cluster = Cluster(delay_s=0.005)
+    async with linked(cluster) as link:
+        tasks = [asyncio.ensure_future(link.ask(Heartbeat("g", 1, "m"), 5)) for _ in range(3 * MOST_UNDER_WAY)]
+        await asyncio.sleep(0.05)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert await asked(link, 2 * MOST_UNDER_WAY) == ["HeartbeatReply"] * (2 * MOST_UNDER_WAY)
+
+
+async def test_a_broker_that_falls_silent_fails_all_who_asked_or_wait_for_a_place() -> None:
+    cluster = Cluster()
+    async with linked(cluster) as link:
+        assert await asked(link, 3) == ["HeartbeatReply"] * 3
+        cluster.is_silent = True
+        assert await asked(link, 2 * MOST_UNDER_WAY, timeout_s=0.3) == ["AskFailed"] * (2 * MOST_UNDER_WAY)
+        assert not link.is_open
+        with pytest.raises(AskFailed, match="closed"):
+            await link.ask(Heartbeat("g", 1, "m"), 5)
+
+
+async def test_a_link_that_is_retired_closes_when_the_last_was_answered() -> None:
+    async with linked(Cluster(delay_s=0.01)) as link:
+        asks = asyncio.ensure_future(asked(link, 2 * MOST_UNDER_WAY))
+        await asyncio.sleep(0.02)
+        link.retire()
+        assert link.is_open
+        assert await asks == ["HeartbeatReply"] * (2 * MOST_UNDER_WAY)
+        assert not link.is_open
+
+
+async def test_an_answer_that_cannot_be_read_fails_who_asked_and_closes_the_link() -> None:
+    async def answer_badly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.read(1_000)
+        writer.write(Call(APIS[API_VERSIONS], 3).frame(unpack_from(">i", request, 8)[0], Cluster().reply(API_VERSIONS)))
+        request = await reader.read(1_000)
+        writer.write(pack(">i", 9) + request[8:12] + b"\x7f" * 5)
+        await reader.read()
+
+    async with tcp_server(answer_badly) as port:
+        link = await Link.open("127.0.0.1", port, 5)
+        with pytest.raises(AskFailed):
+            await link.ask(Metadata(()), 5)
+        assert not link.is_open
