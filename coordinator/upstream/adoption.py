@@ -203,10 +203,11 @@ def _of(offsets: OffsetFetchGroupReply) -> Verdict:
     for topic in offsets.topics:
         kept = []
         for part in topic.partitions:
+            text = part.metadata or ""
+            short = _cut(text)
             if part.committed_offset >= 0:
-                text = _cut(part.metadata or "")
-                cut += text != (part.metadata or "")
-                kept.append(msgspec.structs.replace(part, metadata=text))
+                cut += short is not text
+                kept.append(part if short is text else msgspec.structs.replace(part, metadata=short))
         if kept:
             there.append(msgspec.structs.replace(topic, partitions=tuple(kept)))
     reply = msgspec.structs.replace(offsets, topics=tuple(there))

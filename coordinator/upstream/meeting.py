@@ -121,7 +121,7 @@ class Meeting:
         records = records_of(offsets.reply, moment.wall_ms)
         remark = f", metadata of {offsets.cut} cut" if offsets.cut else ""
         failed = shard.take_over(group, records, moment)
-        if failed is _TOO_LARGE:
+        if failed is _TOO_LARGE and any(record.metadata for record in records):
             remark = ", without their metadata: together it is too long"
             records = records_of(offsets.reply, moment.wall_ms, with_metadata=False)
             failed = shard.take_over(group, records, moment)
