@@ -1,6 +1,6 @@
 """`muster groups hand-back GROUP --to HOST:PORT`: a group's offsets, written where it goes on without Muster."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,12 +14,16 @@ from muster.cli.asking import (
     reaching,
     reaching_servers,
     servers,
+    topology,
 )
 from muster.cli.showing import printable, show_table
 from muster.errors import Refused
+from muster.events import NodeAddress
+from muster.nodes import nodes_of
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribeGroups, DescribeGroupsReply
+from protocol.messages.node import ApiVersions, ApiVersionsReply
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -32,6 +36,9 @@ from protocol.messages.offsets import (
 )
 
 _PATIENCE_S = 15.0
+_GREETING_S = 5.0
+_OF_TRANSACTIONS: Final = frozenset({25, 28})
+"""AddOffsetsToTxn and TxnOffsetCommit: every Kafka offers them since 0.11, and no listener of Muster's does."""
 
 Kept = dict[TopicPartition, OffsetFetchPartitionReply]
 
@@ -40,9 +47,14 @@ def hand_back(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     to: Annotated[
-        str,
-        typer.Option("--to", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of the cluster, not Muster's listeners."),
-    ],
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="HOST:PORT[,HOST:PORT]",
+            help="Brokers of the cluster at their own addresses, not Muster's listeners. Left out: those that musterd "
+            "names.",
+        ),
+    ] = None,
     bootstrap: Bootstrap = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
@@ -51,8 +63,11 @@ def hand_back(
     The group may have members neither here nor there. What is to be written is shown first, and read back at the end.
     Here the group stays as it is.
     """
-    brokers = _cluster(to, servers(ctx, bootstrap))
-    with reaching(ctx, bootstrap) as here, reaching_servers(brokers, "--to") as there:
+    with (
+        reaching(ctx, bootstrap) as here,
+        reaching_servers(_cluster(here, to, servers(ctx, bootstrap)), "--to") as there,
+    ):
+        _refuse_ourselves(here, there, group, to)
         _refuse_members(describe_group(here, group), "here")
         kept = {one: part for one, part in _offsets(here, group).items() if part.committed_offset >= 0}
         if not kept:
@@ -81,9 +96,42 @@ def hand_back(
     )
 
 
-def _cluster(to: str, said: Servers) -> Servers:
+def _cluster(here: Cluster, to: str | None, said: Servers) -> Servers:
     """The brokers, reached as Muster is unless said otherwise."""
-    return Servers(to if "://" in to else f"kafka://{to}", said.broker_security or said.security)
+    security = said.broker_security or said.security
+    if to is not None:
+        return Servers(to if "://" in to else f"kafka://{to}", security)
+    found = ",".join(map(_written, _brokers(here)))
+    if not found:
+        raise Complaint(f"musterd at {said.bootstrap} stands beside no brokers that it names: say where with --to")
+    return Servers(f"kafka://{found}", security)
+
+
+def _brokers(here: Cluster) -> list[NodeAddress]:
+    """Those that musterd names, at their own addresses."""
+    return [node for node in nodes_of(topology(here, topics=False)).values() if node.speaks]
+
+
+def _written(node: NodeAddress) -> str:
+    return f"[{node.host}]:{node.port}" if ":" in node.host else str(node)
+
+
+def _refuse_ourselves(here: Cluster, there: Cluster, group_id: str, to: str | None) -> None:
+    """What is written through a listener of Muster's is written here. Raises CannotConnect at once where nobody is."""
+    is_kafka = _offers_transactions(there, None)
+    node = coordinator(there, group_id)
+    brokers = _brokers(here)
+    is_known = (node.host, node.port) in {(broker.host, broker.port) for broker in brokers}
+    if is_known or _offers_transactions(there, node):
+        return
+    named = f"{node}, which coordinates there," if is_kafka or to is None else to
+    advice = f", say {_written(brokers[0])}" if brokers else " of the cluster"
+    raise Complaint(f"{named} is a listener of Muster's: name a broker{advice}")
+
+
+def _offers_transactions(there: Cluster, node: NodeAddress | None) -> bool:
+    reply = expect(ApiVersionsReply, there.ask(ApiVersions("muster-cli", "1"), _GREETING_S, node=node))
+    return not _OF_TRANSACTIONS.isdisjoint(one.api_key for one in reply.api_keys)
 
 
 def _described(cluster: Cluster, group_id: str) -> DescribedGroup:
@@ -101,7 +149,8 @@ def _described(cluster: Cluster, group_id: str) -> DescribedGroup:
 
 def _refuse_members(group: DescribedGroup, where: str) -> None:
     if group.members:
-        named = ", ".join(f"{member.client_id}{member.client_host}" for member in group.members[:10])
+        # Kafka writes a host with a slash before it.
+        named = ", ".join(f"{member.client_id} at {member.client_host.lstrip('/')}" for member in group.members[:10])
         raise Complaint(f"group {group.group_id!r} has {len(group.members)} members {where} ({named}): stop them first")
 
 

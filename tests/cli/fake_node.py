@@ -42,7 +42,14 @@ from protocol.messages.groups import (
     ListNotes,
     ListNotesReply,
 )
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
+from protocol.messages.node import (
+    ApiVersion,
+    ApiVersions,
+    ApiVersionsReply,
+    FindCoordinator,
+    FindCoordinatorReply,
+    FoundCoordinator,
+)
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
@@ -111,6 +118,9 @@ class FakeNode:
         self.refused = ErrorCode.NONE
         """What every question about a group is answered with, if anything."""
         self.questions = 0
+        self.apis: tuple[int, ...] = (8, 9, 18)
+        """What it offers to Kafka's clients."""
+        self.at = ("h", 9)
         self.groups = {"orders": ORDERS}
         self.notes: dict[str, tuple[ListedNote, ...]] = {"orders": NOTES}
         self.begins: dict[tuple[str, int], int] = {}
@@ -163,8 +173,11 @@ class FakeNode:
         partitions = (MetadataPartitionReply(index, 1) for index in range(len(self.topics[name])))
         return MetadataTopicReply(name, b"\x07" * 16, partitions=tuple(partitions))
 
+    def ApiVersions(self, message: ApiVersions) -> Message:  # noqa: N802
+        return ApiVersionsReply(api_keys=tuple(ApiVersion(key, 0, 9) for key in self.apis))
+
     def FindCoordinator(self, message: FindCoordinator) -> Message:  # noqa: N802
-        return FindCoordinatorReply(tuple(FoundCoordinator(key, 1, "h", 9) for key in message.coordinator_keys))
+        return FindCoordinatorReply(tuple(FoundCoordinator(key, 1, *self.at) for key in message.coordinator_keys))
 
     def ListGroups(self, message: ListGroups) -> Message:  # noqa: N802
         listed = (ListedGroup(g.group_id, g.protocol_type, g.group_state) for g in self.groups.values())

@@ -6,6 +6,7 @@ from muster.blocking import cluster
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import DescribedGroup, DescribedMember, DescribeGroups, DescribeGroupsReply
+from protocol.messages.node import ApiVersion, ApiVersionsReply
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartitionReply,
@@ -52,6 +53,7 @@ def broker(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     there = FakeBroker()
     there.groups.clear()
     there.committed = {}
+    there.apis = (8, 9, 18, 25, 28)
     monkeypatch.setattr(
         cluster,
         "Connection",
@@ -92,8 +94,57 @@ def test_a_group_with_members_stays_where_it_is(shell: Shell, broker: FakeBroker
     busy = DescribedGroup("orders", group_state="Stable", members=(DescribedMember("m-1", None, "app-1", "/10.0.0.1"),))
     (node if where == "here" else broker).groups["orders"] = busy
     complaint = shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
-    assert f"1 members {where} (app-1/10.0.0.1)" in complaint
+    assert f"1 members {where} (app-1 at 10.0.0.1)" in complaint
     assert broker.committed == {}
+
+
+def test_a_listener_of_musters_own_is_refused_and_a_broker_is_named(
+    shell: Shell, broker: FakeBroker, node: FakeNode
+) -> None:
+    broker.apis = node.apis
+    said = shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
+    assert "broker:9092 is a listener of Muster's: name a broker of the cluster" in said
+    node.beside = {("flights", 0): 0}
+    said = shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
+    assert "broker:9092 is a listener of Muster's: name a broker, say broker:9" in said
+    assert broker.committed == {}
+
+
+def test_a_cluster_that_says_musters_listener_coordinates_is_refused_too(
+    shell: Shell, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = [broker.apis, (8, 9, 18)]
+    reply = lambda _message: ApiVersionsReply(api_keys=tuple(ApiVersion(key, 0, 9) for key in told.pop(0)))  # noqa: E731
+    monkeypatch.setattr(broker, "ApiVersions", reply, raising=False)
+    said = shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
+    assert "h:9, which coordinates there, is a listener of Muster's" in said
+    assert broker.committed == {}
+
+
+def test_a_broker_that_musterd_names_is_none_of_its_listeners_whatever_it_offers(
+    shell: Shell, broker: FakeBroker, node: FakeNode
+) -> None:
+    broker.apis, broker.at = node.apis, ("broker", 9)
+    node.beside = {("flights", 0): 0}
+    shell.run("groups", "hand-back", "orders", "--yes")
+    assert broker.committed == {("flights", 0): 7, ("flights", 1): 9}
+
+
+def test_without_an_address_the_brokers_are_those_that_musterd_names(
+    shell: Shell, broker: FakeBroker, node: FakeNode
+) -> None:
+    said = shell.complaint("groups", "hand-back", "orders", "--yes")
+    assert "say where with --to" in said
+    node.beside = {("flights", 0): 0}
+    shell.run("groups", "hand-back", "orders", "--yes")
+    assert "kafka://broker:9" in broker.bootstraps
+    assert broker.committed == {("flights", 0): 7, ("flights", 1): 9}
+
+
+def test_where_nobody_is_that_is_said_at_once(shell: Shell, broker: FakeBroker) -> None:
+    broker.reachable = False
+    shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
+    assert broker.questions == 1
 
 
 def test_a_group_without_offsets_has_nothing_to_hand_back(shell: Shell, broker: FakeBroker, node: FakeNode) -> None:

@@ -180,9 +180,12 @@ def test_a_group_moves_over_with_its_offsets_once_nobody_is_left_behind(both: Bo
         "hand-back",
         "kitchen",
     ]
-    told = subprocess.run(
-        [*command, "--to", f"127.0.0.1:{both.broker.kafka_port}", "--yes"], capture_output=True, check=False
-    )
+    wrong = f"127.0.0.1:{both.listener}"
+    told = subprocess.run([*command, "--to", wrong, "--yes"], capture_output=True, check=False)
+    sentence = f"{wrong} is a listener of Muster's: name a broker, say 127.0.0.1:{both.broker.kafka_port}"
+    assert sentence.encode() in told.stderr
+    assert told.returncode == 1
+    told = subprocess.run([*command, "--yes"], capture_output=True, check=False)  # musterd knows where they are
     assert b"read them back" in told.stdout, told.stderr
     there = consumer_of(both, bootstrap=f"127.0.0.1:{both.broker.kafka_port}")
     there.subscribe(["orders"])
