@@ -183,7 +183,7 @@ def _after_group(looking: Looking, described: Message | None, fetched: Message |
 
 
 def _names(group: DescribedGroup) -> tuple[str, ...]:
-    return tuple(f"{member.client_id}{member.client_host}" for member in group.members)
+    return tuple(f"{member.client_id} at {member.client_host.lstrip('/')}" for member in group.members)
 
 
 def _after_list(looking: Looking, answer: Message | None) -> Verdict:

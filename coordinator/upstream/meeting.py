@@ -88,7 +88,7 @@ class Meeting:
                     return waiting, ""
                 return [], self._stay_out(group_id, waiting, refused, moment)
             case Members():
-                self._refuse(waiting, ErrorCode.NON_EMPTY_GROUP, verdict.sentence)
+                self._refuse(waiting, ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} {verdict.sentence}")
                 return [], self._note_refusal(group_id, Cause.MEMBERS_ELSEWHERE, verdict.sentence, moment)
             case Unclear():
                 return [], self._stay_out(group_id, waiting, verdict, moment)

@@ -131,7 +131,7 @@ def test_while_it_has_members_there_it_is_refused_and_they_are_named_once() -> N
         assert joined(pair).error_code is ErrorCode.NON_EMPTY_GROUP
     ((cause, detail),) = notes(pair)
     assert cause == "members elsewhere"
-    assert "own/front" in detail
+    assert "own at front" in detail
     assert len(pair.complaints) == 1
     pair.ask_broker(LeaveGroup("g", (LeavingMember(member),)), 3)
     assert joined(pair).error_code is ErrorCode.NONE
