@@ -137,7 +137,8 @@ class Link:
     @property
     def _ends(self) -> tuple[Place, Place]:
         """Our address, and the broker's."""
-        local, remote = (self._writer.get_extra_info(which) for which in ("sockname", "peername"))
+        told = (self._writer.get_extra_info(which) for which in ("sockname", "peername"))
+        local, remote = (one or ("", 0) for one in told)  # a connection that is over already has none
         return cast(Place, local[:2]), cast(Place, remote[:2])
 
     async def _ask_versions(self, timeout_s: float) -> ApiVersionsReply:

@@ -89,10 +89,16 @@ class Listeners:
             self._gone[node_id] = None
 
     async def serve(self) -> None:
-        """Accept, at those that do not yet."""
-        for server in list(self._servers.values()):
-            if not server.is_serving():
+        """Accept, at those that do not yet. Where somebody else listens by now, another port is for the next look."""
+        for node_id, server in list(self._servers.items()):
+            if server.is_serving():
+                continue
+            try:
                 await server.start_serving()
+            except OSError as error:
+                log.warning("a broker's listener is lost", broker=node_id, port=self._ports[node_id], why=str(error))
+                server.close()
+                del self._servers[node_id], self._ports[node_id]
 
     def close(self) -> None:
         """Accept nobody any more."""
@@ -114,7 +120,7 @@ class Listeners:
 
     def are_reached_by(self, local: Place, remote: Place) -> bool:
         """Whether a connection between these addresses ends at one of them, whatever name it was opened by."""
-        if remote[1] not in self._bound_ports():
+        if not local[0] or remote[1] not in self._bound_ports():
             return False
         there = _plain(remote[0])
         if there in self._bound_hosts():

@@ -3,6 +3,7 @@ asked of them by many at once."""
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from struct import pack, unpack, unpack_from
 from typing import Any, cast
@@ -211,6 +212,17 @@ async def test_a_listener_on_one_address_is_not_taken_for_a_broker_on_another() 
     assert of_any.are_reached_by(("10.0.0.5", 1), ("10.0.0.5", port))
     assert not of_any.are_reached_by(("10.0.0.5", 1), ("10.0.0.6", port))
     of_any.close()
+
+
+async def test_a_port_that_somebody_else_takes_before_it_is_served_at_is_given_up_for_another() -> None:
+    listeners = Listeners("127.0.0.1", "127.0.0.1", some_ports(5))
+    port = await listeners.open(1, lambda: pytest.fail("nobody comes"))
+    assert port is not None
+    with socket.create_server(("127.0.0.1", port)):
+        await listeners.serve()
+        assert await listeners.open(1, lambda: pytest.fail("nobody comes")) not in {None, port}
+        await listeners.serve()
+    listeners.close()
 
 
 async def test_hundreds_who_ask_at_once_are_answered_and_the_cluster_is_never_away() -> None:
