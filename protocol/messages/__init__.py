@@ -9,8 +9,10 @@ from typing import Annotated, dataclass_transform
 
 import msgspec
 
-# What a request may hold, checked where bytes become messages: the log's records have these widths, and a number or a
-# text that does not fit one would stop the node.
+# What a request may hold, checked where bytes become messages: the log's records and Kafka's wire have these widths. A
+# number or a text that does not fit one would stop the node.
+Int8 = Annotated[int, msgspec.Meta(ge=-(2**7), le=2**7 - 1)]
+Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62 - 1)]

@@ -3,7 +3,7 @@
 import enum
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int32, Message, Text
+from protocol.messages import Int8, Message, Text
 
 
 class ResourceType(enum.IntEnum):
@@ -51,7 +51,7 @@ class ConfigOperation(enum.IntEnum):
 class DescribeConfigsResource(Message):
     """`configuration_keys` None: all of them."""
 
-    resource_type: Int32
+    resource_type: Int8
     resource_name: Text
     configuration_keys: tuple[Text, ...] | None = None
 
@@ -101,12 +101,12 @@ class AlterableConfig(Message):
     """`config_operation` is a `ConfigOperation`."""
 
     name: Text
-    config_operation: Int32 = 0
+    config_operation: Int8 = 0
     value: Text | None = None
 
 
 class AlterConfigsResource(Message):
-    resource_type: Int32
+    resource_type: Int8
     resource_name: Text
     configs: tuple[AlterableConfig, ...]
 
@@ -126,7 +126,7 @@ class ReplacedConfig(Message):
 class ReplaceConfigsResource(Message):
     """All settings that the resource shall have of its own: what is not named goes back to the default."""
 
-    resource_type: Int32
+    resource_type: Int8
     resource_name: Text
     configs: tuple[ReplacedConfig, ...]
 

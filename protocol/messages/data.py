@@ -1,7 +1,7 @@
 """Records in and out: produce and fetch. `records` are whole batches in Kafka's v2 format, opaque here."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int32, Int64, Message, Text
+from protocol.messages import Int8, Int16, Int32, Int64, Message, Text
 from protocol.messages.topics import NO_TOPIC_ID
 
 
@@ -22,7 +22,7 @@ class Produce(Message):
     """`acks` -1: answered when durable; 1: when appended; 0: never answered."""
 
     topic_data: tuple[ProduceTopic, ...]
-    acks: Int32 = -1
+    acks: Int16 = -1
     timeout_ms: Int32 = 30_000
     transactional_id: Text | None = None
 
@@ -87,7 +87,7 @@ class Fetch(Message):
     max_wait_ms: Int32 = 500
     min_bytes: Int32 = 1
     max_bytes: Int32 = 52_428_800
-    isolation_level: Int32 = 0
+    isolation_level: Int8 = 0
     session_id: Int32 = 0
     session_epoch: Int32 = -1
     forgotten_topics_data: tuple[ForgottenTopic, ...] = ()
@@ -131,7 +131,7 @@ class InitProducerId(Message):
     transactional_id: Text | None = None
     transaction_timeout_ms: Int32 = 60_000
     producer_id: Int64 = -1
-    producer_epoch: Int32 = -1
+    producer_epoch: Int16 = -1
 
 
 class InitProducerIdReply(Message):

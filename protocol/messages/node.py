@@ -1,7 +1,7 @@
 """The node itself: greeting, discovery, and what it says of its own health."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int32, Message, Text
+from protocol.messages import Int8, Message, Text
 
 
 class Hello(Message):
@@ -25,7 +25,7 @@ class FindCoordinator(Message):
     """`key_type` 0: groups."""
 
     coordinator_keys: tuple[Text, ...]
-    key_type: Int32 = 0
+    key_type: Int8 = 0
 
 
 class FoundCoordinator(Message):
@@ -99,7 +99,7 @@ class DescribeCluster(Message):
     """`endpoint_type` 1: brokers, 2: controllers."""
 
     include_cluster_authorized_operations: bool = False
-    endpoint_type: Int32 = 1
+    endpoint_type: Int8 = 1
     include_fenced_brokers: bool = False
 
 

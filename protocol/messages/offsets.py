@@ -1,7 +1,7 @@
 """Committed offsets (group-protocol sections 2.5 to 2.7 and 4)."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int32, Int64, Message, Millis, Text
+from protocol.messages import Int8, Int16, Int32, Int64, Message, Millis, Text
 from protocol.messages.topics import NO_TOPIC_ID
 
 
@@ -178,7 +178,7 @@ class ListOffsets(Message):
     """`max_age_ms`: what was heard of the cluster's partitions so long ago, beside brokers, is as good as now."""
 
     topics: tuple[ListOffsetsTopic, ...]
-    isolation_level: Int32 = 0
+    isolation_level: Int8 = 0
     max_age_ms: Millis = 0
 
 
@@ -222,7 +222,7 @@ class TxnOffsetCommit(Message):
     transactional_id: Text
     group_id: Text
     producer_id: Int64
-    producer_epoch: Int32
+    producer_epoch: Int16
     topics: tuple[TxnOffsetCommitTopic, ...]
     generation_id: Int32 = -1
     member_id: Text = ""
@@ -240,7 +240,7 @@ class EndTransaction(Message):
     has it written (Kafka's WriteTxnMarkers)."""
 
     producer_id: Int64
-    producer_epoch: Int32
+    producer_epoch: Int16
     is_committed: bool
     partition_index: Int32
     coordinator_epoch: Int32 = 0

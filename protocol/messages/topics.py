@@ -1,7 +1,7 @@
 """Topics as metadata: which exist, how many partitions, who serves them."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int32, Message, Text
+from protocol.messages import Int16, Int32, Message, Text
 
 NO_TOPIC_ID = bytes(16)
 OPERATIONS_NOT_REQUESTED = -2147483648
@@ -81,7 +81,7 @@ class CreatableTopic(Message):
 
     name: Text
     num_partitions: Int32 = -1
-    replication_factor: Int32 = -1
+    replication_factor: Int16 = -1
     configs: tuple[TopicConfig, ...] = ()
     assignments: tuple[ReplicaAssignment, ...] = ()
 

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
-from protocol.messages import Message
+from protocol.messages import Int8, Int16, Message
 
 _PLAIN: dict[object, st.SearchStrategy[Any]] = {
     str: st.text(max_size=8),
@@ -28,6 +28,9 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation in (Int8, Int16):
+        most: int = arguments[1].le
+        return st.integers(-most - 1, most)
     if origin is Annotated:
         return values(arguments[0])
     if origin in (types.UnionType, Union):
