@@ -36,7 +36,7 @@ from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 OFFSETS_TOPIC = "__consumer_offsets"
 _AT_REST = ("Empty", "Dead", "")
 _MOST_NAMED = 10
-NO_OFFSET = -1
+_NO_OFFSET = -1
 _LONGEST_NAME = 249
 """Characters of a topic's name, as Kafka has it."""
 _LONGEST_TEXT = 2**15 - 1
@@ -223,7 +223,7 @@ def _lie_in(offsets: OffsetFetchGroupReply) -> str:
         for part in topic.partitions:
             if part.partition_index < 0:
                 return f"partition {part.partition_index} of {topic.name}"
-            if part.committed_offset < NO_OFFSET:
+            if part.committed_offset < _NO_OFFSET:
                 return f"offset {part.committed_offset} of {topic.name}-{part.partition_index}"
             if (topic.name, part.partition_index) in places:
                 return f"two offsets of {topic.name}-{part.partition_index}"
