@@ -6,7 +6,7 @@ import ssl
 from typing import Final
 
 from muster.dialects.unwelcome import LoginFailed
-from muster.errors import AuthenticationFailed, CannotConnect, MusterError
+from muster.errors import AuthenticationFailed, CannotConnect, MusterError, RequestTimedOut
 from muster.events import NodeAddress
 
 _PAUSE_MS: Final = 1_000
@@ -36,13 +36,15 @@ def _of_tls(error: ssl.SSLError) -> str:
 class Refusals:
     """What was refused last, for whoever asks first; each server's pause."""
 
-    __slots__ = ("_last", "_sentence", "_unreached", "_until_ms")
+    __slots__ = ("_last", "_sentence", "_troubles", "_unreached", "_until_ms")
 
     def __init__(self) -> None:
         self._until_ms: dict[tuple[str, int], int] = {}
         self._sentence = ""
         self._last: tuple[NodeAddress, AuthenticationFailed] | None = None
         self._unreached: set[NodeAddress] = set()
+        self._troubles: dict[NodeAddress, str] = {}
+        """Of brokers beside musterd that do not answer, the newest last: musterd answers meanwhile."""
 
     def note(self, address: NodeAddress, failed: AuthenticationFailed, now_ms: int) -> None:
         self._until_ms[address.host, address.port] = now_ms + _PAUSE_MS
@@ -66,6 +68,16 @@ class Refusals:
             self._unreached.add(address)
         return is_news
 
+    def failed(self, address: NodeAddress, sentence: str) -> None:
+        """A connection to it is no more."""
+        if address.speaks:
+            self._troubles.pop(address, None)
+            self._troubles[address] = sentence
+
+    def answered(self, address: NodeAddress) -> None:
+        """More than a greeting."""
+        self._troubles.pop(address, None)
+
     def bars(self, address: NodeAddress, now_ms: int) -> bool:
         """Whether it is too soon to knock again."""
         return now_ms < self._until_ms.get((address.host, address.port), now_ms)
@@ -78,6 +90,20 @@ class Refusals:
     def error(self, trouble: str) -> MusterError:
         """Why nobody can be asked, as the error that it is: `trouble` may be what was noted here last."""
         return AuthenticationFailed(trouble) if trouble == self._sentence else CannotConnect(trouble)
+
+    def explained(self, error: MusterError, trouble: str) -> MusterError:
+        """What did not come in time, with the reason if one is known: `trouble`, where nobody can be asked, or what the
+        last connection to a broker beside musterd ended with.
+        """
+        if not isinstance(error, RequestTimedOut):
+            return error
+        reason = trouble or next(reversed(self._troubles.values()), "")
+        if not reason:
+            return error
+        sentence = f"{error}. {reason}"
+        if reason == self._sentence:
+            return AuthenticationFailed(sentence)
+        return CannotConnect(sentence) if trouble else RequestTimedOut(sentence)
 
     def raise_last(self) -> None:
         """Raises AuthenticationFailed, once for each time."""

@@ -238,7 +238,9 @@ class Driver:
             return
         try:
             self._due.extend((wire.way.driven, event) for event in wire.exchange.hear(data))
-            self.has_ever_connected |= wire.exchange.has_answered
+            if wire.exchange.has_answered:
+                self.has_ever_connected = True
+                self.refusals.answered(wire.way.address)
             if wire.exchange.is_let_in:
                 self.refusals.welcomed(wire.way.address)
             wire.send(wire.exchange.take_data())
@@ -255,6 +257,7 @@ class Driver:
             if failed is not None:
                 self.refusals.note(address, failed, self.now_ms())
             self.last_failure = str(failed or self._where.cannot_connect(address, error))
+            self.refusals.failed(address, self.last_failure)
             if failed is None and not wire.exchange.has_answered and self.refusals.unreached(address):
                 _LOG.warning(self.last_failure)
             self._close(wire)

@@ -103,7 +103,7 @@ class Producer:
             self._owes_turn = False
             await asyncio.sleep(0)
         wall_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-        sent = Sent(topic, wall_ms)
+        sent = Sent(topic, wall_ms, self._driver.refusals)
         record = pending(key, value, headers, wall_ms, sent)
         placed = self._append(topic, partition, record)
         if placed < 0:
@@ -125,7 +125,8 @@ class Producer:
         await self._driver.changed.wait_for(lambda: self._core.is_flushed(number) or not refusals.is_told, timeout_s)
         if not self._core.is_flushed(number):
             refusals.raise_last()
-            raise not_answered(f"not all records were acknowledged within {timeout_s:g} s", self._driver.trouble)
+            sentence = f"not all records were acknowledged within {timeout_s:g} s"
+            raise self._explained(not_answered(sentence, self._driver.trouble))
         failed = [sent for sent in self._failed if not sent.is_told]
         self._failed.clear()
         if failed:
@@ -187,6 +188,9 @@ class Producer:
             self._driver.feed(self._driven, Woke())
 
     def _take(self, effect: Effect) -> None:
-        for failed in hand_over(effect, self._driver.trouble):
+        for failed in hand_over(effect, self._explained):
             assert isinstance(failed, Sent)
             self._failed.append(failed)
+
+    def _explained(self, error: MusterError) -> MusterError:
+        return self._driver.refusals.explained(error, self._driver.trouble)

@@ -2,10 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Generator
+from typing import Final
 
 from muster.errors import MusterError, RequestTimedOut
 from muster.producing.handles import Written
+from muster.refusals import Refusals
 from muster.topic_partition import TopicPartition
+
+_LOOK_S: Final = 0.5
 
 
 class Sent:
@@ -13,14 +17,25 @@ class Sent:
     `await sent` is `await sent.result()`.
     """
 
-    __slots__ = ("_callbacks", "_ended", "_error", "_timestamp_ms", "_written", "is_told", "partition", "topic")
+    __slots__ = (
+        "_callbacks",
+        "_ended",
+        "_error",
+        "_refusals",
+        "_timestamp_ms",
+        "_written",
+        "is_told",
+        "partition",
+        "topic",
+    )
 
-    def __init__(self, topic: str, timestamp_ms: int) -> None:
+    def __init__(self, topic: str, timestamp_ms: int, refusals: Refusals | None = None) -> None:
         self.topic = topic
         self.partition = -1
         self.is_told = False
         """Whether somebody has asked, so that a failure needs no other way to be heard of."""
         self._timestamp_ms = timestamp_ms
+        self._refusals = refusals
         self._written: Written | None = None
         self._error: MusterError | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -37,8 +52,9 @@ class Sent:
         return self._written is not None or self._error is not None
 
     async def result(self, timeout_s: float | None = None) -> Written:
-        """Wait until the record is acknowledged. Raises why it was given up, and `RequestTimedOut` if it is not decided
-        in `timeout_s`; then, or when this is cancelled, it is still on its way.
+        """Wait until the record is acknowledged. Raises why it was given up, `RequestTimedOut` if it is not decided in
+        `timeout_s`, and `AuthenticationFailed` within a second where a server does not let us in; then, or when this is
+        cancelled, it is still on its way.
         """
         error = await self.exception(timeout_s)
         if error is not None:
@@ -50,9 +66,17 @@ class Sent:
         """Wait as `result` does; why the record was given up, None if it was not."""
         if not self.is_done:
             self._ended = self._ended or asyncio.get_running_loop().create_future()
-            await asyncio.wait((self._ended,), timeout=timeout_s)
-            if not self.is_done:
-                raise RequestTimedOut(f"a record for {self.topic_partition} is not acknowledged after {timeout_s:g} s")
+            loop = asyncio.get_running_loop()
+            deadline = None if timeout_s is None else loop.time() + timeout_s
+            while not self.is_done:
+                left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline - loop.time())
+                if left_s <= 0:
+                    what = f"a record for {self.topic_partition} is not acknowledged after {timeout_s:g} s"
+                    raise RequestTimedOut(what)
+                # Not woken whenever anything happens: thousands may wait, and hardly ever for long.
+                await asyncio.wait((self._ended,), timeout=left_s)
+                if self._refusals is not None and not self._ended.done():
+                    self._refusals.raise_last()
         self.is_told = True
         return self._error
 

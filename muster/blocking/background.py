@@ -217,7 +217,9 @@ class Background:
         """The core hears of it when it is not in the middle of something else."""
         self._due.extend((wire.way[0], event) for event in wire.exchange.hear(data))
         if data:
-            self.has_ever_connected |= wire.exchange.has_answered
+            if wire.exchange.has_answered:
+                self.has_ever_connected = True
+                self.refusals.answered(wire.way[1])
             if wire.exchange.is_let_in:
                 self.refusals.welcomed(wire.way[1])
 
@@ -227,9 +229,11 @@ class Background:
             self.refusals.note(address, failed, _now_ms())
             self.on_refusal(failed)
             self.last_failure = str(failed)
+            self.refusals.failed(address, self.last_failure)
             self.changed.notify_all()
             return
         self.last_failure = self._where.cannot_connect(address, error)
+        self.refusals.failed(address, self.last_failure)
         if not had_answered and self.refusals.unreached(address):
             _LOG.warning(self.last_failure)
 

@@ -6,15 +6,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from muster.refusals import Refusals
+
 _LOG: Final = logging.getLogger("muster")
 
 
 class Callbacks:
     """Called one after the other, in the order of `put`. The thread begins with the first."""
 
-    def __init__(self, changed: threading.Condition) -> None:
-        """`changed` is the client's: its lock may be held by who puts."""
+    def __init__(self, changed: threading.Condition, refusals: Refusals | None = None) -> None:
+        """`changed` is the client's: its lock may be held by who puts. `refusals` are what else interrupts whoever
+        waits for a record."""
         self.changed = changed
+        self.refusals = refusals or Refusals()
         self._mine = threading.Condition()
         self._due: deque[Callable[[], object]] = deque()
         self._put = self._returned = 0

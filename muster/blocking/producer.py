@@ -87,7 +87,7 @@ class Producer:
         self._driven = Driven(self._core, self._take)
         self._background.add(self._driven)
         self._changed = self._background.changed
-        self._callbacks = Callbacks(self._changed)
+        self._callbacks = Callbacks(self._changed, self._background.refusals)
         self._failed: deque[Sent] = deque(maxlen=_REMEMBERED_FAILURES)
         self._is_closed = False
 
@@ -138,7 +138,7 @@ class Producer:
             if not self._core.is_flushed(number):
                 refusals.raise_last()
                 sentence = f"not all records were acknowledged within {timeout_s:g} s"
-                raise not_answered(sentence, self._background.trouble)
+                raise self._explained(not_answered(sentence, self._background.trouble))
             failed = [sent for sent in self._failed if not sent.is_told]
             self._failed.clear()
         if not self._callbacks.wait(_left_s(deadline)):
@@ -204,9 +204,12 @@ class Producer:
             self._changed.wait(left_s)
 
     def _take(self, effect: Effect) -> None:
-        for failed in hand_over(effect, self._background.trouble):
+        for failed in hand_over(effect, self._explained):
             assert isinstance(failed, Sent)
             self._failed.append(failed)
+
+    def _explained(self, error: MusterError) -> MusterError:
+        return self._background.refusals.explained(error, self._background.trouble)
 
 
 def _left_s(deadline: float | None) -> float | None:

@@ -37,8 +37,8 @@ class Sent(msgspec.Struct, eq=False):
         return self._written is not None or self._error is not None
 
     def result(self, timeout_s: float | None = None) -> Written:
-        """Wait until the record is acknowledged. Raises why it was given up, and `RequestTimedOut` if it is not decided
-        in `timeout_s`; then it is still on its way.
+        """Wait until the record is acknowledged. Raises why it was given up, `RequestTimedOut` if it is not decided in
+        `timeout_s`, and `AuthenticationFailed` at once where a server does not let us in; then it is still on its way.
         """
         error = self.exception(timeout_s)
         if error is not None:
@@ -50,7 +50,10 @@ class Sent(msgspec.Struct, eq=False):
         """Wait as `result` does; why the record was given up, None if it was not."""
         changed = self._callbacks.changed
         with changed:
-            if not changed.wait_for(lambda: self.is_done, timeout_s):
+            refusals = self._callbacks.refusals
+            changed.wait_for(lambda: self.is_done or not refusals.is_told, timeout_s)
+            if not self.is_done:
+                refusals.raise_last()
                 raise RequestTimedOut(f"a record for {self.topic_partition} is not acknowledged after {timeout_s:g} s")
             self.is_told = True
             return self._error

@@ -1,6 +1,6 @@
 """What edges have in common around the producer's core: settings as people give them, records in, outcomes out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol, cast
 
 import msgspec
@@ -99,9 +99,9 @@ def _headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((check_name("a header", name), _content(f"header {name!r}", content)) for name, content in pairs)
 
 
-def hand_over(effect: Effect, trouble: str) -> Sequence[Handle]:
-    """Tell the records of a batch what became of it; those that failed. `trouble` says why nobody can be asked at
-    present, if so.
+def hand_over(effect: Effect, explained: Callable[[MusterError], MusterError]) -> Sequence[Handle]:
+    """Tell the records of a batch what became of it; those that failed. `explained` adds what the edge knows of the
+    reason.
     """
     if isinstance(effect, Delivered):
         offset = effect.base_offset
@@ -112,9 +112,7 @@ def hand_over(effect: Effect, trouble: str) -> Sequence[Handle]:
         return ()
     if not isinstance(effect, Undelivered):
         return ()
-    error = effect.error
-    if trouble and isinstance(error, RequestTimedOut):
-        error = CannotConnect(f"{error}. {trouble}")
+    error = explained(effect.error)
     handles = cast("tuple[Handle, ...]", effect.handles)
     for handle in handles:
         handle.fail(error)

@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from muster.dialects.unwelcome import LoginFailed, Unwelcome
-from muster.errors import AuthenticationFailed, CannotConnect, WokenUp
+from muster.errors import AuthenticationFailed, CannotConnect, RequestTimedOut, WokenUp
 from muster.events import NodeAddress
 from muster.outcomes import Outcomes
 from muster.refusals import Refusals, authentication_failed
@@ -103,3 +103,23 @@ def test_a_broker_beside_musterd_that_cannot_be_reached_is_news_once_until_it_an
     refusals.welcomed(broker)
     assert refusals.unreached(broker)
     assert not refusals.unreached(NodeAddress("musterd", 9390)), "who asks it hears of that"
+
+
+def test_what_ran_out_of_time_is_told_with_the_trouble_of_the_broker_that_does_not_answer() -> None:
+    refusals, late = Refusals(), RequestTimedOut("t-0: too late")
+    broker, other = NodeAddress("b", 9092, 1, "kafka"), NodeAddress("c", 9092, 2, "kafka")
+    assert refusals.explained(late, "") is late
+    refusals.failed(broker, "b hung up")
+    refusals.failed(NodeAddress("musterd", 9390), "never mind")
+    refusals.failed(other, "c hung up")
+    assert refusals.explained(late, "").args == ("t-0: too late. c hung up",)
+    refusals.answered(other)
+    assert refusals.explained(late, "").args == ("t-0: too late. b hung up",)
+    assert isinstance(refusals.explained(late, "nobody is there"), CannotConnect)
+    refusals.note(broker, AuthenticationFailed("not let in"), 0)
+    refusals.failed(broker, "not let in")
+    assert isinstance(refusals.explained(late, ""), AuthenticationFailed)
+    refusals.answered(broker)
+    assert refusals.explained(late, "") is late
+    other_error = CannotConnect("x")
+    assert refusals.explained(other_error, "y") is other_error
