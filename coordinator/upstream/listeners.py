@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from ipaddress import IPv6Address, ip_address
+from socket import socket
+from typing import cast
 
 import structlog
 
@@ -95,6 +97,8 @@ class Listeners:
                 continue
             try:
                 await server.start_serving()
+                if not _sockets(server):
+                    raise OSError("somebody else listens there")
             except OSError as error:
                 log.warning("a broker's listener is lost", broker=node_id, port=self._ports[node_id], why=str(error))
                 server.close()
@@ -133,7 +137,13 @@ class Listeners:
 
     def _bound_hosts(self) -> set[str]:
         servers = filter(None, (self._first, *self._servers.values()))
-        return {_plain(one.getsockname()[0]) for server in servers for one in server.sockets}
+        return {_plain(one.getsockname()[0]) for server in servers for one in _sockets(server)}
+
+
+def _sockets(server: asyncio.Server) -> list[socket]:
+    """Those that are open: uvloop closes one that cannot listen, and says nothing."""
+    told = cast(Sequence[socket | None], server.sockets)
+    return [one for one in told if one is not None and one.fileno() >= 0]
 
 
 def _plain(address: str) -> str:

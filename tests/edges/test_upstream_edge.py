@@ -9,6 +9,7 @@ from struct import pack, unpack, unpack_from
 from typing import Any, cast
 
 import pytest
+import uvloop
 from structlog.testing import capture_logs
 
 from coordinator.config import Address
@@ -214,15 +215,25 @@ async def test_a_listener_on_one_address_is_not_taken_for_a_broker_on_another() 
     of_any.close()
 
 
-async def test_a_port_that_somebody_else_takes_before_it_is_served_at_is_given_up_for_another() -> None:
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_port_that_somebody_else_takes_before_it_is_served_at_is_given_up_for_another(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        taken, instead = runner.run(_taken_meanwhile())
+    assert taken is not None
+    assert instead not in {None, taken}
+
+
+async def _taken_meanwhile() -> tuple[int | None, int | None]:
     listeners = Listeners("127.0.0.1", "127.0.0.1", some_ports(5))
-    port = await listeners.open(1, lambda: pytest.fail("nobody comes"))
-    assert port is not None
-    with socket.create_server(("127.0.0.1", port)):
+    taken = await listeners.open(1, lambda: pytest.fail("nobody comes"))
+    with socket.create_server(("127.0.0.1", taken or 0)):
         await listeners.serve()
-        assert await listeners.open(1, lambda: pytest.fail("nobody comes")) not in {None, port}
+        instead = await listeners.open(1, lambda: pytest.fail("nobody comes"))
         await listeners.serve()
     listeners.close()
+    return taken, instead
 
 
 async def test_hundreds_who_ask_at_once_are_answered_and_the_cluster_is_never_away() -> None:
