@@ -170,7 +170,9 @@ async def _healthz(request: web.Request) -> web.StreamResponse:
 def _readyz(questions: Questions) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         node = await questions.node()
-        ready = node.shards_loaded == node.shards_total
+        # A cluster that is away is no reason not to serve groups; one that no client can be led to is.
+        is_led = node.gauges.get("upstream_brokers", 1) > 0
+        ready = node.shards_loaded == node.shards_total and is_led
         body: dict[str, Any] = {
             "ready": ready,
             "shards_loaded": node.shards_loaded,
@@ -180,7 +182,7 @@ def _readyz(questions: Questions) -> Handler:
             body["failed_shards"] = node.failed_shards
         if node.loading is not None and node.loading.is_loading:
             body["loading"] = node.loading
-        if "upstream_reachable" in node.gauges:  # away, it is no reason not to serve groups
+        if "upstream_reachable" in node.gauges:
             reachable = bool(node.gauges["upstream_reachable"])
             body["upstream"] = {"reachable": reachable, "age_ms": node.gauges["upstream_age_ms"]}
             if node.upstream_problem:

@@ -3,9 +3,14 @@
 import msgspec
 
 from coordinator.placement import NodeAddress, Placement
-from protocol.kafka.front.front import Front
+from protocol.kafka.front.front import Front, Reach
 from protocol.kafka.front.session import FrontSession
 from protocol.messages.node import ApiVersionsReply
+
+_NO_LISTENER = (
+    "none of the cluster's brokers has a listener here: no port of upstream.listener.ports is left, or none can be "
+    "reached at the address that the cluster tells; the log says which"
+)
 
 
 class Broker(msgspec.Struct, frozen=True):
@@ -29,17 +34,19 @@ class Brokers:
         self.known: dict[int, Broker] = {}
         self.is_reachable = False
         self.reason = "the cluster has not been found yet"
-        """Why it cannot be reached."""
+        """Why it cannot be reached; or why no client can, though it was."""
         self.since_ms = 0
         """When it could be reached last, or when this began."""
         self._addresses: dict[int, tuple[str, int]] = {}
         self._fronts: dict[int, Front] = {}
+        self._reach = Reach()
         self._max_frame_bytes = max_frame_bytes
         self._most_entries = most_entries
 
     def found(self, brokers: tuple[Broker, ...], now_ms: int) -> None:
         """These, and no others."""
-        self.is_reachable, self.reason, self.since_ms = True, "", now_ms
+        self.is_reachable, self.reason, self.since_ms = True, "" if brokers else _NO_LISTENER, now_ms
+        self._reach.is_away = False
         known = {broker.node_id: broker for broker in sorted(brokers, key=lambda broker: broker.node_id)}
         for node_id, broker in known.items():
             before = self.known.get(node_id)
@@ -50,6 +57,7 @@ class Brokers:
                     self._max_frame_bytes,
                     self._most_entries,
                     wants_exchange=self._wants_exchange,
+                    reach=self._reach,
                 )
         self.known = known
         self._addresses.clear()  # in place: sessions that are open go by it
@@ -57,7 +65,9 @@ class Brokers:
 
     def away(self, reason: str) -> None:
         """None of them can be reached."""
-        self.is_reachable, self.reason = False, reason
+        self.is_reachable = False
+        self.reason = reason if self.known else f"no broker of the cluster was reached yet: {reason}"
+        self._reach.is_away = True
 
     def open(self, node_id: int) -> FrontSession:
         """A session in front of the broker, which has been found at least once."""

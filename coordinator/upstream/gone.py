@@ -91,6 +91,11 @@ class GoneTopics:
             kept = {*known, *self._gone}
             self._heard = {topic_id: at_ms for topic_id, at_ms in self._heard.items() if topic_id in kept}
 
+    @property
+    def cluster_id(self) -> str | None:
+        """Of the cluster whose topics were listed last."""
+        return self._cluster_id
+
     def in_cluster(self, cluster_id: str | None) -> None:
         """Who lists the topics. Of another cluster's it says nothing that they are not here."""
         if cluster_id != self._cluster_id:

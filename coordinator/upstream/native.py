@@ -17,6 +17,7 @@ from protocol.messages import Message
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.node import Refused
 from protocol.messages.topics import (
+    OPERATIONS_NOT_REQUESTED,
     CreatePartitions,
     CreateTopics,
     CreateTopicsReply,
@@ -39,24 +40,50 @@ _MOST_MADE: Final = 10_000
 
 
 def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
-    """The cluster's brokers at their own addresses, whose ids partitions' leaders have. Of those of Kafka's dialect
-    none come here: they ask their broker. Who asks from inside is told of this node.
+    """The cluster's brokers at their own addresses, whose ids partitions' leaders have. Clients of Kafka's dialect ask
+    their broker; while there is none they come here, and are told of brokers as their broker's answer would tell them.
+    Who asks from inside is told of this node.
     """
     if ref.connection == ASKED:
         metadata_of_nodes(core, ref, message, moment)
         return
     topics = core.topics
     assert isinstance(topics, UpstreamTopics)
-    known = (_or_not_yet(topics, topic, moment.monotonic_ms) for topic in topics.metadata(message, moment))
+    known = tuple(_or_not_yet(topics, topic, moment.monotonic_ms) for topic in topics.metadata(message, moment))
+    if _is_in_front(core, ref):
+        core.outbox.send(ref, _as_a_broker(topics, known))
+        return
     reply = MetadataReply(
         brokers=tuple(
             MetadataBroker(one.node_id, one.host, one.port, one.rack, _KAFKA) for one in topics.brokers.known.values()
         ),
         cluster_id=core.cluster_id,
-        topics=tuple(known),
+        topics=known,
         cluster_authorized_operations=operations(message.include_cluster_authorized_operations, CLUSTER_OPERATIONS),
     )
     core.outbox.send(ref, reply)
+
+
+def _is_in_front(core: Core, ref: RequestRef) -> bool:
+    connection = core.connections.get(ref.connection)
+    return connection is not None and connection.broker is not None
+
+
+def _as_a_broker(topics: UpstreamTopics, known: tuple[MetadataTopicReply, ...]) -> MetadataReply:
+    """What is known of topics was told to others, so what they may do there is not."""
+    brokers = topics.brokers.known.values()
+    return MetadataReply(
+        brokers=tuple(MetadataBroker(one.node_id, one.front_host, one.front_port, one.rack) for one in brokers),
+        cluster_id=topics.gone.cluster_id,
+        controller_id=min(topics.brokers.known, default=-1),
+        topics=tuple(_for_anybody(topic) for topic in known),
+    )
+
+
+def _for_anybody(topic: MetadataTopicReply) -> MetadataTopicReply:
+    if topic.topic_authorized_operations == OPERATIONS_NOT_REQUESTED:
+        return topic
+    return replace(topic, topic_authorized_operations=OPERATIONS_NOT_REQUESTED)
 
 
 def _or_not_yet(topics: UpstreamTopics, topic: MetadataTopicReply, now_ms: int) -> MetadataTopicReply:

@@ -41,7 +41,7 @@ class FrontProtocol(ClientProtocol):
         transport = self.transport = cast(asyncio.Transport, transport)
         broker = self._beside.any_broker() if self._broker is None else self._broker
         if broker is None:
-            log.warning("a client is sent away: no broker of the cluster is known yet")
+            log.warning("a client is sent away: no broker of the cluster was reached yet, or none has a listener here")
             transport.abort()
             return
         self._broker = broker

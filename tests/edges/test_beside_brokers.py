@@ -153,6 +153,39 @@ def test_a_group_goes_on_while_the_broker_is_away_and_records_do_when_it_is_back
     consumer.close()
 
 
+def test_who_was_there_and_who_is_new_share_a_group_while_the_broker_is_down_and_both_go_on_when_it_is_back(
+    both: Both,
+) -> None:
+    make_topic(both, "orders", 2)
+    first = consumer_of(both)
+    first.subscribe(["orders"])
+    assert within(10, lambda: first.poll(0.1) is None and len(first.assignment()) == 2)
+    both.broker.stop()
+    assert within(10, lambda: _gauge(both, "muster_upstream_reachable") == 0)
+    second = consumer_of(both)
+    second.subscribe(["orders"])
+
+    def share() -> bool:
+        first.poll(0.1), second.poll(0.1)
+        return len(first.assignment()) == len(second.assignment()) == 1
+
+    assert within(15, share)
+    deadline = time.monotonic() + 8  # longer than a session
+    while time.monotonic() < deadline:
+        assert share()
+    first.commit(offsets=[TopicPartition("orders", first.assignment()[0].partition, 0)], asynchronous=False)
+    both.broker.start()
+    assert within(10, lambda: _gauge(both, "muster_upstream_reachable") == 1)
+    for partition in range(2):
+        producer = Producer({"bootstrap.servers": both.bootstrap})
+        producer.produce("orders", b"%d" % partition, partition=partition)
+        assert producer.flush(20) == 0
+    got = read(first, 1), read(second, 1)
+    assert sorted(got) == [[b"0"], [b"1"]]
+    first.close()
+    second.close()
+
+
 def test_a_group_moves_over_with_its_offsets_once_nobody_is_left_behind(both: Both) -> None:
     make_topic(both, "orders", 1)
     produce(both, "orders", [b"%d" % number for number in range(5)])

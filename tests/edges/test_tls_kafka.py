@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import serialization as forms
 from bench import builds
 from bench.processes import free_ports
 from tests.edges.certificates import Folder
-from tests.edges.musterd import Daemon, free_port, running, within
-from tests.edges.test_tls_beside import Settings, readiness, write_and_read
+from tests.edges.musterd import Daemon, free_port, running
+from tests.edges.test_tls_beside import Settings, readiness, reason, write_and_read
 
 pytestmark = pytest.mark.xdist_group("kafka with tls")  # one broker for all
 _START_S = 60.0
@@ -124,8 +124,7 @@ def in_front(kafka: Kafka, path: Path, port: int, *settings: str, listening: boo
 
 
 def why_not(front: Daemon) -> str:
-    assert within(10, lambda: "why" in readiness(front))
-    return str(readiness(front)["why"])
+    return reason(front)
 
 
 def alice(front: Daemon, folder: Folder, mechanism: str) -> Settings:

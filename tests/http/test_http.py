@@ -52,6 +52,31 @@ async def test_it_tells_how_far_it_is_while_it_loads(browser: Browser, coordinat
     assert await browser.get("/readyz", 503) == {"ready": False, "shards_loaded": 13, "shards_total": 50}
 
 
+async def test_beside_a_cluster_that_was_never_reached_it_is_not_ready_and_tells_why(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    gauges = {"upstream_reachable": 0, "upstream_brokers": 0, "upstream_age_ms": 7}
+    why = "no broker of the cluster was reached yet: broker-1:9092: nobody listens there"
+    coordinator.node = msgspec.structs.replace(NODE, gauges=gauges, upstream_problem=why)
+
+    answer = await browser.get("/readyz", 503)
+
+    assert answer["ready"] is False
+    assert answer["upstream"] == {"reachable": False, "age_ms": 7, "why": why}
+
+
+async def test_a_cluster_that_is_away_after_it_was_there_is_no_reason_not_to_be_ready(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    gauges = {"upstream_reachable": 0, "upstream_brokers": 3, "upstream_age_ms": 7}
+    coordinator.node = msgspec.structs.replace(NODE, gauges=gauges, upstream_problem="cut")
+
+    answer = await browser.get("/readyz")
+
+    assert answer["ready"] is True
+    assert answer["upstream"]["reachable"] is False
+
+
 async def test_it_tells_records_bytes_and_time_left_and_which_shard_failed_and_why(
     browser: Browser, coordinator: ScriptedCoordinator
 ) -> None:

@@ -24,6 +24,7 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import ApiVersion, ApiVersionsReply, FindCoordinator
 from protocol.messages.offsets import OffsetCommit, OffsetDelete, OffsetFetch
+from protocol.messages.topics import Metadata
 
 PRODUCE: Final = 0
 METADATA: Final = 3
@@ -57,6 +58,12 @@ SHARED_KEYS: Final = frozenset({FIND_COORDINATOR, *(BY_MESSAGE[message].key for 
 
 REWRITTEN: Final = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 """The broker's, with addresses in the answer."""
+
+OURS_WHILE_AWAY: Final[tuple[type[Message], ...]] = (Metadata,)
+"""Answered here while no broker can be reached: without it a group cannot share its partitions out, and nobody who is
+new finds the way in."""
+
+KEYS_WHILE_AWAY: Final = frozenset(BY_MESSAGE[message].key for message in OURS_WHILE_AWAY)
 
 PASSED: Final = {
     PRODUCE: 9,  # from 10 on the answer names the new leader's address (KIP-951)

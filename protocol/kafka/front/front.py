@@ -8,10 +8,12 @@ from protocol.errors import ProtocolViolation
 from protocol.kafka.front.apis import (
     API_VERSIONS,
     FIND_COORDINATOR,
+    KEYS_WHILE_AWAY,
     METADATA,
     OF_GROUPS,
     OUR_KEYS,
     OURS,
+    OURS_WHILE_AWAY,
     PASSED,
     REWRITTEN,
     SASL_HANDSHAKE,
@@ -44,11 +46,30 @@ _OURS: Final = Way(True)
 _THROUGH: Final = Way(False)
 
 
+class Reach:
+    """What the fronts of all brokers share, those too whose connections outlive them: whether no broker can be reached
+    at all, so that what clients must know to go on is told here."""
+
+    __slots__ = ("is_away",)
+
+    def __init__(self) -> None:
+        self.is_away = False
+
+
 class Front:
     """Of one broker: what the sessions of its listener go by. `broker` is its answer to ApiVersions; `addresses`, where
     clients reach the brokers through us, may change at any time. `wants_exchange`: it lets nobody in without SASL."""
 
-    __slots__ = ("_dialect", "_ways", "addresses", "max_frame_bytes", "metadata_version", "offer", "wants_exchange")
+    __slots__ = (
+        "_dialect",
+        "_ways",
+        "addresses",
+        "max_frame_bytes",
+        "metadata_version",
+        "offer",
+        "reach",
+        "wants_exchange",
+    )
 
     def __init__(
         self,
@@ -58,12 +79,14 @@ class Front:
         most_entries: int = MAX_ENTRIES,
         *,
         wants_exchange: bool = False,
+        reach: Reach | None = None,
     ) -> None:
         self.wants_exchange = wants_exchange
+        self.reach = reach or Reach()
         self.offer = offer(broker)
         self.addresses = addresses
         self.max_frame_bytes = max_frame_bytes
-        self._dialect = KafkaDialect(max_frame_bytes, {*OURS, *OF_GROUPS}, most_entries)
+        self._dialect = KafkaDialect(max_frame_bytes, {*OURS, *OF_GROUPS, *OURS_WHILE_AWAY}, most_entries)
         self._dialect.offer = self.offer
         self._ways: dict[int, Way] = {}
         newest = [row.max_version for row in self.offer.api_keys if row.api_key == METADATA]
@@ -95,6 +118,10 @@ class Front:
             is_shared = key in SHARED_KEYS and self._dialect.call(key, version) is not None
             return _OURS if is_shared else _THROUGH
         raise ProtocolViolation(f"API {key} in version {version} is not offered in front of a broker")
+
+    def is_ours_now(self, key: int) -> bool:
+        """Whether a request that is the broker's is answered here, since nobody else can."""
+        return self.reach.is_away and key in KEYS_WHILE_AWAY
 
     def is_brokers(self, key: int, version: int, frame: bytes) -> bool:
         """Whether a request of a shared API, in a whole frame, is the broker's."""

@@ -137,7 +137,7 @@ class FrontSession:
             return False
         size, key, version, number = _HEAD(head)
         way = self._front.way(key, version)
-        if way.is_ours:
+        if way.is_ours or self._front.is_ours_now(key):
             return self._take(4 + size, key, version, number, way)
         if self._unheard >= MAX_AWAITED:
             self._is_blocked = True

@@ -8,7 +8,7 @@ import pytest
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.front.acks import acks_of
-from protocol.kafka.front.front import Front
+from protocol.kafka.front.front import Front, Reach
 from protocol.kafka.front.session import MAX_AWAITED, PASS_BYTES, FrontSession
 from protocol.kafka.session import MAX_WAITING_BYTES
 from protocol.messages.groups import HeartbeatReply
@@ -400,6 +400,70 @@ def test_the_versions_are_told_before_anybody_is_known() -> None:
     session.receive_data(encode_request(ApiVersions("c", "1"), 3, 2, "c"))
     assert requests_of(session) == []
     assert session.take_data()[4:8] == pack(">i", 2)
+
+
+# --------------------------------------------------------------------------------------------- while no broker is there
+
+
+def away(*, wants_exchange: bool = False) -> tuple[FrontSession, Reach]:
+    reach = Reach()
+    reach.is_away = True
+    return FrontSession(Front(BROKER, {}, FRAME_BYTES, wants_exchange=wants_exchange, reach=reach)), reach
+
+
+@pytest.mark.parametrize("version", [0, 1, 4, 9, 12])
+def test_while_no_broker_can_be_reached_metadata_is_ours_in_its_turn_and_then_the_brokers_again(version: int) -> None:
+    session, reach = away()
+    question = encode_request(Metadata(None), version, 2, "c")
+    session.receive_data(encode_request(BEAT, 4, 1, "c") + question)
+    assert next_number(session) == 1
+    session.encode_reply(1, HeartbeatReply())
+    (asked,) = requests_of(session)
+    assert asked.number == 2
+    assert isinstance(asked.message, Metadata)
+    assert session.encode_reply(2, MetadataReply(TOPOLOGY.brokers, "c"))[4:8] == pack(">i", 2)
+    assert forwarded(session) == b""
+    session.upstream_lost("there is none")
+    reach.is_away = False
+    session.receive_data(question)
+    assert requests_of(session) == []
+    assert forwarded(session) == question
+
+
+def next_number(session: FrontSession) -> int:
+    request = session.next_request()
+    assert request is not None
+    return request.number
+
+
+def test_what_was_handed_on_before_the_broker_went_still_closes_the_connection() -> None:
+    session, reach = away()
+    reach.is_away = False
+    session.receive_data(encode_request(Metadata(()), 9, 1, "c"))
+    assert requests_of(session) == []
+    reach.is_away = True
+    session.receive_data(encode_request(Metadata(()), 9, 2, "c"))
+    assert requests_of(session) == []
+    with pytest.raises(ProtocolViolation, match="gone"):
+        session.upstream_lost("cut")
+
+
+def test_who_has_not_logged_in_is_told_nothing_of_topics_while_the_broker_that_wants_it_is_away() -> None:
+    session, _ = away(wants_exchange=True)
+    session.receive_data(encode_request(Metadata(None), 9, 1, "c"))
+    with pytest.raises(ProtocolViolation, match="SASL"):
+        session.next_request()
+
+
+def test_who_has_begun_to_log_in_is_told_of_topics_when_the_broker_has_said_who_that_is() -> None:
+    session, _ = away(wants_exchange=True)
+    session.receive_data(HANDSHAKE)
+    requests_of(session)
+    session.receive_upstream(answer(1, bytes(10)))
+    session.receive_data(encode_request(Metadata(None), 9, 2, "c"))
+    assert requests_of(session) == []
+    with pytest.raises(ProtocolViolation, match="gone"):
+        session.upstream_lost("closed by the broker")
 
 
 # ------------------------------------------------------------------------------------------------------------- mistakes
