@@ -1,8 +1,10 @@
 """EDGE: TLS of our listeners: what handshakes are made with, how many at a time, and what becomes of failed ones."""
 
 import asyncio
+import contextlib
 import ssl
 import time
+import weakref
 from collections.abc import Callable
 from typing import cast
 
@@ -48,6 +50,12 @@ class Handshakes:
         """One fewer."""
         self.under_way -= 1
 
+    def hung_up(self, deadline: asyncio.TimerHandle) -> None:
+        """A client did, before it was over."""
+        deadline.cancel()
+        self.over()
+        self.failed("the client hung up")
+
     def gone(self) -> None:
         """One fewer lingers."""
         self.lingering -= 1
@@ -66,6 +74,7 @@ class _Watched(ssl.SSLObject):
     """A connection of which nobody above hears before its handshake is over."""
 
     handshakes: Handshakes
+    _loop: asyncio.AbstractEventLoop
     _deadline: asyncio.TimerHandle | None = None
     _is_over = False
     _failure: ssl.SSLError | None = None
@@ -94,8 +103,22 @@ class _Watched(ssl.SSLObject):
         except ssl.SSLError:
             self._is_over = True
             raise
-        # The loop closes it then; who hangs up before is not heard of otherwise.
-        self._deadline = asyncio.get_running_loop().call_later(HANDSHAKE_S, self._end, "the client did not finish it")
+        # The loop closes it then. Of who hangs up before, all that is heard is that nobody holds this any more.
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.call_later(HANDSHAKE_S, self._too_late, weakref.ref(self))
+
+    @staticmethod
+    def _too_late(watched: "weakref.ref[_Watched]") -> None:
+        one = watched()
+        if one is not None:
+            one._end("the client did not finish it")  # noqa: SLF001  (its own)
+
+    def __del__(self) -> None:
+        """Whatever thread that is in."""
+        if self._deadline is not None and not self._is_over:
+            self._is_over = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self.handshakes.hung_up, self._deadline)
 
     def _end(self, why: str) -> None:
         if self._is_over:

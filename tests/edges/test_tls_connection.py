@@ -14,7 +14,7 @@ from coordinator.config import Config, ConfigError, load_config
 from coordinator.securing import listening_tls, upstream_login, upstream_tls
 from coordinator.tls import PemFile
 from coordinator.tls_connection import AHEAD_BYTES, TlsConnection
-from coordinator.tls_listening import Handshakes, ListeningTls, listen_at
+from coordinator.tls_listening import HANDSHAKE_S, Handshakes, ListeningTls, listen_at
 from tests.edges.certificates import Folder
 
 MIB = 1 << 20
@@ -289,6 +289,27 @@ def test_beyond_the_most_handshakes_under_way_connections_are_closed_until_other
     run(serve())
     assert failed == ["tls_handshakes_failed"] * 2
     assert gauges == {"tls_certificate_expiry_timestamp_seconds": folder.ends_s}
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_who_hangs_up_before_a_handshake_is_over_keeps_nobody_out(run: Run, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    failed: list[str] = []
+
+    async def serve() -> None:
+        tls = ListeningTls(folder.own(), None, most_handshakes=3)
+        tls.tell({}, failed.append)
+        server = await listen_at(lambda: Large(1), "127.0.0.1", 0, tls)
+        port = server.sockets[0].getsockname()[1]
+        for _ in range(3):
+            (await asyncio.to_thread(socket.create_connection, ("127.0.0.1", port))).close()
+        async with asyncio.timeout(HANDSHAKE_S / 2):
+            while len(failed) < 3 or tls.handshakes.under_way:  # noqa: ASYNC110  the loop accepts meanwhile
+                await asyncio.sleep(0.01)
+        (await asyncio.to_thread(dial, port, folder.trusting())).close()
+        server.close()
+
+    run(serve())
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
