@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from coordinator import __version__
-from coordinator.config import Config, ConfigError, load_config
+from coordinator.config import Address, Config, ConfigError, load_config
 from coordinator.config_text import asked, help_text
 from coordinator.group_configs import ConfigsCorrupt
 from coordinator.http import make_app, serve
@@ -160,7 +160,10 @@ async def _serve(config: Config) -> None:
     stop_http = None
     if config.http is not None:
         http_tls = tls if config.speaks_tls("http") else None
-        bound["http"], stop_http = await serve(make_app(server.ask), config.http.host, config.http.port, http_tls)
+        try:
+            bound["http"], stop_http = await serve(make_app(server.ask), config.http.host, config.http.port, http_tls)
+        except OSError as error:
+            raise _cannot_listen("http", config.http, error) from None
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -203,8 +206,7 @@ async def _bind(
                 secured = tls if config.speaks_tls(dialect) else None
                 bound[dialect] = await server.listen(dialect, wanted.host, wanted.port, secured)
         except OSError as error:
-            hint = f" (--{dialect} HOST:PORT chooses another address, --{dialect} off does without)"
-            raise OSError(f"{dialect} = {wanted}: {error.strerror or error}{hint}") from None
+            raise _cannot_listen(dialect, wanted, error) from None
         addresses[dialect] = (told.host, told.port) if told is not None else bound[dialect]
         if addresses[dialect][0] in _WILDCARDS:
             log.warning(
@@ -212,6 +214,11 @@ async def _bind(
                 advertised=f"{dialect}={addresses[dialect][0]}:{addresses[dialect][1]}",
             )
     return addresses, bound
+
+
+def _cannot_listen(kind: str, wanted: Address, error: OSError) -> OSError:
+    hint = f" (--{kind} HOST:PORT chooses another address, --{kind} off does without)"
+    return OSError(f"{kind} = {wanted}: {error.strerror or error}{hint}")
 
 
 def _beside(config: Config, server: Server, tls: ListeningTls | None, brokers_tls: UpstreamTls | None) -> Beside | None:

@@ -176,7 +176,7 @@ class Key(Struct, frozen=True):
         if self.type is Addresses:
             return "HOST:PORT[,HOST:PORT...] with ports from 1 to 65535"
         if self.type is Ports:
-            return "FIRST-LAST, ports from 1 to 65535,"
+            return "FIRST-LAST or one port, from 1 to 65535"
         if self.name in LISTENERS:
             return "HOST:PORT or off"
         return "HOST:PORT with a port from 1 to 65535"

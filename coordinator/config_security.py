@@ -130,8 +130,12 @@ def _none_of(prefix: str, config: SecurityConfig, chosen: Mapping[str, Any], wro
 def _check_login(config: SecurityConfig, wrong: Wrong) -> None:
     username, password = config.upstream_sasl_username, config.upstream_sasl_password
     if username is None or password is None:
-        key = "upstream.security.protocol" if username is password else "upstream.sasl.username"
-        raise wrong(key, "a login needs both upstream.sasl.username and .password")
+        if username is password:
+            why = "a login needs upstream.sasl.username and upstream.sasl.password (MUSTER_UPSTREAM_SASL_PASSWORD)"
+            raise wrong("upstream.security.protocol", why)
+        if password is None:
+            raise wrong("upstream.sasl.username", "upstream.sasl.password (MUSTER_UPSTREAM_SASL_PASSWORD) is missing")
+        raise wrong("upstream.sasl.password", "upstream.sasl.username is missing")
     try:
         check_login(config.upstream_sasl_mechanism, username, password)
     except ValueError as error:

@@ -150,12 +150,17 @@ def of_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """What the variables say, as a mapping for `securities`: MUSTER_SECURITY_PROTOCOL is "security.protocol",
     MUSTER_BROKER_SASL_PASSWORD "broker.sasl.password".
     """
-    return {name: environment[variable] for name, variable in _variables() if environment.get(variable)}
+    return {name: environment[one] for one, name in _VARIABLES.items() if environment.get(one)}
 
 
-def _variables() -> Iterator[tuple[str, str]]:
-    for name in (*NAMES, *(_OF_BROKERS + name for name in NAMES)):
-        yield name, "MUSTER_" + name.upper().replace(".", "_")
+def variable(name: str) -> str:
+    """The one that says what `name` is."""
+    return "MUSTER_" + name.upper().replace(".", "_")
+
+
+_VARIABLES: Final = {variable(name): name for name in (*NAMES, *(_OF_BROKERS + name for name in NAMES))}
+VARIABLES: Final = tuple(_VARIABLES)
+"""Those that `of_environment` reads."""
 
 
 def _checks_hostname(value: str) -> bool:

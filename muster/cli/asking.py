@@ -104,6 +104,8 @@ def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
 @contextmanager
 def reaching_servers(where: Servers, hint: str) -> Iterator[Cluster]:
     """As `reaching`; `hint` names the option that said where."""
+    _check_files("", where.security)
+    _check_files("broker.", where.broker_security)
     try:
         parse_bootstrap(where.bootstrap, None, where.security, where.broker_security)
     except ValueError as error:
@@ -115,6 +117,17 @@ def reaching_servers(where: Servers, hint: str) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.close()
+
+
+def _check_files(prefix: str, security: Security | None) -> None:
+    """What cannot be read is a usage error of the setting that names it."""
+    try:
+        if security is not None:
+            security.context()
+    except ValueError as error:
+        is_ours = security is not None and security.certificate_location and "a certificate and its key" in str(error)
+        name = f"{prefix}ssl.certificate.location" if is_ours else f"{prefix}ssl.ca.location"
+        raise typer.BadParameter(str(error), param_hint=name) from None
 
 
 def topology(cluster: Cluster, *, topics: bool) -> MetadataReply:

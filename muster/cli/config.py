@@ -1,23 +1,50 @@
 """How the command reaches servers: a file of settings, and the environment, which wins."""
 
 import os
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Final
 
 import typer
 
 from muster.cli.asking import Servers
-from muster.security import of_environment, securities
+from muster.security import VARIABLES, of_environment, securities, variable
 
 _HINT = "--config, or MUSTER_... in the environment"
+_KNOWN: Final = ("MUSTER_BOOTSTRAP", "MUSTER_CONFIG", *VARIABLES)
+_OF_THE_DAEMON: Final = ("MUSTER_TLS_", "MUSTER_UPSTREAM_")
+"""Of musterd's keys, those that look like the command's."""
+_NEAR: Final = 0.85
 
 
 def read_servers(bootstrap: str, config: str | None) -> Servers:
     """Raises typer.BadParameter for settings that cannot be."""
     try:
+        _refuse_mistyped(os.environ)
         said = {**_of_file(config), **of_environment(os.environ)}
+        _refuse_halves(said)
         return Servers(bootstrap, *securities(said))
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint=_HINT) from None
+
+
+def _refuse_mistyped(environment: Iterable[str]) -> None:
+    """A setting of security that nobody reads leaves open what somebody believes to be closed."""
+    for name in sorted(environment):
+        if not name.startswith("MUSTER_") or name in _KNOWN or name.startswith(_OF_THE_DAEMON):
+            continue
+        if near := get_close_matches(name, _KNOWN, n=1, cutoff=_NEAR):
+            raise ValueError(f"{name} in the environment is no variable of muster: did you mean {near[0]}?")
+
+
+def _refuse_halves(said: Mapping[str, str]) -> None:
+    """Of a login."""
+    for prefix in ("", "broker."):
+        username, password = f"{prefix}sasl.username", f"{prefix}sasl.password"
+        for there, missing in ((username, password), (password, username)):
+            if there in said and missing not in said:
+                raise ValueError(f"{there} is given, and {missing} ({variable(missing)}) is missing")
 
 
 def _of_file(path: str | None) -> dict[str, str]:

@@ -122,9 +122,13 @@ def delete(
     bootstrap: Bootstrap = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a topic, its records, and what any group has committed for it. There is no way back."""
+    """Delete a topic, its records, and what any group has committed for it. There is no way back.
+
+    Beside brokers, what was committed goes later: after upstream.topic.deleted.after.ms of musterd.
+    """
     if not yes:
-        typer.confirm(f"Delete topic {name}, its records, and all offsets committed for it?", abort=True)
+        question = f"Delete topic {name}, its records, and all offsets committed for it (beside brokers, these later)?"
+        typer.confirm(question, abort=True)
     with reaching(ctx, bootstrap) as cluster:
         gone = expect(DeleteTopicsReply, cluster.ask(DeleteTopics((DeletableTopic(name),)))).responses[0]
     if gone.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.config import KEYS
 from muster.blocking import cluster
 from muster.cli import config
 from muster.security import PLAINTEXT, Security
@@ -92,3 +93,52 @@ def test_a_login_has_no_place_in_the_native_protocol(shell: Shell) -> None:
 
 def test_without_a_word_nothing_is_secured() -> None:
     assert config.read_servers("here:1", None) == ("here:1", None, None)
+
+
+@pytest.mark.parametrize("prefix", ["", "broker."])
+def test_half_a_login_names_the_other_half(shell: Shell, tmp_path: Path, prefix: str) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(f"{prefix}security.protocol=SASL_SSL\n{prefix}sasl.mechanism=SCRAM-SHA-512\n")
+    variable = f"MUSTER_{prefix.upper().replace('.', '_')}SASL_"
+    said = shell.complaint("--config", str(path), "groups", "list", code=2, **{f"{variable}USERNAME": "me"})
+    assert f"{prefix}sasl.password ({variable}PASSWORD) is missing" in _in_a_line(said)
+    said = shell.complaint("--config", str(path), "groups", "list", code=2, **{f"{variable}PASSWORD": "secret"})
+    assert f"{prefix}sasl.username ({variable}USERNAME) is missing" in _in_a_line(said)
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("prefix", ["", "broker."])
+def test_a_file_that_cannot_be_read_is_a_mistake_of_the_setting_that_names_it(
+    shell: Shell, tmp_path: Path, prefix: str
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(f"{prefix}security.protocol=SSL\n{prefix}ssl.ca.location=/nowhere.pem\n")
+    said = _in_a_line(shell.complaint("--config", str(path), "groups", "list", code=2))
+    assert f"Invalid value for {prefix}ssl.ca.location: /nowhere.pem" in said
+    path.write_text(f"{prefix}security.protocol=SSL\n{prefix}ssl.certificate.location=/nowhere.pem\n")
+    said = _in_a_line(shell.complaint("--config", str(path), "groups", "list", code=2))
+    assert f"Invalid value for {prefix}ssl.certificate.location: /nowhere.pem" in said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("MUSTER_SECURITY_PROTCOL", "MUSTER_SECURITY_PROTOCOL"),
+        ("MUSTER_BROKER_SASL_PASWORD", "MUSTER_BROKER_SASL_PASSWORD"),
+        ("MUSTER_SASL_USER", "MUSTER_SASL_USERNAME"),
+    ],
+)
+def test_a_mistyped_variable_is_not_passed_over(shell: Shell, wrong: str, meant: str) -> None:
+    said = _in_a_line(shell.complaint("groups", "list", code=2, **{wrong: "hidden"}))
+    assert f"{wrong} in the environment is no variable of muster: did you mean {meant}?" in said
+    assert "hidden" not in said
+
+
+def test_variables_of_the_daemon_and_of_kubernetes_are_none_of_the_commands(shell: Shell) -> None:
+    others = ("MUSTER_PORT", "MUSTER_SERVICE_HOST", "MUSTER_SERVICE_PORT_KAFKA", "MUSTER_BROKER_SERVICE_PORT")
+    said: dict[str, Any] = dict.fromkeys((*others, *(key.environment for key in KEYS.values())), "x")
+    shell.run("groups", "list", **said)
+
+
+def _in_a_line(said: str) -> str:
+    return " ".join(said.replace("│", " ").split())

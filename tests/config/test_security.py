@@ -8,6 +8,7 @@ from coordinator.config_security import SecurityConfig, check_security, security
 from protocol.kafka.login import MECHANISMS
 
 CERTIFICATE = "tls.certificate.location=c.pem"
+PASSWORD = "upstream.sasl.password (MUSTER_UPSTREAM_SASL_PASSWORD)"
 NAME = ("upstream.sasl.username=muster", "upstream.sasl.password=geheim")
 
 
@@ -79,11 +80,11 @@ def test_where_clients_show_a_certificate_the_network_need_not_be_trusted() -> N
         ),
         (
             ("upstream.security.protocol=SASL_SSL",),
-            "upstream.security.protocol = SASL_SSL (--set): a login needs both upstream.sasl.username and .password",
+            f"upstream.security.protocol = SASL_SSL (--set): a login needs upstream.sasl.username and {PASSWORD}",
         ),
         (
             NAME[:1],
-            "upstream.sasl.username = muster (--set): a login needs both upstream.sasl.username and .password",
+            f"upstream.sasl.username = muster (--set): {PASSWORD} is missing",
         ),
         (
             ("upstream.security.protocol=SSL", "upstream.ssl.key.location=k.pem"),

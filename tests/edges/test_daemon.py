@@ -88,6 +88,16 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_a_port_of_http_that_is_taken_is_named_with_its_flag(tmp_path: Path) -> None:
+    with running(tmp_path / "one") as daemon:
+        free = ("--native", "127.0.0.1:0", "--kafka", "off", "--http", daemon.bootstrap)
+        ended = _start("--data-dir", str(tmp_path / "two"), *free)
+    assert ended.returncode == 1
+    assert f"http = {daemon.bootstrap}: " in ended.stderr
+    assert "(--http HOST:PORT chooses another address, --http off does without)" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_sigterm_answers_who_waits_keeps_what_was_committed_and_exits_0(tmp_path: Path) -> None:
     with running(tmp_path / "data") as daemon:
         with Connection(daemon.bootstrap) as connection:
