@@ -65,7 +65,7 @@ mutants: $(ALL) ## put deliberate bugs into copies of the code: each must be fou
 interop: $(ALL) ## other clients of any language against a fresh daemon; ARGS="kcat java --only mixed" chooses
 	$(BIN)/python -m interop $(ARGS)
 
-outages: $(ALL) ## musterd in front of three Apache Kafka brokers, killed, restarted and away, under load; 7 minutes
+outages: $(ALL) ## musterd in front of three Apache Kafka brokers, killed, restarted and away, under load; 8 minutes
 	$(BIN)/python -m interop.outages $(ARGS)
 
 table: $(ALL) ## print the state table into docs/state-table.md

@@ -31,6 +31,8 @@ from tests.edges.musterd import free_port
 TOPIC, GROUP, PARTITIONS, BROKERS = "orders", "billing", 12, 3
 _VALUE = bytes(1024)
 _PATIENCE_S = 120.0
+_DOWN_S = 30.0
+"""Longer than any session of the members."""
 _EASE_S = 10.0
 """Between one thing and the next."""
 
@@ -231,6 +233,15 @@ class Story:
             broker.thaw()
         self._cluster.until_whole(TOPIC)
 
+    def kill_all(self, seconds: float) -> None:
+        """Where they were, nobody listens: connections are refused, not silent."""
+        for broker in self._cluster.brokers:
+            broker.kill()
+        time.sleep(seconds)
+        for broker in self._cluster.brokers:
+            broker.start()
+        self._cluster.until_whole(TOPIC)
+
 
 def run(work: Path, per_second: int, away_s: float) -> list[str]:
     """Prints as it goes; what failed."""
@@ -261,6 +272,7 @@ def run(work: Path, per_second: int, away_s: float) -> list[str]:
             story.tell("leaders moved", story.move_leaders)
             story.tell("a broker killed", story.kill_broker)
             story.tell(f"the cluster away for {away_s:g} s", lambda: story.freeze_all(away_s))
+            story.tell(f"all brokers down for {_DOWN_S:g} s", lambda: story.kill_all(_DOWN_S))
             story.tell("the end", load.stop, by_all=False)
         finally:
             load.stop()
