@@ -28,6 +28,7 @@ from coordinator.server import RandomIds, Server, read_clock
 from coordinator.tls_listening import MOST_HANDSHAKES, ListeningTls
 from coordinator.topic_records import TopicsCorrupt
 from coordinator.upstream.edge import Beside, Plan
+from coordinator.upstream.identity import Identity
 from coordinator.upstream.node import NodeBeside
 from coordinator.upstream.passing import FILES_A_PASS, MAX_PASSES
 from coordinator.upstream.tls import UpstreamTls
@@ -237,6 +238,7 @@ def _beside(config: Config, server: Server, tls: ListeningTls | None, brokers_tl
         brokers_tls,
         tls if config.speaks_tls("kafka") else None,
         told.port,
+        Identity(Path(config.data_dir)),
     )
     return Beside(server, plan)
 

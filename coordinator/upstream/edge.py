@@ -17,6 +17,7 @@ from coordinator.events import BrokersFound, UpstreamAnswered, UpstreamAway
 from coordinator.server import ClientProtocol, Server
 from coordinator.tls_listening import ListeningTls
 from coordinator.upstream.brokers import Broker
+from coordinator.upstream.identity import Identity
 from coordinator.upstream.link import AskFailed, Link, Login, Place
 from coordinator.upstream.listeners import Listeners
 from coordinator.upstream.passing import Pipes
@@ -49,6 +50,8 @@ class Plan:
     """How clients speak to the listeners."""
     told_port: int = 0
     """What clients are told of where they begin; 0: of the port that was bound."""
+    identity: Identity | None = None
+    """Which cluster it has to be; None: any."""
 
 
 class Beside:
@@ -234,9 +237,18 @@ class Beside:
                 why = str(failed)
                 continue
             assert isinstance(reply, MetadataReply)
-            if reply.brokers:
+            doubt = self._doubt(reply)
+            if reply.brokers and not doubt:
                 return reply
+            why = doubt or "it names no brokers yet"
         raise AskFailed(why)
+
+    def _doubt(self, reply: MetadataReply) -> str:
+        """Why this is not the cluster to stand beside; empty if it is."""
+        try:
+            return self._plan.identity.doubt(reply.cluster_id) if self._plan.identity is not None else ""
+        except OSError as error:
+            return f"which cluster it is cannot be noted: {error}"
 
     async def _look_from(self, place: Place) -> Link:
         if self._lookout is not None:

@@ -78,8 +78,13 @@ class Daemon:
 
 
 @contextmanager
-def running(folder: Path, *settings: str, with_http: bool = False, with_kafka: bool = False) -> Iterator[Daemon]:
-    daemon = Daemon(folder, *settings, with_http=with_http, with_kafka=with_kafka).start()
+def running(
+    folder: Path, *settings: str, with_http: bool = False, with_kafka: bool = False, kafka_port: int = 0
+) -> Iterator[Daemon]:
+    """`kafka_port` 0: any that is free."""
+    daemon = Daemon(folder, *settings, with_http=with_http, with_kafka=with_kafka)
+    daemon.kafka_port = kafka_port
+    daemon.start()
     try:
         yield daemon
     finally:
