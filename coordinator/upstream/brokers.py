@@ -46,7 +46,7 @@ class Brokers:
     def found(self, brokers: tuple[Broker, ...], now_ms: int) -> None:
         """These, and no others."""
         self.is_reachable, self.reason, self.since_ms = True, "" if brokers else _NO_LISTENER, now_ms
-        self._reach.is_away = False
+        self._reach.is_away, self._reach.minute = False, now_ms // 60_000
         known = {broker.node_id: broker for broker in sorted(brokers, key=lambda broker: broker.node_id)}
         for node_id, broker in known.items():
             before = self.known.get(node_id)

@@ -50,10 +50,12 @@ class Reach:
     """What the fronts of all brokers share, those too whose connections outlive them: whether no broker can be reached
     at all, so that what clients must know to go on is told here."""
 
-    __slots__ = ("is_away",)
+    __slots__ = ("is_away", "minute")
 
     def __init__(self) -> None:
         self.is_away = False
+        self.minute = 0
+        """Of the node's clock, while brokers can be reached: who was let in in an earlier one may be no more."""
 
 
 class Front:

@@ -62,6 +62,7 @@ class FrontSession:
         "_is_blocked",
         "_is_exchanging",
         "_is_out",
+        "_let_in_at",
         "_may_pass",
         "_must_stay",
         "_passing",
@@ -93,6 +94,8 @@ class FrontSession:
         self._is_exchanging = False
         """Whether a SASL exchange was begun, and we have not seen that it succeeded."""
         self._has_exchange = False
+        self._let_in_at = -1
+        """The minute in which the broker was last seen to know the client; logins end (KIP-368)."""
         self._must_stay = False
         """Whether a request went to the broker that nobody answers."""
         self.heard: MetadataReply | None = None
@@ -169,8 +172,9 @@ class FrontSession:
             return True
         if self._front.wants_exchange and not self._has_exchange and key != API_VERSIONS:
             raise ProtocolViolation("a request about groups before any exchange of SASL, which the broker wants")
-        if self._is_exchanging and key != API_VERSIONS:
-            # Only the broker knows whether the exchange has succeeded: until then it answers nothing like this.
+        is_old = self._has_exchange and self._let_in_at != self._front.reach.minute
+        if (self._is_exchanging or is_old) and key != API_VERSIONS:
+            # Only the broker knows whether the exchange has succeeded, and holds: else it answers nothing like this.
             probe = encode_request(Metadata(()), self._front.metadata_version, _PROBE_NUMBER, "muster")
             self._to_broker.append(probe)
             self._await(_PROBE_NUMBER, None, is_own=True)
@@ -288,7 +292,7 @@ class FrontSession:
     def _answered(self) -> None:
         assert self._awaited
         if self._awaited.popleft().is_own:
-            self._is_exchanging = False
+            self._is_exchanging, self._let_in_at = False, self._front.reach.minute
         if not self._awaited:
             self._awaited = None
 

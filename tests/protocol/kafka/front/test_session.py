@@ -372,6 +372,28 @@ def test_an_exchange_is_the_brokers_and_group_requests_wait_until_it_answers_who
     assert requests_of(session) == [(4, BEAT)]
 
 
+def test_whom_the_broker_has_let_in_it_is_asked_about_again_every_minute_since_logins_end() -> None:
+    reach = Reach()
+    session = FrontSession(Front(BROKER, {}, FRAME_BYTES, reach=reach))
+    session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
+    requests_of(session)
+    session.receive_upstream(answer(1, bytes(10)))
+    requests_of(session)
+    for minute in (1, 2):
+        (number,) = (number_of(frame) for frame in [forwarded(session).removeprefix(HANDSHAKE)])
+        session.receive_upstream(answer(number, b"whatever"))
+        assert requests_of(session) == [(2, BEAT)]
+        session.encode_reply(2, HeartbeatReply())
+        session.receive_data(encode_request(BEAT, 4, 2, "c"))
+        assert requests_of(session) == [(2, BEAT)], "within the minute it is believed"
+        session.encode_reply(2, HeartbeatReply())
+        reach.minute = minute
+        session.receive_data(encode_request(BEAT, 4, 2, "c"))
+        assert requests_of(session) == []
+    with pytest.raises(ProtocolViolation, match="gone"):
+        session.upstream_lost("the login is over")
+
+
 def test_group_requests_of_whom_the_broker_does_not_know_end_with_the_connection() -> None:
     session = opened()
     session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
