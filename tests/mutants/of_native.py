@@ -58,6 +58,21 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "no-broker-no-metadata",
+        "While no broker can be reached, who asks for metadata is hung up on, and no group shares its partitions out",
+        (Edit("protocol/kafka/front/session.py", " or self._front.is_ours_now(key)", ""),),
+        Test("tests/upstream/test_outage.py::test_a_group_forms_and_goes_on_though_every_broker_is_gone"),
+    ),
+    Mutant(
+        "one-outage-a-front",
+        "Fronts do not hear that no broker can be reached",
+        (Edit("coordinator/upstream/brokers.py", "reach=self._reach,", "reach=None,"),),
+        Test(
+            "tests/upstream/test_outage.py"
+            "::test_a_connection_that_has_outlived_its_brokers_versions_is_answered_in_a_later_outage"
+        ),
+    ),
+    Mutant(
         "tried-is-made",
         "A topic that was to be checked alone counts as made",
         (Edit(_NATIVE, " and not message.validate_only:", ":"),),
