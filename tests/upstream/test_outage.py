@@ -58,7 +58,11 @@ def go_away(pair: Pair) -> None:
 
 
 def told(pair: Pair, number: int, message: Metadata, version: int = 12) -> MetadataReply:
-    reply = pair.ask(number, message, version)
+    pair.send(number, message, version)
+    pair.run()
+    assert number not in pair.closed, "it is hung up on"
+    (reply,) = pair.heard[number]
+    pair.heard[number].clear()
     assert isinstance(reply, MetadataReply)
     return reply
 
