@@ -340,7 +340,8 @@ class Server:
     def _close(self, effect: Close) -> None:
         client = self._clients.pop(effect.connection, None)
         if client is not None and client.transport is not None:
-            log.info("connection closed", connection=effect.connection, reason=effect.reason)
+            peer = client.transport.get_extra_info("peername")
+            log.info("connection closed", connection=effect.connection, peer=peer and peer[0], reason=effect.reason)
             client.transport.close()
             # One that does not read its last answers would keep its socket for ever, and is counted no more.
             self._loop.call_later(_LAST_BYTES_S, client.transport.abort)
