@@ -1,6 +1,6 @@
 """Bugs of a node beside brokers: each breaks a world of them."""
 
-from tests.mutants.mutant import Edit, Mutant, Worlds
+from tests.mutants.mutant import Edit, Mutant, Test, Worlds
 
 _ADOPTION = "coordinator/upstream/adoption.py"
 _NODE = "coordinator/upstream/node.py"
@@ -140,12 +140,18 @@ MUTANTS = (
         "no-answer-means-there-is-none",
         "A commit for a topic is refused because the brokers did not say in time that it is there",
         (Edit(_NODE, "            self.topics.is_unanswered = not isinstance(answers[0], MetadataReply)\n", ""),),
-        _worlds(229, 3),
+        Test(
+            "tests/upstream/test_unheard_topics.py"
+            "::test_by_name_it_is_believed_when_the_cluster_seems_to_be_there_and_does_not_answer"
+        ),
     ),
     Mutant(
         "passed-and-not-counted",
         "Of an answer that went by the node, it waits for more than there is",
         (Edit(_SESSION, "        self._reply_left -= count\n", "        self._reply_left -= count - 1\n"),),
-        _worlds(10, 3),
+        Test(
+            "tests/protocol/kafka/front/test_session.py"
+            "::test_a_long_answer_may_pass_by_itself_and_what_waits_for_it_goes_on_when_it_has"
+        ),
     ),
 )
