@@ -50,7 +50,7 @@ def test_by_name_it_is_believed_when_the_cluster_seems_to_be_there_and_does_not_
     pair.is_cut = False
     pair.find()
     pair.holds_questions = True
-    topic = OffsetCommitTopic("orders", (OffsetCommitPartition(0, 42),))
+    topic = OffsetCommitTopic("letters", (OffsetCommitPartition(0, 42),))
     pair.send(1, OffsetCommit("g", (topic,)), 8)
     pair.wait(1_500)
     (reply,) = pair.heard[1]
