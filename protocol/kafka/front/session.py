@@ -311,8 +311,8 @@ class FrontSession:
 
     @property
     def awaits_broker(self) -> bool:
-        """Whether the broker owes an answer."""
-        return self._awaited is not None
+        """Whether the broker owes an answer; not to what the client is still saying."""
+        return self._unheard > (1 if self._passing else 0)
 
     @property
     def unanswered(self) -> int:

@@ -11,6 +11,7 @@ from protocol.kafka.front.acks import acks_of
 from protocol.kafka.front.front import Front, Reach
 from protocol.kafka.front.session import MAX_AWAITED, PASS_BYTES, FrontSession
 from protocol.kafka.session import MAX_WAITING_BYTES
+from protocol.messages.data import Fetch
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import (
     ApiVersions,
@@ -370,6 +371,22 @@ def test_an_exchange_is_the_brokers_and_group_requests_wait_until_it_answers_who
     session.encode_reply(3, HeartbeatReply())
     session.receive_data(encode_request(BEAT, 4, 4, "c"))
     assert requests_of(session) == [(4, BEAT)]
+
+
+def test_a_broker_owes_no_answer_to_what_the_client_is_still_saying() -> None:
+    session = opened()
+    first, second = (encode_request(Fetch(()), 12, number, "c") for number in (1, 2))
+    owes = []
+    for data in (first[:-1], first[-1:] + second[:-1]):
+        session.receive_data(data)
+        requests_of(session)
+        owes.append(session.awaits_broker)
+    session.receive_upstream(answer(1, b"said"))
+    owes.append(session.awaits_broker)
+    session.receive_data(second[-1:])
+    requests_of(session)
+    owes.append(session.awaits_broker)
+    assert owes == [False, True, False, True]
 
 
 def test_whom_the_broker_has_let_in_it_is_asked_about_again_every_minute_since_logins_end() -> None:
