@@ -8,15 +8,15 @@ import os
 import ssl
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from secrets import token_urlsafe
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, cast
 
 from muster.aio.changed import Changed
 from muster.dialects import dialect_of
 from muster.dialects.bootstrap import Bootstrap
 from muster.dialects.exchange import Exchange
 from muster.dialects.lanes import Lane, lane_of
+from muster.driven import Driven, Way
 from muster.errors import MusterError
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
 from muster.refusals import Refusals, authentication_failed
@@ -27,33 +27,6 @@ from protocol.errors import ProtocolViolation
 _SEND_OFF_S = 1.0
 _LOG: Final = logging.getLogger("muster")
 _NONCE_BYTES = 24
-
-
-class Core(Protocol):
-    """What is driven: `Membership`, `Fetcher`, `Producing`."""
-
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]: ...
-
-    @property
-    def next_deadline_ms(self) -> int | None: ...
-
-
-@dataclass(slots=True, eq=False)
-class Driven:
-    """A core, and who is told its effects other than calls. Each has connections of its own: a fetch that waits does
-    not hold up a heartbeat.
-    """
-
-    core: Core
-    tell: Callable[[Effect], None]
-
-
-class _Way(NamedTuple):
-    """Whose connection it is, where to, and what for."""
-
-    driven: Driven
-    address: NodeAddress
-    lane: Lane
 
 
 class Driver:
@@ -69,7 +42,7 @@ class Driver:
         self._client_id = client_id
         self._asked = 0
         self._driven: list[Driven] = []
-        self._wires: dict[_Way, _Wire] = {}
+        self._wires: dict[Way, _Wire] = {}
         self._ending: set[_Wire] = set()
         """Closed, but the loop has not let go of them yet."""
         self._due: deque[tuple[Driven, MemberEvent]] = deque()
@@ -152,10 +125,10 @@ class Driver:
 
     def _send(self, driven: Driven, call: Call) -> None:
         address = call.node or self._bootstrap[self._asked % len(self._bootstrap)]
-        group = self._wires.get(_Way(driven, address, Lane.GROUP))
+        group = self._wires.get(Way(driven, address, Lane.GROUP))
         held_back = () if group is None else group.exchange.unanswered
         dialect = dialect_of(address, self._dialect)
-        way = _Way(driven, address, lane_of(call.message, dialect, held_back))
+        way = Way(driven, address, lane_of(call.message, dialect, held_back))
         wire = self._wires.get(way)
         if wire is None:
             if self.refusals.bars(address, self.now_ms()):
@@ -173,7 +146,7 @@ class Driver:
             node = self._bootstrap[self._asked % len(self._bootstrap)]
             self._asked += 1
         for lane in Lane:
-            wire = self._wires.get(_Way(driven, node, lane))
+            wire = self._wires.get(Way(driven, node, lane))
             if wire is not None:
                 self._close(wire)
 
@@ -271,7 +244,7 @@ class Driver:
 class _Wire(asyncio.Protocol):
     """A connection, from before it is made until the loop lets go of it."""
 
-    def __init__(self, driver: Driver, way: _Way, exchange: Exchange) -> None:
+    def __init__(self, driver: Driver, way: Way, exchange: Exchange) -> None:
         self.way = way
         self.exchange = exchange
         self._driver = driver

@@ -4,9 +4,10 @@ import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import NamedTuple, Unpack
 
-from muster.aio.driver import Driven, Driver
+from muster.aio.driver import Driver
 from muster.aio.errands import Errands
 from muster.aio.one_user import OneUser
+from muster.driven import Driven
 from muster.errors import GroupRefused, WokenUp
 from muster.events import (
     Assigned,

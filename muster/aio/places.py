@@ -1,9 +1,10 @@
 """Where a consumer stands in its partitions, and where it is told to go on. Part of `Consumer`."""
 
-from muster.aio.driver import Driven, Driver
+from muster.aio.driver import Driver
 from muster.aio.one_user import OneUser
 from muster.aio.topics import Topics
 from muster.consuming import Consuming, Partitions
+from muster.driven import Driven
 from muster.events import Effect, Woke
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode

@@ -7,10 +7,11 @@ from collections import deque
 from types import TracebackType
 from typing import Literal, Self
 
-from muster.aio.driver import Driven, Driver
+from muster.aio.driver import Driver
 from muster.aio.sent import Sent
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
+from muster.driven import Driven
 from muster.errors import ClientClosed, MusterError
 from muster.events import Effect, Woke
 from muster.producing import Producing

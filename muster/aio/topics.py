@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from muster.aio.driver import Driven, Driver
+from muster.aio.driver import Driver
 from muster.aio.one_user import OneUser
+from muster.driven import Driven
 from muster.events import Effect, Woke
 from muster.lookups import BEGIN, END, Found, Lookups, times_in_ms
 from muster.outcomes import Partitions

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from typing import Final
 
 from muster.blocking.pipe import nonce
-from muster.blocking.wire import Core, Driven, Way, Wire
+from muster.blocking.wire import Wire
 from muster.dialects import dialect_of
 from muster.dialects.bootstrap import Bootstrap
 from muster.dialects.exchange import Exchange
 from muster.dialects.lanes import Lane, lane_of
+from muster.driven import Core, Driven, Way
 from muster.errors import AuthenticationFailed, MusterError
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
 from muster.refusals import Refusals, authentication_failed
@@ -145,9 +146,9 @@ class Background:
 
     def _send(self, driven: Driven, call: Call) -> None:
         address = call.node or self._bootstrap[self._asked % len(self._bootstrap)]
-        group = self._wires.get((driven, address, Lane.GROUP))
+        group = self._wires.get(Way(driven, address, Lane.GROUP))
         held_back = () if group is None else group.exchange.unanswered
-        way = (driven, address, lane_of(call.message, dialect_of(address, self._dialect), held_back))
+        way = Way(driven, address, lane_of(call.message, dialect_of(address, self._dialect), held_back))
         try:
             wire = self._wires.get(way)
             if wire is None:
@@ -199,7 +200,7 @@ class Background:
             node = self._bootstrap[self._asked % len(self._bootstrap)]
             self._asked += 1
         for lane in Lane:
-            wire = self._wires.get((driven, node, lane))
+            wire = self._wires.get(Way(driven, node, lane))
             if wire is not None:
                 self._close(wire)
 

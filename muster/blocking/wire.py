@@ -4,39 +4,13 @@ import contextlib
 import socket
 import ssl
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from muster.dialects.exchange import Exchange
-from muster.dialects.lanes import Lane
-from muster.events import Effect, MemberEvent, NodeAddress
+from muster.driven import Way
 from muster.tunnel import Tunnel
 
 _READ_BYTES = 65_536
-
-
-class Core(Protocol):
-    """What the thread drives: `Membership`, `Fetcher`."""
-
-    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]: ...
-
-    @property
-    def next_deadline_ms(self) -> int | None: ...
-
-
-@dataclass(slots=True, eq=False)
-class Driven:
-    """A core, and who is told its effects other than calls. Each has connections of its own: a fetch that waits does
-    not hold up a heartbeat.
-    """
-
-    core: Core
-    tell: Callable[[Effect], None]
-
-
-Way = tuple[Driven, NodeAddress, Lane]
-"""Whose connection it is, where to, and what for."""
 
 
 @dataclass(slots=True, eq=False)

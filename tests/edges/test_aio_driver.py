@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from muster.aio.driver import Driven, Driver
+from muster.aio.driver import Driver
 from muster.dialects.bootstrap import parse_bootstrap
+from muster.driven import Driven
 from muster.events import Call, CallFailed, Closed, Effect, HangUp, MemberEvent, Replied, Woke
 from protocol.kafka.session import KafkaDialect
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from muster import Consumer, MusterError, Producer, TopicPartition
-from muster.aio.driver import Driven as AioDriven
 from muster.aio.driver import Driver
 from muster.blocking import Connection
 from muster.blocking.background import Background, Driven
@@ -73,7 +72,7 @@ def test_that_a_broker_beside_musterd_cannot_be_reached_is_said_once(caplog: pyt
 
 async def test_and_from_a_loop(caplog: pytest.LogCaptureFixture) -> None:
     driver, core = Driver(Bootstrap((NO_NAME,)), "c"), Core(asking_a_broker)
-    driven = AioDriven(core, lambda _effect: None)
+    driven = Driven(core, lambda _effect: None)
     driver.add(driven)
     for times in (1, 2, 3):
         driver.feed(driven, Woke())
@@ -85,7 +84,7 @@ async def test_and_from_a_loop(caplog: pytest.LogCaptureFixture) -> None:
 
 async def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached_from_a_loop_either() -> None:
     driver, core = Driver(Bootstrap((NO_NAME,)), "c"), Core(asking)
-    driven = AioDriven(core, lambda _effect: None)
+    driven = Driven(core, lambda _effect: None)
     driver.add(driven)
     driver.feed(driven, Woke())
     assert await driver.changed.wait_for(lambda: CallFailed(1) in core.heard, 5)
