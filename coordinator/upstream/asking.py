@@ -1,7 +1,7 @@
 """Requests that wait until the cluster has been asked something: a call id a question, and the request goes on when the
 last answer is there, or when it is too late for it. A question may have several who wait for its answer."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -33,11 +33,15 @@ class AskDone(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
+Then = Callable[["DelayedAsk", Moment], None]
+
+
 class DelayedAsk(DelayedOperation[AskDone]):
     """`message` is the request that waits, of `ref`; None if it is the node's own. `answers`, by call, in the order of
-    `questions`; None where there is none."""
+    `questions`; None where there is none. `then` is what goes on with them."""
 
-    __slots__ = ("answers", "deadline_ms", "key", "message", "number", "questions", "ref", "unanswered")
+    __slots__ = ("answers", "deadline_ms", "key", "message", "number", "questions", "ref", "then", "unanswered")
+    then: Then
 
     def __init__(
         self, number: int, questions: dict[int, Asked], deadline_ms: int, ref: RequestRef | None, message: Message
@@ -50,6 +54,12 @@ class DelayedAsk(DelayedOperation[AskDone]):
         self.unanswered = len(questions)
         self.ref = ref
         self.message = message
+
+    @property
+    def sole(self) -> tuple[Message, Message | None]:
+        """The only question, and its answer."""
+        (answer,) = self.answers.values()
+        return self.questions[0].message, answer
 
     def is_satisfied(self) -> bool:
         return not self.unanswered

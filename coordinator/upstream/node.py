@@ -25,7 +25,7 @@ from coordinator.node import Node
 from coordinator.routes import ROUTES
 from coordinator.topics import settings_from
 from coordinator.upstream.adoption import OFFSETS_TOPIC, Looking, LookUp, begin, go_on
-from coordinator.upstream.asking import AskDone, Asking, DelayedAsk
+from coordinator.upstream.asking import AskDone, Asking, DelayedAsk, Then
 from coordinator.upstream.brokers import Brokers, PlacementBeside
 from coordinator.upstream.forgetting import Forgetting
 from coordinator.upstream.gone import GoneTopics
@@ -42,7 +42,7 @@ from protocol.messages import Message
 from protocol.messages.groups import JoinGroup, ListGroupsReply
 from protocol.messages.node import DescribeNode, Refused
 from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
-from protocol.messages.topics import Metadata, MetadataReply
+from protocol.messages.topics import Metadata
 from protocol.session import RequestRef, Session
 
 _LOOK, _LOOK_EVERY_MS = "upstream", 1_000
@@ -198,7 +198,7 @@ class NodeBeside(Node):
     def _list_topics(self, moment: Moment) -> None:
         if not self._is_listing:
             self._is_listing = True
-            self._ask(((Metadata(None), None),), None, Metadata(None), moment)
+            self._ask(((Metadata(None), None),), None, Metadata(None), moment, self._listed)
 
     def _list_topics_soon(self, moment: Moment) -> None:
         """What is known of leaders is old: not many times a second, whoever asks how often."""
@@ -238,12 +238,14 @@ class NodeBeside(Node):
             self._effects.append(Tell(warning))
         can_ask = self.brokers.is_reachable and self.brokers.known and not self.asking.is_full
         if can_ask and (question := gone.to_ask()) is not None:
-            self._ask(tuple((question, broker) for broker in self.brokers.known), None, question, moment)
+            asks = tuple((question, broker) for broker in self.brokers.known)
+            self._ask(asks, None, question, moment, self._confirmed)
 
-    def _confirmed(self, asked: Metadata, answers: list[Message | None], moment: Moment) -> None:
+    def _confirmed(self, delayed: DelayedAsk, moment: Moment) -> None:
         gone = self.topics.gone
         gone.look_at(moment)
-        gone.answered(asked, answers)
+        assert isinstance(delayed.message, Metadata)
+        gone.answered(delayed.message, list(delayed.answers.values()))
         if self._forgetting.add(gone.take_over()):
             self._forget_offsets(moment)
 
@@ -279,10 +281,12 @@ class NodeBeside(Node):
             self._look_up(begin(group_id, self.brokers.known, has_offsets=has_offsets), moment)
 
     def _look_up(self, next_one: LookUp, moment: Moment) -> None:
-        self._ask(next_one.questions, None, next_one.looking, moment)
+        self._ask(next_one.questions, None, next_one.looking, moment, self._looked_up)
 
-    def _looked_up(self, looking: Looking, answers: list[Message | None], moment: Moment) -> None:
-        verdict = go_on(looking, answers)
+    def _looked_up(self, delayed: DelayedAsk, moment: Moment) -> None:
+        looking = delayed.message
+        assert isinstance(looking, Looking)
+        verdict = go_on(looking, list(delayed.answers.values()))
         if isinstance(verdict, LookUp):
             self._look_up(verdict, moment)
             return
@@ -299,7 +303,7 @@ class NodeBeside(Node):
         missing = None if self.asking.is_full else self.topics.to_ask(places(message), moment.monotonic_ms)
         if missing is not None:
             self._turns.wait(ref, message)
-            self._ask(((missing, None),), ref, message, moment)
+            self._ask(((missing, None),), ref, message, moment, self._heard_of_topics)
         elif not self._turns.is_behind(ref, message):
             self._go_on(ref, message, moment)
 
@@ -308,7 +312,7 @@ class NodeBeside(Node):
         asks = ref.connection != ASKED and not self.asking.is_full
         news = self.topics.news_of(message, moment.monotonic_ms) if asks else None
         if news is not None:
-            self._ask(((news, None),), ref, message, moment)
+            self._ask(((news, None),), ref, message, moment, self._heard_of_topics)
         else:
             self._when_known(core, ref, message, moment)
 
@@ -317,7 +321,7 @@ class NodeBeside(Node):
         if is_ours(message):
             ROUTES[type(message)](self.core, ref, message, moment)
         elif self.brokers.is_reachable and not self.asking.is_full:
-            self._ask(((message, None),), ref, message, moment)
+            self._ask(((message, None),), ref, message, moment, self._handed_on)
         else:
             self.core.outbox.send(ref, not_now(self.brokers, message))
 
@@ -334,7 +338,7 @@ class NodeBeside(Node):
         if self.brokers.is_reachable and not self.asking.is_full:
             asks, joined = ends.to_ask(message, self.topics.leader_of, self.asking.under_way, now_ms)
             if asks or joined:
-                ends.asked(self._ask(asks, ref, message, moment, joined))
+                ends.asked(self._ask(asks, ref, message, moment, self._heard_of_ends, joined))
                 return
         self.core.outbox.send(ref, ends.reply(message, None, now_ms, self.topics.partition_count))
 
@@ -344,9 +348,11 @@ class NodeBeside(Node):
         ref: RequestRef | None,
         message: Message,
         moment: Moment,
+        then: Then,
         joined: tuple[int, ...] = (),
     ) -> DelayedAsk:
         delayed = self.asking.ask(questions, ref, message, moment, joined)
+        delayed.then = then
         self.core.purgatory.try_complete_else_watch(delayed)
         return delayed
 
@@ -358,37 +364,31 @@ class NodeBeside(Node):
             for done in self.core.purgatory.check_and_complete(delayed.key):
                 self._happen(done, moment)
 
-    def _ask_done(self, event: AskDone, moment: Moment) -> None:
-        delayed = self.asking.done(event)
-        answers = list(delayed.answers.values())
-        asked = delayed.questions[0].message
-        if isinstance(delayed.message, Looking):
-            self._looked_up(delayed.message, answers, moment)
-        elif delayed.ref is None and isinstance(asked, Metadata) and asked.topics is not None:
-            self._confirmed(asked, answers, moment)
-        elif isinstance(asked, Metadata):
-            self.topics.is_unanswered = not isinstance(answers[0], MetadataReply)
-            if isinstance(answers[0], MetadataReply):
-                self.topics.learn_asked(asked, answers[0], moment.monotonic_ms)
-            if delayed.ref is None:
-                self._is_listing = False
-            else:
-                for ref, message in self._turns.ready(delayed.ref, delayed.message):
-                    self._go_on(ref, message, moment)
-        elif isinstance(asked, HANDED_ON):
-            assert delayed.ref is not None
-            self.core.outbox.send(delayed.ref, answer(self.topics, asked, answers[0], moment.monotonic_ms))
-        else:
-            assert delayed.ref is not None
-            assert isinstance(delayed.message, ListOffsets)
-            ends, now_ms = self.topics.ends, moment.monotonic_ms
-            ends.silent(delayed, now_ms)
-            reply = ends.reply(delayed.message, delayed, now_ms, self.topics.partition_count)
-            self.core.outbox.send(delayed.ref, reply)
+    def _listed(self, delayed: DelayedAsk, moment: Moment) -> None:
+        self._is_listing = False
+        self.topics.hear(*delayed.sole, moment.monotonic_ms)
+
+    def _heard_of_topics(self, delayed: DelayedAsk, moment: Moment) -> None:
+        self.topics.hear(*delayed.sole, moment.monotonic_ms)
+        assert delayed.ref is not None
+        for ref, message in self._turns.ready(delayed.ref, delayed.message):
+            self._go_on(ref, message, moment)
+
+    def _handed_on(self, delayed: DelayedAsk, moment: Moment) -> None:
+        assert delayed.ref is not None
+        self.core.outbox.send(delayed.ref, answer(self.topics, *delayed.sole, moment.monotonic_ms))
+
+    def _heard_of_ends(self, delayed: DelayedAsk, moment: Moment) -> None:
+        assert delayed.ref is not None
+        assert isinstance(delayed.message, ListOffsets)
+        ends, now_ms = self.topics.ends, moment.monotonic_ms
+        ends.silent(delayed, now_ms)
+        self.core.outbox.send(delayed.ref, ends.reply(delayed.message, delayed, now_ms, self.topics.partition_count))
 
     def _happen(self, event: object, moment: Moment) -> None:
         if isinstance(event, AskDone):
-            self._ask_done(event, moment)
+            delayed = self.asking.done(event)
+            delayed.then(delayed, moment)
         elif isinstance(event, ChoreDue) and event.name == _LOOK:
             self._look(moment)
         elif isinstance(event, ChoreDue) and event.name == _FORGET:

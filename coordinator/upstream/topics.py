@@ -20,6 +20,7 @@ from coordinator.upstream.ends import Ends
 from coordinator.upstream.gone import GoneTopics
 from partition_log.store import LogStore
 from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.topics import NO_TOPIC_ID, Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
 
 _MOST_MISSED = 10_000
@@ -98,6 +99,13 @@ class UpstreamTopics(EmbeddedTopics):
             self._names.pop(gone.topic_id, None)
             self.ends.forget(name)
             self.gone.missed(name, gone.topic_id)
+
+    def hear(self, asked: Message, answer: Message | None, now_ms: int) -> None:
+        """What the cluster answered when it was asked for topics; None: nothing in time."""
+        assert isinstance(asked, Metadata)
+        self.is_unanswered = not isinstance(answer, MetadataReply)
+        if isinstance(answer, MetadataReply):
+            self.learn_asked(asked, answer, now_ms)
 
     def learn_asked(self, asked: Metadata, reply: MetadataReply, now_ms: int) -> None:
         """What the cluster told when it was asked for these topics: what it had no more to tell of than is known is not

@@ -130,8 +130,8 @@ MUTANTS = (
         (
             Edit(
                 _NODE,
-                "                self._is_listing = False\n            else:\n",
-                "                self._is_listing = False\n            elif answers[0]:\n",
+                "    self._go_on(ref, message, moment)\n\n    def _handed_on",
+                "    if delayed.sole[1]:\n                self._go_on(ref, message, moment)\n\n    def _handed_on",
             ),
         ),
         _worlds(0, 3),
@@ -139,7 +139,7 @@ MUTANTS = (
     Mutant(
         "no-answer-means-there-is-none",
         "A commit for a topic is refused because the brokers did not say in time that it is there",
-        (Edit(_NODE, "            self.topics.is_unanswered = not isinstance(answers[0], MetadataReply)\n", ""),),
+        (Edit(_TOPICS, "        self.is_unanswered = not isinstance(answer, MetadataReply)\n", ""),),
         Test(
             "tests/upstream/test_unheard_topics.py"
             "::test_by_name_it_is_believed_when_the_cluster_seems_to_be_there_and_does_not_answer"
