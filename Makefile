@@ -4,6 +4,7 @@ VENV   ?= .venv
 ARGS   ?=
 SEEDS  ?= 300
 INPUTS ?= 100000
+ROUNDS ?= 10
 KILLS  ?= 1000
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -12,7 +13,7 @@ DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate fuzz bench crash torture owners mutants interop outages table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo test lint check simulate fuzz explore bench crash torture owners mutants interop outages table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +47,11 @@ endif
 
 fuzz: $(ALL) ## INPUTS=N broken inputs for each decoder of strangers' bytes, and for a whole node
 	$(BIN)/python -m tests.protocol.kafka.fuzz --inputs $(INPUTS) $(ARGS)
+
+explore: $(ALL) ## ROUNDS=N times the properties, each time with examples nobody has seen; ARGS="-k NAME" chooses
+	set -e; for round in $$(seq $(ROUNDS)); do \
+		MUSTER_EXAMPLES=explore $(BIN)/python -m pytest -q -m hypothesis -n 2 --dist loadgroup $(ARGS); \
+	done
 
 bench: $(ALL) ## microseconds a request, rebalance times and timers, next to a bare echo server
 	$(BIN)/python -m bench $(ARGS)

@@ -180,9 +180,10 @@ def _known(params: Any, desk: Stranger, which: int) -> Any:
     if not isinstance(params, dict):
         return params
     true: dict[str, Any] = {"member_id": desk.member_ids[-1 - which % len(desk.member_ids)]}
-    group = desk.node.core.directory.get(params.get("group_id", ""))
+    group_id = params.get("group_id", "")
+    group = desk.node.core.directory.get(group_id)
     true["generation_id"] = group[1].generation_id if group is not None else -1
-    balanced = None if group is None else group[0].balanced.get(params["group_id"])
+    balanced = None if group is None else group[0].balanced.get(group_id)
     member = None if balanced is None else balanced.members.get(params.get("consumer_id", ""))
     true["member_epoch"] = -1 if member is None else member.epoch
     true["reg_epoch"] = 1 + which % 2
