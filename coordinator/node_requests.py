@@ -18,7 +18,8 @@ from protocol.messages.offsets import ListOffsets
 from protocol.session import RequestRef
 
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
-_BROKERS, _CONTROLLERS = 1, 2
+BROKERS, _CONTROLLERS = 1, 2
+"""What DescribeCluster may ask for."""
 
 
 def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, moment: Moment) -> None:
@@ -52,7 +53,7 @@ def describe_cluster(core: Core, ref: RequestRef, message: DescribeCluster, mome
 
 
 def _cluster(core: Core, ref: RequestRef, message: DescribeCluster) -> DescribeClusterReply:
-    if message.endpoint_type != _BROKERS:
+    if message.endpoint_type != BROKERS:
         error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         text = f"endpoint type {message.endpoint_type} is not known"
         if message.endpoint_type == _CONTROLLERS:

@@ -51,7 +51,6 @@ class GoneTopics:
         self._gone: dict[bytes, Gone] = {}
         self._by_name: dict[str, list[Gone]] = {}
         self._cluster_id: str | None = None
-        self._warning = ""
         self._over: list[Gone] = []
 
     def __len__(self) -> int:
@@ -99,11 +98,6 @@ class GoneTopics:
     def in_cluster(self, cluster_id: str | None) -> None:
         """Who lists the topics. Of another cluster's it says nothing that they are not here."""
         if cluster_id != self._cluster_id:
-            if self._cluster_id is not None:
-                self._warning = (
-                    f"the brokers are another cluster's than before: {cluster_id}, not {self._cluster_id}. Offsets "
-                    "stay, though they were committed for the other: reset them, or delete the groups"
-                )
             self._cluster_id = cluster_id
             self._gone.clear()
             self._by_name.clear()
@@ -153,8 +147,3 @@ class GoneTopics:
         """Those of which nobody doubts it, since last asked."""
         over, self._over = self._over, []
         return over
-
-    def take_warning(self) -> str:
-        """What the operator should know, once."""
-        warning, self._warning = self._warning, ""
-        return warning

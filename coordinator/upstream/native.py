@@ -9,6 +9,7 @@ from coordinator.core import ASKED, Core
 from coordinator.moment import Moment
 from coordinator.topic_metadata import CLUSTER_OPERATIONS, operations
 from coordinator.topic_requests import metadata as metadata_of_nodes
+from coordinator.upstream.away import is_in_front, metadata_of_brokers
 from coordinator.upstream.brokers import Brokers
 from coordinator.upstream.topics import UpstreamTopics
 from protocol.errors import ErrorCode
@@ -17,7 +18,6 @@ from protocol.messages import Message
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.node import Refused
 from protocol.messages.topics import (
-    OPERATIONS_NOT_REQUESTED,
     CreatePartitions,
     CreateTopics,
     CreateTopicsReply,
@@ -50,8 +50,8 @@ def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> 
     topics = core.topics
     assert isinstance(topics, UpstreamTopics)
     known = tuple(_or_not_yet(topics, topic, moment.monotonic_ms) for topic in topics.metadata(message, moment))
-    if _is_in_front(core, ref):
-        core.outbox.send(ref, _as_a_broker(topics, known))
+    if is_in_front(core, ref):
+        core.outbox.send(ref, metadata_of_brokers(topics, known))
         return
     reply = MetadataReply(
         brokers=tuple(
@@ -62,28 +62,6 @@ def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> 
         cluster_authorized_operations=operations(message.include_cluster_authorized_operations, CLUSTER_OPERATIONS),
     )
     core.outbox.send(ref, reply)
-
-
-def _is_in_front(core: Core, ref: RequestRef) -> bool:
-    connection = core.connections.get(ref.connection)
-    return connection is not None and connection.broker is not None
-
-
-def _as_a_broker(topics: UpstreamTopics, known: tuple[MetadataTopicReply, ...]) -> MetadataReply:
-    """What is known of topics was told to others, so what they may do there is not."""
-    brokers = topics.brokers.known.values()
-    return MetadataReply(
-        brokers=tuple(MetadataBroker(one.node_id, one.front_host, one.front_port, one.rack) for one in brokers),
-        cluster_id=topics.gone.cluster_id,
-        controller_id=min(topics.brokers.known, default=-1),
-        topics=tuple(_for_anybody(topic) for topic in known),
-    )
-
-
-def _for_anybody(topic: MetadataTopicReply) -> MetadataTopicReply:
-    if topic.topic_authorized_operations == OPERATIONS_NOT_REQUESTED:
-        return topic
-    return replace(topic, topic_authorized_operations=OPERATIONS_NOT_REQUESTED)
 
 
 def _or_not_yet(topics: UpstreamTopics, topic: MetadataTopicReply, now_ms: int) -> MetadataTopicReply:

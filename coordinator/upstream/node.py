@@ -9,7 +9,7 @@ from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
 from coordinator.config_keys import UpstreamOffsets
 from coordinator.core import ASKED, Connection
-from coordinator.effects import Effect, Forward, GiveUp, Pass, Send, Tell
+from coordinator.effects import Effect, Forward, Pass, Send, Tell
 from coordinator.events import (
     BrokersFound,
     Event,
@@ -26,12 +26,14 @@ from coordinator.routes import ROUTES
 from coordinator.topics import settings_from
 from coordinator.upstream.adoption import OFFSETS_TOPIC, Looking, LookUp, begin, go_on
 from coordinator.upstream.asking import AskDone, Asking, DelayedAsk, Then
+from coordinator.upstream.away import describe_cluster
 from coordinator.upstream.brokers import Brokers, PlacementBeside
 from coordinator.upstream.forgetting import Forgetting
 from coordinator.upstream.gone import GoneTopics
 from coordinator.upstream.meeting import Meeting
 from coordinator.upstream.native import HANDED_ON, answer, is_ours, not_now
 from coordinator.upstream.requests import REFUSED, SERVED, places
+from coordinator.upstream.silence import Silence
 from coordinator.upstream.topics import UpstreamTopics
 from coordinator.upstream.turns import Turns
 from coordinator.views import describe_node
@@ -40,7 +42,7 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.front.session import FrontSession
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroup, ListGroupsReply
-from protocol.messages.node import DescribeNode, Refused
+from protocol.messages.node import DescribeCluster, DescribeNode, Refused
 from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata
 from protocol.session import RequestRef, Session
@@ -80,9 +82,7 @@ class NodeBeside(Node):
         self._is_listing = False
         self._hurried_ms = started.monotonic_ms - _LOOK_EVERY_MS
         self._meeting = Meeting(core, config.upstream_offsets is UpstreamOffsets.ADOPT)
-        self._silence_ms = config.upstream_request_timeout_ms
-        self._heard: dict[int, tuple[int, int]] = {}
-        """Of connections the broker owes an answer: how many bytes it had sent, and since when no more."""
+        self.silence = Silence(config.upstream_request_timeout_ms)
         self._routes = {
             **ROUTES,
             **REFUSED,
@@ -90,6 +90,7 @@ class NodeBeside(Node):
             **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._when_met),
             **dict.fromkeys(HANDED_ON, self._hand_on),
             Metadata: self._when_new,
+            DescribeCluster: describe_cluster,
             DescribeNode: self._describe,
         }
         self._handlers.update(
@@ -148,7 +149,7 @@ class NodeBeside(Node):
             self._serve_on(connection, moment)
 
     def _forget(self, number: int) -> None:
-        self._heard.pop(number, None)
+        self.silence.forget(number)
         super()._forget(number)
 
     def _flush_connection(self, connection: Connection) -> None:
@@ -164,7 +165,7 @@ class NodeBeside(Node):
             self._effects.append(Pass(connection.number, size))
         connection.out.clear()
         if session.awaits_broker and connection.number in self.core.connections:  # and not just closed
-            self._heard.setdefault(connection.number, (-1, 0))
+            self.silence.watch(connection.number)
 
     def _encode(self, ref: RequestRef, reply: Message, moment: Moment) -> int:
         if isinstance(reply, ListGroupsReply):
@@ -217,25 +218,13 @@ class NodeBeside(Node):
         if self.brokers.is_reachable and (listed_ms is None or now_ms - listed_ms >= self._list_every_ms):
             self._list_topics(moment)
         self._look_for_gone(moment)
-        for number, (heard, since_ms) in list(self._heard.items()):
-            connection = self.core.connections[number]
-            session = connection.session
-            assert isinstance(session, FrontSession)
-            if not session.awaits_broker:
-                del self._heard[number]
-            elif session.heard_bytes != heard:
-                self._heard[number] = session.heard_bytes, now_ms
-            elif now_ms - since_ms >= self._silence_ms:
-                self._heard[number] = heard, now_ms
-                self._effects.append(GiveUp(number, f"it has said nothing for {self._silence_ms} ms"))
+        self._effects += self.silence.given_up(self.core.connections, now_ms)
         self._watch_look(moment)
 
     def _look_for_gone(self, moment: Moment) -> None:
         """Every broker is asked whether the topics that are missed are gone, as often as topics are listed."""
         gone = self.topics.gone
         gone.look_at(moment)
-        if warning := gone.take_warning():
-            self._effects.append(Tell(warning))
         can_ask = self.brokers.is_reachable and self.brokers.known and not self.asking.is_full
         if can_ask and (question := gone.to_ask()) is not None:
             asks = tuple((question, broker) for broker in self.brokers.known)

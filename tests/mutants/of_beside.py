@@ -97,7 +97,7 @@ MUTANTS = (
     Mutant(
         "silence-for-ever",
         "A broker that never answers keeps its client waiting",
-        (Edit(_NODE, "            elif now_ms - since_ms >= self._silence_ms:\n", "            elif False:\n"),),
+        (Edit("coordinator/upstream/silence.py", "elif now_ms - since_ms >= self._allowed_ms:", "elif False:"),),
         _worlds(5, 4),
     ),
     Mutant(

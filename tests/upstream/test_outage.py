@@ -1,7 +1,10 @@
 """While no broker can be reached: whoever was there goes on, and whoever is new finds the way in."""
 
+import pytest
+
 from coordinator.config_keys import UpstreamOffsets
 from coordinator.events import BrokersFound
+from coordinator.upstream.away import metadata_of_brokers
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     Heartbeat,
@@ -16,6 +19,9 @@ from protocol.messages.groups import (
 from protocol.messages.node import (
     ApiVersions,
     ApiVersionsReply,
+    DescribeCluster,
+    DescribeClusterReply,
+    DescribedBroker,
     DescribeNode,
     DescribeNodeReply,
     FindCoordinator,
@@ -29,6 +35,7 @@ from protocol.messages.offsets import (
     OffsetCommitTopic,
 )
 from protocol.messages.topics import (
+    OPERATIONS_NOT_REQUESTED,
     CreatableTopic,
     CreateTopics,
     Metadata,
@@ -108,6 +115,46 @@ def test_brokers_have_the_listeners_addresses_and_the_cluster_its_own_name() -> 
     assert [(one.node_id, one.host, one.port) for one in here.brokers] == [(1, "front", 9101)]
     assert (here.brokers, here.cluster_id, here.controller_id) == (there.brokers, there.cluster_id, 1)
     assert here.cluster_id is not None
+    assert metadata_of_brokers(pair.node.topics, ()) == here
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_tools_that_ask_what_the_cluster_is_hear_it_as_its_brokers_told_it(version: int) -> None:
+    pair = Pair()
+    pair.find(2)
+    pair.wait(1_000)
+    pair.connect(1)
+    there = pair.ask(1, DescribeCluster(), version)
+    assert isinstance(there, DescribeClusterReply)
+    assert there.cluster_id
+    go_away(pair)
+    pair.connect(2)
+    pair.broker_saw.clear()
+    here = pair.ask(2, DescribeCluster(), version)
+    assert isinstance(here, DescribeClusterReply)
+    assert here.brokers == (DescribedBroker(1, "front", 9101), DescribedBroker(2, "front", 9102))
+    assert (here.cluster_id, here.error_code, here.cluster_authorized_operations) == (
+        there.cluster_id,
+        ErrorCode.NONE,
+        OPERATIONS_NOT_REQUESTED,
+    )
+    assert here.controller_id in {1, 2}
+    assert pair.broker_saw == []
+
+
+def test_controllers_are_not_to_be_found_in_the_brokers_place_either() -> None:
+    pair = known()
+    reply = pair.ask(1, DescribeCluster(endpoint_type=2), 1)
+    assert isinstance(reply, DescribeClusterReply)
+    assert (reply.brokers, reply.error_code) == ((), ErrorCode.MISMATCHED_ENDPOINT_TYPE)
+
+
+def test_who_asks_natively_what_the_cluster_is_hears_of_this_node_whoever_is_away() -> None:
+    pair = known()
+    pair.connect_natively(7)
+    reply = pair.ask_natively(7, DescribeCluster())
+    assert isinstance(reply, DescribeClusterReply)
+    assert [(one.host, one.port) for one in reply.brokers] == [("front", 9)]
 
 
 def test_who_asks_for_all_topics_hears_of_all_that_are_known() -> None:

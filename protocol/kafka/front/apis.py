@@ -22,7 +22,7 @@ from protocol.messages.groups import (
     ListGroups,
     SyncGroup,
 )
-from protocol.messages.node import ApiVersion, ApiVersionsReply, FindCoordinator
+from protocol.messages.node import ApiVersion, ApiVersionsReply, DescribeCluster, FindCoordinator
 from protocol.messages.offsets import OffsetCommit, OffsetDelete, OffsetFetch
 from protocol.messages.topics import Metadata
 
@@ -59,9 +59,9 @@ SHARED_KEYS: Final = frozenset({FIND_COORDINATOR, *(BY_MESSAGE[message].key for 
 REWRITTEN: Final = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 """The broker's, with addresses in the answer."""
 
-OURS_WHILE_AWAY: Final[tuple[type[Message], ...]] = (Metadata,)
-"""Answered here while no broker can be reached: without it a group cannot share its partitions out, and nobody who is
-new finds the way in."""
+OURS_WHILE_AWAY: Final[tuple[type[Message], ...]] = (Metadata, DescribeCluster)
+"""Answered here while no broker can be reached: without them a group cannot share its partitions out, and no client or
+tool that is new finds the way in."""
 
 KEYS_WHILE_AWAY: Final = frozenset(BY_MESSAGE[message].key for message in OURS_WHILE_AWAY)
 
