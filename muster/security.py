@@ -85,7 +85,8 @@ class Security:
             if name == _HOSTNAME:
                 said["check_hostname"] = _checks_hostname(value)
             elif name in _FIELDS:
-                said[_FIELDS[name]] = value
+                if said.setdefault(_FIELDS[name], value) != value:
+                    raise ValueError("sasl.mechanism and sasl.mechanisms are two names of one setting, and disagree")
             else:
                 raise ValueError(f"{name!r} is no setting of security; they are {', '.join(NAMES)}")
         return cls(**said)  # type: ignore[arg-type]
@@ -109,8 +110,9 @@ class Security:
         """For TLS, from the files as they are now; None without. Raises ValueError for files that are no such ones."""
         if not self.is_tls:
             return None
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
-        if self.ca_location is not None:
+        if self.ca_location is None:
+            context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+        else:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             with _reading(self.ca_location, "certificates to believe servers by"):
                 _believe(context, self.ca_location)

@@ -21,7 +21,9 @@ class Tunnel:
         self.is_up = False
         """Whether hands are shaken."""
         self.is_over = False
-        """The server has said that it says no more."""
+        """The server has said that it says no more, or nothing more of it can be understood."""
+        self.failure: ssl.SSLError | None = None
+        """Why that is so, if it was broken."""
         self._is_closed = False
         with contextlib.suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()
@@ -42,8 +44,11 @@ class Tunnel:
 
     def receive(self, data: bytes) -> bytes:
         """What the server said by these bytes, maybe nothing: `take_data` is to be sent in any case, also if this
-        raises. Raises ssl.SSLError.
+        raises. Raises ssl.SSLError; what was said before the broken bytes is given first, then `is_over`, `failure` is
+        what is wrong, and the next call raises it.
         """
+        if self.failure is not None:
+            raise self.failure
         self._received.write(data)
         heard: list[bytes] = []
         try:
@@ -63,6 +68,10 @@ class Tunnel:
             pass
         except ssl.SSLZeroReturnError:
             self.is_over = True
+        except ssl.SSLError as error:
+            self.is_over, self.failure = True, error
+            if not heard:
+                raise
         return b"".join(heard)
 
     def close(self) -> None:

@@ -349,7 +349,7 @@ class _Wire(asyncio.Protocol):
         if said:
             self._driver.heard(self, said)
         if self._tunnel.is_over and not self._is_closed:
-            self._driver.failed(self, ConnectionResetError(self._closed))
+            self._driver.failed(self, self._tunnel.failure or ConnectionResetError(self._closed))
 
     def resume_writing(self) -> None:
         self._driver.sent(self)

@@ -345,7 +345,7 @@ class Background:
         if wire.out:
             self._watch(wire)
         if wire.tunnel is not None and wire.tunnel.is_over:
-            raise ConnectionResetError(wire.closed)
+            raise wire.tunnel.failure or ConnectionResetError(wire.closed)
 
 
 def _now_ms() -> int:

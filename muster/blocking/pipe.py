@@ -57,13 +57,15 @@ class Pipe:
 
     def receive(self, deadline: float) -> bytes:
         """What the server says next. Raises OSError; ConnectionResetError without a word for the end."""
-        while True:
+        tunnel = self._tunnel
+        while tunnel is None or not tunnel.is_over:
             data = self._read(deadline)
-            said = data if self._tunnel is None or not data else self._take(self._tunnel, data)
+            if not data:
+                raise ConnectionResetError
+            said = data if tunnel is None else self._take(tunnel, data)
             if said:
                 return said
-            if not data or self._tunnel is None or self._tunnel.is_over:
-                raise ConnectionResetError
+        raise tunnel.failure or ConnectionResetError
 
     @property
     def is_over(self) -> bool:

@@ -3,6 +3,7 @@
 import pickle
 import ssl
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import trustme
@@ -52,6 +53,8 @@ def test_other_spellings_of_clients_mean_the_same() -> None:
     plain = {"sasl.mechanisms": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
     made = Security.from_config({"security.protocol": "sasl_plaintext", **plain})
     assert (made.protocol, made.mechanism) == ("SASL_PLAINTEXT", "PLAIN")
+    both = Security.from_config({"security.protocol": "SASL_PLAINTEXT", **plain, "sasl.mechanism": "PLAIN"})
+    assert both == made
     java = Security.from_config({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""})
     assert not java.check_hostname
 
@@ -69,6 +72,7 @@ def test_other_spellings_of_clients_mean_the_same() -> None:
         ({"ssl.endpoint.identification.algorithm": "none"}, "without TLS no name of a host is checked"),
         ({"security.protocol": "SASL_SSL"}, "'' is no mechanism of SASL known here: PLAIN, SCRAM-SHA-256"),
         ({**SCRAM, "sasl.mechanism": "GSSAPI"}, "'GSSAPI' is no mechanism"),
+        ({**SCRAM, "sasl.mechanisms": "PLAIN"}, "sasl.mechanism and sasl.mechanisms are two names of one setting"),
         ({**SCRAM, "sasl.username": ""}, "needs a username"),
         ({**SCRAM, "sasl.password": ""}, "needs a password"),
     ],
@@ -151,7 +155,8 @@ def test_certificates_are_read_from_files_and_folders(authority: trustme.CA, tmp
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
     assert len(context.get_ca_certs()) == 1
-    assert Security(protocol="SSL", ca_location=str(tmp_path)).context() is not None
+    with patch.object(ssl, "create_default_context", side_effect=AssertionError("the system's are not wanted")):
+        assert Security(protocol="SSL", ca_location=str(tmp_path)).context() is not None
     loose = Security(
         protocol="SSL", certificate_location=str(own), key_location=str(key), check_hostname=False
     ).context()

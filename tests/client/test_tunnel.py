@@ -1,17 +1,22 @@
 """TLS without I/O: bytes carried by hand between a tunnel and a server's end."""
 
+import socket
 import ssl
+import time
 from collections.abc import Callable
 
 import pytest
 import trustme
 
+from muster.blocking.pipe import Pipe
 from muster.errors import AuthenticationFailed
 from muster.events import NodeAddress
 from muster.refusals import authentication_failed
 from muster.tunnel import Tunnel
 
 NODE = NodeAddress("127.0.0.1", 9390)
+BROKEN = b"\x15\x03\x03\x00\x13" + b"x" * 19
+"""A record that nobody encrypted."""
 
 
 class Server:
@@ -159,6 +164,36 @@ def test_what_speaks_no_tls_is_said_to(believing: ssl.SSLContext) -> None:
     with pytest.raises(ssl.SSLError) as raised:
         tunnel.receive(b"\0\0\0\x08 no TLS at all")
     assert "does not speak TLS there" in str(authentication_failed(NODE, raised.value))
+
+
+def test_an_answer_is_given_though_what_came_with_it_is_broken_and_then_that_is_said(
+    serving: ssl.SSLContext, believing: ssl.SSLContext
+) -> None:
+    tunnel, server = Tunnel(believing, "127.0.0.1"), Server(serving)
+    carry(tunnel, server)
+    server.say(b"an answer")
+    assert tunnel.receive(server.take() + BROKEN) == b"an answer"
+    assert tunnel.is_over
+    assert tunnel.take_data(), "the server hears of it"
+    for data in (b"", b"more"):
+        with pytest.raises(ssl.SSLError) as raised:
+            tunnel.receive(data)
+        assert raised.value is tunnel.failure
+
+
+def test_who_waits_at_a_socket_is_told_what_was_broken_without_another_byte(
+    serving: ssl.SSLContext, believing: ssl.SSLContext
+) -> None:
+    tunnel, server = Tunnel(believing, "127.0.0.1"), Server(serving)
+    carry(tunnel, server)
+    server.say(b"an answer")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pipe, deadline = Pipe(ours, tunnel), time.monotonic() + 10
+        theirs.sendall(server.take() + BROKEN)
+        assert pipe.receive(deadline) == b"an answer"
+        with pytest.raises(ssl.SSLError):
+            pipe.receive(deadline)
 
 
 def test_a_certificate_that_we_do_not_have_is_missed_at_the_first_word(
