@@ -32,6 +32,8 @@ class Brokers:
     def __init__(self, max_frame_bytes: int, most_entries: int, *, wants_exchange: bool = False) -> None:
         self._wants_exchange = wants_exchange
         self.known: dict[int, Broker] = {}
+        self.in_order: tuple[Broker, ...] = ()
+        """The same, by their ids."""
         self.is_reachable = False
         self.reason = "the cluster has not been found yet"
         """Why it cannot be reached; or why no client can, though it was."""
@@ -47,7 +49,8 @@ class Brokers:
         """These, and no others."""
         self.is_reachable, self.reason, self.since_ms = True, "" if brokers else _NO_LISTENER, now_ms
         self._reach.is_away, self._reach.minute = False, now_ms // 60_000
-        known = {broker.node_id: broker for broker in sorted(brokers, key=lambda broker: broker.node_id)}
+        self.in_order = tuple(sorted(brokers, key=lambda broker: broker.node_id))
+        known = {broker.node_id: broker for broker in self.in_order}
         for node_id, broker in known.items():
             before = self.known.get(node_id)
             if before is None or before.versions != broker.versions:
@@ -96,7 +99,7 @@ class PlacementBeside(Placement):
 
     def node_of_shard(self, shard: int, dialect: str) -> NodeAddress:
         """Clients of Kafka's must find the broker's id at the address that Metadata tells them."""
-        known = list(self._brokers.known.values())
+        known = self._brokers.in_order
         if dialect != "kafka" or not known:
             return super().node_of_shard(shard, dialect)
         return _address(known[shard % len(known)])
@@ -105,7 +108,7 @@ class PlacementBeside(Placement):
         """The brokers, for Kafka's clients; this node for others."""
         if dialect != "kafka":
             return super().nodes(dialect)
-        return tuple(_address(broker) for broker in self._brokers.known.values())
+        return tuple(_address(broker) for broker in self._brokers.in_order)
 
 
 def _address(broker: Broker) -> NodeAddress:

@@ -1,6 +1,10 @@
 """Requests of groups that this node has not met yet, while it is looked up what the cluster knows of them; and what
 follows from that."""
 
+from typing import TypeVar
+
+import msgspec
+
 from coordinator.core import ASKED, Core
 from coordinator.gates import write_gate
 from coordinator.groups.classic.notes import Cause, counted
@@ -30,10 +34,24 @@ Waiting = list[tuple[RequestRef, AboutGroup]]
 _NOTHING_FOR_MS = 10_000
 """How long who only asks for offsets of a group of which the cluster has nothing is told so without looking it up
 again. Whoever joins or commits wants to know how it is now: it would never be looked up again."""
+_REFUSED_FOR_MS, _LASTS_FOR_MS = 1_000, 10_000
+"""How long who is refused is told the same again without asking the cluster: many clients try again many times."""
 _MOST_KEPT = 10_000
 _TOO_LARGE = ErrorCode.UNKNOWN_SERVER_ERROR
 """What a shard says of records that no batch can hold."""
 _NO_ROOM = Unclear("there is no room for the group's offsets here now")
+
+
+_T = TypeVar("_T")
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    """What whoever comes is told `until_ms`. `is_for_all`: also who only looks, and takes nothing over."""
+
+    error: ErrorCode
+    text: str
+    until_ms: int
+    is_for_all: bool = True
 
 
 class Meeting:
@@ -44,6 +62,7 @@ class Meeting:
         self._adopts = adopts
         self._waiting: dict[str, Waiting] = {}
         self._nothing: dict[str, int] = {}
+        self._refusals: dict[str, _Refusal] = {}
 
     def unmet(self, ref: RequestRef, message: AboutGroup, moment: Moment) -> str | None:
         """The group that must be looked up first. Who looks at many groups at once, or from the inside, sees what is
@@ -58,13 +77,21 @@ class Meeting:
             group_id = message.group_id
         if is_met(self._core, group_id):
             return None
+        refusal = self._refusals.get(group_id)
+        if refusal is not None and refusal.until_ms <= moment.monotonic_ms:
+            del self._refusals[group_id]
         told_ms = self._nothing.get(group_id)
         # In the very moment in which it was told, it is so for whoever waited to hear it.
         believed_ms = _NOTHING_FOR_MS if isinstance(message, OffsetFetch) else 1
         return None if told_ms is not None and moment.monotonic_ms - told_ms < believed_ms else group_id
 
     def wait(self, group_id: str, ref: RequestRef, message: AboutGroup) -> bool:
-        """Let the request wait; whether it is the first, so that the group must be looked up."""
+        """Let the request of an unmet group wait; whether it is the first, so that the group must be looked up. Who has
+        just been refused is refused again."""
+        refusal = self._refusals.get(group_id)
+        if refusal is not None and (refusal.is_for_all or not isinstance(message, OffsetFetch)):
+            self._refuse([(ref, message)], refusal)
+            return False
         waiting = self._waiting.setdefault(group_id, [])
         waiting.append((ref, message))
         return len(waiting) == 1
@@ -75,9 +102,7 @@ class Meeting:
         waiting = self._waiting.pop(group_id, [])
         match verdict:
             case Nothing():
-                if len(self._nothing) >= _MOST_KEPT:
-                    self._nothing.clear()
-                self._nothing[group_id] = moment.monotonic_ms
+                _keep(self._nothing, group_id, moment.monotonic_ms)
                 return waiting, ""
             case Offsets() if all(isinstance(message, OffsetFetch) for _, message in waiting):
                 self._show(waiting, verdict.reply, topics)
@@ -86,20 +111,29 @@ class Meeting:
                 refused = self._adopt(group_id, verdict, moment)
                 if refused is None:
                     return waiting, ""
-                return [], self._stay_out(group_id, waiting, refused, moment)
+                return [], self._stay_out(group_id, waiting, refused, moment, is_for_all=False)
             case Members():
-                self._refuse(waiting, ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} {verdict.sentence}")
+                text, until_ms = f"group {group_id!r} {verdict.sentence}", moment.monotonic_ms + _REFUSED_FOR_MS
+                self._refuse_all(group_id, waiting, _Refusal(ErrorCode.NON_EMPTY_GROUP, text, until_ms))
                 return [], self._note_refusal(group_id, Cause.MEMBERS_ELSEWHERE, verdict.sentence, moment)
             case Unclear():
                 return [], self._stay_out(group_id, waiting, verdict, moment)
 
-    def _stay_out(self, group_id: str, waiting: Waiting, why: Unclear, moment: Moment) -> str:
-        self._refuse(waiting, ErrorCode.COORDINATOR_NOT_AVAILABLE, why.reason)
+    def _stay_out(
+        self, group_id: str, waiting: Waiting, why: Unclear, moment: Moment, *, is_for_all: bool = True
+    ) -> str:
+        until_ms = moment.monotonic_ms + (_LASTS_FOR_MS if why.lasts else _REFUSED_FOR_MS)
+        refusal = _Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, why.reason, until_ms, is_for_all)
+        self._refuse_all(group_id, waiting, refusal)
         return self._note_refusal(group_id, Cause.NOT_ADOPTED, why.reason, moment) if why.lasts else ""
 
-    def _refuse(self, waiting: Waiting, error: ErrorCode, text: str) -> None:
+    def _refuse_all(self, group_id: str, waiting: Waiting, refusal: _Refusal) -> None:
+        _keep(self._refusals, group_id, refusal)
+        self._refuse(waiting, refusal)
+
+    def _refuse(self, waiting: Waiting, refusal: _Refusal) -> None:
         for ref, _ in waiting:
-            self._core.outbox.send(ref, Refused(error, text))
+            self._core.outbox.send(ref, Refused(refusal.error, refusal.text))
 
     def _show(self, waiting: Waiting, offsets: OffsetFetchGroupReply, topics: UpstreamTopics) -> None:
         """Nobody becomes a member by asking: the group stays where it is."""
@@ -145,3 +179,9 @@ class Meeting:
     def _write_down(self, group_id: str, cause: Cause, detail: str, moment: Moment) -> None:
         note = Note(group_id, "admin", cause.value, "", detail, 0, 0, "Empty", moment.wall_ms)
         self._core.shard_of(group_id).write_down([note], moment)
+
+
+def _keep(kept: dict[str, _T], group_id: str, what: _T) -> None:
+    if len(kept) >= _MOST_KEPT:
+        kept.clear()
+    kept[group_id] = what

@@ -134,6 +134,36 @@ def test_while_it_has_members_there_it_is_refused_and_they_are_named_once() -> N
     assert "own at front" in detail
     assert len(pair.complaints) == 1
     pair.ask_broker(LeaveGroup("g", (LeavingMember(member),)), 3)
+    pair.wait(1_000)
+    assert joined(pair).error_code is ErrorCode.NONE
+    assert offsets(pair) == [-1, 42]
+
+
+def test_who_is_refused_because_of_members_and_comes_again_at_once_does_not_have_the_cluster_asked_again() -> None:
+    pair = paired()
+    member_at_broker(pair)
+    joined(pair)
+    asked = len(pair.asked)
+    for _ in range(9):
+        pair.wait(100)
+        assert joined(pair).error_code is ErrorCode.NON_EMPTY_GROUP
+    assert len(pair.asked) == asked
+    pair.wait(100)
+    joined(pair)
+    assert len(pair.asked) > asked
+
+
+def test_nor_does_who_is_refused_because_nobody_could_say() -> None:
+    pair = paired(upstream_ask_timeout_ms=2_000)
+    pair.holds_questions = True
+    pair.send(1, JOIN, 3)
+    pair.wait(2_000)
+    pair.heard[1].clear()
+    waiting = len(pair.questions)
+    assert joined(pair).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(pair.questions) == waiting
+    pair.holds_questions = False
+    pair.wait(1_000)
     assert joined(pair).error_code is ErrorCode.NONE
     assert offsets(pair) == [-1, 42]
 

@@ -101,6 +101,21 @@ def test_of_offsets_that_are_too_many_none_comes_over_and_nobody_joins() -> None
     assert pair.complaints == [f"g: {sentence}"]
 
 
+def test_what_lasts_is_not_looked_up_again_for_a_while_unless_somebody_only_looks() -> None:
+    pair = Told(*(OffsetFetchPartitionReply(number, number) for number in range(10_000)))
+    joined(pair)
+    asked = len(pair.asked)
+    for _ in range(9):
+        pair.wait(1_000)
+        assert joined(pair).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not any(isinstance(question.message, OffsetFetch) for question in pair.asked[asked:])
+    assert offsets(pair) == [0, 1]
+    asked = len(pair.asked)
+    pair.wait(1_000)
+    joined(pair)
+    assert any(isinstance(question.message, OffsetFetch) for question in pair.asked[asked:])
+
+
 LIES = {
     "partition -1 of orders": (OffsetFetchPartitionReply(-1, 5),),
     "offset -2 of orders-0": (OffsetFetchPartitionReply(0, -2), OffsetFetchPartitionReply(1, 5)),

@@ -16,7 +16,8 @@ _BODY_AT: Final = 8
 
 
 def exchange(frame: bytes, version: int, addresses: Mapping[int, tuple[str, int]]) -> bytes:
-    """The whole frame with our addresses; a broker that has none is left out. Raises ProtocolViolation."""
+    """The whole frame with our addresses; a broker that has none yet is left out: clients ask again for the
+    leaders they miss. Raises ProtocolViolation."""
     try:
         start, end, brokers = _read(frame, version)
     except (IndexError, error):

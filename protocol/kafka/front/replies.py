@@ -14,12 +14,11 @@ from protocol.kafka.reading import Reader, reader
 from protocol.kafka.varint import read_tags
 from protocol.messages import Message
 from protocol.messages.node import DescribeClusterReply, DescribedBroker, FindCoordinatorReply, FoundCoordinator
-from protocol.messages.topics import MetadataBroker, MetadataReply
 
 Addresses = Mapping[int, tuple[str, int]]
 """By broker's id, where clients reach it through us."""
 
-M = TypeVar("M", MetadataBroker, DescribedBroker, FoundCoordinator)
+M = TypeVar("M", DescribedBroker, FoundCoordinator)
 
 READ_BYTES: Final = 64 * 1024
 """An answer to Metadata that is longer is not read beyond its brokers."""
@@ -31,25 +30,25 @@ _BODY_AT: Final = 8
 class Rewriting:
     """One version of one API."""
 
-    __slots__ = ("_call", "_has_tags", "_is_metadata", "_move", "_read", "_version")
+    __slots__ = ("_call", "_has_tags", "_move", "_read", "_version")
 
     def __init__(self, key: int, version: int) -> None:
         api = APIS[key]
         self._call = Call(api, version)
         self._has_tags = api.is_flexible(version)
         self._read: Reader = reader(api.reply, version, _MOST_ENTRIES)
-        self._move = _MOVES[api.reply.group.message]
         self._version = version
-        self._is_metadata = api.reply.group.message is MetadataReply
+        self._move = _MOVES.get(api.reply.group.message)
+        """None for Metadata, whose bytes are exchanged."""
 
     def apply(self, frame: bytes, number: int, addresses: Addresses) -> tuple[bytes, Message | None]:
         """The frame that the client is sent in place of this whole one, and what the broker said; None if that would
         take long to read and need not be. Raises ProtocolViolation."""
-        if self._is_metadata:
+        if self._move is None:
             said = self.read(frame) if len(frame) <= READ_BYTES else None
             return exchange(frame, self._version, addresses), said
         said = self.read(frame)
-        return self.write(number, said, addresses), said
+        return self._call.frame(number, self._move(addresses, said)), said
 
     def read(self, frame: bytes) -> Message:
         """What the broker said, from a whole frame. Raises ProtocolViolation."""
@@ -62,18 +61,9 @@ class Rewriting:
         message: Message = self._read(frame, position)
         return message
 
-    def write(self, number: int, reply: Message, addresses: Addresses) -> bytes:
-        """The frame that the client is sent in its place."""
-        return self._call.frame(number, self._move(addresses, reply))
-
-
-def _move_metadata(addresses: Addresses, reply: MetadataReply) -> Message:
-    """A broker that has no listener yet is left out: clients ask again for the leaders they miss."""
-    known = [broker for broker in reply.brokers if broker.node_id in addresses]
-    return replace(reply, brokers=tuple([_moved(addresses, broker.node_id, broker) for broker in known]))
-
 
 def _move_cluster(addresses: Addresses, reply: DescribeClusterReply) -> Message:
+    """A broker that has no listener yet is left out."""
     known = [broker for broker in reply.brokers if broker.broker_id in addresses]
     return replace(reply, brokers=tuple([_moved(addresses, broker.broker_id, broker) for broker in known]))
 
@@ -96,7 +86,6 @@ def _moved(addresses: Addresses, node_id: int, one: M) -> M:
 
 
 _MOVES: Final[Mapping[type[Message], Callable[[Addresses, Any], Message]]] = {
-    MetadataReply: _move_metadata,
     DescribeClusterReply: _move_cluster,
     FindCoordinatorReply: _move_coordinators,
 }

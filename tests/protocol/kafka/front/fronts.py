@@ -2,10 +2,13 @@
 
 from struct import pack, unpack_from
 
+from msgspec.structs import replace
+
 from protocol.apis import APIS
 from protocol.kafka.calls import Call
 from protocol.kafka.client import encode_request
 from protocol.kafka.front.front import Front
+from protocol.kafka.front.replies import Addresses
 from protocol.kafka.front.session import FrontSession
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
@@ -56,6 +59,16 @@ def answer(number: int, body: bytes) -> bytes:
 def told(key: int, version: int, number: int, reply: Message) -> bytes:
     """A reply as a broker writes it."""
     return Call(APIS[key], version).frame(number, reply)
+
+
+def at_our_addresses(version: int, number: int, reply: MetadataReply, here: Addresses = HERE) -> bytes:
+    """What a client is sent in place of a broker's answer to Metadata, by who writes all of it anew."""
+    brokers = [
+        replace(one, host=here[one.node_id][0], port=here[one.node_id][1])
+        for one in reply.brokers
+        if one.node_id in here
+    ]
+    return told(METADATA, version, number, replace(reply, brokers=tuple(brokers)))
 
 
 def produce(number: int, acks: int, version: int = 9, records: bytes = b"r" * 40, of: str | None = None) -> bytes:

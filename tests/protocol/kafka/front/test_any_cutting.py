@@ -13,7 +13,6 @@ from protocol.kafka.calls import Call
 from protocol.kafka.client import encode_request
 from protocol.kafka.front import session
 from protocol.kafka.front.inbox import CRUMB_BYTES, Inbox
-from protocol.kafka.front.replies import rewriting
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import ApiVersions, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import Metadata
@@ -25,6 +24,7 @@ from tests.protocol.kafka.front.fronts import (
     METADATA,
     TOPOLOGY,
     answer,
+    at_our_addresses,
     frames_in,
     number_of,
     opened,
@@ -71,9 +71,7 @@ def versions(number: int, body: bytes, said: bytes) -> Asked:
 
 def topology(number: int, body: bytes, said: bytes) -> Asked:
     reply = told(METADATA, 9, number, TOPOLOGY)
-    return Asked(
-        encode_request(Metadata(), 9, number, "c"), reply, rewriting(METADATA, 9).write(number, TOPOLOGY, HERE)
-    )
+    return Asked(encode_request(Metadata(), 9, number, "c"), reply, at_our_addresses(9, number, TOPOLOGY))
 
 
 def transactions(number: int, body: bytes, said: bytes) -> Asked:
