@@ -18,15 +18,27 @@ from coordinator.server import ClientProtocol, Server
 from coordinator.tls_listening import ListeningTls
 from coordinator.upstream.brokers import Broker
 from coordinator.upstream.identity import Identity
-from coordinator.upstream.link import AskFailed, Link, Login, Place
+from coordinator.upstream.link import AskFailed, HostPort, Link, Login
+from coordinator.upstream.links import Links
 from coordinator.upstream.listeners import Listeners
+from coordinator.upstream.native import HANDED_ON
 from coordinator.upstream.passing import Pipes
 from coordinator.upstream.tls import UpstreamTls
 from coordinator.upstream.twin import FrontProtocol
 from protocol.messages import Message
-from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
+from protocol.messages.topics import (
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    Metadata,
+    MetadataBroker,
+    MetadataReply,
+)
 
 log = structlog.get_logger()
+
+_MOST_OWN_S = 60.0
+"""A broker that is gone without a word is noticed by then, whatever a client says that its request may take."""
 
 
 class OurOwn(AskFailed):
@@ -61,12 +73,14 @@ class Beside:
         self._server = server
         self._plan = plan
         self._brokers: dict[int, Broker] = {}
-        self._links: dict[Place, Link] = {}
-        self._opening: dict[Place, asyncio.Task[Link]] = {}
-        self._lookout: tuple[Place, Link] | None = None
+        self._links = Links(self._open)
+        self._links_to_work = Links(self._open)
+        """A broker does one after the other of what comes over a connection. What is handed on may take long there, and
+        nobody who only wants to know something waits in front of it."""
+        self._lookout: tuple[HostPort, Link] | None = None
         """What tells who is there has a connection of its own: however much is asked, nobody waits in front of it."""
         self._listeners = Listeners(plan.host, plan.told_host, plan.ports, plan.listening, told_port=plan.told_port)
-        self._told_own: set[tuple[int, Place]] = set()
+        self._told_own: set[tuple[int, HostPort]] = set()
         self._turn = 0
         self._reason = ""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -77,7 +91,7 @@ class Beside:
         server.carry_out(GiveUp, self._give_up)
         server.carry_out(AskUpstream, self._ask)
 
-    async def listen(self, port: int) -> Place:
+    async def listen(self, port: int) -> HostPort:
         """The listener that leads to any broker; the address that was bound. Nobody is accepted until `start`."""
         return await self._listeners.open_first(self._in_front_of(None), port)
 
@@ -90,12 +104,12 @@ class Beside:
     async def stop(self) -> None:
         """Accept nobody, ask nothing."""
         self._listeners.close()
-        tasks = [*self._tasks, *self._opening.values()]
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for link in self._links.values():
-            link.close()
+        await self._links.stop()
+        await self._links_to_work.stop()
         if self._lookout is not None:
             self._lookout[1].close()
 
@@ -115,15 +129,11 @@ class Beside:
     def any_broker(self) -> int | None:
         """The next of those that can be reached, else of those that are known."""
         known = sorted(self._brokers)
-        living = [node_id for node_id in known if self._is_linked(self._brokers[node_id])] or known
+        living = [node_id for node_id in known if self._links.is_open(self.address_of(node_id))] or known
         self._turn += 1
         return living[self._turn % len(living)] if living else None
 
-    def _is_linked(self, broker: Broker) -> bool:
-        link = self._links.get((broker.host, broker.port))
-        return link is not None and link.is_open
-
-    def address_of(self, broker: int) -> Place:
+    def address_of(self, broker: int) -> HostPort:
         """Where it really is; of one that has gone, where nobody is."""
         known = self._brokers.get(broker)
         return (known.host, known.port) if known is not None else (self._plan.host, 0)
@@ -166,34 +176,14 @@ class Beside:
         broker = self._brokers.get(node_id) if node_id is not None else None
         if broker is None:
             raise AskFailed(f"broker {node_id} is not known")
-        link = await self._link((broker.host, broker.port))
-        return await link.ask(message, self._plan.timeout_s)
+        links = self._links_to_work if isinstance(message, HANDED_ON) else self._links
+        link = await links.to((broker.host, broker.port))
+        return await link.ask(message, max(self._plan.timeout_s, _own_time_s(message)))
 
-    async def _link(self, place: Place) -> Link:
-        """Whoever wants one while it is being opened waits for the same, and hears the same if nothing comes of it."""
-        link = self._links.get(place)
-        if link is not None and link.is_open:
-            return link
-        opening = self._opening.get(place)
-        if opening is None:
-            opening = self._opening[place] = asyncio.ensure_future(self._renew(place))
-            opening.add_done_callback(_look_at)
-        return await asyncio.shield(opening)
-
-    async def _renew(self, place: Place) -> Link:
-        try:
-            link = await self._open(place)
-        finally:
-            del self._opening[place]
-        if place in self._links:
-            self._links[place].retire()
-        self._links[place] = link
-        return link
-
-    async def _open(self, place: Place) -> Link:
+    async def _open(self, place: HostPort) -> Link:
         own = OurOwn(f"{place[0]}:{place[1]} is a listener of Muster's own")
 
-        def look_at(local: Place, remote: Place) -> None:
+        def look_at(local: HostPort, remote: HostPort) -> None:
             if self._listeners.are_reached_by(local, remote):
                 raise own
 
@@ -250,7 +240,7 @@ class Beside:
         except OSError as error:
             return f"which cluster it is cannot be noted: {error}"
 
-    async def _look_from(self, place: Place) -> Link:
+    async def _look_from(self, place: HostPort) -> Link:
         if self._lookout is not None:
             before, link = self._lookout
             if before == place and link.is_open:
@@ -260,19 +250,19 @@ class Beside:
         self._lookout = (place, await self._open(place))
         return self._lookout[1]
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[HostPort]:
         """Whom to ask, who answered last first, then those with a connection."""
         known = [(broker.host, broker.port) for broker in self._brokers.values()]
         given = [(server.host, server.port) for server in self._plan.servers]
         last = self._lookout[0] if self._lookout is not None else None
-        yield from sorted(dict.fromkeys(known + given), key=lambda place: (place != last, place not in self._links))
+        yield from sorted(dict.fromkeys(known + given), key=lambda place: (place != last, not self._links.has(place)))
 
     async def _meet(self, told: MetadataBroker) -> Broker | None:
         """One that cannot be reached just now is kept if it was known: the cluster says that it is there."""
         before = self._brokers.get(told.node_id)
         place = (told.host, told.port)
         try:
-            link = await self._link(place)
+            link = await self._links.to(place)
         except OurOwn as own:
             if (told.node_id, place) not in self._told_own:
                 self._told_own.add((told.node_id, place))
@@ -296,14 +286,14 @@ class Beside:
     async def _tell(self, brokers: dict[int, Broker]) -> None:
         self._listeners.keep(brokers)
         kept = {(broker.host, broker.port) for broker in brokers.values()}
-        for place in [place for place in self._links if place not in kept]:
-            self._links.pop(place).close()
+        self._links.keep(kept)
+        self._links_to_work.keep(kept)
         self._brokers = brokers
         self._server.happen(BrokersFound(tuple(brokers.values())))
         await self._listeners.serve()
 
 
-def _look_at(opening: asyncio.Task[Link]) -> None:
-    """Who waited for it may be gone: nobody is to be told that nobody looked at its failure."""
-    if not opening.cancelled():
-        opening.exception()
+def _own_time_s(message: Message) -> float:
+    """How long the broker may take by what the request itself says."""
+    timeout_ms = message.timeout_ms if isinstance(message, CreateTopics | DeleteTopics | CreatePartitions) else 0
+    return min(timeout_ms / 1_000, _MOST_OWN_S)

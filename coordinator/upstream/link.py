@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from coordinator import __version__
-from coordinator.upstream.tls import UNREACHABLE, UpstreamTls, why
+from coordinator.upstream.tls import Unreachable, UpstreamTls, dial, why
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka import login as sasl
@@ -32,7 +32,7 @@ _OF_ITS_SESSION = 0.8
 _ALERT = b"\x15\x03"
 """How whoever speaks TLS begins to say that something else was not understood."""
 
-Place = tuple[str, int]
+HostPort = tuple[str, int]
 
 
 class Login(NamedTuple):
@@ -83,19 +83,15 @@ class Link:
         timeout_s: float,
         login: Login | None = None,
         tls: UpstreamTls | None = None,
-        look_at: Callable[[Place, Place], None] = lambda local, remote: None,
+        look_at: Callable[[HostPort, HostPort], None] = lambda local, remote: None,
     ) -> "Link":
         """Connected, and known to the broker by `login`, if it wants to know. `look_at` is shown the addresses of both
         ends before anything is said, and may raise AskFailed. Raises AskFailed."""
-        if "\0" in host:  # C takes such a name for a shorter one, and uvloop's TLS for a mistake of ours
-            raise AskFailed(f"{host!r}: no host has such a name")
+        context = tls.context() if tls is not None else None
         try:
-            async with asyncio.timeout(timeout_s):
-                reader, writer = await asyncio.open_connection(
-                    host, port, ssl=tls.context() if tls else None, server_hostname=host if tls else None
-                )
-        except UNREACHABLE as error:
-            raise AskFailed(f"{host}:{port}: {why(error, is_tls=tls is not None)}") from None
+            reader, writer = await dial(asyncio.open_connection, host, port, context, timeout_s)
+        except Unreachable as failed:
+            raise AskFailed(str(failed)) from None
         link = cls(reader, writer, f"{host}:{port}", is_tls=tls is not None)
         try:
             look_at(*link._ends)
@@ -135,11 +131,11 @@ class Link:
         return self._until_s is None or asyncio.get_running_loop().time() <= self._until_s
 
     @property
-    def _ends(self) -> tuple[Place, Place]:
+    def _ends(self) -> tuple[HostPort, HostPort]:
         """Our address, and the broker's."""
         told = (self._writer.get_extra_info(which) for which in ("sockname", "peername"))
         local, remote = (one or ("", 0) for one in told)  # a connection that is over already has none
-        return cast(Place, local[:2]), cast(Place, remote[:2])
+        return cast(HostPort, local[:2]), cast(HostPort, remote[:2])
 
     async def _ask_versions(self, timeout_s: float) -> ApiVersionsReply:
         for version in (_VERSIONS_FIRST, _VERSIONS_OLDEST):
@@ -218,6 +214,12 @@ class Link:
                 place.set_result(None)
                 return
         self._places += 1
+        self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        """Whoever was handed a place, and has yet to ask, has it."""
+        if self._is_retired and self._places == MOST_UNDER_WAY:
+            self.close()
 
     async def _hear(self) -> None:
         """Until the end. Whatever it is, it is told to those who wait."""
@@ -228,8 +230,6 @@ class Link:
                     break
                 for answer in await self._read(data):
                     self._hand_out(answer)
-                if self._is_retired:
-                    self.retire()
             sentence = self._why_closed(data)
         except (OSError, ProtocolViolation) as error:
             sentence = why(error, is_tls=self._is_tls) if str(error) else "the connection broke"
@@ -277,8 +277,7 @@ class Link:
     def retire(self) -> None:
         """Whatever is under way is let finish; then it closes. For who has another link to ask over."""
         self._is_retired = True
-        if not self._under_way and not self._waiting:
-            self.close()
+        self._close_if_idle()
 
     def close(self) -> None:
         """Whatever is under way fails."""

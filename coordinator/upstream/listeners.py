@@ -12,7 +12,7 @@ import structlog
 from coordinator.config_keys import Ports
 from coordinator.server import ClientProtocol
 from coordinator.tls_listening import ListeningTls, listen_at
-from coordinator.upstream.link import Place
+from coordinator.upstream.link import HostPort
 
 log = structlog.get_logger()
 
@@ -41,7 +41,7 @@ class Listeners:
         """Those of them that are not there, the one that went first in front."""
         self._turn = asyncio.Lock()
 
-    async def open_first(self, front: Front, port: int) -> Place:
+    async def open_first(self, front: Front, port: int) -> HostPort:
         """The listener that leads to any broker; the address that was bound. Nobody is accepted. Raises OSError."""
         self._first = await listen_at(front, self._host, port, self._tls, starts=False)
         bound = self._first.sockets[0].getsockname()
@@ -111,7 +111,7 @@ class Listeners:
 
     # ------------------------------------------------------------------------------------------------- what is our own
 
-    def are_at(self, place: Place) -> bool:
+    def are_at(self, place: HostPort) -> bool:
         """Whether this, by its name, is where one of them is or is told to be."""
         host, port = place[0].lower(), place[1]
         if host == self._told_host.lower() and port and port == self._told_port:
@@ -122,7 +122,7 @@ class Listeners:
             self._host in _ANY | _HERE and host in _ANY | _HERE
         )
 
-    def are_reached_by(self, local: Place, remote: Place) -> bool:
+    def are_reached_by(self, local: HostPort, remote: HostPort) -> bool:
         """Whether a connection between these addresses ends at one of them, whatever name it was opened by."""
         if not local[0] or remote[1] not in self._bound_ports():
             return False

@@ -1,6 +1,6 @@
 """EDGE: bytes that go from a broker's socket to a client's inside the kernel, without a visit here: Linux's `splice`.
 
-None of it must succeed. What does not go this way is read and handed over like all other bytes.
+None of it has to succeed. What does not go this way is read and handed over like all other bytes.
 """
 
 import asyncio

@@ -1,12 +1,16 @@
 """EDGE: TLS to the brokers, and in words what becomes of a connection to one."""
 
+import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from coordinator.tls import OwnCertificate, PemFile, Renewed, in_words, trust
 
-UNREACHABLE = (OSError, TimeoutError, ValueError, OverflowError)
-"""What comes of connecting to an address that may be anything: a broker told it. The last two are names and ports that
-are none."""
+T = TypeVar("T")
+_UNREACHABLE = (OSError, TimeoutError, ValueError, OverflowError, TypeError)
+"""What comes of connecting to an address that may be anything: a broker told it. The last three are names and ports
+that are none."""
 _PROTOCOL = "upstream.security.protocol"
 _NO_TLS = frozenset(
     {"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
@@ -42,6 +46,24 @@ class UpstreamTls:
         if self._own is not None:
             self._own.load_into(context)
         return context
+
+
+class Unreachable(Exception):
+    """There is no connection; the text says where to, and why."""
+
+
+async def dial(
+    connect: Callable[..., Awaitable[T]], host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float
+) -> T:
+    """What `connect` makes of the address: `asyncio.open_connection`, or a loop's `create_connection` of a protocol.
+    Raises Unreachable."""
+    try:
+        if "\0" in host:  # C takes such a name for a shorter one, and uvloop's TLS for a mistake of ours
+            raise ValueError("no host has such a name")
+        async with asyncio.timeout(timeout_s):
+            return await connect(host=host, port=port, ssl=tls, server_hostname=None if tls is None else host)
+    except _UNREACHABLE as error:
+        raise Unreachable(f"{host}:{port}: {why(error, is_tls=tls is not None)}") from None
 
 
 def why(error: BaseException, *, is_tls: bool) -> str:

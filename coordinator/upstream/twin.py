@@ -4,6 +4,7 @@ first byte is to go there. Whoever is slow on one side is not read from on the o
 import asyncio
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import structlog
@@ -11,7 +12,7 @@ import structlog
 from coordinator.events import Forwarded, Passed, UpstreamLost
 from coordinator.server import ClientProtocol, Server
 from coordinator.upstream.passing import Passing, Pipes, begin, can_pass
-from coordinator.upstream.tls import UNREACHABLE, why
+from coordinator.upstream.tls import Unreachable, dial
 
 if TYPE_CHECKING:
     from coordinator.upstream.edge import Beside
@@ -113,13 +114,11 @@ class Twin(asyncio.BufferedProtocol):
         self._task = asyncio.ensure_future(self._dial(*address, tls))
 
     async def _dial(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        connect = partial(asyncio.get_running_loop().create_connection, lambda: self)
         try:
-            async with asyncio.timeout(_DIAL_S):
-                await asyncio.get_running_loop().create_connection(
-                    lambda: self, host, port, ssl=tls, server_hostname=None if tls is None else host
-                )
-        except UNREACHABLE as error:
-            self._lost(f"{host}:{port}: {why(error, is_tls=tls is not None)}")
+            await dial(connect, host, port, tls, _DIAL_S)
+        except Unreachable as failed:
+            self._lost(str(failed))
 
     @property
     def is_full(self) -> bool:
@@ -227,6 +226,9 @@ class Twin(asyncio.BufferedProtocol):
             return
         self._is_over = True
         self._pass_over()
+        # The client sends again what is said to be lost: from here it must not come as well.
+        self._pending, self._pending_bytes = [], 0
+        self._task.cancel()
         self._client.twin = None
         self._client.hear_or_not()
         self._server.happen(UpstreamLost(self._client.number, reason))

@@ -25,20 +25,30 @@ from protocol.kafka.calls import Call
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.messages.node import ApiVersion, ApiVersionsReply
-from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
+from protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopics,
+    CreateTopicsReply,
+    Metadata,
+    MetadataBroker,
+    MetadataReply,
+)
 from tests.edges.musterd import free_port
 from tests.edges.tcp import tcp_server
 
 Answer = Callable[[int], Awaitable[Message]]
-HEARTBEAT, METADATA, API_VERSIONS = 12, 3, 18
+HEARTBEAT, METADATA, API_VERSIONS, CREATE_TOPICS = 12, 3, 18, 19
 
 
 class Cluster:
     """One socket for all brokers. `told` is who there is, at its port where theirs is 0; it is slow by `delay_s`, for
-    each request but those for versions and topology."""
+    each request but those for versions and topology. As Kafka, it does one after the other of what comes over a
+    connection. Answers leave `in_bursts_of` so many."""
 
-    def __init__(self, *told: MetadataBroker, delay_s: float = 0) -> None:
+    def __init__(self, *told: MetadataBroker, delay_s: float = 0, slow: int = HEARTBEAT, in_bursts_of: int = 1) -> None:
         self.told = told
+        self.slow = slow
+        self.in_bursts_of = in_bursts_of
         self.delay_s = delay_s
         self.port = 0
         self.connections = 0
@@ -47,6 +57,7 @@ class Cluster:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        held: list[bytes] = []
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
                 (size,) = unpack(">i", await reader.readexactly(4))
@@ -54,18 +65,23 @@ class Cluster:
                 self.heard += 1
                 if self.is_silent and key == HEARTBEAT:
                     continue
-                if key == HEARTBEAT:
+                if key == self.slow:
                     await asyncio.sleep(self.delay_s)
-                writer.write(Call(APIS[key], version).frame(number, self.reply(key)))
+                held.append(Call(APIS[key], version).frame(number, self.reply(key)))
+                if key != HEARTBEAT or len(held) == self.in_bursts_of:
+                    writer.write(b"".join(held))
+                    held.clear()
 
     def reply(self, key: int) -> Message:
         if key == API_VERSIONS:
-            return ApiVersionsReply(api_keys=tuple(ApiVersion(one, 0, 2) for one in (METADATA, HEARTBEAT, key)))
+            return ApiVersionsReply(
+                api_keys=tuple(ApiVersion(one, 0, 2) for one in (METADATA, HEARTBEAT, CREATE_TOPICS))
+            )
         if key == METADATA:
             return MetadataReply(
                 tuple(MetadataBroker(one.node_id, one.host, one.port or self.port) for one in self.told)
             )
-        return HeartbeatReply()
+        return CreateTopicsReply() if key == CREATE_TOPICS else HeartbeatReply()
 
 
 class Heard:
@@ -261,6 +277,19 @@ async def test_who_looks_for_brokers_does_not_wait_behind_questions() -> None:
         assert cluster.connections == 2
 
 
+async def test_nobody_waits_behind_a_topic_that_the_cluster_takes_long_to_make() -> None:
+    cluster = Cluster(broker(1), delay_s=0.8, slow=CREATE_TOPICS)
+    async with beside(cluster, some_ports(1), timeout_s=0.3) as (heard, _):
+        await heard.found(1)
+        heard.carried[AskUpstream](AskUpstream(0, CreateTopics((CreatableTopic("t", 1, 1),), timeout_ms=10_000)))
+        for number in range(1, 6):
+            heard.carried[AskUpstream](AskUpstream(number, Heartbeat("g", 1, "m"), 1))
+        await heard.until(lambda: len(heard.answers()) == 6)
+        assert [one.reason for one in heard.answers() if one.reply is None] == []
+        assert [one.call_id for one in heard.answers()][-1] == 0
+        assert cluster.connections == 3
+
+
 @pytest.mark.parametrize(
     "message", [Heartbeat("g", 1 << 40, "m"), Heartbeat("\ud800", 1, "m"), Heartbeat("g" * 40_000, 1, "m")]
 )
@@ -332,6 +361,16 @@ async def test_a_link_that_is_retired_closes_when_the_last_was_answered() -> Non
         link.retire()
         assert link.is_open
         assert await asks == ["HeartbeatReply"] * (2 * MOST_UNDER_WAY)
+        assert not link.is_open
+
+
+async def test_a_link_that_is_retired_waits_for_who_was_handed_a_place_and_has_not_asked_yet() -> None:
+    cluster = Cluster(in_bursts_of=MOST_UNDER_WAY)
+    async with linked(cluster) as link:
+        asks = [asyncio.ensure_future(link.ask(Heartbeat("g", 1, "m"), 5)) for _ in range(2 * MOST_UNDER_WAY)]
+        await asyncio.sleep(0)
+        link.retire()
+        assert await asyncio.gather(*asks) == [HeartbeatReply()] * (2 * MOST_UNDER_WAY)
         assert not link.is_open
 
 

@@ -208,6 +208,7 @@ class Twin:
         if self._is_over:
             return
         self._is_over = True
+        self._pending = []
         self._edge.twins.pop(self._number, None)
         self._edge.front.seen.add("twins lost")
         self._edge.happen(UpstreamLost(self._number, reason))
