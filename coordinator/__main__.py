@@ -28,7 +28,7 @@ from coordinator.server import RandomIds, Server, read_clock
 from coordinator.tls_listening import MOST_HANDSHAKES, ListeningTls
 from coordinator.topic_records import TopicsCorrupt
 from coordinator.upstream.edge import Beside, Plan
-from coordinator.upstream.identity import Identity
+from coordinator.upstream.identity import Identity, embedded_topics
 from coordinator.upstream.node import NodeBeside
 from coordinator.upstream.passing import FILES_A_PASS, MAX_PASSES
 from coordinator.upstream.tls import UpstreamTls
@@ -126,10 +126,8 @@ def _within_open_files(config: Config) -> Config:
     return msgspec.structs.replace(config, max_connections=max(connections, 1))
 
 
-async def _serve(config: Config) -> None:
-    config = _within_open_files(config)
-    tls, brokers_tls = listening_tls(config), upstream_tls(config)
-    disk = OsDisk()
+def _open(config: Config, disk: OsDisk, identity: Identity) -> LogStore:
+    """The data folder, recovered. Raises ConfigError where it is not to be served with this configuration."""
     cluster_id = config.cluster_id or str(uuid.uuid4())
     store = LogStore(
         disk,
@@ -139,7 +137,12 @@ async def _serve(config: Config) -> None:
         node_id=config.node_id,
         made_with={_SHARDS_KEY: config.offsets_topic_num_partitions},
     )
+    if config.upstream_servers is None and (problem := identity.alone_problem()):
+        raise ConfigError(problem)
     recovered = store.open()
+    if config.upstream_servers is not None and (problem := identity.beside_problem(embedded_topics(store))):
+        store.close()
+        raise ConfigError(problem)
     made_with = store.identity.made_with.get(_SHARDS_KEY, config.offsets_topic_num_partitions)
     if made_with != config.offsets_topic_num_partitions:
         store.close()
@@ -150,8 +153,17 @@ async def _serve(config: Config) -> None:
     log.info("data folder recovered", folder=config.data_dir, **msgspec.structs.asdict(recovered))
     if store.disk_full:
         log.warning("the disk is full: what is there is served, writes are refused until there is room")
+    return store
+
+
+async def _serve(config: Config) -> None:
+    config = _within_open_files(config)
+    tls, brokers_tls = listening_tls(config), upstream_tls(config)
+    identity = Identity(Path(config.data_dir))
+    disk = OsDisk()
+    store = _open(config, disk, identity)
     server = Server(disk, config.max_unsent_bytes, config.max_total_unsent_bytes)
-    beside = _beside(config, server, tls, brokers_tls)
+    beside = _beside(config, server, identity, tls, brokers_tls)
     addresses, bound = await _bind(config, server, beside, tls)
     kind = Node if beside is None else NodeBeside
     node = kind(config, store, RandomIds(), addresses, read_clock())
@@ -207,7 +219,7 @@ async def _bind(
                 secured = tls if config.speaks_tls(dialect) else None
                 bound[dialect] = await server.listen(dialect, wanted.host, wanted.port, secured)
         except OSError as error:
-            raise _cannot_listen(dialect, wanted, error) from None
+            raise _cannot_listen(dialect, wanted, error, beside is not None and dialect == "kafka") from None
         addresses[dialect] = (told.host, told.port) if told is not None else bound[dialect]
         if addresses[dialect][0] in _WILDCARDS:
             log.warning(
@@ -217,12 +229,15 @@ async def _bind(
     return addresses, bound
 
 
-def _cannot_listen(kind: str, wanted: Address, error: OSError) -> OSError:
-    hint = f" (--{kind} HOST:PORT chooses another address, --{kind} off does without)"
+def _cannot_listen(kind: str, wanted: Address, error: OSError, is_needed: bool = False) -> OSError:
+    off = "" if is_needed else f", --{kind} off does without"
+    hint = f" (--{kind} HOST:PORT chooses another address{off})"
     return OSError(f"{kind} = {wanted}: {error.strerror or error}{hint}")
 
 
-def _beside(config: Config, server: Server, tls: ListeningTls | None, brokers_tls: UpstreamTls | None) -> Beside | None:
+def _beside(
+    config: Config, server: Server, identity: Identity, tls: ListeningTls | None, brokers_tls: UpstreamTls | None
+) -> Beside | None:
     """What the cluster's brokers are reached by, if there is one."""
     if config.upstream_servers is None or config.kafka is None:
         return None
@@ -238,7 +253,7 @@ def _beside(config: Config, server: Server, tls: ListeningTls | None, brokers_tl
         brokers_tls,
         tls if config.speaks_tls("kafka") else None,
         told.port,
-        Identity(Path(config.data_dir)),
+        identity,
     )
     return Beside(server, plan)
 
