@@ -61,4 +61,51 @@ MUTANTS = (
         ),
         Test("tests/edges/test_passing.py::test_a_client_that_goes_ends_it_and_what_was_on_its_way_is_torn"),
     ),
+    Mutant(
+        "lost-and-sent-after-all",
+        "A request that its client was told is lost reaches the broker when there is a connection at last",
+        (
+            Edit(
+                _TWIN,
+                "        self._pending, self._pending_bytes = [], 0\n        self._task.cancel()\n",
+                "",
+            ),
+        ),
+        Test(
+            "tests/edges/test_twin.py"
+            "::test_what_was_said_to_be_lost_before_there_was_a_connection_is_never_sent[asyncio]"
+        ),
+    ),
+    Mutant(
+        "retired-too-soon",
+        "A link that is retired closes before those have asked who were handed a place",
+        (
+            Edit(
+                "coordinator/upstream/link.py",
+                "if self._is_retired and self._places == MOST_UNDER_WAY:",
+                "if self._is_retired and not self._under_way and not self._waiting:",
+            ),
+            Edit(
+                "coordinator/upstream/link.py",
+                "                    self._hand_out(answer)\n",
+                "                    self._hand_out(answer)\n                self._close_if_idle()\n",
+            ),
+        ),
+        Test(
+            "tests/edges/test_upstream_edge.py"
+            "::test_a_link_that_is_retired_waits_for_who_was_handed_a_place_and_has_not_asked_yet"
+        ),
+    ),
+    Mutant(
+        "behind-what-takes-long",
+        "Everybody waits behind a topic that the cluster takes long to make",
+        (
+            Edit(
+                "coordinator/upstream/edge.py",
+                "links = self._links_to_work if isinstance(message, HANDED_ON) else self._links",
+                "links = self._links",
+            ),
+        ),
+        Test("tests/edges/test_upstream_edge.py::test_nobody_waits_behind_a_topic_that_the_cluster_takes_long_to_make"),
+    ),
 )
