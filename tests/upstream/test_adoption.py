@@ -12,6 +12,7 @@ from protocol.messages import Message
 from protocol.messages.groups import (
     DeleteGroups,
     DescribedGroup,
+    DescribeGroups,
     DescribeGroupsReply,
     JoinGroup,
     JoinGroupReply,
@@ -282,7 +283,8 @@ def test_the_coordinator_is_found_and_asked() -> None:
     assert second.questions == ((FindCoordinator(("g",), 0), None),)
     third = go_on(second.looking, [COORDINATOR])
     assert isinstance(third, LookUp)
-    assert [broker for _, broker in third.questions] == [2, 2]
+    stable = OffsetFetch((OffsetFetchGroup("g"),), require_stable=True)
+    assert third.questions == ((DescribeGroups(("g",)), 2), (stable, 2))
     fetched = OffsetFetchReply((KEPT,))
     assert go_on(third.looking, [described("Empty"), fetched]) == Offsets(KEPT)
     old = OffsetFetchReply((OffsetFetchGroupReply("", KEPT.topics),))

@@ -9,8 +9,11 @@ from typing import Any, get_args, get_type_hints
 
 import kio.schema
 import pytest
+from msgspec.structs import replace
 
-from protocol.kafka.front.apis import OUR_KEYS, PASSED, REWRITTEN
+from protocol.kafka.front.apis import OUR_KEYS, PASSED, REWRITTEN, SASL_HANDSHAKE, offer
+from protocol.messages.node import SupportedFeature
+from tests.protocol.kafka.front.fronts import BROKER
 
 NOT_OF_BROKERS = {29, 31}
 """The hosts in answers about ACLs are those that may connect."""
@@ -60,3 +63,20 @@ def test_those_that_are_rewritten_name_one(key: int) -> None:
 def test_no_request_is_the_brokers_and_ours_too() -> None:
     assert not OUR_KEYS & set(PASSED)
     assert not set(REWRITTEN) & set(PASSED)
+
+
+def test_an_exchange_is_offered_with_frames_alone() -> None:
+    assert [(one.min_version, one.max_version) for one in offer(BROKER).api_keys if one.api_key == SASL_HANDSHAKE] == [
+        (1, 1)
+    ]
+
+
+def test_how_long_the_broker_would_have_us_wait_is_no_matter_of_the_clients() -> None:
+    assert offer(replace(BROKER, throttle_time_ms=500)).throttle_time_ms == 0
+
+
+def test_what_a_broker_could_do_is_told_as_what_it_does_without_that_which_is_not_offered() -> None:
+    names = ("group.version", "metadata.version", "share.version", "streams.version", "transaction.version")
+    supported = tuple(SupportedFeature(name, 0, 2) for name in names)
+    told = offer(replace(BROKER, supported_features=supported)).supported_features
+    assert [one.name for one in told] == ["metadata.version", "transaction.version"]

@@ -564,6 +564,15 @@ def test_a_broker_that_goes_is_missed_only_by_who_waits_for_it() -> None:
         session.upstream_lost("idle")
 
 
+def test_a_broker_that_goes_in_the_middle_of_a_request_is_missed_though_it_has_answered() -> None:
+    session = opened()
+    session.receive_data(raw(FETCH, 12, 1, b"request")[:-1])
+    requests_of(session)
+    session.receive_upstream(answer(1, b"too early"))
+    with pytest.raises(ProtocolViolation, match="reset"):
+        session.upstream_lost("reset")
+
+
 def test_a_broker_that_goes_after_a_produce_nobody_answers_is_missed() -> None:
     session = opened()
     session.receive_data(produce(1, 0))

@@ -1,0 +1,24 @@
+"""A broker's answers with our addresses in place of its own: what is not an address stays as it was said."""
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.kafka.front.apis import FIND_COORDINATOR
+from protocol.kafka.front.replies import rewriting
+from protocol.messages.node import FindCoordinatorReply, FoundCoordinator
+from tests.protocol.kafka.front.fronts import HERE, told
+
+
+@pytest.mark.parametrize("version", range(7))
+@pytest.mark.parametrize("node_id", [-1, 1, 9])
+def test_why_a_transaction_has_no_coordinator_is_told_as_the_broker_said_it(version: int, node_id: int) -> None:
+    refused = FoundCoordinator(
+        "tx", node_id, "hidden", 9092, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not yours"
+    )
+    way = rewriting(FIND_COORDINATOR, version)
+    out, _said = way.apply(told(FIND_COORDINATOR, version, 7, FindCoordinatorReply((refused,))), 7, HERE)
+    seen = way.read(out)
+    assert isinstance(seen, FindCoordinatorReply)
+    (one,) = seen.coordinators
+    assert (one.error_code, one.node_id, one.host, one.port) == (refused.error_code, -1, "", -1)
+    assert one.error_message == (refused.error_message if version else None)
