@@ -13,8 +13,10 @@ import typer
 
 from muster.blocking import Consumer, Producer, RangeReader
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
+from muster.blocking.sent import Sent
 from muster.cli.asking import AsJson, Bootstrap, Complaint, Servers, reaching, servers
-from muster.cli.showing import show_json
+from muster.cli.showing import counted, show_json
+from muster.cli.stopping import stop, terminated_as_interrupted
 from muster.errors import CommitRefused, CorruptRecords, Refused, RequestTimedOut
 from muster.fetching import ConsumerRecord
 from muster.topic_partition import TopicPartition
@@ -43,26 +45,44 @@ def produce(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Append each line to a topic as a record."""
+    """Append each line to a topic as a record.
+
+    Ctrl-C and SIGTERM wait a few seconds for what is not acknowledged yet, and say how much was given up.
+    """
     if key_separator == "":
         raise typer.BadParameter("name one character at least", param_hint="--key-separator")
     counts: Counter[int] = Counter()
-    with reaching(ctx, bootstrap) as cluster:
+    with terminated_as_interrupted(), reaching(ctx, bootstrap) as cluster:
         cluster.partition_count(topic)  # a topic that is not there is worth saying before anything is typed
         where = servers(ctx, bootstrap)
         with Producer(
             where.bootstrap, client_id="muster-cli", security=where.security, broker_security=where.broker_security
         ) as producer:
-            for lines in _lines(file or sys.stdin.buffer):
-                for line in lines:
-                    key, value = _split(line, key_separator, sum(counts.values()) + 1)
-                    counts[producer.send(topic, value, key).partition] += 1
-                producer.flush()
+            _append_all(producer, topic, _lines(file or sys.stdin.buffer), key_separator, counts)
     if as_json:
         partitions = [{"partition": partition, "records": count} for partition, count in sorted(counts.items())]
         show_json({"topic": topic, "records": sum(counts.values()), "partitions": partitions})
     else:
-        print(f"Appended {sum(counts.values())} records to {topic}.")
+        print(f"Appended {counted(sum(counts.values()), 'record')} to {topic}.")
+
+
+def _append_all(
+    producer: Producer, topic: str, source: Iterator[list[bytes]], separator: str | None, counts: Counter[int]
+) -> None:
+    sent: list[Sent] = []
+    lines: list[bytes] = []
+    try:
+        for lines in source:
+            for line in lines:
+                key, value = _split(line, separator, sum(counts.values()) + 1)
+                sent.append(producer.send(topic, value, key))
+                counts[sent[-1].partition] += 1
+            producer.flush()
+            lines.clear()
+            sent.clear()
+    except KeyboardInterrupt:
+        stop(producer, topic, sent, max(len(lines) - len(sent), 0))
+        raise
 
 
 def _lines(source: Any) -> Iterator[list[bytes]]:

@@ -7,7 +7,7 @@ import typer
 from muster.blocking.cluster import EARLIEST, LATEST, expect
 from muster.cli.asking import AsJson, Bootstrap, Complaint, list_topics, reaching, topology
 from muster.cli.ends import ends_of, oldest
-from muster.cli.showing import show_facts, show_json, show_table
+from muster.cli.showing import counted, show_facts, show_json, show_table
 from muster.errors import Refused
 from muster.nodes import nodes_of
 from muster.topic_partition import TopicPartition
@@ -105,7 +105,7 @@ def create(
     if as_json:
         show_json({"name": made.name, "partitions": made.num_partitions, "topic_id": made.topic_id.hex()})
     else:
-        print(f"Made topic {made.name} with {made.num_partitions} partitions.")
+        print(f"Made topic {made.name} with {counted(made.num_partitions, 'partition')}.")
 
 
 def _setting(text: str) -> TopicConfig:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,72 @@ def test_a_line_typed_is_a_record_before_the_next_is(shell: Shell) -> None:
         process.communicate(timeout=20)
 
     assert out == "first\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_producer_whose_node_is_away_says_what_it_waits_for_and_ends_soon(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with running(tmp_path / "data") as daemon:
+        shell = Shell(daemon.bootstrap)
+        shell.run("topics", "create", "t", "--partitions", "1")
+        with shell.start("produce", "t") as process:
+            assert process.stdin is not None
+            assert process.stderr is not None
+            process.stdin.write(b"first\n")
+            process.stdin.flush()
+            assert shell.run("consume", "t", "--from-beginning", "--max", "1")[0] == "first\n"
+            daemon.kill()
+            process.stdin.write(b"second\nthird\n")
+            process.stdin.flush()
+            time.sleep(1)
+            began = time.monotonic()
+            process.send_signal(number)
+            first = process.stderr.readline().decode()
+            assert time.monotonic() - began < 2
+            if number == signal.SIGINT:  # a second one gives up at once
+                process.send_signal(number)
+            out, rest = process.communicate(timeout=20)
+            took = time.monotonic() - began
+
+    assert first.startswith("muster: stopping: 2 records not acknowledged yet; waiting 5 s at most")
+    assert rest.decode() == "muster: gave up 2 records for t; what was on its way may be written all the same\n"
+    assert (process.returncode, out) == (130, b"")
+    assert took < 4 if number == signal.SIGINT else 4 < took < 12
+
+
+def test_a_producer_that_is_stopped_while_its_node_comes_back_loses_nothing(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as daemon:
+        shell = Shell(daemon.bootstrap)
+        shell.run("topics", "create", "t", "--partitions", "1")
+        with shell.start("produce", "t") as process:
+            assert process.stdin is not None
+            assert process.stderr is not None
+            process.stdin.write(b"first\n")
+            process.stdin.flush()
+            assert shell.run("consume", "t", "--from-beginning", "--max", "1")[0] == "first\n"
+            daemon.kill()
+            process.stdin.write(b"second\n")
+            process.stdin.flush()
+            time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            assert b"stopping: 1 record not acknowledged yet" in process.stderr.readline()
+            daemon.start()
+            _, rest = process.communicate(timeout=20)
+        assert (process.returncode, rest) == (130, b"muster: all records are acknowledged\n")
+        assert shell.run("consume", "t", "--from-beginning", "--max", "2")[0] == "first\nsecond\n"
+
+
+def test_a_producer_with_nothing_on_its_way_ends_quietly(shell: Shell) -> None:
+    shell.run("topics", "create", "idle", "--partitions", "1")
+    with shell.start("produce", "idle") as process:
+        assert process.stdin is not None
+        process.stdin.write(b"first\n")
+        process.stdin.flush()
+        shell.run("consume", "idle", "--from-beginning", "--max", "1")
+        process.send_signal(signal.SIGTERM)
+        out, complaints = process.communicate(timeout=20)
+    assert (process.returncode, out, complaints) == (130, b"", b"")
 
 
 def test_what_is_refused_is_one_sentence(shell: Shell) -> None:

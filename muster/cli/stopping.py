@@ -1,0 +1,54 @@
+"""A producer that is to stop while records are on their way."""
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from muster.blocking import Producer
+from muster.blocking.sent import Sent
+from muster.cli.showing import counted, printable
+from muster.errors import MusterError
+
+PATIENCE_S: Final = 5.0
+"""How long records may still be acknowledged when somebody wants to stop."""
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM is what Ctrl-C is meanwhile: what supervises a process sends no other signal."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def stop(producer: Producer, topic: str, sent: Sequence[Sent], unsent: int) -> None:
+    """Close it, and say what that takes and costs, if anything. `sent`: those that nobody has waited for; `unsent`: how
+    many were read and not sent. A second interruption gives up at once."""
+    left = unsent + sum(not one.is_done for one in sent)
+    try:
+        if left:
+            _say(
+                f"stopping: {counted(left, 'record')} not acknowledged yet; waiting {PATIENCE_S:g} s at most, another "
+                "Ctrl-C (or SIGTERM) gives up at once"
+            )
+        producer.close(PATIENCE_S)
+    except (KeyboardInterrupt, MusterError):
+        pass  # counted below
+    lost = unsent + sum(not _is_written(one) for one in sent)
+    if lost:
+        doubt = "" if unsent == lost else "; what was on its way may be written all the same"
+        _say(f"gave up {counted(lost, 'record')} for {printable(topic)}{doubt}")
+    elif left:
+        _say("all records are acknowledged")
+
+
+def _is_written(one: Sent) -> bool:
+    return one.is_done and one.exception(0) is None
+
+
+def _say(sentence: str) -> None:
+    print(f"muster: {sentence}", file=sys.stderr, flush=True)
