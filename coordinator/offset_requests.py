@@ -1,6 +1,6 @@
 """Who answers those who ask for committed offsets, or delete them (group-protocol 2.6, 2.7)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
@@ -32,9 +32,15 @@ _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_ID = ErrorCode.UNKNOWN_TOPIC_ID
 _NOTHING: tuple[Place, ...] = ()
 _NOTHING_COMMITTED: Mapping[int, OffsetAndMetadata] = {}
+_NEVER = range(0)
+
+Others = Callable[[str], range]
+"""When, by the wall clock, offsets were committed under this name that are another topic's, which is gone."""
 
 
-def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
+def offset_fetch(
+    core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment, others: Others = lambda _: _NEVER
+) -> None:
     """What is committed, of each group by itself; waits until what it tells is durable (2.6)."""
     replies, position = [], 0
     listed, most = 0, core.config.max_entries_per_request
@@ -47,7 +53,7 @@ def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Mome
         if refused:
             replies.append(OffsetFetchGroupReply(wanted.group_id, error_code=refused))
             continue
-        reply = _fetch(core, shard, wanted, require_stable=message.require_stable)
+        reply = _fetch(core, shard, wanted, others, require_stable=message.require_stable)
         for topic in reply.topics:
             listed += len(topic.partitions)
         replies.append(reply)
@@ -55,7 +61,9 @@ def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Mome
     core.outbox.hold(position, ref, OffsetFetchReply(tuple(replies)))
 
 
-def _fetch(core: Core, shard: Shard, wanted: OffsetFetchGroup, *, require_stable: bool) -> OffsetFetchGroupReply:
+def _fetch(
+    core: Core, shard: Shard, wanted: OffsetFetchGroup, others: Others, *, require_stable: bool
+) -> OffsetFetchGroupReply:
     committed = shard.offsets.topics(wanted.group_id)
     unstable = shard.offsets.pending.of(wanted.group_id) if require_stable else _NOTHING
     if wanted.topics is None:
@@ -63,11 +71,18 @@ def _fetch(core: Core, shard: Shard, wanted: OffsetFetchGroup, *, require_stable
         for name, partitions in committed.items():
             topic_id = core.topics.id_of(name) if wanted.wants_topic_ids else NO_TOPIC_ID
             if topic_id is not None:
-                parts = [_committed(name, index, kept, unstable) for index, kept in partitions.items()]
+                own = _own(partitions, others(name))
+                parts = [_committed(name, index, kept, unstable) for index, kept in own.items()]
                 topics.append(OffsetFetchTopicReply(name, tuple(parts), topic_id))
     else:
-        topics = [_fetch_named(core, committed, topic, unstable, wanted) for topic in wanted.topics]
+        topics = [_fetch_named(core, committed, topic, unstable, wanted, others) for topic in wanted.topics]
     return OffsetFetchGroupReply(wanted.group_id, tuple(topics))
+
+
+def _own(partitions: Mapping[int, OffsetAndMetadata], others: range) -> Mapping[int, OffsetAndMetadata]:
+    if not others:
+        return partitions
+    return {index: kept for index, kept in partitions.items() if kept.commit_timestamp_ms not in others}
 
 
 def _fetch_named(
@@ -76,6 +91,7 @@ def _fetch_named(
     topic: OffsetFetchTopic,
     unstable: Collection[Place],
     wanted: OffsetFetchGroup,
+    others: Others,
 ) -> OffsetFetchTopicReply:
     """Named partitions, by the topic's name or by its id; the answer names it as it was asked for. Where the group has
     nothing the answer says so, except of an id that nobody has."""
@@ -88,7 +104,7 @@ def _fetch_named(
         name = known
     elif wanted.wants_topic_ids:
         topic_id = core.topics.id_of(name) or NO_TOPIC_ID
-    kept = committed.get(name, _NOTHING_COMMITTED)
+    kept = _own(committed.get(name, _NOTHING_COMMITTED), others(name))
     parts = [_committed(name, index, kept.get(index), unstable) for index in topic.partition_indexes]
     return OffsetFetchTopicReply(topic.name, tuple(parts), topic_id)
 

@@ -56,6 +56,11 @@ class DelayedAsk(DelayedOperation[AskDone]):
         self.message = message
 
     @property
+    def heard(self) -> Iterable[tuple[Message, Message | None]]:
+        """Each question, with its answer."""
+        return zip((question.message for question in self.questions), self.answers.values(), strict=True)
+
+    @property
     def sole(self) -> tuple[Message, Message | None]:
         """The only question, and its answer."""
         (answer,) = self.answers.values()

@@ -4,7 +4,7 @@ hundred thousand offsets. A group that had some has a note of it in its journal.
 from collections import deque
 from collections.abc import Sequence
 
-from coordinator.deletions import SLICE_RECORDS, held
+from coordinator.deletions import SLICE_RECORDS
 from coordinator.groups.classic.notes import Cause, counted
 from coordinator.moment import Moment
 from coordinator.records import Note
@@ -81,9 +81,8 @@ class Forgetting:
 
 
 def _of(shard: Shard, group_id: str, topic: Gone) -> list[int]:
-    """Partitions with an offset of the topic that is gone. What was committed when another had its name is of that."""
-    if topic.anew_wall_ms is None:
-        return held(shard.offsets, group_id, topic.name)
+    """Partitions with an offset of the topic that is gone. What was committed when another had its name is of that; and
+    another may have it by now, be it that there was no room for a while to forget anything."""
     committed = shard.offsets.topics(group_id).get(topic.name, {})
-    first_ms, end_ms = topic.from_wall_ms, topic.anew_wall_ms
+    first_ms, end_ms = topic.from_wall_ms, topic.until_wall_ms
     return [part for part, offset in committed.items() if first_ms <= offset.commit_timestamp_ms < end_ms]

@@ -23,8 +23,8 @@ NEVER = -1
 
 class Gone(msgspec.Struct, gc=False):
     """`rounds`: how often all brokers have said that it is not there, the first not before `since_ms`. `anew_wall_ms`:
-    when another topic was first heard to have its name; None if none has. What was committed before `from_wall_ms` may
-    have been for that other one."""
+    when another topic was first heard to have its name, or clients may first have heard it; None if none has. What was
+    committed before `from_wall_ms` may have been for that other one. `over_wall_ms`: since when nobody doubts it."""
 
     name: str
     topic_id: bytes
@@ -32,6 +32,12 @@ class Gone(msgspec.Struct, gc=False):
     anew_wall_ms: int | None = None
     rounds: int = 0
     from_wall_ms: int = 0
+    over_wall_ms: int = 0
+
+    @property
+    def until_wall_ms(self) -> int:
+        """What was committed from then on, when it is over, is another topic's."""
+        return self.over_wall_ms if self.anew_wall_ms is None else self.anew_wall_ms
 
 
 class GoneTopics:
@@ -45,9 +51,12 @@ class GoneTopics:
         self._now = started
         """When `look_at` was called last: what is stamped is rather too old than too new, so that what is committed for
         a topic made anew is never taken for older than it."""
-        self._heard: dict[bytes, int] = {}
-        """When each id was first told of, by the wall clock. A broker that is behind tells of a topic that is gone, in
-        between: that makes its successor no younger."""
+        self._heard: dict[bytes, tuple[int, int]] = {}
+        """When each id was first told of, by the wall clock, and when clients may have been. A broker that is behind
+        tells of a topic that is gone, in between: that makes its successor no younger."""
+        self._unheard_ms: list[int | None] = [None, None]
+        """When clients were first told of topics whose ids were not heard: between the last two lists, and since. What
+        the last list told may have been told by a broker that was behind."""
         self._gone: dict[bytes, Gone] = {}
         self._by_name: dict[str, list[Gone]] = {}
         self._cluster_id: str | None = None
@@ -70,25 +79,38 @@ class GoneTopics:
 
     def told_of(self, name: str, topic_id: bytes) -> None:
         """The cluster tells of this topic: it is not gone, and those that had its name have it no more."""
-        if self._after_ms == NEVER:
+        if self._after_ms == NEVER or topic_id == NO_TOPIC_ID:
             return
-        heard_ms = self._heard.setdefault(topic_id, self._now.wall_ms)
+        _, since_ms = self._heard.setdefault(topic_id, (self._now.wall_ms, self._since_ms()))
         if name not in self._by_name:
             return
         self._drop(topic_id)
         for other in self._by_name.get(name, ()):
             if other.anew_wall_ms is None:
-                other.anew_wall_ms = heard_ms
+                other.anew_wall_ms = since_ms
                 # One that was heard of for a short time only may have been gone before: when this process began, say,
                 # from a broker that was behind. What groups had before that was for whichever of the two.
-                first_ms = self._heard.get(other.topic_id, heard_ms)
-                other.from_wall_ms = first_ms if heard_ms - first_ms < self._after_ms else 0
+                first_ms, _ = self._heard.get(other.topic_id, (since_ms, since_ms))
+                other.from_wall_ms = first_ms if since_ms - first_ms < self._after_ms else 0
+
+    def _since_ms(self) -> int:
+        """When what is told of now may first have been told to clients."""
+        return min([self._now.wall_ms, *(at_ms for at_ms in self._unheard_ms if at_ms is not None)])
+
+    def unheard(self) -> None:
+        """Clients were told of topics, and nobody here knows of which: what has an old one's name may be another."""
+        if self._unheard_ms[-1] is None:
+            self._unheard_ms[-1] = self._now.wall_ms
+
+    def listed(self) -> None:
+        """All that are there were told of."""
+        self._unheard_ms = [self._unheard_ms[-1], None]
 
     def keep(self, known: Collection[bytes]) -> None:
         """Of the topics that are neither known nor missed, nothing has to be remembered."""
         if len(self._heard) > 2 * (len(known) + len(self._gone)) + _MOST_WATCHED:
             kept = {*known, *self._gone}
-            self._heard = {topic_id: at_ms for topic_id, at_ms in self._heard.items() if topic_id in kept}
+            self._heard = {topic_id: heard for topic_id, heard in self._heard.items() if topic_id in kept}
 
     @property
     def cluster_id(self) -> str | None:
@@ -101,6 +123,14 @@ class GoneTopics:
             self._cluster_id = cluster_id
             self._gone.clear()
             self._by_name.clear()
+
+    def committed_for_others(self, name: str) -> range:
+        """When offsets were committed, by the wall clock, that are not of the topic that has this name now. They are
+        told nobody from the moment on in which another is heard of, though it is not certain yet that they may go."""
+        times = [gone for gone in self._by_name.get(name, ()) if gone.anew_wall_ms is not None]
+        if not times:
+            return range(0)
+        return range(min(gone.from_wall_ms for gone in times), max(gone.until_wall_ms for gone in times))
 
     def to_ask(self) -> Metadata | None:
         """What to ask every broker now; None if nothing is missed, or they were asked not long ago."""
@@ -131,6 +161,7 @@ class GoneTopics:
         elif errors and all(error is ErrorCode.UNKNOWN_TOPIC_ID for error in errors):
             gone.rounds += 1
             if gone.rounds >= _ROUNDS and now_ms - gone.since_ms >= self._after_ms:
+                gone.over_wall_ms = self._since_ms()
                 self._over.append(gone)
                 self._drop(gone.topic_id)
                 self._heard.pop(gone.topic_id, None)

@@ -133,9 +133,8 @@ class NodeBeside(Node):
         except ProtocolViolation as violation:
             self._close(connection, str(violation))
             return
-        if session.heard is not None:
-            self.topics.learn(session.heard)
-            session.heard = None
+        for said in session.take_heard():
+            self.topics.overhear(said)
         self._serve_on(connection, moment)
 
     def _passed(self, event: Passed, moment: Moment) -> None:
@@ -289,21 +288,27 @@ class NodeBeside(Node):
 
     def _when_known(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Serve what names topics when the cluster has been asked for those that are not known."""
-        missing = None if self.asking.is_full else self.topics.to_ask(places(message), moment.monotonic_ms)
-        if missing is not None:
+        missing = () if self.asking.is_full else self.topics.to_ask(places(message), moment.monotonic_ms)
+        if missing:
             self._turns.wait(ref, message)
-            self._ask(((missing, None),), ref, message, moment, self._heard_of_topics)
+            self._ask_for_topics(missing, ref, message, moment)
         elif not self._turns.is_behind(ref, message):
             self._go_on(ref, message, moment)
 
     def _when_new(self, core: object, ref: RequestRef, message: Metadata, moment: Moment) -> None:
         """Tell clients where to read when the cluster has said it just now."""
         asks = ref.connection != ASKED and not self.asking.is_full
-        news = self.topics.news_of(message, moment.monotonic_ms) if asks else None
-        if news is not None:
-            self._ask(((news, None),), ref, message, moment, self._heard_of_topics)
+        news = self.topics.news_of(message, moment.monotonic_ms) if asks else ()
+        if news:
+            self._ask_for_topics(news, ref, message, moment)
         else:
             self._when_known(core, ref, message, moment)
+
+    def _ask_for_topics(
+        self, questions: tuple[Metadata, ...], ref: RequestRef, message: Message, moment: Moment
+    ) -> None:
+        asks = tuple((question, None) for question in questions)
+        self._ask(asks, ref, message, moment, self._heard_of_topics)
 
     def _hand_on(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Have the cluster do it."""
@@ -355,10 +360,10 @@ class NodeBeside(Node):
 
     def _listed(self, delayed: DelayedAsk, moment: Moment) -> None:
         self._is_listing = False
-        self.topics.hear(*delayed.sole, moment.monotonic_ms)
+        self.topics.hear(delayed.heard, moment.monotonic_ms)
 
     def _heard_of_topics(self, delayed: DelayedAsk, moment: Moment) -> None:
-        self.topics.hear(*delayed.sole, moment.monotonic_ms)
+        self.topics.hear(delayed.heard, moment.monotonic_ms)
         assert delayed.ref is not None
         for ref, message in self._turns.ready(delayed.ref, delayed.message):
             self._go_on(ref, message, moment)

@@ -8,8 +8,10 @@ from coordinator.commit_requests import offset_commit
 from coordinator.core import Core
 from coordinator.moment import Moment
 from coordinator.node_requests import list_offsets
-from coordinator.offset_requests import offset_delete, offset_fetch
+from coordinator.offset_requests import offset_delete
+from coordinator.offset_requests import offset_fetch as offset_fetch_of_all
 from coordinator.upstream.native import metadata
+from coordinator.upstream.topics import UpstreamTopics
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
@@ -34,6 +36,12 @@ _RECORDS = "records and topics are the cluster's that this node stands beside: a
 def refuse(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
     """What only the brokers can do."""
     core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, f"{type(message).__name__} is not served: {_RECORDS}"))
+
+
+def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
+    """Whoever reads a topic that was made anew begins it, although what was committed for the old one is still kept."""
+    assert isinstance(core.topics, UpstreamTopics)
+    offset_fetch_of_all(core, ref, message, moment, core.topics.gone.committed_for_others)
 
 
 REFUSED: dict[type[Message], Handler] = dict.fromkeys(

@@ -6,6 +6,7 @@ _ADOPTION = "coordinator/upstream/adoption.py"
 _NODE = "coordinator/upstream/node.py"
 _TOPICS = "coordinator/upstream/topics.py"
 _SESSION = "protocol/kafka/front/session.py"
+_GONE = "tests/upstream/test_gone.py"
 
 
 def _worlds(first: int, count: int) -> Worlds:
@@ -52,8 +53,8 @@ MUTANTS = (
         (
             Edit(
                 _TOPICS,
-                "        if topic.topic_id != NO_TOPIC_ID:\n            self._names[topic.topic_id] = name\n",
-                "        if before is None:\n            self._names[topic.topic_id] = name\n",
+                "            self._names[topic.topic_id] = name\n",
+                "            if before is None:\n                self._names[topic.topic_id] = name\n",
             ),
         ),
         _worlds(1, 3),
@@ -139,10 +140,42 @@ MUTANTS = (
     Mutant(
         "no-answer-means-there-is-none",
         "A commit for a topic is refused because the brokers did not say in time that it is there",
-        (Edit(_TOPICS, "        self.is_unanswered = not isinstance(answer, MetadataReply)\n", ""),),
+        (Edit(_TOPICS, "                self.is_unanswered = True\n", "                self.is_unanswered = False\n"),),
         Test(
             "tests/upstream/test_unheard_topics.py"
             "::test_by_name_it_is_believed_when_the_cluster_seems_to_be_there_and_does_not_answer"
+        ),
+    ),
+    Mutant(
+        "unheard-is-not-told",
+        "What is committed for a topic made anew goes with the old one's, when its client was told without an id",
+        (Edit(_TOPICS, "            self.gone.unheard()\n            if before", "            if before"),),
+        Test(f"{_GONE}::test_what_is_committed_once_a_client_was_told_of_the_new_topic_stays_however_it_was_told"),
+    ),
+    Mutant(
+        "too-late-to-forget",
+        "What waited for room to be forgotten takes along what was committed meanwhile",
+        (Edit("coordinator/upstream/gone.py", "gone.over_wall_ms = self._since_ms()", "gone.over_wall_ms = 1 << 62"),),
+        Test(f"{_GONE}::test_what_was_not_forgotten_for_want_of_room_takes_nothing_from_a_topic_made_since"),
+    ),
+    Mutant(
+        "begins-where-another-ended",
+        "Who reads a topic made anew begins at the offset that was committed for the old one",
+        (Edit("coordinator/upstream/gone.py", "        if not times:\n", "        if times is not None:\n"),),
+        Test(f"{_GONE}::test_whoever_reads_a_topic_made_anew_is_told_no_offset_of_the_old_one"),
+    ),
+    Mutant(
+        "names-beside-ids",
+        "Topics are asked for by name and by id in one question, of which a broker answers half",
+        (
+            Edit(
+                _TOPICS,
+                "    return tuple(Metadata(tuple(some)) for some in (named, by_id) if some)",
+                "    return (Metadata((*named, *by_id)),) if named or by_id else ()",
+            ),
+        ),
+        Test(
+            "tests/upstream/test_node.py::test_names_and_ids_are_asked_for_by_themselves_and_what_is_neither_not_at_all"
         ),
     ),
     Mutant(

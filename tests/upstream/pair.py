@@ -47,7 +47,7 @@ from protocol.messages.configs import DescribeConfigs
 from protocol.messages.groups import DescribeGroups, ListGroups
 from protocol.messages.node import ApiVersions, ApiVersionsReply, FindCoordinator
 from protocol.messages.offsets import ListOffsets, OffsetFetch
-from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopics, Metadata
+from protocol.messages.topics import NO_TOPIC_ID, CreatePartitions, CreateTopics, DeleteTopics, Metadata
 from protocol.native.client import Answer, NativeClient
 from tests.groups.checks import CountingIds
 from tests.node.desk import LIMITS, WALL_MS
@@ -297,6 +297,8 @@ class Pair:
     def _answer(self, question: AskUpstream) -> Message | None:
         if self.is_cut or question.broker not in (None, 1):
             return None
+        if isinstance(question.message, Metadata):
+            _check_question(question.message)
         version = _VERSIONS[type(question.message)]
         (reply,) = self._ask_broker(question.message, version)
         return reply
@@ -358,3 +360,10 @@ class Pair:
 
     def broker_or_none(self) -> Half | None:
         return getattr(self, "broker", None)
+
+
+def _check_question(message: Metadata) -> None:
+    """Apache Kafka looks at ids alone where there are both, and tells of no topic where one has neither."""
+    topics = message.topics or ()
+    assert len({bool(topic.name) for topic in topics}) <= 1, "names and ids"
+    assert all(topic.name or topic.topic_id != NO_TOPIC_ID for topic in topics), "neither a name nor an id"

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.moment import Moment
+from coordinator.shard import Shard
 from coordinator.upstream.forgetting import Forgetting
 from coordinator.upstream.gone import NEVER, Gone, GoneTopics
 from protocol.errors import ErrorCode
@@ -17,10 +18,13 @@ from protocol.messages.offsets import (
     OffsetFetch,
     OffsetFetchGroup,
     OffsetFetchReply,
+    OffsetFetchTopic,
 )
 from protocol.messages.topics import (
+    NO_TOPIC_ID,
     CreatableTopic,
     CreateTopics,
+    CreateTopicsReply,
     DeletableTopic,
     DeleteTopics,
     Metadata,
@@ -171,6 +175,52 @@ def test_of_what_was_heard_of_for_a_moment_only_nothing_goes_that_is_older() -> 
     assert (over.from_wall_ms, over.anew_wall_ms) == (1_001_000, 1_002_000)
 
 
+def test_what_clients_may_have_heard_unheard_makes_a_topic_older() -> None:
+    """They were told of topics by an answer without ids, or one that was not read."""
+    gone = gone_topics()
+    tell(gone, 0, OLD)
+    gone.listed()
+    gone.look_at(at(70_000))
+    gone.unheard()
+    gone.look_at(at(80_000))
+    gone.unheard()
+    tell(gone, 90_000, NEW, OLD)
+    assert until(gone) == 1_070_000
+
+
+def test_a_list_from_a_broker_that_is_behind_does_not_end_that_two_do() -> None:
+    for lists, since_ms in ((1, 1_070_000), (2, 1_090_000)):
+        gone = gone_topics()
+        tell(gone, 0, OLD)
+        gone.look_at(at(70_000))
+        gone.unheard()
+        for _ in range(lists):
+            gone.listed()
+        tell(gone, 90_000, NEW, OLD)
+        assert until(gone) == since_ms
+
+
+def until(gone: GoneTopics) -> int:
+    ask(gone, 200_000, said())
+    (over,) = ask(gone, 200_001, said())
+    return over.until_wall_ms
+
+
+def test_what_is_committed_when_nobody_doubts_any_more_is_of_another_that_is_yet_to_be_heard_of() -> None:
+    gone = gone_topics()
+    gone.missed("t", OLD)
+    assert until(gone) == 1_200_001
+
+
+def test_topics_without_an_id_are_not_taken_for_one() -> None:
+    gone = gone_topics()
+    tell(gone, 0, NO_TOPIC_ID)
+    tell(gone, 10_000, OLD)
+    tell(gone, 90_000, NO_TOPIC_ID, OLD)
+    tell(gone, 100_000, NEW)
+    assert until(gone) == 1_100_000
+
+
 def test_when_topics_were_heard_first_is_remembered_as_long_as_they_are_there() -> None:
     gone = gone_topics()
     many = [number.to_bytes(16, "big") for number in range(1, 30_001)]
@@ -300,6 +350,70 @@ def test_a_broker_that_is_behind_takes_no_offset_from_the_topic_made_anew() -> N
     assert held(pair) == {("orders", 0): 42, **OTHERS}
 
 
+@pytest.mark.parametrize("version", [5, 9, 12])
+@pytest.mark.parametrize("is_long", [False, True])
+def test_what_is_committed_once_a_client_was_told_of_the_new_topic_stays_however_it_was_told(
+    version: int, is_long: bool
+) -> None:
+    pair = beside()
+    if is_long:
+        make_topic(pair, "wide", 4_000)
+    pass_time(pair, 36)
+    delete(pair)
+    pair.ask_broker(CreateTopics((CreatableTopic("orders", 2, 1),)), 5)
+    pair.ask(1, Metadata(None if is_long else (MetadataTopic("orders"),)), version)
+    assert committed(pair, commit("orders", 0, 42)) is ErrorCode.NONE
+    pass_time(pair, 120)
+    assert held(pair) == {("orders", 0): 42, **OTHERS}
+
+
+def test_whoever_reads_a_topic_made_anew_is_told_no_offset_of_the_old_one() -> None:
+    pair = beside()
+    pass_time(pair, 61)
+    delete(pair)
+    pair.ask_broker(CreateTopics((CreatableTopic("orders", 2, 1),)), 5)
+    assert held(pair) == ALL
+    pair.ask(1, Metadata((MetadataTopic("orders"),)), 12)
+    assert held(pair) == OTHERS
+    named = OffsetFetchGroup("g", topics=(OffsetFetchTopic("orders", (0, 1)),))
+    reply = pair.ask_inside(OffsetFetch((named,)))
+    assert isinstance(reply, OffsetFetchReply)
+    assert [part.committed_offset for part in reply.groups[0].topics[0].partitions] == [-1, -1]
+    assert committed(pair, commit("orders", 1, 3)) is ErrorCode.NONE
+    assert held(pair) == {("orders", 1): 3, **OTHERS}
+    pass_time(pair, 120)
+    assert held(pair) == {("orders", 1): 3, **OTHERS}
+
+
+def test_by_its_id_nothing_is_told_of_the_old_one_either() -> None:
+    pair = beside()
+    pass_time(pair, 61)
+    delete(pair)
+    made = pair.ask_broker(CreateTopics((CreatableTopic("orders", 2, 1),)), 7)
+    assert isinstance(made, CreateTopicsReply)
+    wanted = OffsetFetchTopic("", (0,), made.topics[0].topic_id)
+    reply = pair.ask(1, OffsetFetch((OffsetFetchGroup("g", topics=(wanted,)),)), 10)
+    assert isinstance(reply, OffsetFetchReply)
+    assert [part.committed_offset for part in reply.groups[0].topics[0].partitions] == [-1]
+
+
+def test_what_was_not_forgotten_for_want_of_room_takes_nothing_from_a_topic_made_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = beside()
+    delete(pair)
+    with monkeypatch.context() as full:
+        full.setattr(Shard, "forget_offsets", lambda *_: ErrorCode.KAFKA_STORAGE_ERROR)
+        pass_time(pair, 90)
+        assert pair_health(pair)["upstream_topics_missed"] == 0
+        assert held(pair) == ALL
+        pair.ask_broker(CreateTopics((CreatableTopic("orders", 2, 1),)), 5)
+        pass_time(pair, 20)
+        assert committed(pair, commit("orders", 0, 3)) is ErrorCode.NONE
+    pass_time(pair, 5)
+    assert held(pair) == {("orders", 0): 3, **OTHERS}
+
+
 def test_nor_does_one_that_is_behind_when_the_node_begins() -> None:
     pair, behind = made_anew()
     pair.front.restart()
@@ -356,8 +470,9 @@ def test_many_offsets_are_forgotten_a_slice_at_a_time() -> None:
         for part in range(0, 2_000, 1_000):
             pair.ask(1, wide_commit(group, range(part, part + 1_000)), 8)
     forgetting = Forgetting()
-    assert forgetting.add([Gone("wide", OLD, 0)])
-    assert not forgetting.add([Gone("orders", OLD, 0)])
+    now_ms = pair.moment.wall_ms
+    assert forgetting.add([Gone("wide", OLD, 0, over_wall_ms=now_ms + 1)])
+    assert not forgetting.add([Gone("orders", OLD, 0, over_wall_ms=now_ms + 1)])
     slices = 0
     while forgetting.run(pair.node.core.shards, pair.moment) is not None:
         slices += 1

@@ -71,6 +71,7 @@ from protocol.messages.topics import (
     CreatableTopic,
     CreatePartitions,
     CreateTopics,
+    CreateTopicsReply,
     DeletableTopic,
     DeleteTopics,
     GrowingTopic,
@@ -320,6 +321,57 @@ def test_leaders_are_found_in_whatever_order_partitions_are_told() -> None:
     topics.learn(MetadataReply(topics=(MetadataTopicReply("t", b"1" * 16, partitions=parts),)))
     assert [topics.leader_of("t", number) for number in range(-1, 4)] == [None, 7, None, 9, None]
     assert topics.leader_of("ghosts", 0) is None
+
+
+def test_a_broker_that_is_behind_takes_nothing_back() -> None:
+    topics = paired().node.topics
+    new = (MetadataPartitionReply(0, 7, leader_epoch=3), MetadataPartitionReply(1, 8, leader_epoch=0))
+    old = (MetadataPartitionReply(0, 9, leader_epoch=2),)
+    for parts in (new, old):
+        topics.learn(MetadataReply(topics=(MetadataTopicReply("t", b"1" * 16, partitions=parts),)))
+    assert [topics.leader_of("t", number) for number in (0, 1)] == [7, 8]
+    assert topics.partition_count("t") == 2
+    topics.learn(MetadataReply(topics=(MetadataTopicReply("t", b"2" * 16, partitions=old),)))
+    assert topics.leader_of("t", 0) == 9
+    assert topics.partition_count("t") == 1
+
+
+def test_names_and_ids_are_asked_for_by_themselves_and_what_is_neither_not_at_all() -> None:
+    pair = paired()
+    made = pair.ask_broker(CreateTopics((CreatableTopic("x", 1, 1), CreatableTopic("y", 1, 1))), 7)
+    assert isinstance(made, CreateTopicsReply)
+    pair.connect_natively(7)
+    asked = len(pair.asked)
+    wanted = Metadata((MetadataTopic("x"), MetadataTopic(None, made.topics[1].topic_id), MetadataTopic(None)))
+    reply = pair.ask_natively(7, wanted)
+    assert isinstance(reply, MetadataReply)
+    assert [topic.error_code for topic in reply.topics[:2]] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert len(pair.asked) == asked + 2
+
+
+def test_what_the_cluster_could_not_say_is_not_taken_for_no() -> None:
+    topics = paired().node.topics
+    asked = Metadata((MetadataTopic("t"), MetadataTopic("u")))
+    told = (
+        MetadataTopicReply("t", error_code=ErrorCode.UNKNOWN_SERVER_ERROR),
+        MetadataTopicReply("u", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    )
+    topics.hear([(asked, MetadataReply(topics=told))], 1_000)
+    assert topics.to_ask([("t", b"", 0), ("u", b"", 0)], 1_001) == (Metadata((MetadataTopic("t"),)),)
+
+
+def test_two_answers_in_one_piece_are_both_heard() -> None:
+    pair = paired()
+    pair.ask_broker(CreateTopics((CreatableTopic("x", 1, 1), CreatableTopic("y", 1, 1))), 7)
+    for name in ("x", "y"):
+        pair.send(1, Metadata((MetadataTopic(name),)), 12)
+    while pair.to_broker:
+        pair._deliver(pair.to_broker.pop(0))
+        pair.broker.rest()
+    (number, *_), data = {number for number, _ in pair.to_front}, b"".join(data for _, data in pair.to_front)
+    pair.to_front[:] = [(number, data)]
+    pair.run()
+    assert [pair.node.topics.partition_count(name) for name in ("x", "y")] == [1, 1]
 
 
 def test_a_partition_that_was_added_is_found() -> None:

@@ -57,6 +57,7 @@ class FrontSession:
         "_awaited",
         "_front",
         "_has_exchange",
+        "_heard",
         "_inbox",
         "_inner",
         "_is_blocked",
@@ -71,7 +72,6 @@ class FrontSession:
         "_to_broker",
         "_wanted",
         "_wanted_reply",
-        "heard",
         "heard_bytes",
     )
 
@@ -98,8 +98,7 @@ class FrontSession:
         """The minute in which the broker was last seen to know the client; logins end (KIP-368)."""
         self._must_stay = False
         """Whether a request went to the broker that nobody answers."""
-        self.heard: MetadataReply | None = None
-        """What the broker last said of topics, for whoever wants to know; they take it away."""
+        self._heard: list[MetadataReply | None] = []
         self.heard_bytes = 0
 
     # ------------------------------------------------------------------------------------------------ from the client
@@ -247,6 +246,11 @@ class FrontSession:
         self._may_pass = self._reply_left >= PASS_BYTES and not (self._awaited and self._awaited[0].is_own)
         return out
 
+    def take_heard(self) -> list[MetadataReply | None]:
+        """What the broker said of topics, for whoever wants to know; None for an answer that was too long to read."""
+        heard, self._heard = self._heard, []
+        return heard
+
     def take_pass(self) -> int:
         """How many bytes the broker sends next that are the client's as they are, if it is worth not looking at them.
         Those that went by themselves are told to `passed`, all others to `receive_upstream`, in whatever parts."""
@@ -283,8 +287,8 @@ class FrontSession:
             return False
         self._wanted_reply = _REPLY_HEAD_BYTES
         frame, said = awaited.rewriting.apply(self._replies.take_whole(4 + size), number, self._front.addresses)
-        if isinstance(said, MetadataReply):
-            self.heard = said
+        if said is None or isinstance(said, MetadataReply):
+            self._heard.append(said)
         out.append(frame)
         self._answered()
         return True
