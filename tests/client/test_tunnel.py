@@ -1,14 +1,20 @@
 """TLS without I/O: bytes carried by hand between a tunnel and a server's end."""
 
+import asyncio
 import socket
 import ssl
 import time
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 import trustme
 
+from muster.aio.driver import Driver, _Wire
+from muster.blocking.background import Background
 from muster.blocking.pipe import Pipe
+from muster.blocking.wire import Wire
+from muster.driven import Way
 from muster.errors import AuthenticationFailed
 from muster.events import NodeAddress
 from muster.refusals import authentication_failed
@@ -194,6 +200,31 @@ def test_who_waits_at_a_socket_is_told_what_was_broken_without_another_byte(
         assert pipe.receive(deadline) == b"an answer"
         with pytest.raises(ssl.SSLError):
             pipe.receive(deadline)
+
+
+def test_so_are_the_thread_and_the_event_loop_behind_a_client(
+    serving: ssl.SSLContext, believing: ssl.SSLContext
+) -> None:
+    way = Way(Mock(), NODE, Mock())
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        tunnel, server = Tunnel(believing, "127.0.0.1"), Server(serving)
+        carry(tunnel, server)
+        server.say(b"an answer")
+        theirs.sendall(server.take() + BROKEN)
+        thread, exchange = Mock(Background), Mock(take_data=lambda: b"")
+        with pytest.raises(ssl.SSLError):
+            Background._receive(thread, Wire(way, ours, exchange, tunnel))
+        assert thread._hear.call_args.args[1] == b"an answer"
+    tunnel, server = Tunnel(believing, "127.0.0.1"), Server(serving)
+    carry(tunnel, server)
+    server.say(b"an answer")
+    loop = Mock(Driver)
+    wire = _Wire(loop, way, exchange)
+    wire._tunnel, wire._transport = tunnel, Mock(asyncio.Transport)
+    wire.data_received(server.take() + BROKEN)
+    loop.heard.assert_called_once_with(wire, b"an answer")
+    loop.failed.assert_called_once_with(wire, tunnel.failure)
 
 
 def test_a_certificate_that_we_do_not_have_is_missed_at_the_first_word(
