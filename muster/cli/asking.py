@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from muster.blocking.cluster import Cluster, expect
+from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import Refused
 from muster.events import NodeAddress
@@ -28,6 +29,7 @@ from protocol.messages.groups import (
     ListNotes,
     ListNotesReply,
 )
+from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import (
     DescribeExpiry,
     DescribeExpiryReply,
@@ -41,6 +43,7 @@ from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9390"
 _DEAD = "Dead"
+_UNREACHED = "no broker of the cluster was reached yet: "
 
 Bootstrap = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="As before the command: where musterd listens.")
@@ -99,6 +102,22 @@ def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
     """The nodes behind `--bootstrap`, closed at the end. A wrong address is a usage error."""
     with reaching_servers(servers(ctx, bootstrap), "--bootstrap") as cluster:
         yield cluster
+
+
+@contextmanager
+def reaching_topics(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
+    """As `reaching`, for what is about topics. Raises Complaint where musterd stands beside a Kafka cluster and has
+    never reached it: it knows of no topic then, and that would look as if there were none."""
+    with reaching(ctx, bootstrap) as cluster:
+        if parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is Dialect.NATIVE:
+            _refuse_unreached(expect(DescribeNodeReply, cluster.ask(DescribeNode())))
+        yield cluster
+
+
+def _refuse_unreached(node: DescribeNodeReply) -> None:
+    if node.gauges.get("upstream_reachable") == 0 and not node.gauges.get("upstream_brokers"):
+        why = node.upstream_problem.removeprefix(_UNREACHED) or "it has just been asked"
+        raise Complaint(f"musterd has not reached its Kafka cluster yet: {why}")
 
 
 @contextmanager

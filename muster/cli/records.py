@@ -14,7 +14,7 @@ import typer
 from muster.blocking import Consumer, Producer, RangeReader
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
 from muster.blocking.sent import Sent
-from muster.cli.asking import AsJson, Bootstrap, Complaint, Servers, reaching, servers
+from muster.cli.asking import AsJson, Bootstrap, Complaint, Servers, reaching_topics, servers
 from muster.cli.showing import counted, show_json
 from muster.cli.stopping import stop, terminated_as_interrupted
 from muster.errors import CommitRefused, CorruptRecords, Refused, RequestTimedOut
@@ -52,7 +52,7 @@ def produce(
     if key_separator == "":
         raise typer.BadParameter("name one character at least", param_hint="--key-separator")
     counts: Counter[int] = Counter()
-    with terminated_as_interrupted(), reaching(ctx, bootstrap) as cluster:
+    with terminated_as_interrupted(), reaching_topics(ctx, bootstrap) as cluster:
         cluster.partition_count(topic)  # a topic that is not there is worth saying before anything is typed
         where = servers(ctx, bootstrap)
         with Producer(
@@ -130,7 +130,7 @@ def consume(
         raise typer.BadParameter(why, param_hint="--from-beginning")
     out = sys.stdout.buffer
     troubles = _Troubles()
-    with reaching(ctx, bootstrap) as cluster:
+    with reaching_topics(ctx, bootstrap) as cluster:
         cluster.partition_count(topic)  # a member of a topic that is not there would wait for ever
         if group is None:
             found = _few(_read(cluster, topic, from_beginning, timeout_s, troubles), most)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from muster.blocking.cluster import EARLIEST, LATEST, expect
-from muster.cli.asking import AsJson, Bootstrap, Complaint, list_topics, reaching, topology
+from muster.cli.asking import AsJson, Bootstrap, Complaint, list_topics, reaching_topics, topology
 from muster.cli.ends import ends_of, oldest
 from muster.cli.showing import counted, show_facts, show_json, show_table
 from muster.errors import Refused
@@ -28,7 +28,7 @@ app = typer.Typer(no_args_is_help=True)
 @app.command("list")
 def list_command(ctx: typer.Context, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
     """All topics."""
-    with reaching(ctx, bootstrap) as cluster:
+    with reaching_topics(ctx, bootstrap) as cluster:
         found = list_topics(cluster)
     if as_json:
         show_json([{"name": t.name, "partitions": len(t.partitions), "topic_id": t.topic_id.hex()} for t in found])
@@ -46,7 +46,7 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Where the partitions of a topic are, and from which offset to which they go."""
-    with reaching(ctx, bootstrap) as cluster:
+    with reaching_topics(ctx, bootstrap) as cluster:
         found = [topic for topic in list_topics(cluster) if topic.name == name]
         if not found:
             raise Complaint(f"there is no topic {name!r}: see `muster topics list`")
@@ -94,7 +94,7 @@ def create(
 ) -> None:
     """Make a topic."""
     settings = tuple(map(_setting, configs or ()))
-    with reaching(ctx, bootstrap) as cluster:
+    with reaching_topics(ctx, bootstrap) as cluster:
         wanted = CreateTopics((CreatableTopic(name, partitions, configs=settings),))
         made = expect(CreateTopicsReply, cluster.ask(wanted)).topics[0]
     if made.error_code is ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -129,7 +129,7 @@ def delete(
     if not yes:
         question = f"Delete topic {name}, its records, and all offsets committed for it (beside brokers, these later)?"
         typer.confirm(question, abort=True)
-    with reaching(ctx, bootstrap) as cluster:
+    with reaching_topics(ctx, bootstrap) as cluster:
         gone = expect(DeleteTopicsReply, cluster.ask(DeleteTopics((DeletableTopic(name),)))).responses[0]
     if gone.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise Refused(gone.error_code, f"there is no topic {name!r}")

@@ -46,6 +46,8 @@ from protocol.messages.node import (
     ApiVersion,
     ApiVersions,
     ApiVersionsReply,
+    DescribeNode,
+    DescribeNodeReply,
     FindCoordinator,
     FindCoordinatorReply,
     FoundCoordinator,
@@ -141,6 +143,8 @@ class FakeNode:
         self.expiring_a_page = 2
         self.owned: tuple[OwnedPartition, ...] = ()
         self.bootstraps: list[Any] = []
+        self.gauges: dict[str, int] = {}
+        self.upstream_problem = ""
 
     def make_topic(self, name: str, partitions: int) -> None:
         self.topics[name] = [[] for _ in range(partitions)]
@@ -172,6 +176,12 @@ class FakeNode:
             return MetadataTopicReply(name, error_code=UNKNOWN)
         partitions = (MetadataPartitionReply(index, 1) for index in range(len(self.topics[name])))
         return MetadataTopicReply(name, b"\x07" * 16, partitions=tuple(partitions))
+
+    def DescribeNode(self, message: DescribeNode) -> Message:  # noqa: N802
+        numbers: dict[str, int] = {}
+        return DescribeNodeReply(
+            1, "c", "1", 0, 1, 1, {}, numbers, numbers, numbers, self.gauges, upstream_problem=self.upstream_problem
+        )
 
     def ApiVersions(self, message: ApiVersions) -> Message:  # noqa: N802
         return ApiVersionsReply(api_keys=tuple(ApiVersion(key, 0, 9) for key in self.apis))

@@ -223,3 +223,31 @@ def test_scripts_get_an_object_a_line(shell: Shell, node: FakeNode) -> None:
     assert first.pop("timestamp_ms") > 0
     assert first == {"topic": "t", "partition": 0, "offset": 0, "key": "k", "value": "é"}
     assert second["value"] == {"base64": "/w=="}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topics", "list"),
+        ("topics", "describe", "t"),
+        ("topics", "create", "t"),
+        ("topics", "delete", "t", "--yes"),
+        ("produce", "t"),
+        ("consume", "t"),
+        ("consume", "t", "--group", "g"),
+    ],
+)
+def test_beside_a_cluster_that_was_never_reached_nothing_is_said_of_topics(
+    shell: Shell, node: FakeNode, command: tuple[str, ...]
+) -> None:
+    node.gauges = {"upstream_reachable": 0, "upstream_brokers": 0, "upstream_age_ms": 7}
+    node.upstream_problem = "no broker of the cluster was reached yet: nobody listens at b:9092"
+    assert shell.complaint(*command) == (
+        "muster: musterd has not reached its Kafka cluster yet: nobody listens at b:9092\n"
+    )
+
+
+def test_beside_a_cluster_that_is_away_what_was_heard_of_topics_is_told(shell: Shell, node: FakeNode) -> None:
+    node.gauges = {"upstream_reachable": 0, "upstream_brokers": 3, "upstream_age_ms": 7}
+    node.make_topic("t", 1)
+    assert shell.lines("topics", "list")[1].split() == ["t", "1"]

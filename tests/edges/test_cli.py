@@ -241,3 +241,12 @@ def test_a_daemon_that_is_not_there_is_one_sentence() -> None:
             f"muster: cannot connect to 127.0.0.1:{port}: Connection refused. Is musterd running"
         )
         assert complaint.count("\n") == 1
+
+
+def test_a_daemon_that_never_reached_its_cluster_says_so_when_asked_for_topics(tmp_path: Path) -> None:
+    settings = (f"upstream.servers=127.0.0.1:{free_port()}", f"upstream.listener.ports={free_port()}")
+    with running(tmp_path / "data", *settings, with_kafka=True) as daemon:
+        for command in (("topics", "list"), ("topics", "describe", "t"), ("produce", "t")):
+            _, complaint = Shell(daemon.bootstrap).run(*command, code=1)
+            assert complaint.startswith("muster: musterd has not reached its Kafka cluster yet: ")
+            assert complaint.count("\n") == 1
