@@ -41,6 +41,8 @@ _LONGEST_NAME = 249
 """Characters of a topic's name, as Kafka has it."""
 _LONGEST_TEXT = 2**15 - 1
 """Bytes."""
+_LONGEST_TOLD = 200
+"""Characters of a member's name in a sentence for people."""
 
 
 class Stage(Enum):
@@ -183,7 +185,7 @@ def _after_group(looking: Looking, described: Message | None, fetched: Message |
 
 
 def _names(group: DescribedGroup) -> tuple[str, ...]:
-    return tuple(f"{member.client_id} at {member.client_host.lstrip('/')}" for member in group.members)
+    return tuple(f"{member.client_id[:_LONGEST_TOLD]} at {member.client_host.lstrip('/')}" for member in group.members)
 
 
 def _after_list(looking: Looking, answer: Message | None) -> Verdict:

@@ -37,6 +37,8 @@ again. Whoever joins or commits wants to know how it is now: it would never be l
 _REFUSED_FOR_MS, _LASTS_FOR_MS = 1_000, 10_000
 """How long who is refused is told the same again without asking the cluster: many clients try again many times."""
 _MOST_KEPT = 10_000
+_TOLD_EVERY_MS = 60_000
+"""That a group must wait, the operator is told of one at a time: they all wait for the same."""
 _TOO_LARGE = ErrorCode.UNKNOWN_SERVER_ERROR
 """What a shard says of records that no batch can hold."""
 _NO_ROOM = Unclear("there is no room for the group's offsets here now")
@@ -63,6 +65,7 @@ class Meeting:
         self._waiting: dict[str, Waiting] = {}
         self._nothing: dict[str, int] = {}
         self._refusals: dict[str, _Refusal] = {}
+        self._told_ms: int | None = None
 
     def unmet(self, ref: RequestRef, message: AboutGroup, moment: Moment) -> str | None:
         """The group that must be looked up first. Who looks at many groups at once, or from the inside, sees what is
@@ -125,15 +128,33 @@ class Meeting:
         until_ms = moment.monotonic_ms + (_LASTS_FOR_MS if why.lasts else _REFUSED_FOR_MS)
         refusal = _Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, why.reason, until_ms, is_for_all)
         self._refuse_all(group_id, waiting, refusal)
-        return self._note_refusal(group_id, Cause.NOT_ADOPTED, why.reason, moment) if why.lasts else ""
+        if why.lasts:
+            return self._note_refusal(group_id, Cause.NOT_ADOPTED, why.reason, moment)
+        return self._tell(group_id, why.reason, moment)
+
+    def put_off(self, group_id: str, ref: RequestRef, message: AboutGroup, moment: Moment) -> str:
+        """Nobody can be asked for the group now; a sentence for the operator as `over` gives it."""
+        reason = f"what offsets {group_id} has is not known while the cluster cannot be asked"
+        self._refuse([(ref, message)], _Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason, 0))
+        return self._tell(group_id, reason, moment)
+
+    def _tell(self, group_id: str, reason: str, moment: Moment) -> str:
+        if self._told_ms is not None and moment.monotonic_ms - self._told_ms < _TOLD_EVERY_MS:
+            return ""
+        self._told_ms = moment.monotonic_ms
+        return f"the group {group_id} is not let in yet, and others may wait like it: {reason}"
 
     def _refuse_all(self, group_id: str, waiting: Waiting, refusal: _Refusal) -> None:
         _keep(self._refusals, group_id, refusal)
         self._refuse(waiting, refusal)
 
     def _refuse(self, waiting: Waiting, refusal: _Refusal) -> None:
-        for ref, _ in waiting:
-            self._core.outbox.send(ref, Refused(refusal.error, refusal.text))
+        for ref, message in waiting:
+            error = refusal.error
+            if isinstance(message, OffsetFetch) and error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                # It is as much a reason to try again, and librdkafka's AdminClient (2.16) dies of the other.
+                error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            self._core.outbox.send(ref, Refused(error, refusal.text))
 
     def _show(self, waiting: Waiting, offsets: OffsetFetchGroupReply, topics: UpstreamTopics) -> None:
         """Nobody becomes a member by asking: the group stays where it is."""

@@ -38,11 +38,11 @@ from coordinator.upstream.topics import UpstreamTopics
 from coordinator.upstream.turns import Turns
 from coordinator.views import describe_node
 from partition_log.store import LogStore
-from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.errors import ProtocolViolation
 from protocol.kafka.front.session import FrontSession
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroup, ListGroupsReply
-from protocol.messages.node import DescribeCluster, DescribeNode, Refused
+from protocol.messages.node import DescribeCluster, DescribeNode
 from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata
 from protocol.session import RequestRef, Session
@@ -262,8 +262,7 @@ class NodeBeside(Node):
             else:
                 self._when_known(core, ref, message, moment)
         elif not self.brokers.is_reachable or self.asking.is_full:
-            text = f"what offsets {group_id} has is not known while the cluster cannot be asked"
-            self.core.outbox.send(ref, Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
+            self._tell(self._meeting.put_off(group_id, ref, message, moment))
         elif self._meeting.wait(group_id, ref, message):
             has_offsets = self.topics.id_of(OFFSETS_TOPIC) is not None
             self._look_up(begin(group_id, self.brokers.known, has_offsets=has_offsets), moment)
@@ -279,10 +278,13 @@ class NodeBeside(Node):
             self._look_up(verdict, moment)
             return
         waiting, sentence = self._meeting.over(looking.group_id, verdict, self.topics, moment)
-        if sentence:
-            self._effects.append(Tell(sentence))
+        self._tell(sentence)
         for ref, message in waiting:
             self._when_met(self.core, ref, message, moment)
+
+    def _tell(self, sentence: str) -> None:
+        if sentence:
+            self._effects.append(Tell(sentence))
 
     # ---------------------------------------------------------------------------------------------------- questions
 

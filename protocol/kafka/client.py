@@ -63,7 +63,7 @@ def _request(message: type[Message], version: int) -> tuple[int, Writer, bytes]:
 def _reply(key: int, version: int, most_entries: int) -> tuple[Reader, bool]:
     """How it is read, and whether its header has tagged fields."""
     api = APIS[key]
-    return reader(api.reply, version, most_entries), api.is_flexible(version) and key != _API_VERSIONS
+    return reader(api.reply, version, most_entries, is_answer=True), api.is_flexible(version) and key != _API_VERSIONS
 
 
 class KafkaClient:

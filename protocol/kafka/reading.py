@@ -56,9 +56,10 @@ def _read_many(data: bytes, position: int, count: int, code: str) -> tuple[Any, 
 class _ReaderSource(Source):
     """`_run` is the fixed-width fields not yet read: names and codes."""
 
-    def __init__(self, version: int, is_flexible: bool, decode: str, most: int) -> None:
+    def __init__(self, version: int, is_flexible: bool, decode: str, most: int, *, is_answer: bool) -> None:
         super().__init__()
         self.most = most
+        self.is_answer = is_answer
         self.version = version
         self.is_flexible = is_flexible
         self.decode = decode
@@ -111,7 +112,7 @@ class _ReaderSource(Source):
     def sized(self, row_name: str, kind: Sized, *, nullable: bool) -> str:
         size, name = self.length(kind.length_code), self.new()
         self.line(f"if {size} > 0:")
-        if kind.longest is not None:
+        if kind.longest is not None and not self.is_answer:
             self.line(f"    if {size} > {kind.longest}:")
             self.line(f"        refuse('{row_name}: longer than {kind.longest} bytes')")
         self.line(f"    end = pos + {size}")
@@ -206,7 +207,7 @@ class _ReaderSource(Source):
 
     def _from_tag(self, row: Row, tags: str, usual: Any) -> str:
         one = Group(_Tagged, (row._replace(name="value", tag=None),), {})
-        source = _ReaderSource(self.version, True, self.decode, self.most)
+        source = _ReaderSource(self.version, True, self.decode, self.most, is_answer=self.is_answer)
         value = source.row(one.rows[0])
         source.flush()
         read = _finish_reader(source, value, f"tag {row.name}")
@@ -268,18 +269,19 @@ def _finish_whole_reader(source: _ReaderSource, value: str, about: str, mend: Re
 
 
 @cache
-def _compile_reader(schema: Schema, version: int, decode: str, most: int) -> Reader:
-    source = _ReaderSource(version, version >= schema.flexible, decode, most)
+def _compile_reader(schema: Schema, version: int, decode: str, most: int, is_answer: bool) -> Reader:
+    source = _ReaderSource(version, version >= schema.flexible, decode, most, is_answer=is_answer)
     source.depth = 2
     value = source.group(schema.group, with_tags=True)
 
     # Java puts U+FFFD where a string is not UTF-8, and so clients get away with bytes for text.
     def mend(data: bytes, position: int) -> Any:
-        return _compile_reader(schema, version, ".decode(errors='replace')", most)(data, position)
+        return _compile_reader(schema, version, ".decode(errors='replace')", most, is_answer)(data, position)
 
     return _finish_whole_reader(source, value, f"{schema.name} v{version}", mend)
 
 
-def reader(schema: Schema, version: int, most_entries: int = MAX_ENTRIES) -> Reader:
-    """For bodies of this version; bytes beyond its fields are let pass, as by Kafka. Compiled when first asked for."""
-    return _compile_reader(schema, version, ".decode()", most_entries)
+def reader(schema: Schema, version: int, most_entries: int = MAX_ENTRIES, *, is_answer: bool = False) -> Reader:
+    """For bodies of this version; bytes beyond its fields are let pass, as by Kafka. What a server answers
+    (`is_answer`) may have names as long as any: it let somebody else have them. Compiled when first asked for."""
+    return _compile_reader(schema, version, ".decode()", most_entries, is_answer)

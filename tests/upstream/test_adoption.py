@@ -207,6 +207,31 @@ def test_while_nobody_can_be_asked_groups_not_met_wait_and_others_go_on() -> Non
     assert offsets(pair) == [-1, 42]
 
 
+def test_that_groups_not_met_wait_is_said_once_a_minute_whoever_they_are() -> None:
+    pair = paired()
+    pair.is_cut = True
+    pair.away()
+    for _ in range(70):
+        joined(pair)
+        pair.wait(1_000)
+    assert len(pair.complaints) == 2
+    assert pair.complaints[0].startswith("the group g is not let in yet, and others may wait like it: what offsets g")
+
+
+def test_who_asks_for_offsets_that_nobody_can_say_is_told_what_no_client_dies_of() -> None:
+    """librdkafka's AdminClient, 2.16, crashes at COORDINATOR_NOT_AVAILABLE there."""
+    pair = paired(upstream_ask_timeout_ms=1_000)
+    pair.holds_questions = True
+    pair.send(1, FETCH, 8)
+    pair.wait(1_000)
+    unclear = pair.heard[1].pop()
+    pair.is_cut = True
+    pair.away()
+    for reply in (unclear, pair.ask(1, FETCH, 8)):
+        assert isinstance(reply, OffsetFetchReply)
+        assert reply.groups[0].error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
 def test_a_cluster_that_does_not_answer_is_no_reason_to_begin_anew() -> None:
     pair = paired(upstream_ask_timeout_ms=2_000)
     pair.holds_questions = True

@@ -22,7 +22,7 @@ from protocol.messages.groups import (
     ListGroups,
     SyncGroup,
 )
-from protocol.messages.node import ApiVersion, ApiVersionsReply, DescribeCluster, FindCoordinator
+from protocol.messages.node import ApiVersion, ApiVersionsReply, DescribeCluster, FinalizedFeature, FindCoordinator
 from protocol.messages.offsets import OffsetCommit, OffsetDelete, OffsetFetch
 from protocol.messages.topics import Metadata
 
@@ -118,6 +118,8 @@ group's offsets where its coordinator is not, and the groups of KIP-848, KIP-932
 
 _LOWEST: Final = {SASL_HANDSHAKE: 1}
 
+_ANY_LEVEL: Final = 2**15 - 1
+
 _FEATURES: Final = {"transaction.version": 1, "group.version": 0, "share.version": 0, "streams.version": 0}
 """The highest level a client may be told of. At level 2 of transactions it would leave it to Produce 12 to add
 partitions (KIP-890), and that is not offered."""
@@ -141,17 +143,28 @@ def offer(broker: ApiVersionsReply) -> ApiVersionsReply:
             rows += _within(row, api.request.oldest, api.request.newest)
         elif row is not None and key in PASSED:
             rows += _within(row, _LOWEST.get(key, 0), PASSED[key])
-    features = [feature for feature in broker.finalized_features if _FEATURES.get(feature.name, 1)]
     return replace(
         broker,
         api_keys=tuple(rows),
         throttle_time_ms=0,
-        finalized_features=tuple(
-            replace(one, max_version_level=min(one.max_version_level, _FEATURES.get(one.name, one.max_version_level)))
-            for one in features
+        finalized_features=tuple(_at_most(one) for one in broker.finalized_features if _level(one.name)),
+        supported_features=tuple(
+            replace(one, max_version=min(one.max_version, _level(one.name)))
+            for one in broker.supported_features
+            if one.min_version <= _level(one.name) > 0
         ),
-        supported_features=tuple(one for one in broker.supported_features if _FEATURES.get(one.name, 1)),
     )
+
+
+def _level(feature: str) -> int:
+    """The highest that may be told of."""
+    return _FEATURES.get(feature, _ANY_LEVEL)
+
+
+def _at_most(feature: FinalizedFeature) -> FinalizedFeature:
+    """Java's clients refuse a lowest level above the highest."""
+    highest = min(feature.max_version_level, _level(feature.name))
+    return replace(feature, max_version_level=highest, min_version_level=min(feature.min_version_level, highest))
 
 
 def _within(row: ApiVersion, oldest: int, newest: int) -> Iterable[ApiVersion]:

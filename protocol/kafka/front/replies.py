@@ -36,7 +36,7 @@ class Rewriting:
         api = APIS[key]
         self._call = Call(api, version)
         self._has_tags = api.is_flexible(version)
-        self._read: Reader = reader(api.reply, version, _MOST_ENTRIES)
+        self._read: Reader = reader(api.reply, version, _MOST_ENTRIES, is_answer=True)
         self._version = version
         self._move = _MOVES.get(api.reply.group.message)
         """None for Metadata, whose bytes are exchanged."""

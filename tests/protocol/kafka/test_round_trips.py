@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.apis import APIS, Api
+from protocol.apis import APIS, BY_MESSAGE, Api
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.reading import MAX_ENTRIES, reader
 from protocol.kafka.varint import MAX_TAGS, read_tags, read_uvarint, write_tags, write_uvarint
 from protocol.kafka.writing import writer
 from protocol.messages import Message
 from protocol.messages.data import FetchPartition
-from protocol.messages.groups import DescribeGroups, JoinGroup
+from protocol.messages.groups import DescribeGroups, JoinGroup, ListedGroup, ListGroups, ListGroupsReply
 from protocol.messages.offsets import OffsetCommit, OffsetDelete
 from tests.protocol.kafka.samples import CASES, Case, Filled, carried, cases, sample
 
@@ -166,6 +166,17 @@ def test_a_name_of_more_than_eight_thousand_bytes_is_a_violation(version: int) -
     assert read(case, write(case, DescribeGroups(("x" * 8_000,)))).groups == ("x" * 8_000,)
     with pytest.raises(ProtocolViolation, match="longer than 8000 bytes"):
         read(case, write(case, DescribeGroups(("x" * 8_001,))))
+
+
+def test_what_a_server_answers_may_name_what_it_let_others_name() -> None:
+    """Apache Kafka has groups and clients with names of up to 32,767 bytes."""
+    api = BY_MESSAGE[ListGroups]
+    for version in (0, 5):
+        said = ListGroupsReply(groups=(ListedGroup("x" * 32_767, "consumer", "Stable"),))
+        data = writer(api.reply, version)(said)
+        with pytest.raises(ProtocolViolation, match="longer than 8000 bytes"):
+            reader(api.reply, version)(data, 0)
+        assert reader(api.reply, version, is_answer=True)(data, 0).groups[0].group_id == "x" * 32_767
 
 
 def test_lengths_below_null_are_violations_where_null_is() -> None:

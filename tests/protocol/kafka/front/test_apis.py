@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from protocol.kafka.front.apis import OUR_KEYS, PASSED, REWRITTEN, SASL_HANDSHAKE, offer
-from protocol.messages.node import SupportedFeature
+from protocol.messages.node import FinalizedFeature, SupportedFeature
 from tests.protocol.kafka.front.fronts import BROKER
 
 NOT_OF_BROKERS = {29, 31}
@@ -80,3 +80,21 @@ def test_what_a_broker_could_do_is_told_as_what_it_does_without_that_which_is_no
     supported = tuple(SupportedFeature(name, 0, 2) for name in names)
     told = offer(replace(BROKER, supported_features=supported)).supported_features
     assert [one.name for one in told] == ["metadata.version", "transaction.version"]
+
+
+def test_what_is_told_of_a_feature_fits_together() -> None:
+    """Else Java's AdminClient refuses to read it: a lowest level above the highest."""
+    broker = replace(
+        BROKER,
+        supported_features=(SupportedFeature("transaction.version", 0, 2), SupportedFeature("kraft.version", 0, 9)),
+        finalized_features=(FinalizedFeature("transaction.version", 2, 2), FinalizedFeature("kraft.version", 9, 9)),
+    )
+    told = offer(broker)
+    assert told.supported_features == (
+        SupportedFeature("transaction.version", 0, 1),
+        SupportedFeature("kraft.version", 0, 9),
+    )
+    assert told.finalized_features == (
+        FinalizedFeature("transaction.version", 1, 1),
+        FinalizedFeature("kraft.version", 9, 9),
+    )
