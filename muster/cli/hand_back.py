@@ -1,5 +1,7 @@
 """`muster groups hand-back GROUP --to HOST:PORT`: a group's offsets, written where it goes on without Muster."""
 
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Annotated, Final
 
 import typer
@@ -16,7 +18,7 @@ from muster.cli.asking import (
     servers,
     topology,
 )
-from muster.cli.showing import printable, show_table
+from muster.cli.showing import counted, printable, show_table
 from muster.errors import Refused
 from muster.events import NodeAddress
 from muster.nodes import nodes_of
@@ -34,7 +36,11 @@ from protocol.messages.offsets import (
     OffsetFetchPartitionReply,
     OffsetFetchReply,
 )
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 
+_GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_ANY: Final = 1 << 31
+_MOST_NAMED: Final = 10
 _PATIENCE_S = 15.0
 _GREETING_S = 5.0
 _OF_TRANSACTIONS: Final = frozenset({25, 28})
@@ -60,8 +66,8 @@ def hand_back(
 ) -> None:
     """Write a group's offsets to the Kafka cluster's own coordinator, so that it goes on there.
 
-    The group may have members neither here nor there. What is to be written is shown first, and read back at the end.
-    Here the group stays as it is.
+    The group may have members neither here nor there. What is to be written is shown first, and read back at the end;
+    of partitions that the cluster does not have nothing is. Here the group stays as it is.
     """
     with (
         reaching(ctx, bootstrap) as here,
@@ -73,27 +79,82 @@ def hand_back(
         if not kept:
             raise Complaint(f"group {group!r} has no committed offsets here")
         _refuse_members(_described(there, group), "at the cluster")
+        absent = dict.fromkeys(_absent(there, kept))
         theirs = _offsets(there, group)
-        changes = {one: part for one, part in sorted(kept.items()) if _offset(theirs.get(one)) != part.committed_offset}
+        changes = {
+            one: part
+            for one, part in sorted(kept.items())
+            if one not in absent and _offset(theirs.get(one)) != part.committed_offset
+        }
+        _show_absent([*absent])
         if not changes:
-            print(f"The cluster has all {len(kept)} offsets of group {printable(group)} already.")
+            if len(absent) == len(kept):
+                raise Complaint(f"the cluster has none of the topics for which group {group!r} has offsets here")
+            count = len(kept) - len(absent)
+            number = "the 1 offset" if count == 1 else f"all {count} offsets"
+            print(f"The cluster has {number} of group {printable(group)} already.")
             return
         show_table(
             ("TOPIC", "PARTITION", "AT THE CLUSTER", "HERE"),
             ((one.topic, one.partition, _offset(theirs.get(one)), kept[one].committed_offset) for one in changes),
         )
         if not yes:
-            typer.confirm(f"Write these {len(changes)} offsets to the cluster's own coordinator?", abort=True)
-        _commit(there, group, changes)
-        wrong = [
-            one for one, part in changes.items() if _offset(_offsets(there, group).get(one)) != part.committed_offset
-        ]
-        if wrong:
-            raise Complaint(f"the cluster does not give back what was written for {wrong[0]}: somebody commits there")
+            these = "this 1 offset" if len(changes) == 1 else f"these {len(changes)} offsets"
+            typer.confirm(f"Write {these} to the cluster's own coordinator?", abort=True)
+        _write(there, group, changes)
+
+
+def _write(there: Cluster, group: str, changes: Kept) -> None:
+    """Says of each what became of it. Raises Complaint unless all that the cluster has a partition for were written."""
+    refused = _commit(there, group, changes)
+    went = sorted(one for one, code in refused.items() if code is _GONE)
+    back = _offsets(there, group)
+    written = [one for one in changes if one not in refused]
+    differing = {one: None for one in written if _offset(back.get(one)) != changes[one].committed_offset}
+    problems = [f"{one} was not written: {code.name}" for one, code in refused.items() if code is not _GONE]
+    problems += [
+        f"the cluster does not give back what was written for {one}: somebody commits there" for one in differing
+    ]
+    good = [one for one in written if one not in differing]
+    _show_absent(went)
+    if problems:
+        rest = f"written and read back: {_few(map(str, good))}" if good else "nothing else was written"
+        raise Complaint(f"{_few(problems)}; {rest}. Hand back again for what is missing")
+    if not good:
+        raise Complaint(f"nothing was written: the cluster has none of these topics any more (group {group!r})")
+    what = "it" if len(good) == 1 else "them"
     print(
-        f"Wrote {len(changes)} offsets, and read them back. Start the members of group {printable(group)} at the "
-        "cluster. When it shall come here again, delete it here first: `muster groups delete`."
+        f"Wrote {counted(len(good), 'offset')}, and read {what} back. Start the members of group {printable(group)} at "
+        "the cluster. When it shall come here again, delete it here first: `muster groups delete`."
     )
+
+
+def _absent(there: Cluster, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those that the cluster says it does not have; where it says anything else, writing will show."""
+    names = sorted({one.topic for one in wanted})
+    reply = expect(MetadataReply, there.ask(Metadata(tuple(map(MetadataTopic, names)))))
+    gone = {topic.name for topic in reply.topics if topic.error_code is _GONE}
+    counts = {topic.name: len(topic.partitions) for topic in reply.topics if not topic.error_code}
+    return sorted(one for one in wanted if one.topic in gone or one.partition >= counts.get(one.topic, _ANY))
+
+
+def _show_absent(absent: Sequence[TopicPartition]) -> None:
+    if absent:
+        parts = [f"{printable(topic)} {_numbers(ones)}" for topic, ones in groupby(absent, lambda one: one.topic)]
+        print(
+            f"Left out, because the cluster has no such partitions: {', '.join(parts)}. Here these offsets stay until "
+            "they expire, or the group is deleted (`muster groups delete`)."
+        )
+
+
+def _few(texts: Iterable[str]) -> str:
+    all_of_them = list(texts)
+    more = len(all_of_them) - _MOST_NAMED
+    return "; ".join(all_of_them[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _numbers(ones: Iterable[TopicPartition]) -> str:
+    return " ".join(str(one.partition) for one in ones)
 
 
 def _cluster(here: Cluster, to: str | None, said: Servers) -> Servers:
@@ -150,8 +211,11 @@ def _described(cluster: Cluster, group_id: str) -> DescribedGroup:
 def _refuse_members(group: DescribedGroup, where: str) -> None:
     if group.members:
         # Kafka writes a host with a slash before it.
+        them = "it" if len(group.members) == 1 else "them"
         named = ", ".join(f"{member.client_id} at {member.client_host.lstrip('/')}" for member in group.members[:10])
-        raise Complaint(f"group {group.group_id!r} has {len(group.members)} members {where} ({named}): stop them first")
+        raise Complaint(
+            f"group {group.group_id!r} has {counted(len(group.members), 'member')} {where} ({named}): stop {them} first"
+        )
 
 
 def _offsets(cluster: Cluster, group_id: str) -> Kept:
@@ -179,7 +243,8 @@ def _offset(part: OffsetFetchPartitionReply | None) -> int | None:
     return None if part is None or part.committed_offset < 0 else part.committed_offset
 
 
-def _commit(cluster: Cluster, group_id: str, changes: Kept) -> None:
+def _commit(cluster: Cluster, group_id: str, changes: Kept) -> dict[TopicPartition, ErrorCode]:
+    """Those that were refused, and why."""
     topics: dict[str, list[OffsetCommitPartition]] = {}
     for one, part in changes.items():
         topics.setdefault(one.topic, []).append(
@@ -187,10 +252,9 @@ def _commit(cluster: Cluster, group_id: str, changes: Kept) -> None:
         )
     message = OffsetCommit(group_id, tuple(OffsetCommitTopic(name, tuple(parts)) for name, parts in topics.items()))
     reply = expect(OffsetCommitReply, cluster.ask(message, node=coordinator(cluster, group_id)))
-    for topic in reply.topics:
-        for answer in topic.partitions:
-            if answer.error_code:
-                raise Refused(
-                    answer.error_code,
-                    f"{topic.name} {answer.partition_index} was not written: {answer.error_code.name}; the rest may be",
-                )
+    return {
+        TopicPartition(topic.name, answer.partition_index): answer.error_code
+        for topic in reply.topics
+        for answer in topic.partitions
+        if answer.error_code
+    }

@@ -1,5 +1,7 @@
 """A group's offsets are written to the cluster's own coordinator, when nobody is left to be disturbed by it."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from muster.blocking import cluster
@@ -20,9 +22,11 @@ TO = ("--to", "broker:9092")
 
 
 class FakeBroker(FakeNode):
-    """`error`: what commits are refused with; `is_deaf`: it says yes and keeps nothing."""
+    """`error`: what commits are refused with, `errors` those of some partitions; `is_deaf`: it says yes and keeps
+    nothing."""
 
     error = ErrorCode.NONE
+    errors: Mapping[tuple[str, int], ErrorCode] = {}
     is_deaf = False
     moves = 0
 
@@ -35,17 +39,23 @@ class FakeBroker(FakeNode):
     def OffsetCommit(self, message: OffsetCommit) -> Message:  # noqa: N802
         for topic in message.topics:
             for part in topic.partitions:
-                if not self.error and not self.is_deaf:
+                if not self._error(topic.name, part.partition_index) and not self.is_deaf:
                     self.committed[topic.name, part.partition_index] = part.committed_offset
         return OffsetCommitReply(
             tuple(
                 OffsetCommitTopicReply(
                     topic.name,
-                    tuple(OffsetCommitPartitionReply(part.partition_index, self.error) for part in topic.partitions),
+                    tuple(
+                        OffsetCommitPartitionReply(part.partition_index, self._error(topic.name, part.partition_index))
+                        for part in topic.partitions
+                    ),
                 )
                 for topic in message.topics
             )
         )
+
+    def _error(self, topic: str, partition: int) -> ErrorCode:
+        return self.errors.get((topic, partition), self.error)
 
 
 @pytest.fixture
@@ -53,6 +63,7 @@ def broker(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     there = FakeBroker()
     there.groups.clear()
     there.committed = {}
+    there.make_topic("flights", 2)
     there.apis = (8, 9, 18, 25, 28)
     monkeypatch.setattr(
         cluster,
@@ -94,7 +105,7 @@ def test_a_group_with_members_stays_where_it_is(shell: Shell, broker: FakeBroker
     busy = DescribedGroup("orders", group_state="Stable", members=(DescribedMember("m-1", None, "app-1", "/10.0.0.1"),))
     (node if where == "here" else broker).groups["orders"] = busy
     complaint = shell.complaint("groups", "hand-back", "orders", *TO, "--yes")
-    assert f"1 members {where} (app-1 at 10.0.0.1)" in complaint
+    assert f"1 member {where} (app-1 at 10.0.0.1): stop it first" in complaint
     assert broker.committed == {}
 
 
@@ -155,7 +166,57 @@ def test_a_group_without_offsets_has_nothing_to_hand_back(shell: Shell, broker: 
 def test_a_refused_write_is_told(shell: Shell, broker: FakeBroker) -> None:
     broker.error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     result = shell.run("groups", "hand-back", "orders", *TO, "--yes", code=1)
-    assert "flights 0 was not written: GROUP_AUTHORIZATION_FAILED" in result.stderr
+    assert "flights-0 was not written: GROUP_AUTHORIZATION_FAILED" in result.stderr
+
+
+def test_of_what_is_refused_the_rest_is_written_and_read_back(shell: Shell, broker: FakeBroker) -> None:
+    broker.errors = {("flights", 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    result = shell.run("groups", "hand-back", "orders", *TO, "--yes", code=1)
+    assert result.stderr == (
+        "muster: flights-0 was not written: TOPIC_AUTHORIZATION_FAILED; written and read back: flights-1. "
+        "Hand back again for what is missing\n"
+    )
+    assert broker.committed == {("flights", 1): 9}
+
+
+def test_partitions_that_the_cluster_does_not_have_are_left_out_and_named(
+    shell: Shell, broker: FakeBroker, node: FakeNode
+) -> None:
+    node.committed |= {("flights", 2): 5, ("gone", 0): 1, ("gone", 3): 1}
+    lines = shell.lines("groups", "hand-back", "orders", *TO, "--yes")
+    assert lines[0].startswith("Left out, because the cluster has no such partitions: flights 2, gone 0 3. Here ")
+    assert [line.split()[:2] for line in lines[2:4]] == [["flights", "0"], ["flights", "1"]]
+    assert lines[4].startswith("Wrote 2 offsets, and read them back.")
+    assert broker.committed == {("flights", 0): 7, ("flights", 1): 9}
+    again = shell.lines("groups", "hand-back", "orders", *TO, "--yes")
+    assert again[1] == "The cluster has all 2 offsets of group orders already."
+
+
+def test_a_topic_that_goes_while_offsets_are_written_is_left_out_too(shell: Shell, broker: FakeBroker) -> None:
+    broker.errors = {("flights", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    lines = shell.lines("groups", "hand-back", "orders", *TO, "--yes")
+    assert "Left out, because the cluster has no such partitions: flights 0." in lines[-2]
+    assert lines[-1].startswith("Wrote 1 offset, and read it back.")
+    broker.errors, broker.error = {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    broker.committed = {}
+    assert "nothing was written" in shell.run("groups", "hand-back", "orders", *TO, "--yes", code=1).stderr
+
+
+def test_a_cluster_without_any_of_the_topics_is_handed_nothing(shell: Shell, broker: FakeBroker) -> None:
+    broker.topics.clear()
+    result = shell.run("groups", "hand-back", "orders", *TO, "--yes", code=1)
+    assert "flights 0 1" in result.stdout
+    assert "the cluster has none of the topics" in result.stderr
+
+
+def test_one_offset_is_one(shell: Shell, broker: FakeBroker, node: FakeNode) -> None:
+    node.committed = {("flights", 0): 7}
+    lines = shell.lines("groups", "hand-back", "orders", *TO, typed="y\n")
+    assert "Write this 1 offset to" in lines[2]
+    assert "Wrote 1 offset, and read it back." in lines[-1]
+    assert shell.lines("groups", "hand-back", "orders", *TO) == [
+        "The cluster has the 1 offset of group orders already."
+    ]
 
 
 def test_what_cannot_be_read_back_is_told(shell: Shell, broker: FakeBroker) -> None:
