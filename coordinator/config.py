@@ -8,7 +8,7 @@ A key is the field with `.` for `_`; Kafka's own key where Kafka has one (group-
 is what the help text, the sample file and the checks are made of.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Annotated, Any
 
@@ -310,7 +310,19 @@ def load_config(arguments: Sequence[str], environment: Mapping[str, str], read_f
     values: dict[str, Any] = {KEYS[name].field: value for name, (value, _) in chosen.items()}
     config = Config(**values, warnings=warnings_for(given, KEYS))
     _check_together(config, {name: source for name, (_, source) in chosen.items()})
-    return structs.replace(config, warnings=config.warnings + security_warnings(config))
+    return structs.replace(config, warnings=config.warnings + security_warnings(config) + _idle(config, chosen))
+
+
+def _idle(config: Config, chosen: Iterable[str]) -> tuple[str, ...]:
+    """Of keys without the one that they belong to: it was left out in error, or they were left in. A sample file's
+    defaults are no wish."""
+    defaults = Config()
+    fields = [(key, KEYS[key].field) for key in chosen if key.startswith("upstream.")]
+    keys = sorted(key for key, field in fields if getattr(config, field) != getattr(defaults, field))
+    if config.upstream_servers is not None or not keys:
+        return ()
+    have, are = ("has", "it is") if len(keys) == 1 else ("have", "they are")
+    return (f"{', '.join(keys)} {have} no effect without upstream.servers (--upstream): {are} about a Kafka cluster",)
 
 
 def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:

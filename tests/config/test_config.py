@@ -201,6 +201,17 @@ def test_a_ratio_is_a_number_from_0_to_1() -> None:
         assert said == f"log.cleaner.min.cleanable.ratio = {wrong} (--set): a number from 0 to 1 is allowed"
 
 
+def test_keys_of_a_cluster_that_is_not_named_are_warned_of_by_name() -> None:
+    only = load("--set", "upstream.refresh.ms=100")
+    assert only.warnings == (
+        "upstream.refresh.ms has no effect without upstream.servers (--upstream): it is about a Kafka cluster",
+    )
+    both = load("--set", "upstream.ask.timeout.ms=7", environment={"MUSTER_UPSTREAM_OFFSETS": "ignore"})
+    assert both.warnings[0].startswith("upstream.ask.timeout.ms, upstream.offsets have no effect without")
+    assert load("--set", "upstream.refresh.ms=5000").warnings == ()  # the default, as a sample file has it
+    assert load("--set", "upstream.refresh.ms=100", "--upstream", "b:9092").warnings == ()
+
+
 def test_a_kafka_key_that_is_not_honoured_warns_once() -> None:
     config = load(
         "--set", "offsets.commit.timeout.ms=1", "--set", "offsets.commit.timeout.ms=2",

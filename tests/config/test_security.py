@@ -141,7 +141,7 @@ def test_a_password_is_never_shown() -> None:
 
 
 def test_who_lends_brokers_its_name_to_everybody_is_warned() -> None:
-    lends = ("upstream.security.protocol=SSL", "upstream.ssl.certificate.location=c.pem")
+    lends = ("upstream.servers=b:9093", "upstream.security.protocol=SSL", "upstream.ssl.certificate.location=c.pem")
     assert "every client is to the brokers who" in load(*lends).warnings[0]
     assert load(*lends, CERTIFICATE, "tls.client.ca.location=ca.pem").warnings == ()
     assert security_warnings(SecurityConfig()) == ()

@@ -219,7 +219,7 @@ def test_a_group_moves_over_with_its_offsets_once_nobody_is_left_behind(both: Bo
     assert sentence.encode() in told.stderr
     assert told.returncode == 1
     told = subprocess.run([*command, "--yes"], capture_output=True, check=False)  # musterd knows where they are
-    assert b"read them back" in told.stdout, told.stderr
+    assert b"read it back" in told.stdout, told.stderr
     there = consumer_of(both, bootstrap=f"127.0.0.1:{both.broker.kafka_port}")
     there.subscribe(["orders"])
     assert read(there, 1) == [b"4"]
