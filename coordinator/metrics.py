@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -13,6 +14,13 @@ from prometheus_client.registry import Collector
 from coordinator.lags import Key, PartitionLag, oldest_ms
 from protocol.messages.node import DescribeNodeReply
 
+_MEANINGS: Final = {
+    "upstream_reachable": "1 while brokers of the Kafka cluster answer this node, else 0.",
+    "upstream_brokers": "Brokers of the Kafka cluster that have a listener here.",
+    "upstream_age_ms": "For how long none of its brokers has answered, in milliseconds; 0 while they do.",
+    "upstream_topics_missed": "Topics that the cluster does not name any more, and whose offsets are still kept.",
+}
+"""Of numbers whose names do not say it."""
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -72,7 +80,7 @@ def _node_metrics(measured: Measured) -> Iterator[Metric]:
     for name, value in sorted(node.gauges.items()):
         if (own := _own_name(name)) not in taken:
             taken.add(own)
-            yield _gauge(own, f"{_in_words(name)} now.", value)
+            yield _gauge(own, _MEANINGS.get(name) or f"{_in_words(name)} now.", value)
     for name, value in sorted(node.counters.items()):
         if (own := _own_name(name).removesuffix("_total")) not in taken:
             taken.add(own)

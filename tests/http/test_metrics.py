@@ -147,3 +147,10 @@ def test_odd_names_become_legal_ones_and_collide_with_nothing() -> None:
 def test_a_commit_beyond_the_end_is_no_negative_lag() -> None:
     assert PartitionLag("t", 0, current_offset=9, log_end_offset=5).lag == 0
     assert worst(()) is None
+
+
+def test_what_a_number_means_is_said_where_its_name_does_not() -> None:
+    node = msgspec.structs.replace(NODE, gauges={"upstream_reachable": 0, "connections": 2})
+    page = exposition(Measured(node))[0].decode()
+    assert "# HELP muster_upstream_reachable 1 while brokers of the Kafka cluster answer this node, else 0.\n" in page
+    assert "# HELP muster_connections Connections now.\n" in page
