@@ -44,6 +44,8 @@ class Connection:
     is_paused: bool = False
     is_heavy: bool = False
     """Whether its last request was worth more than a step: then the next waits for its turn."""
+    has_ended: bool = False
+    """Whether the client says nothing more: it closes when all is answered."""
 
 
 @dataclass(slots=True)

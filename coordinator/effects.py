@@ -13,10 +13,10 @@ class Send(msgspec.Struct, frozen=True, gc=False):
 
 
 class Close(msgspec.Struct, frozen=True, gc=False):
-    """Close after what was sent has left. `reason` is for the log."""
+    """Close after what was sent has left. `reason` is for the log; empty where the client wanted it so."""
 
     connection: int
-    reason: str
+    reason: str = ""
 
 
 class Pause(msgspec.Struct, frozen=True, gc=False):

@@ -22,6 +22,12 @@ class Received(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
+class Ended(msgspec.Struct, frozen=True, gc=False):
+    """The client says nothing more on the connection; what it asked for it still wants to hear."""
+
+    connection: int
+
+
 class Lost(msgspec.Struct, frozen=True, gc=False):
     """The connection is gone, whoever closed it. Nothing of it is heard or sent any more."""
 
@@ -100,6 +106,7 @@ class UpstreamAnswered(msgspec.Struct, frozen=True, gc=False):
 Event = (
     Opened
     | Received
+    | Ended
     | Lost
     | Woke
     | Flushed

@@ -14,7 +14,7 @@ from coordinator.config import Config
 from coordinator.core import ASKED, Connection
 from coordinator.dialects import make_dialects
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send, Tell
-from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
+from coordinator.events import Answered, Asked, Ended, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.fetch_ends import Nudged, fetch_ready
 from coordinator.gates import entries_of, size_gate
 from coordinator.group_requests import heartbeat
@@ -74,6 +74,7 @@ class Node:
             Woke: self._woke,
             Flushed: self._flushed,
             Opened: self._opened,
+            Ended: self._ended,
             Lost: self._lost,
             Answered: self._answered,
             Asked: self._asked,
@@ -143,6 +144,11 @@ class Node:
 
     def _open_session(self, event: Opened) -> Session:
         return self._dialects[event.dialect].open()
+
+    def _ended(self, event: Ended, moment: Moment) -> None:
+        if (connection := self.core.connections.get(event.connection)) is not None:
+            connection.has_ended = True
+            self._touched[event.connection] = connection
 
     def _lost(self, event: Lost, moment: Moment) -> None:
         # Members live on until their sessions end, as in Kafka: the client may be back on another connection.
@@ -364,16 +370,18 @@ class Node:
                 self._touched[number] = connection
                 encoded += len(data)
             budget -= 1
-        for connection in self._touched.values():
+        for number, connection in self._touched.items():
             self._flush_connection(connection)
+            if connection.has_ended and connection.session.is_idle and number not in self._waiting:
+                self._forget(number)
+                self._effects.append(Close(number))
         self._touched.clear()
 
     def _encode(self, ref: RequestRef, reply: Message, moment: Moment) -> int:
         if ref.connection == ASKED:
             self._effects.append(Replied(ref.number, reply))
             return 0
-        connection = self.core.connections.get(ref.connection)
-        if connection is None:
+        if (connection := self.core.connections.get(ref.connection)) is None:
             return 0
         data = connection.session.encode_reply(ref.number, reply)
         connection.out.append(data)
@@ -383,8 +391,7 @@ class Node:
         return len(data)
 
     def _flush_connection(self, connection: Connection) -> None:
-        own = connection.session.take_data()
-        if own:
+        if own := connection.session.take_data():
             connection.out.append(own)
         if connection.out:
             data = connection.out[0] if len(connection.out) == 1 else b"".join(connection.out)

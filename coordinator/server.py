@@ -2,8 +2,6 @@
 runs one flush at a time in a thread, and keeps one timer at the node's next deadline. No business branch lives here."""
 
 import asyncio
-import contextlib
-import ctypes
 import os
 import time
 import uuid
@@ -12,10 +10,11 @@ from typing import Any, cast
 
 import structlog
 
+from coordinator.allocator import keep_large_buffers
 from coordinator.beside import Worker, kernel_sync
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send, Tell
 from coordinator.ending import end_at_once, or_end
-from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
+from coordinator.events import Answered, Asked, Ended, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
 from coordinator.tls_listening import ListeningTls, listen_at
@@ -28,10 +27,8 @@ log = structlog.get_logger()
 
 _RECEIVE_BYTES = 256 * 1024
 _FIRST_CONNECTION = 1
-_LAST_BYTES_S, _LOOK_AGAIN_S = 1.0, 0.01
+_LAST_BYTES_S, _LAST_ANSWERS_S, _LOOK_AGAIN_S = 1.0, 30.0, 0.01
 _LOOK_SOON_S = 0.25
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_KEPT_BYTES = 32 * 1024 * 1024
 _NEVER_MS = -(2**63)
 """As what the timer is set to: no deadline comes before it, so it is not set again."""
 
@@ -47,16 +44,6 @@ class RandomIds:
 
     def producer_id(self) -> int:
         return int.from_bytes(os.urandom(8), "big") >> 1
-
-
-def keep_large_buffers() -> None:
-    """Let the allocator keep what a request of a megabyte took, up to 32 MiB, for the next one. Given back to the
-    system each time, as glibc does by itself, it is zeroed page by page when it is taken again: that cost more than all
-    the rest of such a request. Other allocators are left as they are."""
-    with contextlib.suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def read_clock() -> Moment:
@@ -106,7 +93,11 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self._server.happen(Received(self.number, bytes(self._server.receive_buffer[:nbytes])))
 
     def eof_received(self) -> bool:
-        return False
+        """What the client asked for it may want to hear though it says nothing more; with TLS no half stays open."""
+        if self.transport is None or self.transport.get_extra_info("ssl_object") is not None:
+            return False
+        self._server.happen(Ended(self.number))
+        return True
 
     def pause_writing(self) -> None:
         # A slow reader: take nothing more from it until it has read its answers.
@@ -340,11 +331,14 @@ class Server:
     def _close(self, effect: Close) -> None:
         client = self._clients.pop(effect.connection, None)
         if client is not None and client.transport is not None:
-            peer = client.transport.get_extra_info("peername")
-            log.info("connection closed", connection=effect.connection, peer=peer and peer[0], reason=effect.reason)
+            if effect.reason:
+                peer = client.transport.get_extra_info("peername")
+                log.info("connection closed", connection=effect.connection, peer=peer and peer[0], reason=effect.reason)
+            # One that does not read its last answers would keep its socket for ever, and is counted no more. Who has
+            # gone without a mistake is given longer to.
+            if effect.reason or client.unsent_bytes():
+                self._loop.call_later(_LAST_BYTES_S if effect.reason else _LAST_ANSWERS_S, client.transport.abort)
             client.transport.close()
-            # One that does not read its last answers would keep its socket for ever, and is counted no more.
-            self._loop.call_later(_LAST_BYTES_S, client.transport.abort)
 
     def _pause(self, effect: Pause) -> None:
         if (client := self._clients.get(effect.connection)) is not None:

@@ -52,6 +52,10 @@ class Session(Protocol):
         """Requests given out and not yet answered."""
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nobody owes the client an answer."""
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes received and not yet turned into requests."""
 

@@ -200,7 +200,10 @@ class Beside:
             except AskFailed as failed:
                 if str(failed) != self._reason:
                     self._reason = str(failed)
-                    log.warning("the cluster cannot be reached; groups go on", why=self._reason)
+                    first = "no broker of the cluster was reached yet: nobody can be led anywhere"
+                    log.warning(
+                        "the cluster cannot be reached; groups go on" if self._brokers else first, why=self._reason
+                    )
                 self._server.happen(UpstreamAway(str(failed)))
             else:
                 if self._reason:

@@ -9,7 +9,7 @@ from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
 from coordinator.config_keys import UpstreamOffsets
 from coordinator.core import ASKED, Connection
-from coordinator.effects import Effect, Forward, Pass, Send, Tell
+from coordinator.effects import Effect, Forward, GiveUp, Pass, Send, Tell
 from coordinator.events import (
     BrokersFound,
     Event,
@@ -194,6 +194,11 @@ class NodeBeside(Node):
 
     def _away(self, event: UpstreamAway, moment: Moment) -> None:
         self.brokers.away(event.reason)
+        for number in self.silence.watched:
+            session = self.core.connections[number].session
+            if isinstance(session, FrontSession) and session.awaits_names:
+                # Asked again, on a connection of its own, it is answered here.
+                self._effects.append(GiveUp(number, f"no broker can be reached: {event.reason}"))
 
     def _list_topics(self, moment: Moment) -> None:
         if not self._is_listing:

@@ -346,6 +346,10 @@ class KafkaSession:
         return 0 if self._call is None else 1
 
     @property
+    def is_idle(self) -> bool:
+        return self._call is None
+
+    @property
     def buffered_bytes(self) -> int:
         return self._waiting_bytes + self._unfinished_bytes
 

@@ -132,6 +132,10 @@ class NativeSession:
         return len(self._unanswered)
 
     @property
+    def is_idle(self) -> bool:
+        return not self._unanswered
+
+    @property
     def is_behind(self) -> bool:
         return False  # nothing ever waits behind a request
 

@@ -108,3 +108,21 @@ def test_a_client_that_takes_nothing_is_not_taken_for_a_broker_that_says_nothing
         time.sleep(5)  # more than twice what a broker has
         for _ in range(8):
             assert read_frame(slow)[4:] == wanted[4:]
+
+
+def test_a_client_that_says_nothing_more_hears_all_it_asked_for(big: Both) -> None:
+    with asking(big.listener, 2) as client:
+        client.sendall(BEAT)
+        client.shutdown(socket.SHUT_WR)
+        for number in range(2):
+            frame = read_frame(client)
+            assert unpack(">i", frame[:4]) == (number,)
+            assert len(frame) > 7 * MIB
+        assert unpack(">i", read_frame(client)[:4]) == (7,)
+        assert client.recv(1) == b""
+    for port in (big.front.kafka_port, big.broker.kafka_port):
+        with socket.create_connection(("127.0.0.1", port), 10) as alone:
+            alone.sendall(BEAT)
+            alone.shutdown(socket.SHUT_WR)
+            assert unpack(">i", read_frame(alone)[:4]) == (7,)
+            assert alone.recv(1) == b""

@@ -179,6 +179,36 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "gone-before-it-is-answered",
+        "Who says nothing more on a connection is not told what it asked for",
+        (
+            Edit(
+                "coordinator/node.py",
+                "connection.has_ended and connection.session.is_idle and",
+                "connection.has_ended and",
+            ),
+        ),
+        Test("tests/node/test_half_closed.py::test_it_closes_when_everything_is_answered_and_not_before"),
+    ),
+    Mutant(
+        "waits-though-muster-knows",
+        "Who asked a broker for topics just before all of them went waits for them",
+        (Edit(_NODE, "and session.awaits_names:", "and False:"),),
+        Test("tests/upstream/test_outage.py::test_who_had_asked_just_before_is_not_left_waiting"),
+    ),
+    Mutant(
+        "long-names-are-no-answer",
+        "One group of the cluster with a long name keeps all out that are new here",
+        (
+            Edit(
+                "protocol/kafka/reading.py",
+                "kind.longest is not None and not self.is_answer:",
+                "kind.longest is not None:",
+            ),
+        ),
+        Test("tests/protocol/kafka/test_round_trips.py::test_what_a_server_answers_may_name_what_it_let_others_name"),
+    ),
+    Mutant(
         "passed-and-not-counted",
         "Of an answer that went by the node, it waits for more than there is",
         (Edit(_SESSION, "        self._reply_left -= count\n", "        self._reply_left -= count - 1\n"),),

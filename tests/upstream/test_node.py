@@ -4,7 +4,7 @@ from struct import pack
 from typing import Any
 
 from coordinator.config_keys import UpstreamOffsets
-from coordinator.events import BrokersFound, Forwarded, Lost, Passed, Received
+from coordinator.events import BrokersFound, Ended, Forwarded, Lost, Passed, Received
 from coordinator.upstream.requests import REFUSED
 from coordinator.upstream.topics import UpstreamTopics
 from protocol.errors import ErrorCode
@@ -372,6 +372,34 @@ def test_two_answers_in_one_piece_are_both_heard() -> None:
     pair.to_front[:] = [(number, data)]
     pair.run()
     assert [pair.node.topics.partition_count(name) for name in ("x", "y")] == [1, 1]
+
+
+def test_who_says_nothing_more_hears_what_the_broker_owes_it_and_what_waited_behind_that() -> None:
+    pair = paired()
+    make_topic(pair)
+    assert committed(pair, commit()) is ErrorCode.NONE
+    pair.heard[1].clear()
+    pair.send(1, Metadata(()), 9)
+    pair.send(1, commit(), 8)
+    pair.send(1, Metadata(()), 9)
+    pair.front.step(Ended(1))
+    assert pair.closed == {}
+    pair.run()
+    assert [type(reply) for reply in pair.heard[1]] == [MetadataReply, OffsetCommitReply, MetadataReply]
+    assert pair.closed == {1: ""}
+
+
+def test_what_nobody_answers_reaches_the_broker_though_it_stands_behind_a_commit() -> None:
+    pair = paired()
+    make_topic(pair)
+    pair.broker_saw.clear()
+    pair.send(1, commit(), 8)
+    records = (ProducePartition(0, encode_batch([(None, b"unanswered")], timestamp_ms=1)),)
+    pair.send(1, Produce((ProduceTopic("orders", records),), acks=0), 8)
+    pair.front.step(Ended(1))
+    pair.run()
+    assert b"unanswered" in b"".join(pair.broker_saw)
+    assert pair.closed == {1: ""}
 
 
 def test_a_partition_that_was_added_is_found() -> None:

@@ -29,6 +29,7 @@ from protocol.messages.node import (
     FoundCoordinator,
 )
 from protocol.messages.offsets import (
+    ListOffsets,
     OffsetCommit,
     OffsetCommitPartition,
     OffsetCommitReply,
@@ -140,6 +141,19 @@ def test_tools_that_ask_what_the_cluster_is_hear_it_as_its_brokers_told_it(versi
     )
     assert here.controller_id in {1, 2}
     assert pair.broker_saw == []
+
+
+def test_who_had_asked_just_before_is_not_left_waiting() -> None:
+    pair = Pair()
+    pair.find()
+    pair.connect(1)
+    pair.connect(2)
+    pair.is_silent = True
+    pair.send(1, Metadata(()), 12)
+    pair.send(2, ListOffsets(()), 7)
+    pair.run()
+    pair.away()
+    assert list(pair.closed) == [1]
 
 
 def test_controllers_are_not_to_be_found_in_the_brokers_place_either() -> None:

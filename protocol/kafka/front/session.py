@@ -319,9 +319,18 @@ class FrontSession:
         return self._unheard > (1 if self._passing else 0)
 
     @property
+    def awaits_names(self) -> bool:
+        """Whether it is one of the answers that name addresses which the broker owes next: others could say as much."""
+        return self._awaited is not None and self._awaited[0].rewriting is not None
+
+    @property
     def unanswered(self) -> int:
         """Of the node alone."""
         return 1 if self._is_out else 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._is_out or self.awaits_broker)
 
     @property
     def buffered_bytes(self) -> int:
