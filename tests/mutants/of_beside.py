@@ -197,18 +197,6 @@ MUTANTS = (
         Test("tests/upstream/test_outage.py::test_who_had_asked_just_before_is_not_left_waiting"),
     ),
     Mutant(
-        "long-names-are-no-answer",
-        "One group of the cluster with a long name keeps all out that are new here",
-        (
-            Edit(
-                "protocol/kafka/reading.py",
-                "kind.longest is not None and not self.is_answer:",
-                "kind.longest is not None:",
-            ),
-        ),
-        Test("tests/protocol/kafka/test_round_trips.py::test_what_a_server_answers_may_name_what_it_let_others_name"),
-    ),
-    Mutant(
         "passed-and-not-counted",
         "Of an answer that went by the node, it waits for more than there is",
         (Edit(_SESSION, "        self._reply_left -= count\n", "        self._reply_left -= count - 1\n"),),
