@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from muster.blocking import Producer
@@ -36,7 +36,10 @@ def stop(producer: Producer, topic: str, sent: Sequence[Sent], unsent: int) -> N
                 "Ctrl-C (or SIGTERM) gives up at once"
             )
         producer.close(PATIENCE_S)
-    except (KeyboardInterrupt, MusterError):
+    except KeyboardInterrupt:
+        with suppress(MusterError):
+            producer.close(0)  # it may have come before the other was begun
+    except MusterError:
         pass  # counted below
     lost = unsent + sum(not _is_written(one) for one in sent)
     if lost:

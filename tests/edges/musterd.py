@@ -1,13 +1,14 @@
 """A daemon in a process of its own, for tests that need a real one."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 READY_WITHIN_S = 20.0
@@ -92,11 +93,12 @@ def running(
 
 
 def free_port() -> int:
-    """One that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """One that nobody listens on at the moment, below those that the system gives whoever names none."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def within(seconds: float, holds: object, *, every_s: float = 0.02) -> bool:

@@ -131,7 +131,7 @@ async def beside(
         servers = (Address("127.0.0.1", cluster.port),)
         plan = Plan(servers, ports, "127.0.0.1", told_host, 0.05, timeout_s, told_port=told_port)
         edge = Beside(cast(Server, heard), plan)
-        _, first = await edge.listen(0)
+        _, first = await edge.listen(free_port())
         await edge.start()
         try:
             yield heard, first
