@@ -66,8 +66,18 @@ class GoneTopics:
         return len(self._gone)
 
     def look_at(self, clock: Moment) -> None:
-        """It is so late now."""
+        """It is so late now. Whatever a wall clock that was set back says from now on is older than what it said: no
+        commit that is yet to come may be taken for an old topic's."""
+        if clock.wall_ms < self._now.wall_ms:
+            self._set_back(clock.wall_ms)
         self._now = clock
+
+    def _set_back(self, wall_ms: int) -> None:
+        for gone in self._gone.values():
+            if gone.anew_wall_ms is not None:
+                gone.anew_wall_ms = min(gone.anew_wall_ms, wall_ms)
+        self._heard = {key: (min(heard, wall_ms), min(since, wall_ms)) for key, (heard, since) in self._heard.items()}
+        self._unheard_ms = [None if at_ms is None else min(at_ms, wall_ms) for at_ms in self._unheard_ms]
 
     def missed(self, name: str, topic_id: bytes) -> None:
         """The cluster does not tell of it any more, or tells of another of its name."""

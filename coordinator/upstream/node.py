@@ -82,7 +82,7 @@ class NodeBeside(Node):
         self._is_listing = False
         self._hurried_ms = started.monotonic_ms - _LOOK_EVERY_MS
         self._meeting = Meeting(core, config.upstream_offsets is UpstreamOffsets.ADOPT)
-        self.silence = Silence(config.upstream_request_timeout_ms)
+        self.silence = Silence(config.upstream_request_timeout_ms, _LOOK_EVERY_MS)
         self._routes = {
             **ROUTES,
             **REFUSED,

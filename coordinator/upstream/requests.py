@@ -41,6 +41,7 @@ def refuse(core: Core, ref: RequestRef, message: Message, moment: Moment) -> Non
 def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
     """Whoever reads a topic that was made anew begins it, although what was committed for the old one is still kept."""
     assert isinstance(core.topics, UpstreamTopics)
+    core.topics.gone.look_at(moment)
     offset_fetch_of_all(core, ref, message, moment, core.topics.gone.committed_for_others)
 
 

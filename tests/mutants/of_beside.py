@@ -98,7 +98,7 @@ MUTANTS = (
     Mutant(
         "silence-for-ever",
         "A broker that never answers keeps its client waiting",
-        (Edit("coordinator/upstream/silence.py", "elif now_ms - since_ms >= self._allowed_ms:", "elif False:"),),
+        (Edit("coordinator/upstream/silence.py", "elif silent_ms + passed_ms < self._allowed_ms:", "elif True:"),),
         _worlds(5, 4),
     ),
     Mutant(

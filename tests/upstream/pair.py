@@ -122,6 +122,7 @@ class Pair:
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 0
         self.is_cut = self.is_silent = False
+        self.wall_ahead_ms = 0
         self.holds_questions = False
         self.to_broker: list[Forward] = []
         self.to_front: list[tuple[int, bytes]] = []
@@ -163,7 +164,7 @@ class Pair:
 
     @property
     def moment(self) -> Moment:
-        return Moment(self.now_ms, WALL_MS + self.now_ms)
+        return Moment(self.now_ms, WALL_MS + self.wall_ahead_ms + self.now_ms)
 
     # ------------------------------------------------------------------------------------------- what the edge does
 

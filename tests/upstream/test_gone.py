@@ -385,6 +385,19 @@ def test_whoever_reads_a_topic_made_anew_is_told_no_offset_of_the_old_one() -> N
     assert held(pair) == {("orders", 1): 3, **OTHERS}
 
 
+def test_a_wall_clock_that_is_set_back_makes_no_commit_an_old_topics() -> None:
+    pair = beside()
+    pass_time(pair, 61)
+    delete(pair)
+    pair.ask_broker(CreateTopics((CreatableTopic("orders", 2, 1),)), 5)
+    pair.ask(1, Metadata((MetadataTopic("orders"),)), 12)
+    pair.wall_ahead_ms = -1_000_000
+    assert committed(pair, commit("orders", 0, 42)) is ErrorCode.NONE
+    assert held(pair)["orders", 0] == 42
+    pass_time(pair, 120)
+    assert held(pair)["orders", 0] == 42
+
+
 def test_by_its_id_nothing_is_told_of_the_old_one_either() -> None:
     pair = beside()
     pass_time(pair, 61)

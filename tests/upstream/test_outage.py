@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.config_keys import UpstreamOffsets
-from coordinator.events import BrokersFound
+from coordinator.events import BrokersFound, Received
 from coordinator.upstream.away import metadata_of_brokers
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -154,6 +154,16 @@ def test_who_had_asked_just_before_is_not_left_waiting() -> None:
     pair.run()
     pair.away()
     assert list(pair.closed) == [1]
+
+
+def test_nor_is_who_is_still_asking_sent_away() -> None:
+    pair = Pair()
+    pair.find()
+    pair.connect(1)
+    pair.ask(1, Metadata(()), 12)
+    pair.front.step(Received(1, pair.encode(1, Metadata(()), 12)[:-1]))
+    pair.away()
+    assert pair.closed == {}
 
 
 def test_controllers_are_not_to_be_found_in_the_brokers_place_either() -> None:

@@ -11,7 +11,7 @@ from protocol.kafka.front.session import FrontSession
 from protocol.messages.node import ApiVersion, ApiVersionsReply
 from protocol.messages.offsets import ListOffsets
 
-_ALLOWED_MS = 5_000
+_ALLOWED_MS, _EVERY_MS = 5_000, 1_000
 _LIST_OFFSETS = 2
 
 
@@ -25,31 +25,45 @@ def asked() -> tuple[FrontSession, Mapping[int, Connection]]:
     return session, {1: Connection(1, "kafka", "10.0.0.1", session, 1)}
 
 
+def looked_at(silence: Silence, connections: Mapping[int, Connection], first_ms: int, last_ms: int) -> list[int]:
+    """When somebody was given up, of a look a second."""
+    return [now_ms for now_ms in range(first_ms, last_ms + 1, _EVERY_MS) if silence.given_up(connections, now_ms)]
+
+
+def watching() -> Silence:
+    silence = Silence(_ALLOWED_MS, _EVERY_MS)
+    silence.watch(1)
+    return silence
+
+
 def test_who_says_nothing_for_so_long_is_given_up_counted_from_the_first_look() -> None:
     _, connections = asked()
-    silence = Silence(_ALLOWED_MS)
-    silence.watch(1)
-    assert silence.given_up(connections, 1_000) == []
-    assert silence.given_up(connections, 1_000 + _ALLOWED_MS - 1) == []
-    assert silence.given_up(connections, 1_000 + _ALLOWED_MS) == [GiveUp(1, "it has said nothing for 5000 ms")]
+    silence = watching()
+    assert looked_at(silence, connections, 1_000, 5_000) == []
+    assert silence.given_up(connections, 6_000) == [GiveUp(1, "it has said nothing for 5000 ms")]
+    assert looked_at(silence, connections, 7_000, 12_000) == [11_000]
 
 
 def test_a_byte_in_between_is_not_silence() -> None:
     session, connections = asked()
-    silence = Silence(_ALLOWED_MS)
-    silence.watch(1)
-    silence.given_up(connections, 0)
+    silence = watching()
+    assert looked_at(silence, connections, 0, 4_000) == []
     session.receive_upstream(b"\0")
-    assert silence.given_up(connections, _ALLOWED_MS) == []
     silence.watch(1)
-    assert silence.given_up(connections, 2 * _ALLOWED_MS - 1) == []
-    assert len(silence.given_up(connections, 2 * _ALLOWED_MS)) == 1
+    assert looked_at(silence, connections, 5_000, 11_000) == [10_000]
+
+
+def test_while_this_process_stood_still_nobody_could_be_heard() -> None:
+    _, connections = asked()
+    silence = watching()
+    assert looked_at(silence, connections, 0, 1_000) == []
+    assert silence.given_up(connections, 100_000) == []
+    assert looked_at(silence, connections, 101_000, 103_000) == [102_000]
 
 
 def test_who_is_owed_nothing_any_more_is_not_watched() -> None:
     session, connections = asked()
-    silence = Silence(_ALLOWED_MS)
-    silence.watch(1)
+    silence = watching()
     session.receive_upstream(b"\0\0\0\4\0\0\0\1")
     assert silence.given_up(connections, 0) == []
     assert not silence.watched

@@ -321,7 +321,7 @@ class FrontSession:
     @property
     def awaits_names(self) -> bool:
         """Whether it is one of the answers that name addresses which the broker owes next: others could say as much."""
-        return self._awaited is not None and self._awaited[0].rewriting is not None
+        return self._awaited is not None and self.awaits_broker and self._awaited[0].rewriting is not None
 
     @property
     def unanswered(self) -> int:
