@@ -18,6 +18,8 @@ from protocol.messages.topics import NO_TOPIC_ID, Metadata, MetadataReply, Metad
 _MOST_WATCHED = 10_000
 _ROUNDS = 2
 _IS_THERE = (ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+_JITTER_MS = 10
+"""Between two clocks, of which none was set."""
 NEVER = -1
 
 
@@ -68,8 +70,9 @@ class GoneTopics:
     def look_at(self, clock: Moment) -> None:
         """It is so late now. Whatever a wall clock that was set back says from now on is older than what it said: no
         commit that is yet to come may be taken for an old topic's."""
-        if clock.wall_ms < self._now.wall_ms:
-            self._set_back(clock.wall_ms)
+        begun_ms = clock.wall_ms - (clock.monotonic_ms - self._now.monotonic_ms)
+        if begun_ms < self._now.wall_ms - _JITTER_MS:
+            self._set_back(begun_ms)
         self._now = clock
 
     def _set_back(self, wall_ms: int) -> None:

@@ -15,7 +15,7 @@ from struct import pack, unpack, unpack_from
 from urllib.request import urlopen
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from coordinator.config import Address
@@ -173,7 +173,7 @@ def test_who_was_there_and_who_is_new_share_a_group_while_the_broker_is_down_and
     deadline = time.monotonic() + 8  # longer than a session
     while time.monotonic() < deadline:
         assert share()
-    first.commit(offsets=[TopicPartition("orders", first.assignment()[0].partition, 0)], asynchronous=False)
+    assert within(10, lambda: commits(first))
     both.broker.start()
     assert within(10, lambda: _gauge(both, "muster_upstream_reachable") == 1)
     for partition in range(2):
@@ -184,6 +184,17 @@ def test_who_was_there_and_who_is_new_share_a_group_while_the_broker_is_down_and
     assert sorted(got) == [[b"0"], [b"1"]]
     first.close()
     second.close()
+
+
+def commits(consumer: Consumer) -> bool:
+    """A connection that breaks has librdkafka look for its coordinator again, and refuse to commit meanwhile."""
+    first = TopicPartition("orders", consumer.assignment()[0].partition, 0)
+    try:
+        consumer.commit(offsets=[first], asynchronous=False)
+    except KafkaException as failed:
+        assert failed.args[0].code() == KafkaError._WAIT_COORD
+        return False
+    return True
 
 
 def test_a_group_moves_over_with_its_offsets_once_nobody_is_left_behind(both: Both) -> None:
