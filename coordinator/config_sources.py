@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from coordinator.config_keys import HIDDEN, LISTENERS, ConfigError, Key, Secret
-from coordinator.config_unhonoured import why_not_honoured
+from coordinator.config_unhonoured import why_not_honoured, why_refused
 
 PREFIX: Final = "MUSTER_"
 _OF_CLIENTS: Final = (
@@ -113,8 +113,7 @@ def resolve(given: Iterable[Given], keys: Mapping[str, Key]) -> dict[str, tuple[
     for one in given:
         key = keys.get(one.key)
         if key is None:
-            if why_not_honoured(one.key) is None:
-                raise ConfigError(f"{one.key} ({one.origin}) is no key of musterd{_nearest(one.key, list(keys))}")
+            _check_foreign(one, keys)
             continue
         try:
             chosen[one.key] = key.parse(one.raw), one
@@ -122,6 +121,16 @@ def resolve(given: Iterable[Given], keys: Mapping[str, Key]) -> dict[str, tuple[
             shown = HIDDEN if key.type is Secret else str(one.raw).lower() if isinstance(one.raw, bool) else one.raw
             raise ConfigError(f"{one.key} = {shown} ({one.origin}): {key.allowed} is allowed") from None
     return chosen
+
+
+def _check_foreign(one: Given, keys: Mapping[str, Key]) -> None:
+    """Raise ConfigError unless the key is one of Kafka's that may go without being honoured."""
+    if (reason := why_refused(one.key, one.raw)) is not None:
+        raise ConfigError(
+            f"{one.key} ({one.origin}) would protect a Kafka broker and is not honoured here: {reason}; take it out"
+        )
+    if why_not_honoured(one.key) is None:
+        raise ConfigError(f"{one.key} ({one.origin}) is no key of musterd{_nearest(one.key, list(keys))}")
 
 
 def warnings_for(given: Iterable[Given], keys: Mapping[str, Key]) -> tuple[str, ...]:

@@ -1,19 +1,25 @@
 """Keys of Kafka's broker that people bring along and we do not honour, each with the reason; given, they warn once.
 
-What is neither here nor a key of `Config` stops the start: it is more often a slip than a wish.
+A key that asks for protection we do not give stops the start: its author would believe to be protected. What is neither
+here nor a key of `Config` stops the start too: it is more often a slip than a wish.
 """
 
+import re
+from collections.abc import Callable
 from typing import Final
 
 _NO_REPLICATION: Final = "there is no replication; one node keeps its data"
 _NO_SERVER_DRIVEN: Final = "server-driven and share groups are not part of this version"
 _NO_TRANSACTIONS: Final = "there are no transactions"
-_NO_ACLS: Final = "there are no access rules here; tls.client.ca.location lets in only clients with a certificate"
+_CLIENT_CERTIFICATES: Final = "tls.client.ca.location lets in only clients with a certificate"
+_NO_ACLS: Final = f"there are no access rules here; {_CLIENT_CERTIFICATES}"
+_LISTENERS: Final = "use native, kafka and http; tls.certificate.location makes them speak TLS"
 _OWN_TLS: Final = (
     "use tls.certificate.location, tls.key.location and tls.client.ca.location; towards brokers upstream.ssl.*"
 )
 _OWN_SASL: Final = (
-    "clients log in at their brokers, through the listener; use upstream.sasl.* for this node's own login"
+    f"clients log in at the brokers in front of which this node stands, never at it; {_CLIENT_CERTIFICATES}; "
+    "upstream.sasl.* is this node's own login"
 )
 _ONE_THREAD: Final = "one node is one loop; it has no thread pools"
 _NO_CLEANER_KNOBS: Final = "cleaning runs in slices of the one loop: cleaning.slice.bytes"
@@ -31,7 +37,8 @@ UNHONOURED: Final = {
     "group.coordinator.new.enable": "there is one coordinator",
     "group.coordinator.rebalance.protocols": _NO_SERVER_DRIVEN,
     "group.coordinator.threads": _ONE_THREAD,
-    "listeners": "use native, kafka and http",
+    "listener.security.protocol.map": _LISTENERS,
+    "listeners": _LISTENERS,
     "log.cleaner.enable": "compacted logs are always cleaned",
     "log.cleaner.io.buffer.load.factor": _NO_CLEANER_KNOBS,
     "log.cleaner.io.buffer.size": _NO_CLEANER_KNOBS,
@@ -80,3 +87,39 @@ def why_not_honoured(key: str) -> str | None:
     if key in UNHONOURED:
         return UNHONOURED[key]
     return next((reason for family, reason in FAMILIES.items() if key.startswith(family)), None)
+
+
+def _always(raw: object) -> bool:
+    return True
+
+
+def _asks_for_certificates(raw: object) -> bool:
+    return str(raw).strip().lower() != "none"
+
+
+def _names_secure_listener(raw: object) -> bool:
+    return any(map(_is_secure, _LISTENER_NAME.findall(str(raw))))
+
+
+def _is_secure(raw: object) -> bool:
+    text = str(raw).upper()
+    return "SSL" in text or "SASL" in text
+
+
+_LISTENER_NAME: Final = re.compile(r"(\w+)://")
+_PROTECTION: Final[dict[str, Callable[[object], bool]]] = {
+    "authorizer.": _always,
+    "listener.security.protocol.map": _is_secure,
+    "listeners": _names_secure_listener,
+    "sasl.": _always,
+    "ssl.client.auth": _asks_for_certificates,
+}
+"""Keys, and families of keys (with a dot at the end), that keep somebody out at a broker, and which values do."""
+
+
+def why_refused(key: str, raw: object) -> str | None:
+    """The reason a start must end: the value asks for protection that it would not give. None for all other keys."""
+    for name, protects in _PROTECTION.items():
+        if (key == name or (name.endswith(".") and key.startswith(name))) and protects(raw):
+            return why_not_honoured(key)
+    return None

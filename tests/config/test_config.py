@@ -224,6 +224,48 @@ def test_a_kafka_key_that_is_not_honoured_warns_once() -> None:
     assert "tls.certificate.location" in config.warnings[0]
 
 
+@pytest.mark.parametrize(
+    ("setting", "hint"),
+    [
+        ("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "tls.client.ca.location"),
+        ("sasl.enabled.mechanisms=SCRAM-SHA-512", "clients log in at the brokers"),
+        ("sasl.jaas.config=x required password=secret;", "clients log in at the brokers"),
+        ("ssl.client.auth=required", "tls.client.ca.location"),
+        ("ssl.client.auth=requested", "tls.client.ca.location"),
+        ("listeners=PLAINTEXT://:9092,SASL_SSL://:9093", "tls.certificate.location"),
+        ("listeners=ssl://0.0.0.0:9092", "tls.certificate.location"),
+        ("listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SASL_PLAINTEXT", "tls.certificate.location"),
+        ("listener.security.protocol.map=OUTSIDE:SSL", "tls.certificate.location"),
+    ],
+)
+def test_a_kafka_key_that_would_protect_a_broker_ends_the_start(setting: str, hint: str) -> None:
+    key, _, value = setting.partition("=")
+    sentence = refusal("--set", setting)
+    assert sentence.startswith(f"{key} (--set) would protect a Kafka broker and is not honoured here: ")
+    assert hint in sentence and "secret" not in sentence
+    assert refusal("--config", "f", files={"f": f'{key} = "{value}"'}).startswith(f"{key} (in f) would protect")
+    variable = f"MUSTER_{key.upper().replace('.', '_')}"
+    assert refusal(environment={variable: value}).startswith(f"{key} ({variable} in the environment) would protect")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "ssl.client.auth=none",
+        "listeners=PLAINTEXT://ssl.example.net:9092",
+        "listener.security.protocol.map=INSIDE:PLAINTEXT",
+        "ssl.keystore.location=/etc/kafka/keystore.jks",
+    ],
+)
+def test_a_kafka_key_that_protects_nothing_by_itself_warns(setting: str) -> None:
+    (warning,) = load("--set", setting).warnings
+    assert "is a key of Kafka's that is not honoured here" in warning
+
+
+def test_secure_listeners_in_a_list_are_found() -> None:
+    assert "would protect" in refusal("--config", "f", files={"f": 'listeners = ["PLAINTEXT://:9092", "SSL://:9093"]'})
+
+
 def test_limits_that_depend_on_each_other_are_checked_together() -> None:
     assert refusal("--set", "group.max.session.timeout.ms=10") == (
         "group.max.session.timeout.ms = 10 (--set): group.min.session.timeout.ms (6000) or more is allowed"
