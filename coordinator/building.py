@@ -50,7 +50,7 @@ def make_core(
 ) -> Core:
     """See `Node`. Raises what the topics and the journal raise where the disk holds what cannot have been written."""
     purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
-    journal = Journal(config.journal_notes_per_group, config.max_groups)
+    journal = Journal(config.journal_notes_per_group, config.journal_retention_bytes)
     outbox = Outbox(store.flushed)
     notes_log = store.log(_NOTES_LOG, notes_policy(config))
     directory: dict[str, tuple[Shard, Group]] = {}
@@ -120,5 +120,5 @@ def make_core(
         for entry in decode_batch(bytes(data)):
             if entry.value is not None:
                 with suppress(msgspec.DecodeError):  # of a later version: history is no reason not to serve
-                    journal.add(decode_note(entry.value), live=False)
+                    journal.load(decode_note(entry.value))
     return core

@@ -100,7 +100,12 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
         int, whole("Notes on why a group rebalanced that are kept for each group.", lowest=1)
     ] = 200
     journal_retention_bytes: Annotated[
-        int, whole("Bytes of notes kept on disk, of all groups together; a start reads all of them.", MIB, LONG_MAX)
+        int,
+        whole(
+            "Bytes of notes kept of all groups together, on disk and again in memory; a start reads all of them.",
+            MIB,
+            LONG_MAX,
+        ),
     ] = 32 * MIB
 
     # Offsets.

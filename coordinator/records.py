@@ -159,13 +159,14 @@ ShardRecord = (
 a `TransactionEnded` is a batch of its own."""
 
 
-class Note(msgspec.Struct, frozen=True, gc=False):
+class Note(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Why something happened to a group; stands in the notes log and in the group's journal.
 
     `kind` is `rebalance` (exactly one where each rebalance begins), `completed` (a generation came out of it),
     `dropped` (members left out at the end of a phase), `expired` (offsets, or the group, were kept for as long as they
     may be), `member` (one of a client-balanced group came, went or lost partitions) or `admin`. `number` grows by one
-    a note within its group.
+    a note within its group. Notes of one kind and cause with the same `subject` fold into one if nothing else comes in
+    between: it has happened `times` times since `since_ms`, and the rest is of the last.
     """
 
     group_id: str
@@ -178,3 +179,6 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     group_state: str
     wall_ms: int
     number: int = -1
+    subject: str = ""
+    times: int = 1
+    since_ms: int = -1

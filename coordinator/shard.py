@@ -277,11 +277,10 @@ class Shard:
     def write_down(self, unnumbered: Iterable[Note], moment: Moment) -> None:
         """Notes, in the journal from now on."""
         # A note that finds no room on disk is still in the journal: it must not fail the rebalance it explains.
-        notes = self._tools.journal.number(unnumbered)
-        batch = encode_batch([encode_note(note) for note in notes], timestamp_ms=moment.wall_ms)
-        self._tools.store.append(self._tools.notes_log, batch)
-        for note in notes:
-            self._tools.journal.add(note)
+        numbered = [self._tools.journal.add(note) for note in unnumbered]
+        news = [encode_note(note) for note in numbered if note is not None]
+        if news:
+            self._tools.store.append(self._tools.notes_log, encode_batch(news, timestamp_ms=moment.wall_ms))
 
     def apply(self, record: ShardRecord, happened: AnyGroup | None = None, producer_id: int = NO_PRODUCER) -> None:
         """With `_apply_offsets` and `apply_marker` the only mutator of hard state, live and at load alike. The record's

@@ -1,6 +1,7 @@
 """`muster explain GROUP`: why it rebalanced, as a timeline."""
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -42,17 +43,18 @@ def explain(
         print(f"Group {group!r} has not rebalanced yet.")
 
 
-def sentence(note: ListedNote) -> str:
-    """What a note says, for people: `Rebalance: member joined, app-1 at 10.0.0.1. By m-1.`"""
+def sentence(note: ListedNote, time: Callable[[int], str]) -> str:
+    """What a note says, for people: `Rebalance: member joined, app-1 at 10.0.0.1. By m-1.` `time` shows when."""
     opening = _OPENINGS.get(note.kind, note.kind.capitalize())
     what = ", ".join(part for part in (note.cause, note.detail.removesuffix(".")) if part)
     whose = f" {_ROLES.get(note.kind, 'By')} {note.initiator}." if note.initiator else ""
-    return f"{opening}: {what}.{whose}"
+    often = f" {note.times} times since {time(note.since_ms)}." if note.times > 1 else ""
+    return f"{opening}: {what}.{whose}{often}"
 
 
 def _row(note: ListedNote) -> tuple[object, ...]:
-    return (local_time(note.wall_ms), note.generation_id, note.members, _UUID.sub(r"\1", sentence(note)))
+    return (local_time(note.wall_ms), note.generation_id, note.members, _UUID.sub(r"\1", sentence(note, local_time)))
 
 
 def _document(note: ListedNote) -> dict[str, Any]:
-    return {**msgspec.to_builtins(note), "when": utc_time(note.wall_ms), "sentence": sentence(note)}
+    return {**msgspec.to_builtins(note), "when": utc_time(note.wall_ms), "sentence": sentence(note, utc_time)}

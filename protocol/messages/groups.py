@@ -204,7 +204,9 @@ class ListedNote(Message):
     `kind`:
     `rebalance` where one begins, `completed`, `dropped` (members left out), `replaced` (a static member came back
     without one), `expired` (offsets, or the group, were kept for as long as they may be), `member` (one of a
-    client-balanced group came, went or lost partitions), `admin`."""
+    client-balanced group came, went or lost partitions), `admin`.
+    What repeats, as when two processes fence each other, is one note: it happened `times` times since `since_ms`, the
+    last time at `wall_ms`. It is the newest again, with a new number, each time its count has doubled."""
 
     number: int
     generation_id: int
@@ -215,6 +217,8 @@ class ListedNote(Message):
     members: int = 0
     group_state: str = ""
     kind: str = "rebalance"
+    times: int = 1
+    since_ms: int = -1
 
 
 class ListNotesReply(Message):

@@ -235,6 +235,15 @@ def test_explain_tells_the_story_of_a_group(shell: Shell) -> None:
     assert lines[2].endswith("  1        1  Done: rebalance completed, 1 members joined. Leader: m-1.")
 
 
+def test_explain_says_how_often_something_was_repeated(shell: Shell, node: FakeNode) -> None:
+    first = node.notes["orders"][0]
+    node.notes["orders"] = (msgspec.structs.replace(first, times=37, since_ms=1_699_999_000_000),)
+
+    assert " Began with m-1. 37 times since 20" in shell.lines("explain", "orders")[1]
+    said = "Rebalance: member joined, app-1 at 10.0.0.1. Began with m-1. 37 times since 2023-11-14T21:56:40.000Z."
+    assert shell.json("explain", "orders")["notes"][0]["sentence"] == said
+
+
 def test_explain_shortens_member_ids_for_people_and_not_for_scripts(shell: Shell, node: FakeNode) -> None:
     member_id = "muster-cli-be0b5d42-0c1f-4a55-9c0e-2b1d4a6f8e11"
     node.notes["orders"] = (msgspec.structs.replace(node.notes["orders"][0], initiator=member_id),)

@@ -246,6 +246,8 @@ async def test_the_journal_says_why_a_group_rebalanced(browser: Browser) -> None
         "members": 1,
         "group_state": "PreparingRebalance",
         "kind": "rebalance",
+        "times": 1,
+        "since_ms": -1,
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.config import ConfigError, load_config
 from coordinator.events import Asked, Lost, Received
-from coordinator.journal import Journal, encode_note
+from coordinator.journal import encode_note
 from coordinator.records import Note
 from partition_log.store import Appended
 from protocol.errors import ErrorCode
@@ -21,7 +21,16 @@ from protocol.messages.data import (
     ProducePartition,
     ProduceTopic,
 )
-from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, ListNotes
+from protocol.messages.groups import (
+    JoinGroup,
+    JoinGroupReply,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    ListNotes,
+    SyncGroup,
+    SyncGroupAssignment,
+)
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.messages.topics import Metadata, MetadataTopic
 from protocol.record_batch import encode_batch
@@ -180,14 +189,46 @@ def test_small_metadata_adds_up_to_the_limit_of_the_group() -> None:
     assert errors[-1] is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_notes_of_groups_long_quiet_are_forgotten_beyond_the_most_groups_there_may_be() -> None:
-    journal = Journal(limit=5, max_groups=2)
-    for group_id in ("a", "b", "a", "c"):
-        note = Note(group_id, "rebalance", "member joined", "m", "", 1, 1, "Stable", 7)
-        for numbered in journal.number([note]):
-            journal.add(numbered)
-    kept = {group_id: len(journal.list(ListNotes(group_id)).notes) for group_id in "abc"}
-    assert kept == {"a": 2, "b": 0, "c": 1}
+def test_the_journal_in_memory_is_bounded_by_bytes_as_it_is_on_disk() -> None:
+    desk = Desk(journal_retention_bytes=1 << 20)
+    protocols = (JoinProtocol("range", bytes(2)),)
+    for number in range(1_500):
+        for _ in range(2):
+            group_id = f"console-consumer-{number}"
+            joined = desk.ask_inside(JoinGroup(group_id, 6_000, "", "consumer", protocols, 6_000, None, None, False))
+            assert isinstance(joined, JoinGroupReply)
+            desk.ask_inside(LeaveGroup(group_id, (LeavingMember(joined.member_id),)))
+    journal = desk.node.core.journal
+    assert journal.kept_bytes <= 1 << 20
+    newest, oldest = (len(journal.list(ListNotes(f"console-consumer-{n}")).notes) for n in (1_499, 0))
+    assert newest > 4 and oldest == 0
+
+
+@pytest.mark.parametrize("syncs", [True, False])
+def test_two_processes_with_one_instance_id_do_not_erase_their_groups_history(*, syncs: bool) -> None:
+    desk = Desk(group_initial_rebalance_delay_ms=0, journal_notes_per_group=20)
+    log = desk.store.log("__muster_notes-0")
+    for _ in range(200):
+        joined = _join_static(desk, "orders-1")
+        if syncs:
+            assigned = (SyncGroupAssignment(joined.member_id, b""),)
+            desk.ask_inside(SyncGroup("g", joined.generation_id, joined.member_id, assignments=assigned))
+    notes = desk.node.core.journal.list(ListNotes("g")).notes
+    assert [note.cause for note in notes][:2] == ["member joined", "rebalance completed"]
+    assert {note.kind: note.times for note in notes[2:]}["replaced" if syncs else "rebalance"] == 199
+    assert len(notes) <= 5
+    assert log.size_bytes < 8_000, "nor those of others on disk"
+    desk.disk.crash()
+    again = Desk(desk.disk, journal_notes_per_group=20).node.core.journal.list(ListNotes("g")).notes
+    assert [(note.kind, note.cause) for note in again] == [(note.kind, note.cause) for note in notes]
+
+
+def _join_static(desk: Desk, instance: str) -> JoinGroupReply:
+    protocols = (JoinProtocol("range", bytes(2)),)
+    request = JoinGroup("g", 6_000, "", "consumer", protocols, 6_000, instance, wants_member_id_first=False)
+    reply = desk.ask_inside(request)
+    assert isinstance(reply, JoinGroupReply) and not reply.error_code
+    return reply
 
 
 def test_the_longest_text_with_an_offset_fits_a_record_whatever_its_characters() -> None:

@@ -21,6 +21,7 @@ from coordinator.moment import Moment
 from coordinator.node import Node
 from coordinator.outbox import Outbox
 from coordinator.record_bytes import decode, decode_marker
+from coordinator.records import Note
 from coordinator.shard import Shard, ShardState, ShardTools
 from partition_log.errors import AppendError
 from partition_log.log import PartitionLog
@@ -248,10 +249,10 @@ class Rig:
         self._listen_to_store(node.core.store)
         add = node.core.journal.add
 
-        def added(note: Any, *, live: bool = True) -> None:
-            add(note, live=live)
-            self._notes += live and note.kind == "rebalance"
+        def added(note: Note) -> Note | None:
+            self._notes += note.kind == "rebalance"
             self._tell(lines.note(note))
+            return add(note)
 
         enter(patch.object(node.core.journal, "add", added))
 

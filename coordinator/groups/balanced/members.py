@@ -103,7 +103,11 @@ def _tell_of_start(group: BalancedGroup, event: Start, replaced: Member | None, 
     who = f"{event.client_id or '(unnamed)'} at {event.client_host.lstrip('/')}"
     detail = who if number is None else f"{who}, node {number} of {event.request.source_count}"
     if replaced is not None:
-        note(group, out, Cause.REPLACED, event.consumer_id, f"{replaced.consumer_id} is to stop; {detail}", members)
+        told, subject = (
+            f"{replaced.consumer_id} is to stop; {detail}",
+            f"instance {replaced.instance_id}, node {number}",
+        )
+        note(group, out, Cause.REPLACED, event.consumer_id, told, members, subject=subject)
     else:
         cause = Cause.JOINED_AGAIN if event.consumer_id in group.members else Cause.JOINED
         note(group, out, cause, event.consumer_id, detail, members)

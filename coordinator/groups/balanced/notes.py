@@ -20,9 +20,17 @@ class Cause(enum.StrEnum):
 
 
 def note(
-    group: BalancedGroup, out: Outcome, cause: Cause, who: str, detail: str, members: int, *, kind: str = "member"
+    group: BalancedGroup,
+    out: Outcome,
+    cause: Cause,
+    who: str,
+    detail: str,
+    members: int,
+    *,
+    kind: str = "member",
+    subject: str = "",
 ) -> None:
-    """Write down what happened; `members` is how many there are then."""
+    """Write down what happened; `members` is how many there are then, `subject` as in `Note`."""
     out.notes.append(
         Note(
             group_id=group.group_id,
@@ -34,6 +42,7 @@ def note(
             members=members,
             group_state=group.state.title,
             wall_ms=out.moment.wall_ms,
+            subject=subject,
         )
     )
 

@@ -31,8 +31,8 @@ class Cause(enum.StrEnum):
     NOT_ADOPTED = "offsets not adopted"
 
 
-def note(group: Group, out: Outcome, kind: str, cause: Cause, initiator: str, detail: str) -> None:
-    """Write down what happened. `kind` as in `Note`; `detail` is a sentence for people."""
+def note(group: Group, out: Outcome, kind: str, cause: Cause, initiator: str, detail: str, subject: str = "") -> None:
+    """Write down what happened. `kind` and `subject` as in `Note`; `detail` is a sentence for people."""
     out.notes.append(
         Note(
             group_id=group.group_id,
@@ -44,6 +44,7 @@ def note(group: Group, out: Outcome, kind: str, cause: Cause, initiator: str, de
             members=len(group.members),
             group_state=group.state.title,
             wall_ms=out.moment.wall_ms,
+            subject=subject,
         )
     )
 

@@ -29,11 +29,12 @@ _LEAST_REARM_MS = 1_000
 timeout of nothing."""
 
 
-def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, detail: str) -> None:
-    """Ask everyone to join again. Nothing happens if they are being asked already, or the group is dead."""
+def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, detail: str, subject: str = "") -> None:
+    """Ask everyone to join again. Nothing happens if they are being asked already, or the group is dead. `subject` is
+    given where the cause can repeat without end (see `Note`)."""
     if group.state in (GroupState.PREPARING, GroupState.DEAD):
         return
-    note(group, out, "rebalance", cause, initiator, detail)
+    note(group, out, "rebalance", cause, initiator, detail, subject)
     if group.state is GroupState.COMPLETING:
         _give_up_sync(group, out, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()

@@ -91,7 +91,7 @@ def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> 
     out.cancel((group.group_id, event.old_member_id))
     out.followers.append(OwnershipEnded(group.group_id, event.old_member_id))
     detail = f"instance {member.group_instance_id} came back; it keeps its assignment and nobody rebalances"
-    note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail)
+    note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail, _subject(member))
     leads = group.leader == event.member_id
     reply = join_reply(group, event.member_id, ())
     if event.request.accepts_skip_assignment:
@@ -106,7 +106,12 @@ def _replace_and_rebalance(group: Group, event: ReplaceStatic, out: Outcome) -> 
     member = _replace(group, event, out)
     park(group, member, event, out)
     detail = f"instance {member.group_instance_id} came back: {event.client}"
-    begin_rebalance(group, out, Cause.STATIC_REPLACED, member.member_id, detail)
+    begin_rebalance(group, out, Cause.STATIC_REPLACED, member.member_id, detail, _subject(member))
+
+
+def _subject(member: Member) -> str:
+    """Two processes with one instance id replace each other without end."""
+    return f"instance {member.group_instance_id}"
 
 
 def _instance(group: Group, event: ReplaceStatic) -> Member:
