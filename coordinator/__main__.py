@@ -60,6 +60,7 @@ def main() -> None:
     except ConfigError as error:
         sys.exit(_complain(str(error), 2))
     _log_to_stderr()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop runs: a terminal that goes must not end a recovery
     for warning in config.warnings:
         log.warning(warning)
     try:
@@ -177,9 +178,7 @@ async def _serve(config: Config) -> None:
             bound["http"], stop_http = await serve(make_app(server.ask), config.http.host, config.http.port, http_tls)
         except OSError as error:
             raise _cannot_listen("http", config.http, error) from None
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    stopping = _until_signalled(tls, brokers_tls)
     await _either(_until_loaded(server, beside), stopping.wait())
     if not stopping.is_set():
         gc.collect()
@@ -198,6 +197,23 @@ async def _serve(config: Config) -> None:
     if store.aids_problem:
         log.warning("no snapshot of every shard: the next start reads more of the log", why=store.aids_problem)
     log.info("stopped")
+
+
+def _until_signalled(*secured: ListeningTls | UpstreamTls | None) -> asyncio.Event:
+    """Set by the signals that stop the daemon. SIGHUP has it read the certificates anew, and stops nothing."""
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+
+    def hung_up() -> None:
+        read = [one for one in secured if one is not None]
+        if not read:
+            log.info("SIGHUP is ignored: there are no certificates to read anew")
+        for one in read:
+            one.reread()
+
+    loop.add_signal_handler(signal.SIGHUP, hung_up)
+    return stopping
 
 
 async def _bind(

@@ -74,8 +74,8 @@ def trust(context: ssl.SSLContext, file: PemFile) -> None:
 
 
 class Renewed:
-    """A context made of files, and made anew when one of them is another: certificates are replaced while the daemon
-    serves. Files of which none can be made leave the one before in use, and are told of once."""
+    """A context made of files, and made anew when one of them is another, or when told to: certificates are replaced
+    while the daemon serves. Files of which none can be made leave the one before in use, and are told of once."""
 
     def __init__(self, files: tuple[PemFile, ...], make: Callable[[], ssl.SSLContext]) -> None:
         """Raises TlsRefused."""
@@ -86,16 +86,19 @@ class Renewed:
 
     def context(self) -> ssl.SSLContext:
         """Looks at the files; what has not changed is not read."""
-        stamp = _stamp_of(self._files)
-        if stamp != self._stamp:
-            self._stamp = stamp  # before they are read: what changes meanwhile is seen the next time
-            try:
-                self._context = self._make()
-            except TlsRefused as refused:
-                log.warning("new certificates cannot be used; those before stay in use", why=str(refused))
-            else:
-                log.info("certificates read anew", files=[file.path for file in self._files])
+        if _stamp_of(self._files) != self._stamp:
+            self.reread()
         return self._context
+
+    def reread(self) -> None:
+        """Make a new context, whether the files have changed or not."""
+        self._stamp = _stamp_of(self._files)  # before they are read: what changes meanwhile is seen the next time
+        try:
+            self._context = self._make()
+        except TlsRefused as refused:
+            log.warning("new certificates cannot be used; those before stay in use", why=str(refused))
+        else:
+            log.info("certificates read anew", files=[file.path for file in self._files])
 
 
 def _stamp_of(files: tuple[PemFile, ...]) -> _Stamp:

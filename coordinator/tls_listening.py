@@ -190,6 +190,10 @@ class ListeningTls:
         self._gauges = gauges
         self.handshakes.count = lambda: count("tls_handshakes_failed")
 
+    def reread(self) -> None:
+        """Use what the files hold now, for connections to come."""
+        self.context.renewed.reread()
+
     def _make(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -35,6 +35,10 @@ class UpstreamTls:
         """For the next connection."""
         return self._renewed.context()
 
+    def reread(self) -> None:
+        """Use what the files hold now, for connections to come."""
+        self._renewed.reread()
+
     def _make(self) -> ssl.SSLContext:
         if self._ca is None:
             context = ssl.create_default_context()

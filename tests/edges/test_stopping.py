@@ -3,6 +3,8 @@
 import contextlib
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -55,6 +57,50 @@ def test_producers_that_never_pause_do_not_keep_the_daemon_from_stopping(tmp_pat
         for wire in wires:
             wire.close()
         daemon.start()
+
+
+def test_sighup_stops_nothing(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as daemon:
+        assert daemon.process is not None
+        with Connection(daemon.bootstrap) as client:
+            for _ in range(3):
+                daemon.process.send_signal(signal.SIGHUP)
+                client.ask(CreateTopics((CreatableTopic("made-before", 1),)))
+        log = (tmp_path / "data.log").read_text()
+        assert "SIGHUP is ignored: there are no certificates to read anew" in log
+        assert daemon.stop() == 0
+
+
+SLOW = """
+import sys, coordinator.__main__ as daemon
+
+opens = daemon._open
+
+def slowly(*given):
+    print("opening", flush=True)
+    sys.stdin.readline()
+    return opens(*given)
+
+daemon._open = slowly
+daemon.main()
+"""
+
+
+def test_sighup_while_a_start_recovers_does_not_end_it(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as daemon:
+        with Connection(daemon.bootstrap) as client:
+            client.ask(CreateTopics((CreatableTopic("flood", 1),)))
+        daemon.kill()
+        arguments = ["--data-dir", str(daemon.folder), "--native", "127.0.0.1:0", "--kafka", "off", "--http", "off"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen([sys.executable, "-c", SLOW, *arguments], **pipes, text=True) as process:
+            assert process.stdin is not None and process.stdout is not None
+            assert process.stdout.readline() == "opening\n"
+            process.send_signal(signal.SIGHUP)
+            print("go on", file=process.stdin, flush=True)
+            assert process.stdout.readline().startswith("ready ")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
 
 
 def test_one_that_is_closed_for_nonsense_and_reads_nothing_loses_its_socket(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -240,6 +241,21 @@ def test_a_certificate_is_replaced_while_the_daemon_serves(daemon: Daemon, folde
     log = log_of(daemon)
     assert log.count("new certificates cannot be used") == 1
     assert log.count("certificates read anew") == 1
+
+
+def test_sighup_reads_the_certificates_whether_they_are_other_ones_or_not(daemon: Daemon, folder: Folder) -> None:
+    assert daemon.process is not None
+    with connect(daemon.kafka_port, folder.trusting()) as client:
+        for times in (1, 2):
+            daemon.process.send_signal(signal.SIGHUP)
+            assert within(5, lambda times=times: log_of(daemon).count("certificates read anew") == times)
+        folder.chain.write_text("")
+        daemon.process.send_signal(signal.SIGHUP)
+        assert within(5, lambda: "new certificates cannot be used; those before stay in use" in log_of(daemon))
+        client.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff")  # ApiVersions 0
+        assert client.recv(8)[4:] == b"\0\0\0\x07", "who was connected is served on"
+    connect(daemon.kafka_port, folder.trusting()).close()
+    assert daemon.stop() == 0
 
 
 def test_who_is_no_longer_trusted_does_not_come_back(folder: Folder, tmp_path: Path) -> None:
