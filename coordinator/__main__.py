@@ -21,10 +21,12 @@ from coordinator.config import Address, Config, ConfigError, load_config
 from coordinator.config_text import asked, help_text
 from coordinator.group_configs import ConfigsCorrupt
 from coordinator.http import make_app, serve
+from coordinator.idle_connections import IdleConnections
+from coordinator.ids import RandomIds
 from coordinator.loading import Loadings
 from coordinator.node import Node
 from coordinator.securing import listening_tls, upstream_login, upstream_tls
-from coordinator.server import RandomIds, Server, read_clock
+from coordinator.server import Server, read_clock
 from coordinator.tls_listening import MOST_HANDSHAKES, ListeningTls
 from coordinator.topic_records import TopicsCorrupt
 from coordinator.upstream.edge import Beside, Plan
@@ -170,6 +172,8 @@ async def _serve(config: Config) -> None:
     if tls is not None:
         tls.tell(node.core.gauges, node.core.count)
     await server.start(node)
+    idle = IdleConnections(server, config.connections_max_idle_ms)
+    idle.watch()
     stop_http = None
     if config.http is not None:
         http_tls = tls if config.speaks_tls("http") else None
@@ -190,6 +194,7 @@ async def _serve(config: Config) -> None:
         print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
     await stopping.wait()
     log.info("stopping")
+    idle.stop()
     if stop_http is not None:
         await stop_http()
     if beside is not None:

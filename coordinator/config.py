@@ -212,6 +212,12 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
 
     # Connections.
     max_connections: Annotated[int, whole("Connections open at once.", lowest=1, section="Connections")] = 10_000
+    connections_max_idle_ms: Annotated[
+        int,
+        whole(
+            "A connection without an unanswered request on which no byte moved for so long is closed; -1: never.", -1
+        ),
+    ] = 600_000
     max_requests_per_connection: Annotated[
         int, whole("Requests of one connection that may wait for their answer; more are refused.", lowest=1)
     ] = 1_024
