@@ -212,6 +212,9 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
 
     # Connections.
     max_connections: Annotated[int, whole("Connections open at once.", lowest=1, section="Connections")] = 10_000
+    http_max_connections: Annotated[
+        int, whole("HTTP connections open at once; counted apart from max.connections.", lowest=1)
+    ] = 256
     connections_max_idle_ms: Annotated[
         int,
         whole(

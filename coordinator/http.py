@@ -13,10 +13,12 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
 from coordinator.http_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
+from coordinator.http_connections import Count, HttpConnections, HttpLimits
 from coordinator.http_metrics import measure
 from coordinator.http_pages import ROUTES, Names, Pages
 from coordinator.http_questions import Ask, Problem, Questions
 from coordinator.http_shapes import Json
+from coordinator.keepalive import keep_alive
 from coordinator.metrics import exposition
 from coordinator.tls_listening import HANDSHAKE_S, ListeningTls
 from protocol.messages import Message
@@ -24,7 +26,7 @@ from protocol.messages import Message
 ASK_TIMEOUT_S = 10.0
 MOST_SERIES = 10_000
 SHUTDOWN_S = 5.0
-KEEPALIVE_S = 75.0
+_LIMITS = HttpLimits()
 
 P = TypeVar("P")
 _SHORT = frozenset(path for path, _page in (*BALANCED_ROUTES, *ORDERS))
@@ -70,31 +72,41 @@ def make_app(ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int
 
 
 async def serve(
-    app: web.Application, host: str, port: int, tls: ListeningTls | None = None
+    app: web.Application,
+    host: str,
+    port: int,
+    tls: ListeningTls | None = None,
+    limits: HttpLimits = _LIMITS,
+    gauges: dict[str, int] | None = None,
+    count: Count = lambda name: None,
 ) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
     """Serve until the returned closer is awaited; the address that was bound. Raises OSError. No access log: what is
-    worth knowing is in `/metrics`."""
+    worth knowing is in `/metrics`, by `gauges` and `count`."""
     runner = web.AppRunner(
         app,
         access_log=None,
         logger=_aiohttp_log(),
         handle_signals=False,
         shutdown_timeout=SHUTDOWN_S,
-        keepalive_timeout=KEEPALIVE_S,
+        keepalive_timeout=limits.keepalive_s,
     )
     await runner.setup()
     assert runner.server is not None
     secured: dict[str, Any] = {} if tls is None else {"ssl": tls.context, "ssl_handshake_timeout": HANDSHAKE_S}
+    connections = HttpConnections(runner.server, limits, {} if gauges is None else gauges, count)
     try:
-        listening = await asyncio.get_running_loop().create_server(runner.server, host, port, backlog=128, **secured)
+        listening = await asyncio.get_running_loop().create_server(connections, host, port, backlog=128, **secured)
     except OSError:
+        connections.stop()
         await runner.cleanup()
         raise
+    keep_alive(listening)
     bound = listening.sockets[0].getsockname()
 
     async def stop() -> None:
         listening.close()
         await runner.cleanup()
+        connections.stop()
 
     return (bound[0], bound[1]), stop
 

@@ -15,6 +15,7 @@ from coordinator.ending import end_at_once, or_end
 from coordinator.events import Answered, Asked, Ended, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
+from coordinator.patience import patient
 from coordinator.tls_listening import ListeningTls, listen_at
 from coordinator.unsent import OWES_NOTHING, Unsent
 from partition_log.disk import Disk
@@ -118,6 +119,7 @@ class Server:
     def __init__(self, disk: Disk, max_unsent_bytes: int, max_total_unsent_bytes: int) -> None:
         keep_large_buffers()
         self.disk = disk
+        self._patient = patient(disk)
         self.max_unsent_bytes = max_unsent_bytes
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self.node: Node
@@ -348,8 +350,8 @@ class Server:
 
     def _flush(self, effect: Flush) -> None:
         job = effect.job
-        if self._kernel_sync is None or not job.is_brief:
-            self._run(self._flushing, lambda: job.run(self.disk), lambda: Flushed(job.up_to))
+        if self._kernel_sync is None or not job.is_brief or job.spills:
+            self._run(self._flushing, lambda: job.run(self._patient), lambda: Flushed(job.up_to))
             return
         self._under_way += 1
         with or_end("Flush"):
@@ -359,12 +361,11 @@ class Server:
         with or_end("Flush"):
             if error is not None:
                 raise OSError(error.errno, f"{error.strerror}: a sync of the write-ahead log")
-            job.spill(self.disk)
         self._done(Flushed(job.up_to))
 
     def _ask(self, effect: Ask) -> None:
         call_id, job = effect.call_id, effect.job
-        self._run(self._working, lambda: job.run(self.disk), lambda: Answered(call_id, job))
+        self._run(self._working, lambda: job.run(self._patient), lambda: Answered(call_id, job))
 
     def _run(self, worker: Worker, work: Callable[[], None], event: Callable[[], Event]) -> None:
         self._under_way += 1
