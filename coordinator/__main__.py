@@ -221,7 +221,7 @@ async def _serve_http(
     if config.connections_max_idle_ms >= 0:
         keepalive_s = min(keepalive_s, config.connections_max_idle_ms / 1_000)
     return await serve(
-        make_app(server.ask),
+        make_app(server.ask, hosts=_http_hosts(config)),
         address.host,
         address.port,
         tls if config.speaks_tls("http") else None,
@@ -229,6 +229,12 @@ async def _serve_http(
         server.node.core.gauges,
         server.node.core.count,
     )
+
+
+def _http_hosts(config: Config) -> set[str]:
+    """Names that HTTP may be asked for by: those that the operator gave."""
+    advertised = (config.advertised_native, config.advertised_kafka, config.advertised_http, config.http)
+    return {*config.http_allowed_hosts.all, *(address.host for address in advertised if address is not None)}
 
 
 async def _bind(

@@ -20,6 +20,7 @@ from coordinator.config_keys import (
     Address,
     Addresses,
     ConfigError,
+    Hosts,
     Key,
     Ports,
     UpstreamOffsets,
@@ -215,6 +216,9 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
     http_max_connections: Annotated[
         int, whole("HTTP connections open at once; counted apart from max.connections.", lowest=1)
     ] = 256
+    http_allowed_hosts: Annotated[
+        Hosts, about("Names that HTTP is asked for by, besides localhost, addresses and those that are advertised.")
+    ] = Hosts()
     connections_max_idle_ms: Annotated[
         int,
         whole(

@@ -3,17 +3,18 @@ ask for, and every question meets the same gates (architecture: no private door)
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from coordinator.http_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
 from coordinator.http_connections import Count, HttpConnections, HttpLimits
+from coordinator.http_guard import HEADERS, Guard
 from coordinator.http_metrics import measure
 from coordinator.http_pages import ROUTES, Names, Pages
 from coordinator.http_questions import Ask, Problem, Questions
@@ -51,12 +52,16 @@ def _aiohttp_log() -> logging.Logger:
     return logger
 
 
-def make_app(ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int = MOST_SERIES) -> web.Application:
+def make_app(
+    ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int = MOST_SERIES, hosts: Iterable[str] = ()
+) -> web.Application:
     """The pages over one question. A question unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
-    `most_series` partitions of groups, and as many of topics."""
+    `most_series` partitions of groups, and as many of topics. `hosts`: names that it is reached by, besides
+    addresses."""
     questions = Questions(_patient(ask, ask_timeout_s))
     pages = Pages(questions)
-    app = web.Application(middlewares=[_problems_as_json])
+    app = web.Application(middlewares=[_problems_as_json, _guarded(Guard(hosts))])
+    app.on_response_prepare.append(_for_no_other_page)
     app.router.add_get("/", _index(app))
     app.router.add_get("/healthz", _healthz)
     app.router.add_get("/readyz", _readyz(questions))
@@ -143,6 +148,19 @@ async def _problems_as_json(request: web.Request, handler: Handler) -> web.Strea
         if "Allow" in error.headers:
             answer.headers["Allow"] = error.headers["Allow"]
         return answer
+
+
+def _guarded(guard: Guard) -> Middleware:
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        guard.check(request.method, request.path, request.headers.getall("Host", []), request.headers)
+        return await handler(request)
+
+    return check
+
+
+async def _for_no_other_page(request: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers.update(HEADERS)
 
 
 def _sentence(request: web.Request, error: web.HTTPException) -> str:
