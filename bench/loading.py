@@ -13,9 +13,9 @@ from bench.processes import scratch
 from bench.report import Options, Sheet, Value, median
 from coordinator.config import Config
 from coordinator.events import Woke
+from coordinator.ids import RandomIds
 from coordinator.moment import Moment
 from coordinator.node import Node
-from coordinator.server import RandomIds
 from partition_log.disk import OsDisk
 from partition_log.store import LogStore, StoreLimits
 from protocol.errors import ErrorCode

@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,13 @@ from coordinator.config import Address, Config, ConfigError, load_config
 from coordinator.config_text import asked, help_text
 from coordinator.group_configs import ConfigsCorrupt
 from coordinator.http import make_app, serve
+from coordinator.http_connections import KEEPALIVE_S, HttpLimits
+from coordinator.idle_connections import IdleConnections
+from coordinator.ids import RandomIds
 from coordinator.loading import Loadings
 from coordinator.node import Node
 from coordinator.securing import listening_tls, upstream_login, upstream_tls
-from coordinator.server import RandomIds, Server, read_clock
+from coordinator.server import Server, read_clock
 from coordinator.tls_listening import MOST_HANDSHAKES, ListeningTls
 from coordinator.topic_records import TopicsCorrupt
 from coordinator.upstream.edge import Beside, Plan
@@ -40,6 +43,8 @@ log = structlog.get_logger()
 
 _SHARDS_KEY = "offsets.topic.num.partitions"
 _FILES_OF_LOGS, _LEAST_FILES_OF_LOGS = 4_096, 320
+_LEAST_A_HTTP_FILE = 8
+"""Of so many files that are allowed one may be an HTTP connection, where few are."""
 _TELL_EVERY_S = 2.0
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  (looked for, not bound)
 
@@ -112,7 +117,8 @@ def _within_open_files(config: Config) -> Config:
     files, passing = (1, 0) if config.upstream_servers is None else (2, MAX_PASSES * FILES_A_PASS)
     # Until its handshake is over a connection is not counted among those that are allowed.
     of_others = _FILES_OF_LOGS + passing + (0 if config.tls_certificate_location is None else MOST_HANDSHAKES)
-    wanted = files * config.max_connections + of_others
+    of_http = 0 if config.http is None else config.http_max_connections
+    wanted = files * config.max_connections + of_others + of_http
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return config
@@ -121,10 +127,15 @@ def _within_open_files(config: Config) -> Config:
     if allowed >= wanted:
         return config
     set_aside = min(of_others, max(allowed // 4, _LEAST_FILES_OF_LOGS + passing))
-    connections = min(config.max_connections, (allowed - set_aside) // files)
-    told = {"allowed": allowed, "wanted": wanted, "max_connections": max(connections, 1)}
-    log.warning("few open files are allowed: fewer connections are, unless the limit is raised", **told)
-    return msgspec.structs.replace(config, max_connections=max(connections, 1))
+    http_connections = max(min(config.http_max_connections, allowed // _LEAST_A_HTTP_FILE), 1)
+    connections = max(min(config.max_connections, (allowed - set_aside - min(of_http, http_connections)) // files), 1)
+    told = {"allowed": allowed, "wanted": wanted, "max_connections": connections}
+    log.warning(
+        "few open files are allowed: fewer connections are, unless the limit is raised",
+        http_max_connections=http_connections,
+        **told,
+    )
+    return msgspec.structs.replace(config, max_connections=connections, http_max_connections=http_connections)
 
 
 def _open(config: Config, disk: OsDisk, identity: Identity) -> LogStore:
@@ -171,11 +182,12 @@ async def _serve(config: Config) -> None:
     if tls is not None:
         tls.tell(node.core.gauges, node.core.count)
     await server.start(node)
+    idle = IdleConnections(server, config.connections_max_idle_ms)
+    idle.watch()
     stop_http = None
     if config.http is not None:
-        http_tls = tls if config.speaks_tls("http") else None
         try:
-            bound["http"], stop_http = await serve(make_app(server.ask), config.http.host, config.http.port, http_tls)
+            bound["http"], stop_http = await _serve_http(config, config.http, server, tls)
         except OSError as error:
             raise _cannot_listen("http", config.http, error) from None
     stopping = _until_signalled(tls, brokers_tls)
@@ -189,6 +201,7 @@ async def _serve(config: Config) -> None:
         print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
     await stopping.wait()
     log.info("stopping")
+    idle.stop()
     if stop_http is not None:
         await stop_http()
     if beside is not None:
@@ -214,6 +227,30 @@ def _until_signalled(*secured: ListeningTls | UpstreamTls | None) -> asyncio.Eve
 
     loop.add_signal_handler(signal.SIGHUP, hung_up)
     return stopping
+
+
+async def _serve_http(
+    config: Config, address: Address, server: Server, tls: ListeningTls | None
+) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
+    """What was bound, and what ends it. Raises OSError."""
+    keepalive_s = KEEPALIVE_S
+    if config.connections_max_idle_ms >= 0:
+        keepalive_s = min(keepalive_s, config.connections_max_idle_ms / 1_000)
+    return await serve(
+        make_app(server.ask, hosts=_http_hosts(config)),
+        address.host,
+        address.port,
+        tls if config.speaks_tls("http") else None,
+        HttpLimits(config.http_max_connections, keepalive_s=keepalive_s),
+        server.node.core.gauges,
+        server.node.core.count,
+    )
+
+
+def _http_hosts(config: Config) -> set[str]:
+    """Names that HTTP may be asked for by: those that the operator gave."""
+    advertised = (config.advertised_native, config.advertised_kafka, config.advertised_http, config.http)
+    return {*config.http_allowed_hosts.all, *(address.host for address in advertised if address is not None)}
 
 
 async def _bind(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from coordinator.balanced_topics import as_of, partition_states, places, shape_of
-from coordinator.core import Core
+from coordinator.core import ASKED, Core
 from coordinator.gates import gate, partitions_of, start_gate, watch_gate, write_gate
 from coordinator.groups.balanced.checks import refuse_identity, refuse_targets
 from coordinator.groups.balanced.events import (
@@ -252,7 +252,12 @@ def consume_from_max(core: Core, ref: RequestRef, message: ConsumeFromMax, momen
     core.outbox.hold(position, ref, ConsumeFromMaxReply(tuple(accepted), tuple(refused)))
 
 
-def _mark(core: Core, ref: RequestRef, group_id: str, actor: str, moment: Moment) -> tuple[Marked, int]:
+def _origin(core: Core, ref: RequestRef) -> str:
+    """Where a request came from, whatever it says of itself."""
+    return "HTTP" if ref.connection == ASKED else str(core.client(ref.connection))
+
+
+def _mark(core: Core, ref: RequestRef, group_id: str, remark: str, moment: Moment) -> tuple[Marked, int]:
     if error := gate(core, group_id, may_be_empty=True) or write_gate(core):
         return Marked(error, error.name), 0
     shard = core.shard_of(group_id)
@@ -261,7 +266,7 @@ def _mark(core: Core, ref: RequestRef, group_id: str, actor: str, moment: Moment
         if group_id not in shard.groups:
             return Marked(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}"), 0
         return Marked(ErrorCode.INCONSISTENT_MODE, f"{group_id} is not a client-balanced group"), 0
-    ran = shard.run(group, Mark(ref, group_id, actor), moment)
+    ran = shard.run(group, Mark(ref, group_id, _origin(core, ref), remark), moment)
     verdicts = [one.reply for one in ran.answers if isinstance(one.reply, Marked)]
     shard.deliver(Ran([one for one in ran.answers if not isinstance(one.reply, Marked)], ran.position))
     return verdicts[0], ran.position

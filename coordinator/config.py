@@ -20,6 +20,7 @@ from coordinator.config_keys import (
     Address,
     Addresses,
     ConfigError,
+    Hosts,
     Key,
     Ports,
     UpstreamOffsets,
@@ -217,6 +218,18 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
 
     # Connections.
     max_connections: Annotated[int, whole("Connections open at once.", lowest=1, section="Connections")] = 10_000
+    http_max_connections: Annotated[
+        int, whole("HTTP connections open at once; counted apart from max.connections.", lowest=1)
+    ] = 256
+    http_allowed_hosts: Annotated[
+        Hosts, about("Names that HTTP is asked for by, besides localhost, addresses and those that are advertised.")
+    ] = Hosts()
+    connections_max_idle_ms: Annotated[
+        int,
+        whole(
+            "A connection without an unanswered request on which no byte moved for so long is closed; -1: never.", -1
+        ),
+    ] = 600_000
     max_requests_per_connection: Annotated[
         int, whole("Requests of one connection that may wait for their answer; more are refused.", lowest=1)
     ] = 1_024

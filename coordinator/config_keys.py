@@ -92,6 +92,25 @@ class ListenerKinds(Struct, frozen=True):
         return cls(found)
 
 
+class Hosts(Struct, frozen=True):
+    """Names, with commas between them; none is allowed."""
+
+    all: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(self.all)
+
+    @classmethod
+    def parse(cls, text: str) -> "Hosts":
+        """ValueError for what is no name of a host, or has a port."""
+        if not text:
+            return cls()
+        found = tuple(one.strip().lower() for one in text.split(","))
+        if not all(re.fullmatch(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?", one) for one in found):
+            raise ValueError(text)
+        return cls(found)
+
+
 class Secret(str):
     """A text that is not shown, whoever prints what it is part of."""
 
@@ -173,6 +192,8 @@ class Key(Struct, frozen=True):
             return f"{', '.join(most)} or {last}"
         if self.type is ListenerKinds:
             return f"some of {','.join(LISTENERS)}"
+        if self.type is Hosts:
+            return "NAME[,NAME...] without ports, or nothing"
         if self.type is Addresses:
             return "HOST:PORT[,HOST:PORT...] with ports from 1 to 65535"
         if self.type is Ports:
@@ -201,6 +222,8 @@ class Key(Struct, frozen=True):
             return _ratio(raw)
         if self.type is bool:
             return _truth(raw)
+        if self.type is Hosts and isinstance(raw, str):
+            return Hosts.parse(raw.strip())
         if not isinstance(raw, str) or not raw.strip():
             raise ValueError(raw)
         if issubclass(self.type, str):  # a text, or one of a few

@@ -28,6 +28,12 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     connection: int
 
 
+class Idle(msgspec.Struct, frozen=True, gc=False):
+    """No byte has moved on the connection, in either direction, for `connections.max.idle.ms`."""
+
+    connection: int
+
+
 class Lost(msgspec.Struct, frozen=True, gc=False):
     """The connection is gone, whoever closed it. Nothing of it is heard or sent any more."""
 
@@ -107,6 +113,7 @@ Event = (
     Opened
     | Received
     | Ended
+    | Idle
     | Lost
     | Woke
     | Flushed

@@ -3,20 +3,23 @@ ask for, and every question meets the same gates (architecture: no private door)
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from coordinator.http_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
+from coordinator.http_connections import Count, HttpConnections, HttpLimits
+from coordinator.http_guard import HEADERS, Guard
 from coordinator.http_metrics import measure
 from coordinator.http_pages import ROUTES, Names, Pages
 from coordinator.http_questions import Ask, Problem, Questions
 from coordinator.http_shapes import Json
+from coordinator.keepalive import keep_alive
 from coordinator.metrics import exposition
 from coordinator.tls_listening import HANDSHAKE_S, ListeningTls
 from protocol.messages import Message
@@ -24,7 +27,7 @@ from protocol.messages import Message
 ASK_TIMEOUT_S = 10.0
 MOST_SERIES = 10_000
 SHUTDOWN_S = 5.0
-KEEPALIVE_S = 75.0
+_LIMITS = HttpLimits()
 
 P = TypeVar("P")
 _SHORT = frozenset(path for path, _page in (*BALANCED_ROUTES, *ORDERS))
@@ -49,12 +52,16 @@ def _aiohttp_log() -> logging.Logger:
     return logger
 
 
-def make_app(ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int = MOST_SERIES) -> web.Application:
+def make_app(
+    ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int = MOST_SERIES, hosts: Iterable[str] = ()
+) -> web.Application:
     """The pages over one question. A question unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
-    `most_series` partitions of groups, and as many of topics."""
+    `most_series` partitions of groups, and as many of topics. `hosts`: names that it is reached by, besides
+    addresses."""
     questions = Questions(_patient(ask, ask_timeout_s))
     pages = Pages(questions)
-    app = web.Application(middlewares=[_problems_as_json])
+    app = web.Application(middlewares=[_problems_as_json, _guarded(Guard(hosts))])
+    app.on_response_prepare.append(_for_no_other_page)
     app.router.add_get("/", _index(app))
     app.router.add_get("/healthz", _healthz)
     app.router.add_get("/readyz", _readyz(questions))
@@ -70,31 +77,41 @@ def make_app(ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int
 
 
 async def serve(
-    app: web.Application, host: str, port: int, tls: ListeningTls | None = None
+    app: web.Application,
+    host: str,
+    port: int,
+    tls: ListeningTls | None = None,
+    limits: HttpLimits = _LIMITS,
+    gauges: dict[str, int] | None = None,
+    count: Count = lambda name: None,
 ) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
     """Serve until the returned closer is awaited; the address that was bound. Raises OSError. No access log: what is
-    worth knowing is in `/metrics`."""
+    worth knowing is in `/metrics`, by `gauges` and `count`."""
     runner = web.AppRunner(
         app,
         access_log=None,
         logger=_aiohttp_log(),
         handle_signals=False,
         shutdown_timeout=SHUTDOWN_S,
-        keepalive_timeout=KEEPALIVE_S,
+        keepalive_timeout=limits.keepalive_s,
     )
     await runner.setup()
     assert runner.server is not None
     secured: dict[str, Any] = {} if tls is None else {"ssl": tls.context, "ssl_handshake_timeout": HANDSHAKE_S}
+    connections = HttpConnections(runner.server, limits, {} if gauges is None else gauges, count)
     try:
-        listening = await asyncio.get_running_loop().create_server(runner.server, host, port, backlog=128, **secured)
+        listening = await asyncio.get_running_loop().create_server(connections, host, port, backlog=128, **secured)
     except OSError:
+        connections.stop()
         await runner.cleanup()
         raise
+    keep_alive(listening)
     bound = listening.sockets[0].getsockname()
 
     async def stop() -> None:
         listening.close()
         await runner.cleanup()
+        connections.stop()
 
     return (bound[0], bound[1]), stop
 
@@ -131,6 +148,19 @@ async def _problems_as_json(request: web.Request, handler: Handler) -> web.Strea
         if "Allow" in error.headers:
             answer.headers["Allow"] = error.headers["Allow"]
         return answer
+
+
+def _guarded(guard: Guard) -> Middleware:
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        guard.check(request.method, request.path, request.headers.getall("Host", []), request.headers)
+        return await handler(request)
+
+    return check
+
+
+async def _for_no_other_page(request: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers.update(HEADERS)
 
 
 def _sentence(request: web.Request, error: web.HTTPException) -> str:

@@ -98,7 +98,7 @@ class BalancedPages:
 
     async def consume_from_max(self, origin: str, names: Names, query: Names) -> Json:
         """Members that are online go to the end of what they own, once."""
-        reply = await self._ask.consume_from_max(names["group"], query.get("actor", "http"))
+        reply = await self._ask.consume_from_max(names["group"], query.get("actor", ""))
         for refused in reply.refused:
             if refused.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
                 raise Problem(NO_SUCH_GROUP, refused.error_message)

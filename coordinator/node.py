@@ -14,21 +14,19 @@ from coordinator.config import Config
 from coordinator.core import ASKED, Connection
 from coordinator.dialects import make_dialects
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send, Tell
-from coordinator.events import Answered, Asked, Ended, Event, Flushed, Lost, Opened, Received, Stopping, Woke
+from coordinator.events import Answered, Asked, Ended, Event, Flushed, Idle, Lost, Opened, Received, Stopping, Woke
 from coordinator.fetch_ends import Nudged, fetch_ready
 from coordinator.gates import entries_of, size_gate
 from coordinator.group_requests import heartbeat
-from coordinator.groups.balanced import events as balanced_events
 from coordinator.groups.balanced.events import LeaseOverdue
-from coordinator.groups.classic.events import Unloaded
 from coordinator.moment import Moment
 from coordinator.own_topic import advanced
 from coordinator.produce_requests import produce_waiting
 from coordinator.routes import INSIDE, ROUTES
-from coordinator.shard import ShardState
 from coordinator.state_snapshot import to_keep
 from coordinator.topics import FetchReady
 from coordinator.unfinished import holding_most
+from coordinator.unloading import unload
 from partition_log.aids import NewAid
 from partition_log.store import CheckpointJob, LogStore
 from protocol.errors import ErrorCode, ProtocolViolation
@@ -75,6 +73,7 @@ class Node:
             Flushed: self._flushed,
             Opened: self._opened,
             Ended: self._ended,
+            Idle: self._idle,
             Lost: self._lost,
             Answered: self._answered,
             Asked: self._asked,
@@ -149,6 +148,14 @@ class Node:
         if (connection := self.core.connections.get(event.connection)) is not None:
             connection.has_ended = True
             self._touched[event.connection] = connection
+
+    def _idle(self, event: Idle, moment: Moment) -> None:
+        """A connection that waits for an answer is not idle, however long the answer takes."""
+        connection = self.core.connections.get(event.connection)
+        if connection is not None and connection.session.is_idle and event.connection not in self._waiting:
+            self.core.count("connections_idle_closed")
+            self._forget(event.connection)
+            self._effects.append(Close(event.connection))
 
     def _lost(self, event: Lost, moment: Moment) -> None:
         # Members live on until their sessions end, as in Kafka: the client may be back on another connection.
@@ -282,15 +289,7 @@ class Node:
             self._checkpoint(force=False)
 
     def _stopping(self, event: Stopping, moment: Moment) -> None:
-        """Nobody is left waiting for a group: parked joins and syncs, and whoever asks from now on, are told to look
-        elsewhere. Fetches that wait end with their connections."""
-        for shard, group in list(self.core.directory.values()):
-            shard.process(group, Unloaded(group.group_id), moment)
-        for shard in self.core.shards:
-            for balanced in list(shard.balanced.values()):
-                shard.process(balanced, balanced_events.Unloaded(balanced.group_id), moment)
-            shard.state = ShardState.UNLOADED
-        self.loads.stop()
+        unload(self.core, moment)
 
     # --- what follows from any event ---
 

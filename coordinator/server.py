@@ -2,10 +2,8 @@
 runs one flush at a time in a thread, and keeps one timer at the node's next deadline. No business branch lives here."""
 
 import asyncio
-import os
 import time
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import structlog
@@ -17,6 +15,7 @@ from coordinator.ending import end_at_once, or_end
 from coordinator.events import Answered, Asked, Ended, Event, Flushed, Lost, Opened, Received, Stopping, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
+from coordinator.patience import patient
 from coordinator.tls_listening import ListeningTls, listen_at
 from coordinator.unsent import OWES_NOTHING, Unsent
 from partition_log.disk import Disk
@@ -33,19 +32,6 @@ _NEVER_MS = -(2**63)
 """As what the timer is set to: no deadline comes before it, so it is not set again."""
 
 
-class RandomIds:
-    """Ids nobody can guess."""
-
-    def member_id(self, prefix: str) -> str:
-        return f"{prefix}-{uuid.uuid4()}"
-
-    def topic_id(self) -> bytes:
-        return uuid.uuid4().bytes
-
-    def producer_id(self) -> int:
-        return int.from_bytes(os.urandom(8), "big") >> 1
-
-
 def read_clock() -> Moment:
     """Now, on both clocks."""
     return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
@@ -58,6 +44,8 @@ class ClientProtocol(asyncio.BufferedProtocol):
         "_dialect",
         "_server",
         "handed_bytes",
+        "idle_bytes",
+        "moved_ms",
         "number",
         "paused_by_node",
         "reads_slowly",
@@ -73,7 +61,8 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.paused_by_node = False
         self.reads_slowly = False
-        self.handed_bytes = self.taken_ms = 0
+        self.handed_bytes = self.taken_ms = self.idle_bytes = 0
+        self.moved_ms = server.moment.monotonic_ms
         self.taken_bytes = OWES_NOTHING
 
     def unsent_bytes(self) -> int:
@@ -90,7 +79,9 @@ class ClientProtocol(asyncio.BufferedProtocol):
         return self._server.receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._server.happen(Received(self.number, bytes(self._server.receive_buffer[:nbytes])))
+        server = self._server
+        server.happen(Received(self.number, bytes(server.receive_buffer[:nbytes])))
+        self.moved_ms = server.moment.monotonic_ms
 
     def eof_received(self) -> bool:
         """What the client asked for it may want to hear though it says nothing more; with TLS no half stays open."""
@@ -128,6 +119,7 @@ class Server:
     def __init__(self, disk: Disk, max_unsent_bytes: int, max_total_unsent_bytes: int) -> None:
         keep_large_buffers()
         self.disk = disk
+        self._patient = patient(disk)
         self.max_unsent_bytes = max_unsent_bytes
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self.node: Node
@@ -137,7 +129,7 @@ class Server:
         self._next_number = _FIRST_CONNECTION
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         self._timer_ms: int | None = None
-        self._moment = read_clock()
+        self.moment = read_clock()
         self._flushing = Worker("flush")
         self._kernel_sync = kernel_sync(self._loop)
         self._working = Worker("checkpoint")
@@ -242,7 +234,12 @@ class Server:
             return number
         self._clients[number] = client
         self.happen(Opened(number, dialect, peer[0] if peer else "unknown", broker))
+        client.moved_ms = self.moment.monotonic_ms
         return number
+
+    def clients(self) -> Iterable[ClientProtocol]:
+        """All that are connected."""
+        return self._clients.values()
 
     def client(self, number: int) -> ClientProtocol | None:
         """Who is known by the number."""
@@ -257,10 +254,10 @@ class Server:
         """One step, and what it asks for. The process does not outlive one that fails."""
         node, carry_out = self.node, self._effects
         now_ms = time.monotonic_ns() // 1_000_000
-        if now_ms != self._moment.monotonic_ms:
-            self._moment = Moment(now_ms, time.time_ns() // 1_000_000)  # one serves all steps of a millisecond
+        if now_ms != self.moment.monotonic_ms:
+            self.moment = Moment(now_ms, time.time_ns() // 1_000_000)  # one serves all steps of a millisecond
         try:
-            for effect in node.step(event, self._moment):
+            for effect in node.step(event, self.moment):
                 carry_out[type(effect)](effect)
             deadline_ms = node.next_deadline_ms
             if deadline_ms is not None and (self._timer_ms is None or deadline_ms < self._timer_ms):
@@ -300,6 +297,7 @@ class Server:
         client.transport.write(effect.data)
         size = len(effect.data)
         client.handed_bytes += size
+        client.moved_ms = self.moment.monotonic_ms
         self._handed_bytes += size
         if self._handed_bytes > self._unsent.look_every_bytes:
             self._look()
@@ -352,8 +350,8 @@ class Server:
 
     def _flush(self, effect: Flush) -> None:
         job = effect.job
-        if self._kernel_sync is None or not job.is_brief:
-            self._run(self._flushing, lambda: job.run(self.disk), lambda: Flushed(job.up_to))
+        if self._kernel_sync is None or not job.is_brief or job.spills:
+            self._run(self._flushing, lambda: job.run(self._patient), lambda: Flushed(job.up_to))
             return
         self._under_way += 1
         with or_end("Flush"):
@@ -363,12 +361,11 @@ class Server:
         with or_end("Flush"):
             if error is not None:
                 raise OSError(error.errno, f"{error.strerror}: a sync of the write-ahead log")
-            job.spill(self.disk)
         self._done(Flushed(job.up_to))
 
     def _ask(self, effect: Ask) -> None:
         call_id, job = effect.call_id, effect.job
-        self._run(self._working, lambda: job.run(self.disk), lambda: Answered(call_id, job))
+        self._run(self._working, lambda: job.run(self._patient), lambda: Answered(call_id, job))
 
     def _run(self, worker: Worker, work: Callable[[], None], event: Callable[[], Event]) -> None:
         self._under_way += 1

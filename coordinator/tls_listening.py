@@ -10,6 +10,7 @@ from typing import cast
 
 import structlog
 
+from coordinator.keepalive import keep_alive
 from coordinator.tls import OwnCertificate, PemFile, Renewed, in_words, trust
 from coordinator.tls_connection import ClientSide, TlsConnection
 
@@ -223,16 +224,21 @@ async def listen_at(
     loop = asyncio.get_running_loop()
     if tls is None:
         plain = cast(Callable[[], asyncio.BaseProtocol], client)
-        return await loop.create_server(plain, host, port, backlog=_BACKLOG, start_serving=starts)
-    return await loop.create_server(
-        lambda: TlsConnection(client()),
-        host,
-        port,
-        backlog=_BACKLOG,
-        start_serving=starts,
-        ssl=tls.context,
-        ssl_handshake_timeout=HANDSHAKE_S,
-    )
+        server = await loop.create_server(plain, host, port, backlog=_BACKLOG, start_serving=False)
+    else:
+        server = await loop.create_server(
+            lambda: TlsConnection(client()),
+            host,
+            port,
+            backlog=_BACKLOG,
+            start_serving=False,
+            ssl=tls.context,
+            ssl_handshake_timeout=HANDSHAKE_S,
+        )
+    keep_alive(server)
+    if starts:
+        await server.start_serving()
+    return server
 
 
 def _day(seconds: int) -> str:

@@ -171,6 +171,7 @@ class Twin(asyncio.BufferedProtocol):
             self._pass_over()
         if count:  # else nothing has come of it
             self._server.happen(Passed(self._client.number, count))
+            self._client.moved_ms = self._server.moment.monotonic_ms
 
     def _pass_over(self) -> None:
         passing, self._passing = self._passing, None

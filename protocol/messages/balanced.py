@@ -318,8 +318,8 @@ class DescribeBalancedReply(Message):
 
 
 class ConsumeFromMax(Message):
-    """Let online client-balanced groups go to the end of what they own, once. `actor`: who wants it; the journal keeps
-    it."""
+    """Let online client-balanced groups go to the end of what they own, once. `actor`: a remark for the journal, which
+    keeps it beside where the request came from."""
 
     groups: tuple[Text, ...]
     actor: Text = ""

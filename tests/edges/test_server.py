@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from coordinator.config import Config
+from coordinator.ids import RandomIds
 from coordinator.node import Node
-from coordinator.server import ClientProtocol, RandomIds, Server, read_clock
+from coordinator.server import ClientProtocol, Server, read_clock
 from partition_log.disk import OsDisk
 from partition_log.store import LogStore, StoreLimits
 from protocol.errors import ErrorCode

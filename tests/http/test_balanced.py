@@ -170,6 +170,15 @@ async def test_going_to_the_end_is_asked_for_by_post_and_accepted(browser: Brows
     assert (status, headers["Allow"]) == (405, "POST")
 
 
+async def test_who_asked_is_where_it_came_from_and_a_name_that_is_given_a_remark(browser: Browser) -> None:
+    await browser.request("POST", "/v1/groups/g/consume-from-max?actor=the%20boss")
+    await browser.request("POST", f"/v1/groups/g/consume-from-max?actor={'x' * 5_000}")
+    notes = (await browser.get("/v1/groups/g/notes"))["notes"]
+    found = [(one["initiator"], one["detail"]) for one in notes if one["cause"] == "told to consume from the end"]
+    assert found[0] == ("HTTP", "2 partitions are owned; remark: the boss")
+    assert found[1] == ("HTTP", f"2 partitions are owned; remark: {'x' * 200}")
+
+
 async def test_a_refusal_of_the_node_is_passed_on(browser: Browser, asked: Asked) -> None:
     asked.refused[DescribeBalanced] = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
     assert (await browser.get("/v1/groups/g", 503))["err"] == 503

@@ -204,11 +204,12 @@ class Leave(ByMember):
 
 
 class Mark(Event):
-    """One group of a ConsumeFromMax."""
+    """One group of a ConsumeFromMax. `origin` is where it came from, `remark` what was said of it."""
 
     ref: RequestRef
     group_id: str
-    actor: str
+    origin: str
+    remark: str
 
     def refused(self, refusal: Refusal) -> Message:
         return Marked(refusal.error_code, refusal.text)

@@ -35,6 +35,7 @@ from protocol.messages.groups import MemberRemoved
 
 HEARTBEAT_MS = 10_000
 _MOST_REPLACED = 256
+_REMARK_CHARACTERS = 200
 """Objects of which it is remembered that their instance is another's."""
 
 
@@ -261,5 +262,7 @@ def mark(group: BalancedGroup, event: Mark, out: Outcome) -> None:
     number = group.on_record.from_max_id + 1
     out.records.append(replace(group.on_record, from_max_id=number))
     text = f"{partitions(len(list(group.owners)))} are owned"
-    note(group, out, Cause.FROM_MAX, event.actor, text, len(group.members), kind="admin")
+    if event.remark:
+        text += f"; remark: {event.remark[:_REMARK_CHARACTERS]}"
+    note(group, out, Cause.FROM_MAX, event.origin, text, len(group.members), kind="admin")
     out.reply(event.ref, Marked(from_max_id=number))

@@ -361,9 +361,21 @@ def test_the_journal_tells_who_came_went_was_replaced_and_what_was_lost() -> Non
         ("member", "member joined", "a"),
         ("member", "member replaced", "b"),
         ("member", "member joined", "c"),
-        ("admin", "told to consume from the end", "operator"),
+        ("admin", "told to consume from the end", "HTTP"),
         ("member", "partitions gone", "c"),
         ("member", "member left", "c"),
         ("member", "lease over", "b"),
     ]
     assert reply.notes[0].detail == "(unnamed) at 10.0.0.1, node 0 of 2"
+
+
+def test_the_journal_says_where_an_order_came_from_whatever_it_calls_itself() -> None:
+    house = House(1)
+    house.started("a", consume_position="first")
+    (reply,) = house.desk.ask(house.connection(), ConsumeFromMax(("g",), "the operator"))
+    assert isinstance(reply, ConsumeFromMaxReply)
+    notes: Any = house.desk.ask_inside(ListNotes("g"))
+    assert (notes.notes[-1].initiator, notes.notes[-1].detail) == (
+        "(unnamed) at 10.0.0.1",
+        "0 partitions are owned; remark: the operator",
+    )

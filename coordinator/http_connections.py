@@ -1,0 +1,167 @@
+"""EDGE: which HTTP connections are open: how many, and for how long without a request.
+
+aiohttp has no limit for either. Connections are counted apart from those of clients, so that neither takes the other's.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, cast
+
+import msgspec
+from aiohttp import web
+
+HEAD_S: Final = 10.0
+"""How long the head of a request may take."""
+KEEPALIVE_S: Final = 75.0
+"""How long a connection is kept for the next request."""
+_LOOK_EVERY_S: Final = 1.0
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=utf-8\r\nRetry-After: 1\r\n"
+    b"Connection: close\r\nContent-Length: 64\r\n\r\n"
+    b'{"error_code":503,"message":"all HTTP connections are in use"}\r\n'
+)
+
+Count = Callable[[str], None]
+
+
+class HttpLimits(msgspec.Struct, frozen=True):
+    """How many connections there may be, and how long each may wait for a head and between requests."""
+
+    max_connections: int = 256
+    head_s: float = HEAD_S
+    keepalive_s: float = KEEPALIVE_S
+    look_every_s: float = _LOOK_EVERY_S
+
+
+class _Connection(asyncio.Protocol):
+    """Stands between the loop and aiohttp's protocol for one connection."""
+
+    __slots__ = ("_all", "inner", "is_admitted", "limit_s", "since_s", "transport", "unsent_bytes")
+
+    def __init__(self, every: "HttpConnections", inner: web.RequestHandler) -> None:
+        self._all = every
+        self.inner = inner
+        self.transport: asyncio.Transport
+        self.is_admitted = False
+        self.since_s = 0.0
+        self.limit_s = 0.0
+        self.unsent_bytes = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
+        self.transport = cast(asyncio.Transport, transport)
+        self.is_admitted = self._all.admit(self)
+        if self.is_admitted:
+            self.inner.connection_made(transport)
+        else:
+            self.transport.write(_FULL)
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_admitted:
+            self._all.heard(self)
+            self.inner.data_received(data)
+
+    def eof_received(self) -> None:
+        if self.is_admitted:
+            self.inner.eof_received()
+
+    def pause_writing(self) -> None:
+        if self.is_admitted:
+            self.inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self.is_admitted:
+            self.inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.is_admitted:
+            self._all.forget(self)
+            self.inner.connection_lost(exc)
+
+
+class HttpConnections:
+    """Makes the protocols of a listener from those of `server`, and closes those that overstay."""
+
+    def __init__(self, server: web.Server, limits: HttpLimits, gauges: dict[str, int], count: Count) -> None:
+        self._server = server
+        self._limits = limits
+        self._gauges = gauges
+        self._count = count
+        self._open: dict[object, _Connection] = {}
+        """By aiohttp's protocol."""
+        self._waiting: dict[_Connection, None] = {}
+        """Those of them without a whole request, the one that waits longest in front."""
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(limits.look_every_s, self._look)
+        handle = server.request_handler
+
+        async def serve(request: web.BaseRequest) -> web.StreamResponse:
+            with self._serving(request.protocol):
+                return await handle(request)
+
+        server.request_handler = serve
+        self._show()
+
+    def __call__(self) -> _Connection:
+        return _Connection(self, self._server())
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def admit(self, one: _Connection) -> bool:
+        """Where there is no room the connection goes that has waited longest for a request; if none waits, `one`."""
+        if len(self._open) >= self._limits.max_connections:
+            oldest = next(iter(self._waiting), None)
+            self._count("http_connections_over_limit")
+            if oldest is None:
+                return False
+            self._close(oldest)
+        self._open[one.inner] = one
+        self._wait(one, self._limits.head_s)
+        self._show()
+        return True
+
+    def heard(self, one: _Connection) -> None:
+        """Bytes came: if a request begins with them, its head may take so long."""
+        if one in self._waiting and one.limit_s != self._limits.head_s:
+            self._wait(one, self._limits.head_s)
+
+    def forget(self, one: _Connection) -> None:
+        self._open.pop(one.inner, None)
+        self._waiting.pop(one, None)
+        self._show()
+
+    @contextmanager
+    def _serving(self, protocol: object) -> Iterator[None]:
+        one = self._open.get(protocol)
+        if one is not None:
+            self._waiting.pop(one, None)
+        try:
+            yield
+        finally:
+            if one is not None and protocol in self._open:
+                self._wait(one, self._limits.keepalive_s)
+
+    def _wait(self, one: _Connection, limit_s: float) -> None:
+        self._waiting.pop(one, None)
+        self._waiting[one] = None
+        one.since_s, one.limit_s = self._loop.time(), limit_s
+
+    def _look(self) -> None:
+        now_s = self._loop.time()
+        for one in list(self._waiting):
+            unsent_bytes = one.transport.get_write_buffer_size()
+            if unsent_bytes != one.unsent_bytes:  # a client that takes a long answer slowly does not wait for a request
+                one.unsent_bytes, one.since_s = unsent_bytes, now_s
+            elif now_s - one.since_s >= one.limit_s:
+                self._close(one)
+        self._timer = self._loop.call_later(self._limits.look_every_s, self._look)
+
+    def _close(self, one: _Connection) -> None:
+        self.forget(one)
+        one.transport.abort()
+
+    def _show(self) -> None:
+        self._gauges["http_connections"] = len(self._open)

@@ -1,0 +1,18 @@
+"""EDGE: TCP keepalive, which finds peers whose machine vanished without a word."""
+
+import asyncio
+import contextlib
+import socket
+
+IDLE_S, INTERVAL_S, PROBES = 60, 15, 4
+"""A peer that is gone is noticed within two minutes. The system's own first probe comes after two hours."""
+_TIMES = (("TCP_KEEPIDLE", IDLE_S), ("TCP_KEEPINTVL", INTERVAL_S), ("TCP_KEEPCNT", PROBES))
+
+
+def keep_alive(server: asyncio.Server) -> None:
+    """Set SO_KEEPALIVE where the server listens: Linux gives it to each socket that is accepted there."""
+    for listening in server.sockets:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _TIMES:
+            with contextlib.suppress(AttributeError, OSError):  # not every system has these
+                listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
