@@ -19,6 +19,7 @@ import structlog
 from coordinator import __version__
 from coordinator.config import Address, Config, ConfigError, load_config
 from coordinator.config_text import asked, help_text
+from coordinator.ending import DISK_FAILED
 from coordinator.group_configs import ConfigsCorrupt
 from coordinator.http import make_app, serve
 from coordinator.http_connections import KEEPALIVE_S, HttpLimits
@@ -36,7 +37,7 @@ from coordinator.upstream.node import NodeBeside
 from coordinator.upstream.passing import FILES_A_PASS, MAX_PASSES
 from coordinator.upstream.tls import UpstreamTls
 from partition_log.disk import OsDisk
-from partition_log.errors import FolderInUse, LogDamaged
+from partition_log.errors import FolderInUse, LogDamaged, SyncFailed
 from partition_log.store import LogStore, StoreLimits
 
 log = structlog.get_logger()
@@ -77,6 +78,8 @@ def main() -> None:
     except FolderInUse:
         advice = "stop that daemon first, or give this one a folder of its own (--data-dir)"
         sys.exit(_complain(f"another daemon serves the data folder {config.data_dir}: {advice}", 1))
+    except SyncFailed as error:
+        sys.exit(_complain(f"cannot serve: {error}", DISK_FAILED))
     except OSError as error:
         sys.exit(_complain(f"cannot serve: {error}", 1))
 

@@ -102,7 +102,7 @@ def read_newest_aid(disk: Disk, folder: str) -> Aid | None:
     if not ends:
         return None
     path = _path(folder, max(ends), _SUFFIX)
-    handle = disk.open(path)
+    handle = disk.open_to_read(path)
     try:
         size = disk.size(handle)
     finally:
@@ -111,7 +111,7 @@ def read_newest_aid(disk: Disk, folder: str) -> Aid | None:
 
 
 def _pieces(disk: Disk, path: str, end: int) -> Iterator[bytes]:
-    handle = disk.open(path)
+    handle = disk.open_to_read(path)
     try:
         size = disk.size(handle)
         head = disk.read_at(handle, 0, _HEAD.size + _PIECE.size)

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Protocol
 
-from partition_log.errors import FolderInUse
+from partition_log.errors import FolderInUse, SyncFailed
 
 
 class Disk(Protocol):
@@ -18,6 +18,9 @@ class Disk(Protocol):
 
     def open(self, path: str, *, make: bool = True) -> int:
         """For reading and writing. If there is no file, an empty one is made, or `FileNotFoundError` raised."""
+
+    def open_to_read(self, path: str) -> int:
+        """For reading alone: what the loop may do, since it waits for nothing while the file system stands still."""
 
     def close(self, handle: int) -> None: ...
 
@@ -32,12 +35,14 @@ class Disk(Protocol):
     def truncate(self, handle: int, size: int) -> None: ...
 
     def sync(self, handle: int) -> None:
-        """The contents, and what is needed to read them back, are durable on return."""
+        """The contents, and what is needed to read them back, are durable on return. Raises `SyncFailed`, also for
+        a write before it that has failed meanwhile."""
 
     def make_folder(self, path: str) -> None:
         """Nothing happens if it is there."""
 
-    def sync_folder(self, path: str) -> None: ...
+    def sync_folder(self, path: str) -> None:
+        """Raises `SyncFailed`."""
 
     def list(self, folder: str) -> list[str]:
         """Names, sorted; of a folder that is not there, none."""
@@ -60,8 +65,9 @@ def is_unreadable(error: OSError) -> bool:
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether room, and not the disk, is what lacks."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    """Whether room, and not the disk, is what lacks: trying again is safe. Never after a sync: a thin volume or a quota
+    says ENOSPC there too, when the bytes are lost already."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailed)
 
 
 class OsDisk:
@@ -72,6 +78,9 @@ class OsDisk:
 
     def open(self, path: str, *, make: bool = True) -> int:
         return self._opened(path, os.open(path, os.O_RDWR | (os.O_CREAT if make else 0) | os.O_CLOEXEC, 0o644))
+
+    def open_to_read(self, path: str) -> int:
+        return self._opened(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
     def _opened(self, path: str, handle: int) -> int:
         self._paths[handle] = path
@@ -118,8 +127,7 @@ class OsDisk:
             else:
                 os.fdatasync(handle)
         except OSError as error:
-            error.filename = self._paths.get(handle)
-            raise
+            raise SyncFailed(error.errno, error.strerror, self._paths.get(handle)) from error
 
     def make_folder(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -128,6 +136,8 @@ class OsDisk:
         handle = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(handle)
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, path) from error
         finally:
             os.close(handle)
 
@@ -162,7 +172,7 @@ class ReadOnlyDisk(OsDisk):
     """
 
     def open(self, path: str, *, make: bool = True) -> int:
-        return self._opened(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        return self.open_to_read(path)
 
     def write_at(self, handle: int, position: int, data: bytes) -> None:
         raise self._refusal()

@@ -33,6 +33,16 @@ class FolderInUse(OSError):
     """Another process has the data folder open."""
 
 
+class SyncFailed(OSError):
+    """A sync of a file or a folder failed, whatever the number says. Linux takes pages for clean whose writeback failed
+    and reports it once: a second sync would say that all is well, and the bytes are nowhere. So nothing may be tried
+    again: the process ends, and the next start writes from the write-ahead log what no checkpoint has.
+    """
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}: a sync failed, and what was written may not be on the disk"
+
+
 class OffsetOutOfRange(Exception):
     """Below the log's start, or above its end."""
 

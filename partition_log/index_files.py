@@ -11,7 +11,7 @@ TIME_ENTRY = Struct(">qi")
 def read_entries(disk: Disk, path: str, entry: Struct) -> list[tuple[int, int]]:
     """All that are whole. A file that is not there, or cannot be read, has none."""
     try:
-        handle = disk.open(path, make=False)
+        handle = disk.open_to_read(path)
         try:
             data = disk.read_at(handle, 0, disk.size(handle))
         finally:
@@ -27,7 +27,7 @@ def read_entries(disk: Disk, path: str, entry: Struct) -> list[tuple[int, int]]:
 def last_entry(disk: Disk, path: str, entry: Struct) -> tuple[int, int, int] | None:
     """How many there are, and the last; None if there is none."""
     try:
-        handle = disk.open(path, make=False)
+        handle = disk.open_to_read(path)
         try:
             count = disk.size(handle) // entry.size
             data = disk.read_at(handle, (count - 1) * entry.size, entry.size) if count else b""

@@ -79,7 +79,7 @@ class OpenFiles:
             self._close_oldest()
         while True:
             try:
-                return self.disk.open(path, make=False)
+                return self.disk.open_to_read(path)
             except OSError as error:
                 # Others of this process took what was left: better to be slow than to fail.
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._handles:

@@ -122,7 +122,7 @@ def read_checkpoint(disk: Disk, folder: str) -> Checkpoint | None:
 
 def read_file(disk: Disk, path: str) -> bytes:
     """All of it. Raises `LogDamaged` where the disk cannot read it."""
-    handle = disk.open(path, make=False)
+    handle = disk.open_to_read(path)
     try:
         return disk.read_at(handle, 0, disk.size(handle))
     except OSError as error:
@@ -210,7 +210,7 @@ class WalReader:
         if self._last is None:
             return None
         path, at, size = self._last
-        handle = self._disk.open(path, make=False)
+        handle = self._disk.open_to_read(path)
         try:
             return LastBlock(path, at, self._disk.read_at(handle, at, size))
         finally:
@@ -291,7 +291,7 @@ class WalReader:
 def wal_segment_size(disk: Disk, folder: str, base: int) -> int:
     """Of the file, as its first sector has it. A segment gets its name when that is durable: all else is damage."""
     path = segment_path(folder, base)
-    handle = disk.open(path, make=False)
+    handle = disk.open_to_read(path)
     try:
         head = disk.read_at(handle, 0, SEGMENT_HEAD.size + UINT32.size)
         file_size = disk.size(handle)

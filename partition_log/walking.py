@@ -32,7 +32,7 @@ def walk_file(disk: Disk, path: str, chunk_bytes: int = CHUNK_BYTES) -> Generato
     """All batches to the end of the file. One whose checksum fails is told and passed over; where not even its length
     can be right, the walk ends with it. Raises what the disk raises.
     """
-    handle = disk.open(path, make=False)
+    handle = disk.open_to_read(path)
     try:
         size, position = disk.size(handle), 0
         while position < size:

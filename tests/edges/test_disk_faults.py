@@ -29,7 +29,15 @@ from protocol.messages.data import (
     ProducePartition,
     ProduceTopic,
 )
-from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitReply,
+    OffsetCommitTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+)
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from protocol.record_batch import encode_batch
 from tests.edges.musterd import READY_WITHIN_S, running
@@ -231,6 +239,27 @@ def test_a_flush_that_fails_ends_the_process_with_one_sentence(tmp_path: Path, o
     assert line["event"] == "the disk failed; stopping"
     assert line["error"].startswith("[Errno 5] Input/output error: '")
     assert "/wal/" in line["error"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("operation", ["fdatasync", "fsync"])
+def test_a_sync_that_finds_no_room_is_no_full_disk_and_ends_the_process(
+    tmp_path: Path, operation: str, code: int
+) -> None:
+    with failing(tmp_path, operation, code, "/data/") as daemon:
+        with Connection(daemon.bootstrap) as connection:
+            make_topic(connection)
+            assert code_of(commit(connection)) is ErrorCode.NONE
+        daemon.armed.touch()
+        daemon.process.terminate()
+        assert "a sync failed" in daemon.ends()["error"]
+    with failing(tmp_path, operation, code, "/data/") as daemon:
+        assert daemon.process.wait(READY_WITHIN_S) == DISK_FAILED, "at the start too"
+        assert "a sync failed" in daemon.log.read_text().splitlines()[-1]
+    with running(tmp_path / "data", SHARDS) as again, Connection(again.bootstrap) as connection:
+        fetched = connection.ask(OffsetFetch((OffsetFetchGroup("simple"),)), 5)
+        assert isinstance(fetched, OffsetFetchReply)
+        assert fetched.groups[0].topics[0].partitions[0].committed_offset == 7
 
 
 def test_a_file_that_cannot_be_read_is_a_storage_error_for_its_partition_and_nobody_elses(data: Path) -> None:

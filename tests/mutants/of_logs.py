@@ -268,7 +268,7 @@ MUTANTS = (
         "believes-the-page-cache-of-a-full-disk",
         "The same after a start on a disk that was too full for a sync",
         (Edit("partition_log/wal.py", "            self.last.make_durable(disk)\n", "            pass\n"),),
-        Test(f"{_CRASH_FILE}::test_so_does_one_that_starts_on_a_disk_too_full_for_a_sync_and_gets_room_later"),
+        Test(f"{_CRASH_FILE}::test_so_does_one_that_starts_on_a_disk_too_full_for_a_write_and_gets_room_later"),
     ),
     Mutant(
         "syncs-what-a-failed-sync-forgot",

@@ -100,7 +100,7 @@ class CopyingDisk(SimDisk):
         super().write_at(handle, position, data)
 
     def _torn(self, handle: int, position: int, data: bytes) -> Folder:
-        root, file = copy.deepcopy((self._root, self._handles[handle]))
+        root, file = copy.deepcopy((self._root, self._handles[handle].file))
         file.sync()
         file.change((position, data))
         file.sync()

@@ -19,9 +19,9 @@ class FaultyDisk(SimDisk):
     def mend(self) -> None:
         self._spoiled.clear()
 
-    def open(self, path: str, *, make: bool = True) -> int:
+    def _open(self, operation: str, path: str, *, make: bool) -> int:
         self._check("open", path)
-        handle = super().open(path, make=make)
+        handle = super()._open(operation, path, make=make)
         self._paths[handle] = path
         return handle
 
@@ -33,13 +33,10 @@ class FaultyDisk(SimDisk):
         self._check("write_at", self._paths[handle])
         super().write_at(handle, position, data)
 
-    def sync(self, handle: int) -> None:
-        self._check("sync", self._paths[handle])
-        super().sync(handle)
-
-    def sync_folder(self, path: str) -> None:
-        self._check("sync_folder", path)
-        super().sync_folder(path)
+    def _operation(self, name: str, what: str | int) -> None:
+        super()._operation(name, what)
+        if name in ("sync", "sync_folder"):
+            self._check(name, self._paths[what] if isinstance(what, int) else what)
 
     def make_folder(self, path: str) -> None:
         self._check("make_folder", path)

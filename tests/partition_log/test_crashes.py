@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from partition_log.errors import LogDamaged
+from partition_log.errors import LogDamaged, SyncFailed
 from partition_log.store import Appended, CheckpointJob, FlushJob, LogStore
 from protocol.record_batch import decode_batch
 from tests.partition_log.stories import SMALL, append, batch, everything, flush, mount, work
@@ -223,13 +223,28 @@ def test_a_process_is_killed_and_its_machine_stops_while_the_next_one_starts(see
             pytest.fail("recovery never came to an end")
 
 
-def test_so_does_one_that_starts_on_a_disk_too_full_for_a_sync_and_gets_room_later() -> None:
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+def test_any_sync_that_fails_ends_the_process_and_the_next_start_has_all_that_was_acknowledged(code: int) -> None:
+    """Of a file or a folder, whatever the number says, at a start too; and the machine may stop after that start."""
+    for operation in (number for number, line in enumerate(JOURNAL, 1) if line.startswith("sync")):
+        disk = SimDisk(operation)
+        disk.fail_at, disk.fail_code = operation, code
+        story = Story(disk)
+        with pytest.raises(SyncFailed):
+            story.run()
+        disk.kill()
+        for ends in (disk.kill, disk.crash):
+            story.check(mount(disk))
+            ends()
+        story.check(mount(disk))
+
+
+def test_so_does_one_that_starts_on_a_disk_too_full_for_a_write_and_gets_room_later() -> None:
     for operation in SYNCS[2:]:
         story = killed(operation, operation)
         for step in (6, 12, 18, 1_000):
             disk = story.disk.clone()
-            for name in ("sync", "write_at"):
-                disk.fail_next(errno.ENOSPC, name, times=1_000)
+            disk.fail_next(errno.ENOSPC, "write_at", times=1_000)
             try:
                 store = mount(disk)
             except OSError:
@@ -246,7 +261,6 @@ def test_so_does_one_that_starts_on_a_disk_too_full_for_a_sync_and_gets_room_lat
 def killed(seed: int, operation: int, *, dies_of_it: bool = False) -> Story:
     """Before the operation, or because it failed."""
     disk = SimDisk(seed)
-    disk.forgets_on_failed_sync = True
     if dies_of_it:
         disk.fail_at = operation
     else:

@@ -1,12 +1,13 @@
 """The disk of this machine, and that the simulated one does the same."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from partition_log.disk import Disk, OsDisk, is_disk_full
-from partition_log.errors import FolderInUse
+from partition_log.errors import FolderInUse, SyncFailed
 from tests.partition_log.stories import append, everything, flush, mount, work
 from tests.simulation.disk import Crash, SimDisk
 
@@ -84,7 +85,73 @@ def test_only_a_lack_of_room_is_a_full_disk() -> None:
     assert not is_disk_full(OSError(errno.EIO, "broken"))
 
 
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_sync_that_fails_is_no_full_disk_whatever_it_says(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(handle: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    disk = OsDisk()
+    handle = disk.open(str(tmp_path / "file"))
+    monkeypatch.setattr(os, "fdatasync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
+    for sync in (lambda: disk.sync(handle), lambda: disk.sync_folder(str(tmp_path))):
+        with pytest.raises(SyncFailed, match="a sync failed") as caught:
+            sync()
+        assert caught.value.errno == code
+        assert caught.value.filename.startswith(str(tmp_path))
+        assert not is_disk_full(caught.value)
+    disk.close(handle)
+
+
 # ----------------------------------------------------------------------------------------- the simulated disk's own
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+def test_a_failed_sync_has_lost_the_pages_and_the_next_one_says_nothing(code: int) -> None:
+    disk, handle = simulated()
+    disk.write_at(handle, 0, b"lost")
+    disk.fail_next(code, "sync")
+    with pytest.raises(SyncFailed) as caught:
+        disk.sync(handle)
+    assert caught.value.errno == code
+    disk.sync(handle)
+    assert disk.read_at(handle, 0, 9) == b"lost", "it is read from memory"
+    disk.crash()
+    assert disk.read_at(disk.open("x/file"), 0, 9) == b""
+
+
+def test_a_write_that_is_lost_in_between_is_told_once_to_each_who_had_the_file_open() -> None:
+    disk, handle = simulated()
+    others = disk.open("x/file")
+    disk.lose_write(errno.ENOSPC)
+    disk.write_at(handle, 0, b"lost")
+    late = disk.open("x/file")
+    for one in (late, handle, others):
+        with pytest.raises(SyncFailed, match="No space"):
+            disk.sync(one)
+        disk.sync(one)
+    disk.sync(disk.open("x/file"))  # somebody was told already
+    disk.crash()
+    assert disk.read_at(disk.open("x/file"), 0, 9) == b""
+
+
+def test_what_nobody_has_open_is_forgotten_and_the_error_with_it() -> None:
+    disk, handle = simulated()
+    disk.write_at(handle, 0, b"kept")
+    disk.sync(handle)
+    disk.lose_write(errno.EIO, after=1)
+    disk.write_at(handle, 4, b"too")
+    disk.sync(handle)
+    disk.write_at(handle, 7, b"lost")
+    held = disk.open("x/file")
+    disk.close(handle)
+    assert disk.read_at(held, 0, 99) == b"kepttoolost"
+    disk.close(held)
+    again = disk.open("x/file")
+    assert disk.read_at(again, 0, 99) == b"kepttoo"
+    disk.sync(again)
 
 
 def simulated() -> tuple[SimDisk, int]:
@@ -147,11 +214,11 @@ def test_where_names_have_no_order_each_change_is_lost_or_kept_by_itself() -> No
 
 def test_it_fails_and_crashes_when_told_to() -> None:
     disk, handle = simulated()
-    disk.fail_next(errno.EIO, "sync")
     disk.write_at(handle, 0, b"x")
-    with pytest.raises(OSError, match="Input/output"):
-        disk.sync(handle)
     disk.sync(handle)
+    disk.fail_next(errno.EIO, "read_at")
+    with pytest.raises(OSError, match="Input/output"):
+        disk.read_at(handle, 0, 1)
     disk.crash_before = disk.operations + 2
     disk.read_at(handle, 0, 1)
     with pytest.raises(Crash, match="before operation"):

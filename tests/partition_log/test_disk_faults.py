@@ -1,6 +1,7 @@
 """Each thing a disk can do to a store has one answer; `docs/operations.md`, "When the disk fails", is the list."""
 
 import errno
+import os
 
 import pytest
 
@@ -78,11 +79,10 @@ def everything_on(disk: SimDisk) -> dict[str, bytes]:
         ("open", "flights-0"),  # a log's first file
         ("make_folder", "flights-0"),
         ("write_at", "flights-0"),  # a spill
-        ("sync", "flights-0"),  # room that was promised, and is not there
         ("open", "checkpoint.new"),
         ("write_at", "checkpoint.new"),
         ("write_at", ".index"),
-        ("sync_folder", "wal"),
+        ("rename", "wal"),
     ],
 )
 def test_a_full_disk_refuses_appends_wherever_it_is_met_and_heals(operation: str, word: str, code: int) -> None:
@@ -173,19 +173,30 @@ def test_a_flush_that_fails_raises_and_nothing_of_it_counts_as_durable(operation
     assert mount(disk).log("flights-0").next_offset in (1, 2)
 
 
-@pytest.mark.parametrize("operation", ["write_at", "sync"])
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [
+        ("write_at", errno.EIO),
+        ("sync", errno.EIO),
+        ("sync", errno.ENOSPC),  # room that was promised, and is not there: the pages are gone
+        ("sync", errno.EDQUOT),
+    ],
+)
 @pytest.mark.parametrize("word", ["flights-0", "making", "checkpoint.new"])
-def test_a_checkpoint_that_fails_otherwise_than_full_raises_and_is_not_believed(operation: str, word: str) -> None:
+def test_a_checkpoint_that_fails_otherwise_than_full_raises_and_is_not_believed(
+    operation: str, code: int, word: str
+) -> None:
     disk = FaultyDisk()
     store = mount(disk, StoreLimits(4096, checkpoint_bytes=10**6, max_batch_bytes=3000, spill_bytes=10_000))
     while isinstance(store.append(store.log("flights-0", SMALL), batch("text" * 100)), Appended):
         flush(store, disk)  # until the next segment of the write-ahead log is wanted
     kept = everything(store)
-    disk.spoil(operation, errno.EIO, word)
+    disk.spoil(operation, code, word)
     job = store.begin_checkpoint(force=True)
     assert job is not None
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(OSError, match=os.strerror(code)):
         job.run(disk)
+    assert not store.disk_full
     disk.mend()
     disk.crash()
     assert everything(mount(disk)) == kept

@@ -82,7 +82,7 @@ def test_looking_changes_nothing() -> None:
     for name in inspector.names():
         list(inspector.batches(name))
     list(inspector.frames())
-    assert {line.split()[0] for line in disk.journal} <= {"open", "read_at", "list"}
+    assert {line.split()[0] for line in disk.journal} <= {"open_to_read", "read_at", "list"}
     assert {path: bytes(disk.file(path).data) for path in paths(disk)} == before
 
 

@@ -152,7 +152,7 @@ def test_a_full_disk_refuses_appends_until_a_checkpoint_succeeds_again() -> None
     assert everything(mount(disk, QUIET)) == expected
 
 
-@pytest.mark.parametrize("operation", ["open", "make_folder", "write_at", "sync", "rename", "sync_folder", "truncate"])
+@pytest.mark.parametrize("operation", ["open", "make_folder", "write_at", "rename", "truncate"])
 def test_a_disk_that_fills_up_anywhere_in_a_checkpoint_loses_nothing(operation: str) -> None:
     disk = SimDisk()
     store = mount(disk)
@@ -402,7 +402,7 @@ def left_by_a_crash(disk: SimDisk) -> dict[str, bytes]:
     return kept
 
 
-@pytest.mark.parametrize("operation", ["write_at", "make_folder", "sync", "open"])
+@pytest.mark.parametrize("operation", ["write_at", "make_folder", "open"])
 @pytest.mark.parametrize("which", range(1, 12))
 def test_a_start_on_a_full_disk_serves_readers_and_heals_when_there_is_room(operation: str, which: int) -> None:
     disk = SimDisk()

@@ -5,6 +5,8 @@ import errno
 from contextlib import suppress
 from random import Random
 
+import pytest
+
 from partition_log.aids import write_aid
 from partition_log.cleaning import Compact
 from partition_log.file_names import SwapName, cleaned_name, file_name, is_cleaning_file, swap_name
@@ -80,7 +82,7 @@ def test_names_of_other_files_are_no_swaps() -> None:
 
 
 class DiskFullOnce(SimDisk):
-    """The operation of this number finds no room."""
+    """The operation of this number finds no room; a sync is left alone."""
 
     full_at = 0
 
@@ -90,7 +92,7 @@ class DiskFullOnce(SimDisk):
 
     def _operation(self, name: str, what: str | int) -> None:
         super()._operation(name, what)
-        if self.operations == self.full_at:
+        if self.operations == self.full_at and name not in ("sync", "sync_folder"):
             raise OSError(errno.ENOSPC, "no room", str(what))
 
 
@@ -133,6 +135,29 @@ def test_a_swap_that_finds_no_room_at_any_step_is_tried_again_and_loses_nothing(
         swap_and_count(disk, store)
         assert values(store.log(NAME)) == expected, f"operation {step}"
         assert any(name.endswith(".index") for name in disk.list(f"data/{NAME}"))
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_sync_of_a_swap_that_fails_is_not_tried_again_and_loses_nothing(code: int) -> None:
+    start = about_to_swap()
+    expected = values(start[1].log(NAME))
+    start[0].journal = []
+    swap_and_count(*copy.deepcopy(start))
+    failed = 0
+    for step in range(1, 30):
+        disk, store = copy.deepcopy(start)
+        disk.fail_at, disk.fail_code = disk.operations + step, code
+        disk.journal = []
+        with suppress(OSError):
+            swap_and_count(disk, store)
+        if not disk.journal[-1].startswith("sync"):
+            continue
+        failed += 1
+        assert store.is_swapping and not store.disk_full
+        for ends in (disk.kill, disk.crash):
+            ends()
+            assert values(open_log(disk).log(NAME)) == expected
+    assert failed > 2
 
 
 def test_a_crash_while_a_swap_is_tried_again_loses_nothing() -> None:

@@ -1,11 +1,11 @@
 """What befalls the daemon as a whole: it goes down in many ways, and comes up from what its disk holds."""
 
 import contextlib
-import errno
 from random import Random
 
 from coordinator.events import Asked, Stopping, Woke
 from coordinator.node import Node
+from partition_log.disk import is_disk_full
 from partition_log.errors import LogDamaged
 from partition_log.jobs import FlushJob
 from partition_log.log import PartitionLog
@@ -152,7 +152,7 @@ class Daemon(Process):
             else:
                 self._restore(str(damage))
         except OSError as error:
-            self._seen.add("starts without room" if error.errno == errno.ENOSPC else "starts that the disk failed")
+            self._seen.add("starts without room" if is_disk_full(error) else "starts that the disk failed")
             self.disk.kill()
             self._retry()
         else:

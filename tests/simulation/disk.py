@@ -4,131 +4,29 @@ Contents and names are two things, as on a real disk: `sync` makes a file's byte
 folder. At a crash, each write that was not synced is lost, kept, or kept in part, sector by sector; of the changes of
 names in a folder, only the first few are kept, as file systems with a journal do it, or any of them, as POSIX allows
 (`keeps_any_names`).
+
+It fails as Linux does. A write may be lost between it and the sync (`lose_write`): the sync of each handle that was
+open says so, once; one opened later is told only what nobody was told yet; and where nobody has the file open, the
+system may forget the file in memory and the error with it. After a failed sync the bytes count as clean, whatever the
+errno.
 """
 
 import copy
 import errno
 import os
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from random import Random
 
-from partition_log.errors import FolderInUse
+from partition_log.errors import FolderInUse, SyncFailed
+from tests.simulation.files import SECTOR, File, Folder, Opened
 
-SECTOR = 512
+__all__ = ["SECTOR", "Crash", "SimDisk"]
+
 PAGE = 4096
 
 
 class Crash(Exception):
     """The machine stopped before an operation. Call `SimDisk.crash()` and mount the disk again."""
-
-
-class File:
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.durable = bytearray()
-        self.pending: list[tuple[int, bytes] | int] = []  # writes, and sizes truncated to
-        self.locked = False
-
-    def apply(self, target: bytearray, change: tuple[int, bytes] | int) -> None:
-        if isinstance(change, int):
-            if change < len(target):
-                del target[change:]
-            else:
-                target.extend(bytes(change - len(target)))
-            return
-        position, data = change
-        if len(target) < position:
-            target.extend(bytes(position - len(target)))
-        target[position : position + len(data)] = data
-
-    def change(self, change: tuple[int, bytes] | int) -> None:
-        self.apply(self.data, change)
-        self.pending.append(change)
-
-    def sync(self) -> None:
-        for change in self.pending:
-            self.apply(self.durable, change)
-        self.pending.clear()
-
-    def lose_cache(self) -> None:
-        """A sync failed: what was not durable stays readable, and is never written any more."""
-        self.pending.clear()
-
-    def release(self) -> None:
-        self.locked = False
-
-    def crash(self, random: Random, counts: dict[str, int]) -> None:
-        for change in self.pending:
-            for piece in _survivors(change, random, counts):
-                self.apply(self.durable, piece)
-        self.pending.clear()
-        self.data = bytearray(self.durable)
-        self.locked = False
-
-
-def _survivors(
-    change: tuple[int, bytes] | int, random: Random, counts: dict[str, int]
-) -> list[tuple[int, bytes] | int]:
-    fate = random.choice(("lost", "kept", "torn"))
-    counts[fate] += 1
-    if fate == "lost":
-        return []
-    if fate == "kept" or isinstance(change, int):
-        return [change]
-    position, data = change
-    edges = [0, *range(SECTOR - position % SECTOR, len(data), SECTOR), len(data)]
-    pieces = [(position + a, data[a:b]) for a, b in pairwise(edges) if random.random() < 0.5]
-    if len(edges) == 2 and not pieces:  # within a sector a write is torn to a prefix
-        pieces = [(position, data[: random.randrange(len(data) + 1)])]
-    return list(pieces)
-
-
-class Folder:
-    def __init__(self) -> None:
-        self.names: dict[str, File | Folder] = {}
-        self.durable: dict[str, File | Folder] = {}
-        self.pending: list[dict[str, File | Folder]] = []  # the names after each change
-
-    def changed(self) -> None:
-        self.pending.append(dict(self.names))
-
-    def sync(self) -> None:
-        self.durable = dict(self.names)
-        self.pending.clear()
-
-    def release(self) -> None:
-        for entry in self.names.values():
-            entry.release()
-
-    def crash(self, random: Random, counts: dict[str, int], *, keeps_any_names: bool) -> None:
-        if keeps_any_names:
-            kept = self._keep_any(random)
-        else:
-            kept = random.randrange(len(self.pending) + 1)
-            if kept:
-                self.durable = self.pending[kept - 1]
-        counts["names"] += len(self.pending) - kept
-        self.names = dict(self.durable)
-        self.pending.clear()
-        for entry in self.names.values():
-            if isinstance(entry, Folder):
-                entry.crash(random, counts, keeps_any_names=keeps_any_names)
-            else:
-                entry.crash(random, counts)
-
-    def _keep_any(self, random: Random) -> int:
-        """Each change is lost or kept; how many were kept. A rename is one change."""
-        after, kept = dict(self.durable), 0
-        for before, names in pairwise([self.durable, *self.pending]):
-            if random.random() < 0.5:
-                continue
-            kept += 1
-            for name in before.keys() - names.keys():
-                after.pop(name, None)
-            after |= {name: entry for name, entry in names.items() if before.get(name) is not entry}
-        self.durable = after
-        return kept
 
 
 class SimDisk:
@@ -140,16 +38,18 @@ class SimDisk:
     def __init__(self, seed: int = 0) -> None:
         self._random = Random(seed)
         self._root = Folder()
-        self._handles: dict[int, File] = {}
+        self._handles: dict[int, Opened] = {}
         self._next_handle = 3
         self._failures: list[tuple[int, str | None]] = []
         self.operations = 0
         self.journal: list[str] | None = None  # set to a list to have every operation noted
         self.crash_before: int | None = None
-        self.fail_at: int | None = None  # this operation raises EIO
+        self.fail_at: int | None = None  # this operation fails
+        self.fail_code = errno.EIO
         self.is_full = False
         self.keeps_any_names = False
-        self.forgets_on_failed_sync = False  # as Linux does: its pages count as clean then
+        self.on_operation: Callable[[str], None] = lambda name: None
+        self._lost_writes: list[tuple[int, int]] = []  # writes until one is lost, and why
         self.counts = {"lost": 0, "kept": 0, "torn": 0, "names": 0}
         self.short_writes = 0
 
@@ -157,29 +57,44 @@ class SimDisk:
 
     def crash(self) -> None:
         """Forget what was not synced, and all handles and locks."""
-        self._handles.clear()
-        self._failures.clear()
-        self.crash_before = None
+        self._end_of_processes()
         self._root.crash(self._random, self.counts, keeps_any_names=self.keeps_any_names)
 
     def kill(self) -> None:
         """The process ended and not the machine: handles and locks are gone, what was written is still there."""
+        handles = list(self._handles)
+        for handle in handles:
+            self._close(handle)
+        self._end_of_processes()
+        self._root.release()
+
+    def _end_of_processes(self) -> None:
         self._handles.clear()
         self._failures.clear()
+        self._lost_writes.clear()
         self.crash_before = None
-        self._root.release()
 
     def clone(self) -> "SimDisk":
         """A copy, byte for byte, that takes its own way from here on. Not for a disk in use."""
-        return copy.deepcopy(self)
+        watched, self.on_operation = self.on_operation, SimDisk(0).on_operation
+        try:
+            return copy.deepcopy(self)
+        finally:
+            self.on_operation = watched
 
     def files(self) -> list[str]:
         """The paths of all files, sorted by folder."""
         return list(_paths(self._root, ""))
 
     def fail_next(self, code: int, operation: str | None = None, times: int = 1) -> None:
-        """The next operation, or the next of that name, raises `OSError(code)` and does nothing."""
+        """The next operation, or the next of that name, raises `OSError(code)` and does nothing; of a file's sync, what
+        was to be synced is lost."""
         self._failures += [(code, operation)] * times
+
+    def lose_write(self, code: int, after: int = 0) -> None:
+        """The next write, or that after so many others, fails when the system carries it to the disk, before any sync.
+        As soon as nobody has the file open it is forgotten."""
+        self._lost_writes.append((after, code))
 
     def heal(self) -> None:
         """No further failure is due."""
@@ -201,12 +116,13 @@ class SimDisk:
 
     def _operation(self, name: str, what: str | int) -> None:
         self.operations += 1
+        self.on_operation(name)
         if self.journal is not None:
             self.journal.append(f"{name} {what}")
         if self.crash_before is not None and self.operations >= self.crash_before:
             raise Crash(f"before operation {self.operations}: {name} {what}")
         if self.operations == self.fail_at:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(what))
+            raise OSError(self.fail_code, os.strerror(self.fail_code), str(what))
         for index, (code, wanted) in enumerate(self._failures):
             if wanted is None or wanted == name:
                 del self._failures[index]
@@ -218,8 +134,14 @@ class SimDisk:
 
     # ------------------------------------------------------------------------------------------------------ as a Disk
 
+    def open_to_read(self, path: str) -> int:
+        return self._open("open_to_read", path, make=False)
+
     def open(self, path: str, *, make: bool = True) -> int:
-        self._operation("open", path)
+        return self._open("open", path, make=make)
+
+    def _open(self, operation: str, path: str, *, make: bool) -> int:
+        self._operation(operation, path)
         folder, name = self._at(path)
         entry = folder.names.get(name)
         if entry is None and not make:
@@ -231,42 +153,60 @@ class SimDisk:
         if isinstance(entry, Folder):
             raise IsADirectoryError(errno.EISDIR, "is a folder", path)
         self._next_handle += 1
-        self._handles[self._next_handle] = entry
+        self._handles[self._next_handle] = Opened(entry, entry.known_failures)
         return self._next_handle
 
     def close(self, handle: int) -> None:
-        self._handles.pop(handle).locked = False
+        self._close(handle).locked = False
+
+    def _close(self, handle: int) -> File:
+        file = self._handles.pop(handle).file
+        if file.is_forgettable and all(opened.file is not file for opened in self._handles.values()):
+            file.forget()
+        return file
 
     def size(self, handle: int) -> int:
-        return len(self._handles[handle].data)
+        return len(self._handles[handle].file.data)
 
     def read_at(self, handle: int, position: int, size: int) -> bytes:
         self._operation("read_at", handle)
-        return bytes(self._handles[handle].data[position : position + size])
+        return bytes(self._handles[handle].file.data[position : position + size])
 
     def write_at(self, handle: int, position: int, data: bytes) -> None:
         self._operation("write_at", handle)
-        file = self._handles[handle]
+        file = self._handles[handle].file
         if self.is_full and position + len(data) > (room := -(-len(file.data) // PAGE) * PAGE):
             if position < room:
                 self.short_writes += 1
                 file.change((position, bytes(data[: room - position])))
             self._must_have_room(handle)
         file.change((position, bytes(data)))
+        self._lose(file)
+
+    def _lose(self, file: File) -> None:
+        waiting, self._lost_writes = self._lost_writes, []
+        for after, code in waiting:
+            if after:
+                self._lost_writes.append((after - 1, code))
+            else:
+                file.fail_writeback(code)
+                file.is_forgettable = True
 
     def truncate(self, handle: int, size: int) -> None:
         self._operation("truncate", handle)
-        self._handles[handle].change(size)
+        self._handles[handle].file.change(size)
 
     def sync(self, handle: int) -> None:
-        file = self._handles[handle]
+        opened = self._handles[handle]
+        file = opened.file
         try:
             self._operation("sync", handle)
-        except OSError:
-            if self.forgets_on_failed_sync:
-                file.lose_cache()
-            raise
+        except OSError as error:
+            file.fail_writeback(error.errno or errno.EIO)
         file.sync()
+        if opened.heard < file.failures:
+            opened.heard, file.was_told = file.failures, True
+            raise SyncFailed(file.errno, os.strerror(file.errno), str(handle))
 
     def make_folder(self, path: str) -> None:
         self._operation("make_folder", path)
@@ -281,7 +221,10 @@ class SimDisk:
             at = below
 
     def sync_folder(self, path: str) -> None:
-        self._operation("sync_folder", path)
+        try:
+            self._operation("sync_folder", path)
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, path) from error
         self._folder(path).sync()
 
     def list(self, folder: str) -> list[str]:
@@ -302,6 +245,8 @@ class SimDisk:
     def remove(self, path: str) -> None:
         self._operation("remove", path)
         folder, name = self._at(path)
+        if name not in folder.names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         assert isinstance(folder.names[name], File)
         del folder.names[name]
         folder.changed()
@@ -318,7 +263,7 @@ class SimDisk:
 
     def lock(self, path: str) -> int:
         handle = self.open(path)
-        file = self._handles[handle]
+        file = self._handles[handle].file
         if file.locked:
             del self._handles[handle]
             raise FolderInUse(errno.EWOULDBLOCK, "locked", path)

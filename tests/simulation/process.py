@@ -1,7 +1,6 @@
 """The daemon of a world: the node, the disk below it, and what may befall them. Carries out what the node asks for, as
 `coordinator.server` does, and whatever job an `Ask` brings, with crashes and failures between its disk operations."""
 
-import errno
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
 from coordinator.events import Answered, Event, Flushed, Lost, Received, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
+from partition_log.disk import is_disk_full
 from tests.simulation.bounds import compare_sizes
 from tests.simulation.checkers import Checkers
 from tests.simulation.configs import draw_limits
@@ -43,7 +43,6 @@ class Process(ABC):
     def __init__(self, seed: int, clock: Clock, config: Config, checkers: Checkers, seen: Seen, ledger: Ledger) -> None:
         self.config, self.limits = config, draw_limits(Random(f"limits-{seed}"))
         self.disk = SimDisk(seed)
-        self.disk.forgets_on_failed_sync = True
         self.node: Node | None = None
         self.links: dict[int, Link] = {}
         self.steps = 0
@@ -225,7 +224,7 @@ class Process(ABC):
             self.power_failure()
             return False
         except OSError as error:
-            if error.errno != errno.EIO:  # a job says itself that there was no room
+            if is_disk_full(error):  # a job says itself that there was no room
                 raise
             self._seen.add("stops because the disk failed")
             self._seen.add(f"failures inside a {name}")

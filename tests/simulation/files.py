@@ -1,0 +1,148 @@
+"""What a simulated disk is made of: files and folders, each as it is in memory and as it is on the disk."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from random import Random
+
+SECTOR = 512
+
+
+Change = tuple[int, bytes] | int
+"""A write, or a size truncated to."""
+
+
+class File:
+    """`data` is what is read, the page cache; `pending` what of it is not on the disk yet.
+
+    A writeback that fails is counted in `failures`; `was_told` says whether a sync has reported the last. As on Linux
+    its pages count as clean from then on, whatever the errno: they stay readable, and are never written any more.
+    """
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = bytearray()
+        self.pending: list[Change] = []
+        self.locked = False
+        self.failures = 0
+        self.errno = 0
+        self.was_told = True
+        self.is_forgettable = False
+
+    def apply(self, target: bytearray, change: Change) -> None:
+        if isinstance(change, int):
+            if change < len(target):
+                del target[change:]
+            else:
+                target.extend(bytes(change - len(target)))
+            return
+        position, data = change
+        if len(target) < position:
+            target.extend(bytes(position - len(target)))
+        target[position : position + len(data)] = data
+
+    def change(self, change: Change) -> None:
+        self.apply(self.data, change)
+        self.pending.append(change)
+
+    def sync(self) -> None:
+        for change in self.pending:
+            self.apply(self.durable, change)
+        self.pending.clear()
+
+    def fail_writeback(self, code: int) -> None:
+        """What was not durable never will be; the next sync of who has the file open is told."""
+        self.pending.clear()
+        self.failures, self.errno, self.was_told = self.failures + 1, code, False
+
+    @property
+    def known_failures(self) -> int:
+        """Failures that a handle made now does not hear of: one that nobody was told yet is told to it."""
+        return self.failures if self.was_told else self.failures - 1
+
+    def forget(self) -> None:
+        """The system needs memory, and nobody has the file open: what is clean is read from the disk again, and what
+        was to be told is not."""
+        if not self.pending:
+            self.data = bytearray(self.durable)
+            self.failures, self.was_told, self.is_forgettable = 0, True, False
+
+    def release(self) -> None:
+        self.locked = False
+
+    def crash(self, random: Random, counts: dict[str, int]) -> None:
+        for change in self.pending:
+            for piece in _survivors(change, random, counts):
+                self.apply(self.durable, piece)
+        self.pending.clear()
+        self.forget()
+        self.locked = False
+
+
+def _survivors(change: Change, random: Random, counts: dict[str, int]) -> list[Change]:
+    fate = random.choice(("lost", "kept", "torn"))
+    counts[fate] += 1
+    if fate == "lost":
+        return []
+    if fate == "kept" or isinstance(change, int):
+        return [change]
+    position, data = change
+    edges = [0, *range(SECTOR - position % SECTOR, len(data), SECTOR), len(data)]
+    pieces = [(position + a, data[a:b]) for a, b in pairwise(edges) if random.random() < 0.5]
+    if len(edges) == 2 and not pieces:  # within a sector a write is torn to a prefix
+        pieces = [(position, data[: random.randrange(len(data) + 1)])]
+    return list(pieces)
+
+
+class Folder:
+    def __init__(self) -> None:
+        self.names: dict[str, File | Folder] = {}
+        self.durable: dict[str, File | Folder] = {}
+        self.pending: list[dict[str, File | Folder]] = []  # the names after each change
+
+    def changed(self) -> None:
+        self.pending.append(dict(self.names))
+
+    def sync(self) -> None:
+        self.durable = dict(self.names)
+        self.pending.clear()
+
+    def release(self) -> None:
+        for entry in self.names.values():
+            entry.release()
+
+    def crash(self, random: Random, counts: dict[str, int], *, keeps_any_names: bool) -> None:
+        if keeps_any_names:
+            kept = self._keep_any(random)
+        else:
+            kept = random.randrange(len(self.pending) + 1)
+            if kept:
+                self.durable = self.pending[kept - 1]
+        counts["names"] += len(self.pending) - kept
+        self.names = dict(self.durable)
+        self.pending.clear()
+        for entry in self.names.values():
+            if isinstance(entry, Folder):
+                entry.crash(random, counts, keeps_any_names=keeps_any_names)
+            else:
+                entry.crash(random, counts)
+
+    def _keep_any(self, random: Random) -> int:
+        """Each change is lost or kept; how many were kept. A rename is one change."""
+        after, kept = dict(self.durable), 0
+        for before, names in pairwise([self.durable, *self.pending]):
+            if random.random() < 0.5:
+                continue
+            kept += 1
+            for name in before.keys() - names.keys():
+                after.pop(name, None)
+            after |= {name: entry for name, entry in names.items() if before.get(name) is not entry}
+        self.durable = after
+        return kept
+
+
+@dataclass(slots=True)
+class Opened:
+    """A handle. `heard` counts the file's failed writebacks that it need not be told of any more."""
+
+    file: File
+    heard: int
