@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import structlog
 
+from coordinator.active_clock import ActiveClock
 from coordinator.allocator import keep_large_buffers
 from coordinator.beside import Worker, kernel_sync
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send, Tell
@@ -30,6 +31,8 @@ _LAST_BYTES_S, _LAST_ANSWERS_S, _LOOK_AGAIN_S = 1.0, 30.0, 0.01
 _LOOK_SOON_S = 0.25
 _NEVER_MS = -(2**63)
 """As what the timer is set to: no deadline comes before it, so it is not set again."""
+_LONG_STALL_MS = 1_000
+"""A stall that the log tells of; `/metrics` counts all."""
 
 
 def read_clock() -> Moment:
@@ -41,17 +44,8 @@ class ClientProtocol(asyncio.BufferedProtocol):
     """One client's socket. All share one receive buffer: a buffer each would cost 20 KB a connection."""
 
     __slots__ = (
-        "_dialect",
-        "_server",
-        "handed_bytes",
-        "idle_bytes",
-        "moved_ms",
-        "number",
-        "paused_by_node",
-        "reads_slowly",
-        "taken_bytes",
-        "taken_ms",
-        "transport",
+        *("_dialect", "_server", "handed_bytes", "idle_bytes", "moved_ms", "number", "paused_by_node", "reads_slowly"),
+        *("taken_bytes", "taken_ms", "transport"),
     )
 
     def __init__(self, server: "Server", dialect: str) -> None:
@@ -130,6 +124,7 @@ class Server:
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         self._timer_ms: int | None = None
         self.moment = read_clock()
+        self._clock: ActiveClock
         self._flushing = Worker("flush")
         self._kernel_sync = kernel_sync(self._loop)
         self._working = Worker("checkpoint")
@@ -167,6 +162,7 @@ class Server:
     async def start(self, node: Node) -> None:
         """Serve with this node."""
         self.node = node
+        self._clock = ActiveClock(read_clock().monotonic_ms, self._stalled)
         for one in self._listeners:
             await one.start_serving()
         self._wake_node()
@@ -254,19 +250,28 @@ class Server:
         """One step, and what it asks for. The process does not outlive one that fails."""
         node, carry_out = self.node, self._effects
         now_ms = time.monotonic_ns() // 1_000_000
-        if now_ms != self.moment.monotonic_ms:
-            self.moment = Moment(now_ms, time.time_ns() // 1_000_000)  # one serves all steps of a millisecond
+        if now_ms != self._clock.now_ms:  # one moment serves all steps of a millisecond
+            self.moment = Moment(self._clock.read(now_ms, node.next_deadline_ms), time.time_ns() // 1_000_000)
         try:
             for effect in node.step(event, self.moment):
                 carry_out[type(effect)](effect)
             deadline_ms = node.next_deadline_ms
-            if deadline_ms is not None and (self._timer_ms is None or deadline_ms < self._timer_ms):
-                self._arm(deadline_ms)
+            if deadline_ms is not None:
+                deadline_ms += self._clock.lost_ms
+                if self._timer_ms is None or deadline_ms < self._timer_ms:
+                    self._arm(deadline_ms)
         except BaseException as error:  # noqa: BLE001 - nothing is swallowed: the process ends
             end_at_once(type(event).__name__, error)
 
+    def _stalled(self, stall_ms: int) -> None:
+        self.node.core.count("stalls")
+        self.node.core.count("stalled_ms", stall_ms)
+        if stall_ms >= _LONG_STALL_MS:
+            log.warning("the process stood still: sessions and rebalances go on from where they were", ms=stall_ms)
+
     def _arm(self, deadline_ms: int) -> None:
-        """Keep the one timer no later than the node's next deadline; waking too early is harmless."""
+        """Keep the one timer no later than the node's next deadline, on the monotonic clock; waking too early is
+        harmless."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ms = deadline_ms

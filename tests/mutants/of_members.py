@@ -304,4 +304,10 @@ MUTANTS = (
         ),
         Worlds(),
     ),
+    Mutant(
+        "stalls-count-as-silence",
+        "Sessions go on while the process stands still: heartbeats wait in sockets, and whoever sent them is evicted",
+        (Edit("coordinator/active_clock.py", "        self.lost_ms += stall_ms\n", ""),),
+        Worlds(),
+    ),
 )

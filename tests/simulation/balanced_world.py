@@ -22,6 +22,7 @@ from tests.groups.checks import check_balanced
 from tests.simulation.balancer import SESSION_MS, Balancer, Late
 from tests.simulation.daemon import TOPICS
 from tests.simulation.errors import Broken
+from tests.simulation.network import Link
 from tests.simulation.plan import Plan, draw
 from tests.simulation.replay import compare_with_replay
 from tests.simulation.world import World
@@ -138,6 +139,9 @@ class BalancedWorld(World):
         assert parsed is not None
         self.checkers.acknowledge(GROUP, TopicPartition(parsed.topic, parsed.partition), offset)
         self.seen.add("batches confirmed")
+
+    def sent(self, message: Any, link: Link, now_ms: int) -> None:
+        self.checkers.sent(message, link, now_ms)
 
     def _alone(self, member: Balancer, key: str) -> None:
         for other in self._people.values():

@@ -45,6 +45,8 @@ class Watcher(Protocol):
 
     def confirmed(self, key: str, offset: int) -> None: ...
 
+    def sent(self, message: Any, link: Link, now_ms: int) -> None: ...
+
     def known_epoch(self, key: str) -> int: ...
 
 
@@ -212,6 +214,7 @@ class Balancer:
         known = {key: self._watcher.known_epoch(key) for key in self._meta}
         self._asked = number, message, self._clock.now_ms, known
         self.link.to_daemon.send(data)
+        self._watcher.sent(message, self.link, self._clock.now_ms)
 
     def _lost_link(self) -> None:
         """What was asked may have been done."""

@@ -15,7 +15,9 @@ from protocol.messages.groups import ListNotes, SyncGroup
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
 from tests.groups.checks import check_group
 from tests.simulation.errors import Broken
+from tests.simulation.heartbeats import Heartbeats
 from tests.simulation.members import SimMember
+from tests.simulation.network import Link
 
 __all__ = ["Broken", "Checkers"]
 
@@ -49,6 +51,7 @@ class Checkers:
     """Watches one world."""
 
     def __init__(self) -> None:
+        self.heartbeats = Heartbeats()
         self._plans: dict[tuple[str, int], list[dict[str, bytes]]] = defaultdict(list)
         self._handed_out: dict[tuple[str, int], dict[str, bytes]] = defaultdict(dict)
         self._generation: dict[str, int] = {}
@@ -79,6 +82,9 @@ class Checkers:
                 for key, offset in _commits(message) if isinstance(message, OffsetCommit) else ():
                     self._in_doubt[key].append(offset)
                 self._known_offsets[id(message)] = dict(self._acknowledged)
+
+    def sent(self, message: Any, link: Link, now_ms: int) -> None:
+        self.heartbeats.sent(message, link, now_ms)
 
     def _forget_generation(self, group_id: str, generation_id: int) -> None:
         """A long world has many."""

@@ -3,6 +3,7 @@
 import contextlib
 from random import Random
 
+from coordinator.active_clock import ActiveClock
 from coordinator.events import Asked, Stopping, Woke
 from coordinator.node import Node
 from partition_log.disk import is_disk_full
@@ -176,8 +177,11 @@ class Daemon(Process):
         self._wake_ms, self.begun, self._was_full = None, 0, store.disk_full
         # A clock of its own for each life: what is kept of an older one is of no use.
         self._booted_ms, self._monotonic_ms = self._clock.now_ms, self._random.randrange(10**9)
+        self._active = ActiveClock(self._monotonic_ms, self._stalled)
         self._watch_appends(store)
-        return self._make_node(store, SimIds(self._random))
+        node = self._make_node(store, SimIds(self._random))
+        self._checkers.heartbeats.watch(node, lambda: self._clock.now_ms)
+        return node
 
     def _make_node(self, store: LogStore, ids: SimIds) -> Node:
         return Node(self.config, store, ids, {"native": (CLUSTER, 1)}, self.moment())

@@ -39,6 +39,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("reply lost after its effect", "lose reply", "replies lost after their effect"),
     Fault("member pauses longer than its session", "stall", "evictions"),
     Fault("daemon pauses", "pause", "daemons that stood still"),
+    Fault("daemon pauses, and deadlines move by the time lost", "pause", "stalls left out"),
     Fault("member killed", "kill", "evictions"),
     Fault("stale commit", "kill", "refused late commits"),
     Fault("member leaves", "leave", "notes: member left"),

@@ -51,6 +51,8 @@ class Exchange(Protocol):
 
     def asked(self, member: "SimMember", message: Any) -> None: ...
 
+    def sent(self, message: Any, link: Link, now_ms: int) -> None: ...
+
     def heard(self, member: "SimMember", message: Any, reply: Any) -> None: ...
 
     def begins(self, member: "SimMember", partition: TopicPartition, offset: int) -> None: ...
@@ -291,6 +293,7 @@ class SimMember:
         self.last_request = message
         self._exchange.asked(self, message)
         self.link.to_daemon.send(data)
+        self._exchange.sent(message, self.link, self._clock.now_ms)
 
     def _received(self, data: bytes) -> None:
         if not self.running:

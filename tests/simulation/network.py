@@ -101,6 +101,11 @@ class Link:
         """Whether nothing gets through, or not soon."""
         return self._is_dead or max(self.to_daemon.arrives_in_ms, self.to_client.arrives_in_ms) > 1_000
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether neither end, nor what lies between, has given it up."""
+        return self.open and not self._is_dead
+
     def reply(self, data: bytes) -> None:
         """The daemon sends."""
         if self.on_reply is not None:

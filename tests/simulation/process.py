@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from coordinator.active_clock import ActiveClock
 from coordinator.config import Config
 from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
 from coordinator.events import Answered, Event, Flushed, Lost, Received, Woke
@@ -56,6 +57,7 @@ class Process(ABC):
         self._trace = hashlib.blake2b(digest_size=16)
         self._life = 0
         self._booted_ms = self._monotonic_ms = 0
+        self._active = ActiveClock(0, self._stalled)
         self._wake_ms: int | None = None
         self._jobs: dict[int, UnderWay] = {}
         self._next_job = 0
@@ -115,7 +117,7 @@ class Process(ABC):
     def _step(self, node: Node, event: Event) -> None:
         self.steps += 1
         self._note(event)
-        for effect in node.step(event, self.moment()):
+        for effect in node.step(event, self.moment(node.next_deadline_ms)):
             self._carry_out(effect)
         if self.node is not node:
             return
@@ -136,14 +138,21 @@ class Process(ABC):
         if type(event) is Received:
             self._trace.update(event.data)
 
-    def moment(self) -> Moment:
+    def moment(self, deadline_ms: int | None = None) -> Moment:
+        """Now, to a node that wanted to be woken at `deadline_ms`."""
         now_ms = self._clock.now_ms
-        return Moment(now_ms - self._booted_ms + self._monotonic_ms, WALL_MS + now_ms + self.wall_offset_ms)
+        active_ms = self._active.read(now_ms - self._booted_ms + self._monotonic_ms, deadline_ms)
+        return Moment(active_ms, WALL_MS + now_ms + self.wall_offset_ms)
+
+    def _stalled(self, stall_ms: int) -> None:
+        self._seen.add("stalls left out")
+        self._seen.add("milliseconds of stalls left out", stall_ms)
 
     def _arm(self, node: Node) -> None:
         deadline_ms = node.next_deadline_ms
         if deadline_ms is None:
             return
+        deadline_ms += self._active.lost_ms
         at_ms = max(deadline_ms - self._monotonic_ms + self._booted_ms, self._clock.now_ms)
         if self._wake_ms is not None and self._wake_ms <= at_ms:
             return

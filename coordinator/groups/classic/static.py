@@ -48,6 +48,8 @@ def replace_static_stable(group: Group, event: ReplaceStatic, out: Outcome) -> N
     line = msgspec.structs.replace(
         member_record(old, _metadata(request, group.protocol_name), old.assignment),
         member_id=member_id,
+        client_id=event.client.client_id,
+        client_host=event.client.client_host,
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=rebalance_timeout_ms(request),
     )
@@ -127,8 +129,8 @@ def _replace(group: Group, event: ReplaceStatic, out: Outcome) -> Member:
     member = Member(
         member_id=out.ids.member_id(old.group_instance_id or ""),
         group_instance_id=old.group_instance_id,
-        client_id=old.client_id,
-        client_host=old.client_host,
+        client_id=event.client.client_id,
+        client_host=event.client.client_host,
         session_timeout_ms=old.session_timeout_ms,
         rebalance_timeout_ms=old.rebalance_timeout_ms,
         protocols=old.protocols,

@@ -17,6 +17,7 @@ from tests.simulation.beside.front import READ_BYTES, Front
 from tests.simulation.checkers import Checkers
 from tests.simulation.errors import Broken
 from tests.simulation.members import SimMember
+from tests.simulation.network import Link
 
 if TYPE_CHECKING:
     from tests.simulation.beside.broker import Brokers
@@ -151,6 +152,9 @@ class AtBroker:
 
     def asked(self, member: SimMember, message: Any) -> None:
         self._checkers.asked(member, message)
+
+    def sent(self, message: Any, link: Link, now_ms: int) -> None:
+        self._checkers.sent(message, link, now_ms)
 
     def heard(self, member: SimMember, message: Any, reply: Any) -> None:
         self._checkers.heard(member, message, reply)
