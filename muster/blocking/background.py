@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from muster.blocking.fork_guard import ClientCondition
 from muster.blocking.pipe import nonce
 from muster.blocking.wire import Wire
 from muster.dialects import dialect_of
@@ -20,7 +21,7 @@ from muster.dialects.bootstrap import Bootstrap
 from muster.dialects.exchange import Exchange
 from muster.dialects.lanes import Lane, lane_of
 from muster.driven import Core, Driven, Way
-from muster.errors import AuthenticationFailed, MusterError
+from muster.errors import AuthenticationFailed
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
 from muster.refusals import Refusals, authentication_failed
 from muster.tunnel import Tunnel
@@ -40,8 +41,7 @@ class Background:
     """Runs cores. Everything of theirs is guarded by `changed`, which is notified whenever something happened."""
 
     def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
-        self._lock = threading.RLock()
-        self.changed = threading.Condition(self._lock)
+        self.changed = ClientCondition()
         self.has_ever_connected = False
         """Whether anybody has answered: a port of something else lets one connect, and hangs up."""
         self.last_failure = ""
@@ -62,7 +62,6 @@ class Background:
         self._waker: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._is_stopping = False
-        self._process = 0
 
     @property
     def trouble(self) -> str:
@@ -72,12 +71,11 @@ class Background:
 
     def condition(self) -> threading.Condition:
         """Another with the same lock, for who is not to be woken whenever anything happens."""
-        return threading.Condition(self._lock)
+        return ClientCondition(self.changed)
 
     def add(self, driven: Driven) -> None:
-        """Have it driven from now on."""
-        with self.changed:
-            self._driven.append(driven)
+        """Have it driven from now on. Takes no lock: making a client must not count as its first use."""
+        self._driven.append(driven)
 
     def feed(self, driven: Driven, event: MemberEvent) -> None:
         """Something happened to a core. Starts the thread if there is none."""
@@ -105,10 +103,7 @@ class Background:
 
     def _start(self) -> None:
         if self._thread is not None:
-            if self._process != os.getpid():
-                raise MusterError("this client was made before the process forked: make one in each process")
             return
-        self._process = os.getpid()
         self._selector = selectors.DefaultSelector()
         wakened, self._waker = socket.socketpair()
         wakened.setblocking(False)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from muster.blocking.fork_guard import ForkGuard
 from muster.errors import ClientClosed, ConcurrentUse
 
 
@@ -12,6 +13,7 @@ class OneUser:
 
     def __init__(self, what: str) -> None:
         self._what = what
+        self._guard = ForkGuard()
         self._lock = threading.Lock()
         self._user: int | None = None
         self._depth = 0
@@ -19,7 +21,8 @@ class OneUser:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Callbacks of the same thread may come back in. Raises ConcurrentUse, ClientClosed."""
+        """Callbacks of the same thread may come back in. Raises ConcurrentUse, ClientClosed; MusterError in a fork."""
+        self._guard.check()
         me = threading.get_ident()
         with self._lock:
             if self.is_closed:
