@@ -6,7 +6,7 @@ import ssl
 from typing import Final
 
 from muster.dialects.unwelcome import LoginFailed
-from muster.errors import AuthenticationFailed, CannotConnect, MusterError, RequestTimedOut
+from muster.errors import AuthenticationFailed, CannotConnect, ClientFailed, MusterError, RequestTimedOut
 from muster.events import NodeAddress
 
 _PAUSE_MS: Final = 1_000
@@ -36,12 +36,13 @@ def _of_tls(error: ssl.SSLError) -> str:
 class Refusals:
     """What was refused last, for whoever asks first; each server's pause."""
 
-    __slots__ = ("_last", "_sentence", "_troubles", "_unreached", "_until_ms")
+    __slots__ = ("_failure", "_last", "_sentence", "_troubles", "_unreached", "_until_ms")
 
     def __init__(self) -> None:
         self._until_ms: dict[tuple[str, int], int] = {}
         self._sentence = ""
         self._last: tuple[NodeAddress, AuthenticationFailed] | None = None
+        self._failure: Exception | None = None
         self._unreached: set[NodeAddress] = set()
         self._troubles: dict[NodeAddress, str] = {}
         """Of brokers beside musterd that do not answer, the newest last: musterd answers meanwhile."""
@@ -85,7 +86,22 @@ class Refusals:
     @property
     def is_told(self) -> bool:
         """Whether there is nothing to raise."""
-        return self._last is None
+        return self._last is None and self._failure is None
+
+    def fail(self, error: Exception) -> None:
+        """An unexpected error ended the client's own work."""
+        self._failure = self._failure or error
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
+
+    def raise_failure(self) -> None:
+        """Raises ClientFailed after `fail`, every time."""
+        error = self._failure
+        if error is not None:
+            why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise ClientFailed(f"this client failed and is closed ({why}): make another one") from error
 
     def error(self, trouble: str) -> MusterError:
         """Why nobody can be asked, as the error that it is: `trouble` may be what was noted here last."""
@@ -106,7 +122,8 @@ class Refusals:
         return CannotConnect(sentence) if trouble else RequestTimedOut(sentence)
 
     def raise_last(self) -> None:
-        """Raises AuthenticationFailed, once for each time."""
+        """Raises AuthenticationFailed, once for each time; ClientFailed."""
+        self.raise_failure()
         last, self._last = self._last, None
         if last is not None:
             raise last[1]

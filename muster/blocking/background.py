@@ -31,7 +31,6 @@ __all__ = ["Background", "Core", "Driven"]
 
 _READ_BYTES = 256 * 1024
 _SEND_OFF_S = 1.0
-_PAUSE_S = 0.1
 _LOG: Final = logging.getLogger("muster")
 _LONGEST_S = 3_600.0
 """A selector takes no wait of months."""
@@ -51,6 +50,8 @@ class Background:
         self._client_id = client_id
         self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
         """Called in the thread, under the lock, for who is not in the middle of a call that could raise it."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called in the thread, under the lock, once an unexpected error has ended it."""
         self._asked = 0
         self._driven: list[Driven] = []
         self._wires: dict[Way, Wire] = {}
@@ -78,15 +79,17 @@ class Background:
         self._driven.append(driven)
 
     def feed(self, driven: Driven, event: MemberEvent) -> None:
-        """Something happened to a core. Starts the thread if there is none."""
+        """Something happened to a core. Starts the thread if there is none. Raises ClientFailed."""
         with self.changed:
+            self.refusals.raise_failure()
             self._start()
             self._step(driven, event)
             self._wake()
 
     def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
-        """What a core asks for when it is told the time so."""
+        """What a core asks for when it is told the time so. Raises ClientFailed."""
         with self.changed:
+            self.refusals.raise_failure()
             self._start()
             self._carry_out(driven, action(_now_ms()))
             self._wake()
@@ -238,11 +241,25 @@ class Background:
     def _run(self, wakened: socket.socket) -> None:
         selector = self._selector
         assert selector is not None
+        try:
+            self._work(selector, wakened)
+            self._send_off(selector, wakened)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the next call raises it)
+            _LOG.exception("the thread of a client ends after what should not have happened")
+            with self.changed:
+                self.refusals.fail(error)
+                self.on_failure()
+        finally:
+            with self.changed:
+                self._disconnect(selector, wakened)
+
+    def _work(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
         while True:
             with self.changed:
                 if self._is_stopping:
-                    break
-                timeout_s = self._pass_time_whatever_happens()
+                    return
+                self._pass_time()
+                timeout_s = self._timeout_s()
             ready = selector.select(timeout_s)
             with self.changed:
                 for key, events in ready:
@@ -253,18 +270,18 @@ class Background:
                     wire: Wire = key.data
                     if self._wires.get(wire.way) is wire:
                         self._serve(wire, events)
-        self._send_off(selector, wakened)
-        with self.changed:
-            for wire in tuple(self._wires.values()):
-                if wire.exchange.has_told:
-                    wire.linger(time.monotonic() + _SEND_OFF_S)
-                self._close(wire)
-            selector.close()
-            wakened.close()
-            if self._waker is not None:
-                self._waker.close()
-                self._waker = None
-            self.changed.notify_all()
+
+    def _disconnect(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
+        for wire in tuple(self._wires.values()):
+            if wire.exchange.has_told:
+                wire.linger(time.monotonic() + _SEND_OFF_S)
+            self._close(wire)
+        selector.close()
+        wakened.close()
+        if self._waker is not None:
+            self._waker.close()
+            self._waker = None
+        self.changed.notify_all()
 
     def _send_off(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
         """What nobody waits for an answer to is let go of once it is sent, if that takes no longer than a moment."""
@@ -279,15 +296,6 @@ class Background:
                 with self.changed:
                     if self._wires.get(wire.way) is wire:
                         self._serve(wire, events)
-
-    def _pass_time_whatever_happens(self) -> float | None:
-        """How long there is nothing to do. A bug costs what it interrupted: heartbeats and deadlines go on."""
-        try:
-            self._pass_time()
-        except Exception:  # noqa: BLE001
-            _LOG.exception("the thread of a client goes on after what should not have happened")
-            return _PAUSE_S
-        return self._timeout_s()
 
     def _pass_time(self) -> None:
         while self._due:
@@ -323,10 +331,6 @@ class Background:
             return
         except (OSError, ProtocolViolation) as error:
             self._note_failure(wire.way[1], error, had_answered=wire.exchange.has_answered)
-            self._close(wire)
-        except Exception as error:  # noqa: BLE001
-            _LOG.exception("a connection is given up after what should not have happened")
-            self._note_failure(wire.way[1], error)
             self._close(wire)
 
     def _receive(self, wire: Wire) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from muster.blocking.fork_guard import ForkGuard
-from muster.errors import ClientClosed, ConcurrentUse
+from muster.errors import ClientClosed, ClientFailed, ConcurrentUse
 
 
 class OneUser:
@@ -32,6 +32,9 @@ class OneUser:
             self._user, self._depth = me, self._depth + 1
         try:
             yield
+        except ClientFailed:
+            self.is_closed = True
+            raise
         finally:
             with self._lock:
                 self._depth -= 1

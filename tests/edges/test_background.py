@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster import Consumer, MusterError, Producer, TopicPartition
+from muster import ClientFailed, Consumer, MusterError, Producer, TopicPartition
 from muster.aio.driver import Driver
 from muster.blocking import Connection
 from muster.blocking.background import Background, Driven
@@ -91,21 +91,22 @@ async def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached_from_a_lo
     await driver.stop()
 
 
-def test_the_thread_of_a_client_outlives_a_bug_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    def failing_once(_event: MemberEvent) -> list[Effect]:
-        if len(core.heard) == 1:
-            core.next_deadline_ms = 0
-            raise ZeroDivisionError
-        return []
+def test_a_bug_ends_the_thread_of_a_client_and_whoever_feeds_it_next_hears_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def failing(_event: MemberEvent) -> list[Effect]:
+        raise ZeroDivisionError
 
-    background, core = Background(Bootstrap((NO_NAME,)), "c"), Core(failing_once)
+    background, core = Background(Bootstrap((NO_NAME,)), "c"), Core(failing)
     core.next_deadline_ms = 0
     background.add(Driven(core, lambda _effect: None))
     with caplog.at_level(logging.ERROR, "muster"):
         other = Driven(Core(), lambda _effect: None)
         background.feed(other, Woke())  # starts the thread
-        assert within(5, lambda: len(core.heard) == 2)
-    assert "goes on after what should not have happened" in caplog.text
+        assert within(5, lambda: background.refusals.has_failed)
+    assert "ends after what should not have happened" in caplog.text
+    with pytest.raises(ClientFailed, match="ZeroDivisionError"):
+        background.feed(other, Woke())
     background.stop()
 
 
