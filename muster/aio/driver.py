@@ -5,6 +5,7 @@ task that lives on: heartbeats go on whenever the application awaits something.
 import asyncio
 import logging
 import os
+import random
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ class Driver:
         self.changed = Changed()
         self.has_ever_connected = False
         self.last_failure = ""
-        self.refusals = Refusals()
+        self.refusals = Refusals(random.random)
         self._where = bootstrap
         self._bootstrap, self._dialect = bootstrap.addresses, bootstrap.dialect
         self._client_id = client_id
@@ -137,7 +138,7 @@ class Driver:
         wire = self._wires.get(way)
         if wire is None:
             if self.refusals.bars(address, self.now_ms()):
-                self._due.append((driven, CallFailed(call.call)))
+                self._due.append((driven, CallFailed(call.call, is_unreached=True)))
                 return
             session = self._where.open_session(address, self._client_id, _nonce)
             wire = self._wires[way] = _Wire(self, way, Exchange(session))
@@ -248,6 +249,8 @@ class Driver:
     def failed(self, wire: "_Wire", error: Exception) -> None:
         if self._wires.get(wire.way) is wire:
             address = wire.way.address
+            if not wire.exchange.has_answered:
+                self.refusals.attempt_failed(address, self.now_ms())
             failed = authentication_failed(address, error)
             if failed is not None:
                 self.refusals.note(address, failed, self.now_ms())

@@ -5,6 +5,7 @@ whatever the application does.
 import contextlib
 import logging
 import os
+import random
 import selectors
 import socket
 import threading
@@ -44,7 +45,7 @@ class Background:
         self.has_ever_connected = False
         """Whether anybody has answered: a port of something else lets one connect, and hangs up."""
         self.last_failure = ""
-        self.refusals = Refusals()
+        self.refusals = Refusals(random.random)
         self._where = bootstrap
         self._bootstrap, self._dialect = bootstrap.addresses, bootstrap.dialect
         self._client_id = client_id
@@ -151,12 +152,12 @@ class Background:
             wire = self._wires.get(way)
             if wire is None:
                 if self.refusals.bars(address, _now_ms()):
-                    self._due.append((driven, CallFailed(call.call)))
+                    self._due.append((driven, CallFailed(call.call, is_unreached=True)))
                     return
                 wire = self._open(way)
         except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
             self._note_failure(address, error)
-            self._due.append((driven, CallFailed(call.call)))
+            self._due.append((driven, CallFailed(call.call, is_unreached=True)))
             return
         wire.give(wire.exchange.say(call, _now_ms()))
         self._hear(wire, b"")
@@ -223,6 +224,8 @@ class Background:
                 self.refusals.welcomed(wire.way[1])
 
     def _note_failure(self, address: NodeAddress, error: Exception, *, had_answered: bool = False) -> None:
+        if not had_answered:
+            self.refusals.attempt_failed(address, _now_ms())
         failed = authentication_failed(address, error)
         if failed is not None:
             self.refusals.note(address, failed, _now_ms())
