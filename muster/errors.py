@@ -8,6 +8,12 @@ class MusterError(Exception):
     """Base of everything `muster` raises on purpose."""
 
 
+class ClientFailed(MusterError):
+    """A client's own work, beside the application's calls, raised what nobody expected: its `__cause__`. The client is
+    closed.
+    """
+
+
 class CannotConnect(MusterError):
     """No node could be reached."""
 

@@ -98,9 +98,12 @@ class Replied(MemberEvent, frozen=True):
 
 
 class CallFailed(MemberEvent, frozen=True):
-    """A `Call` will not be answered: no connection, or a lost one."""
+    """A `Call` will not be answered: no connection, or a lost one. `is_unreached`: on that one the node never answered
+    anything.
+    """
 
     call: int
+    is_unreached: bool = False
 
 
 class Departed(MemberEvent, frozen=True):

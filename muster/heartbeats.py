@@ -24,15 +24,13 @@ def hear_lookup(m: Member, event: LookupAnswered) -> None:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         elif found.error_code == ErrorCode.NONE:
             m.coordinator = NodeAddress(found.host, found.port, found.node_id)
-            m.lookup_failures = 0
             if Timer.SESSION in m.timers:
                 m.arm(Timer.SESSION, m.settings.session_timeout_ms)
             return
         else:
             code, reason = found.error_code, found.error_message or ""
     if code in COORDINATOR_GONE or code.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR:
-        m.arm(Timer.LOOKUP, m.backoff_ms(m.lookup_failures))
-        m.lookup_failures += 1
+        m.look_up_later()
         if event.reply is None:
             m.effects.append(HangUp(event.sent.node))  # the next lookup asks somebody else
         if not m.is_asking(Metadata):  # A3, step 5: which nodes there are may have changed

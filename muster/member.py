@@ -262,6 +262,20 @@ class Member:
             if sent.to_coordinator:
                 self.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
 
+    def note_unreached(self, call: int) -> None:
+        """No connection could be made. If it was to the coordinator, the next lookup waits: it would be found again at
+        once, and fail again.
+        """
+        sent = self.calls.get(call)
+        is_coordinator = sent is not None and sent.to_coordinator and sent.node == self.coordinator
+        if is_coordinator and Timer.LOOKUP not in self.timers:
+            self.look_up_later()
+
+    def look_up_later(self) -> None:
+        """Arm the pause before the next lookup."""
+        self.arm(Timer.LOOKUP, self.backoff_ms(self.lookup_failures))
+        self.lookup_failures += 1
+
     # -- time
 
     def arm(self, timer: Timer, delay_ms: int) -> None:

@@ -231,9 +231,13 @@ class Membership:
                 sent = m.calls.pop(event.call, None)
                 if sent is not None:
                     _note_nodes(m, sent, event.reply)
+                    if sent.to_coordinator:
+                        m.lookup_failures = 0
                     _apply(m, answered(sent, event.reply, event.reason))
             case CallFailed():
                 m.failed.append((event.call, ErrorCode.NETWORK_EXCEPTION))
+                if event.is_unreached:
+                    m.note_unreached(event.call)
             case Pushed():
                 if type(event.message) in TABLE:
                     _apply(m, event.message)

@@ -105,13 +105,19 @@ class Outcomes:
         self.raise_refusal()
 
     def raise_refusal(self) -> None:
-        """Raises AuthenticationFailed, if a server did not let us in since it was raised last."""
+        """Raises AuthenticationFailed, if a server did not let us in since it was raised last; ClientFailed."""
+        self._refusals.raise_failure()
         if not self._sleeps_through:
             self._refusals.raise_last()
 
     @property
     def is_woken(self) -> bool:
-        return self._is_woken or not (self._refusals.is_told or self._sleeps_through)
+        return self._is_woken or self.has_failed or not (self._refusals.is_told or self._sleeps_through)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing will end any more: the client failed."""
+        return self._refusals.has_failed
 
     def sleep_through(self) -> None:
         """Nobody is interrupted any more."""

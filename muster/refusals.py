@@ -3,12 +3,15 @@ again.
 """
 
 import ssl
+from collections.abc import Callable
 from typing import Final
 
 from muster.dialects.unwelcome import LoginFailed
-from muster.errors import AuthenticationFailed, CannotConnect, MusterError, RequestTimedOut
+from muster.errors import AuthenticationFailed, CannotConnect, ClientFailed, MusterError, RequestTimedOut
 from muster.events import NodeAddress
 
+_RECONNECT_MS, _RECONNECT_MAX_MS = 50, 1_000
+"""Pauses between attempts to connect to one node: each twice the one before (Kafka: reconnect.backoff.ms, .max.ms)."""
 _PAUSE_MS: Final = 1_000
 """Passwords are not tried out: a server that refused one is left alone for so long."""
 
@@ -36,12 +39,25 @@ def _of_tls(error: ssl.SSLError) -> str:
 class Refusals:
     """What was refused last, for whoever asks first; each server's pause."""
 
-    __slots__ = ("_last", "_sentence", "_troubles", "_unreached", "_until_ms")
+    __slots__ = (
+        "_failure",
+        "_failed_attempts",
+        "_jitter",
+        "_last",
+        "_sentence",
+        "_troubles",
+        "_unreached",
+        "_until_ms",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, jitter: Callable[[], float] = lambda: 0.5) -> None:
+        """`jitter` gives numbers in [0, 1), as `random.random` does."""
+        self._jitter = jitter
+        self._failed_attempts: dict[tuple[str, int], int] = {}
         self._until_ms: dict[tuple[str, int], int] = {}
         self._sentence = ""
         self._last: tuple[NodeAddress, AuthenticationFailed] | None = None
+        self._failure: Exception | None = None
         self._unreached: set[NodeAddress] = set()
         self._troubles: dict[NodeAddress, str] = {}
         """Of brokers beside musterd that do not answer, the newest last: musterd answers meanwhile."""
@@ -54,6 +70,7 @@ class Refusals:
     def welcomed(self, address: NodeAddress) -> None:
         """It lets us in now."""
         self._unreached.discard(address)
+        self._failed_attempts.pop((address.host, address.port), None)
         if self._until_ms.pop((address.host, address.port), None) is not None and self._last is not None:
             where = self._last[0]
             if (where.host, where.port) == (address.host, address.port):
@@ -74,8 +91,16 @@ class Refusals:
             self._troubles.pop(address, None)
             self._troubles[address] = sentence
 
+    def attempt_failed(self, address: NodeAddress, now_ms: int) -> None:
+        """A connection to it ended before it answered: the next attempt at this node, and at no other, waits."""
+        key = address.host, address.port
+        attempts = self._failed_attempts[key] = self._failed_attempts.get(key, 0) + 1
+        pause_ms = min(_RECONNECT_MS << min(attempts - 1, 10), _RECONNECT_MAX_MS) * (0.8 + 0.4 * self._jitter())
+        self._until_ms[key] = max(now_ms + int(pause_ms), self._until_ms.get(key, 0))
+
     def answered(self, address: NodeAddress) -> None:
         """More than a greeting."""
+        self._failed_attempts.pop((address.host, address.port), None)
         self._troubles.pop(address, None)
 
     def bars(self, address: NodeAddress, now_ms: int) -> bool:
@@ -85,7 +110,22 @@ class Refusals:
     @property
     def is_told(self) -> bool:
         """Whether there is nothing to raise."""
-        return self._last is None
+        return self._last is None and self._failure is None
+
+    def fail(self, error: Exception) -> None:
+        """An unexpected error ended the client's own work."""
+        self._failure = self._failure or error
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
+
+    def raise_failure(self) -> None:
+        """Raises ClientFailed after `fail`, every time."""
+        error = self._failure
+        if error is not None:
+            why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise ClientFailed(f"this client failed and is closed ({why}): make another one") from error
 
     def error(self, trouble: str) -> MusterError:
         """Why nobody can be asked, as the error that it is: `trouble` may be what was noted here last."""
@@ -106,7 +146,8 @@ class Refusals:
         return CannotConnect(sentence) if trouble else RequestTimedOut(sentence)
 
     def raise_last(self) -> None:
-        """Raises AuthenticationFailed, once for each time."""
+        """Raises AuthenticationFailed, once for each time; ClientFailed."""
+        self.raise_failure()
         last, self._last = self._last, None
         if last is not None:
             raise last[1]

@@ -5,9 +5,11 @@ task that lives on: heartbeats go on whenever the application awaits something.
 import asyncio
 import logging
 import os
+import random
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from secrets import token_urlsafe
 from typing import Final, cast
 
@@ -36,10 +38,12 @@ class Driver:
         self.changed = Changed()
         self.has_ever_connected = False
         self.last_failure = ""
-        self.refusals = Refusals()
+        self.refusals = Refusals(random.random)
         self._where = bootstrap
         self._bootstrap, self._dialect = bootstrap.addresses, bootstrap.dialect
         self._client_id = client_id
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called once an unexpected error has ended the client."""
         self._asked = 0
         self._driven: list[Driven] = []
         self._wires: dict[Way, _Wire] = {}
@@ -75,13 +79,15 @@ class Driver:
         self._driven.append(driven)
 
     def feed(self, driven: Driven, event: MemberEvent) -> None:
-        """Something happened to a core. After `stop` it is too late to tell."""
+        """Something happened to a core. After `stop` it is too late to tell. Raises ClientFailed."""
+        self.refusals.raise_failure()
         if not self._is_stopped:
             self._carry_out(driven, driven.core.step(event, self.now_ms()))
             self._set_timer()
 
     def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
-        """What a core asks for when it is told the time so."""
+        """What a core asks for when it is told the time so. Raises ClientFailed."""
+        self.refusals.raise_failure()
         if not self._is_stopped:
             self._carry_out(driven, action(self.now_ms()))
             self._set_timer()
@@ -132,7 +138,7 @@ class Driver:
         wire = self._wires.get(way)
         if wire is None:
             if self.refusals.bars(address, self.now_ms()):
-                self._due.append((driven, CallFailed(call.call)))
+                self._due.append((driven, CallFailed(call.call, is_unreached=True)))
                 return
             session = self._where.open_session(address, self._client_id, _nonce)
             wire = self._wires[way] = _Wire(self, way, Exchange(session))
@@ -175,7 +181,20 @@ class Driver:
 
     def _woke(self) -> None:
         self._timer = None
-        self._pass_time()
+        with self._ending_if_it_fails():
+            self._pass_time()
+
+    @contextmanager
+    def _ending_if_it_fails(self) -> Iterator[None]:
+        """The next call raises what the loop's callbacks raised: nobody else would hear of it."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  (whatever it is, the next call raises it)
+            _LOG.exception("a client ends after what should not have happened")
+            self.refusals.fail(error)
+            self._stop()
+            self.on_failure()
+            self.changed.notify_all()
 
     def _set_timer(self) -> None:
         """One that rings too early finds nothing to do, and is set anew."""
@@ -203,12 +222,16 @@ class Driver:
     def sent(self, wire: "_Wire") -> None:
         """Something of what was written has left."""
         if self._wires.get(wire.way) is wire:
-            self._note_departed(wire)
-            self._pass_time()
+            with self._ending_if_it_fails():
+                self._note_departed(wire)
+                self._pass_time()
 
     def heard(self, wire: "_Wire", data: bytes) -> None:
-        if self._wires.get(wire.way) is not wire:
-            return
+        if self._wires.get(wire.way) is wire:
+            with self._ending_if_it_fails():
+                self._hear(wire, data)
+
+    def _hear(self, wire: "_Wire", data: bytes) -> None:
         try:
             self._due.extend((wire.way.driven, event) for event in wire.exchange.hear(data))
             if wire.exchange.has_answered:
@@ -226,6 +249,8 @@ class Driver:
     def failed(self, wire: "_Wire", error: Exception) -> None:
         if self._wires.get(wire.way) is wire:
             address = wire.way.address
+            if not wire.exchange.has_answered:
+                self.refusals.attempt_failed(address, self.now_ms())
             failed = authentication_failed(address, error)
             if failed is not None:
                 self.refusals.note(address, failed, self.now_ms())
@@ -234,7 +259,8 @@ class Driver:
             if failed is None and not wire.exchange.has_answered and self.refusals.unreached(address):
                 _LOG.warning(self.last_failure)
             self._close(wire)
-            self._pass_time()
+            with self._ending_if_it_fails():
+                self._pass_time()
 
     def ended(self, wire: "_Wire") -> None:
         self._ending.discard(wire)

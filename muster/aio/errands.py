@@ -47,7 +47,7 @@ class Errands(Outcomes):
 
     async def finish_later_ones(self, timeout_s: float) -> None:
         """Wait until all that were to be heard of later have ended, and run their callbacks."""
-        await self._changed.wait_for(lambda: not self.awaits_later_ones, max(timeout_s, 0.0))
+        await self._changed.wait_for(lambda: self.has_failed or not self.awaits_later_ones, max(timeout_s, 0.0))
         await self.run_callbacks()
 
     def wake(self) -> None:

@@ -178,13 +178,14 @@ class GroupMember:
             if left_s <= 0:
                 self._told.hurry()
             is_idle = not self._told or self._told.is_held_up
-            if is_idle and (self._membership.is_closed or left_s <= 0):
+            if is_idle and (self._membership.is_closed or left_s <= 0 or self.errands.has_failed):
                 break
             if is_idle:
                 await self._driver.changed.wait(left_s)
         await self.errands.run_callbacks()
         if failure is not None:
             raise failure
+        self._driver.refusals.raise_failure()
 
     # -- telling
 

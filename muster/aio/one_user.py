@@ -7,7 +7,7 @@ from inspect import isawaitable
 from typing import Any
 
 from muster.aio.changed import Changed
-from muster.errors import ClientClosed, ConcurrentUse
+from muster.errors import ClientClosed, ClientFailed, ConcurrentUse
 from muster.topic_partition import TopicPartition
 
 Listener = Callable[[tuple[TopicPartition, ...]], Awaitable[Any] | None]
@@ -46,6 +46,9 @@ class OneUser:
         self._user, self._depth = self._me, self._depth + 1
         try:
             yield
+        except ClientFailed:
+            self.is_closed = True
+            raise
         finally:
             self._depth -= 1
             if not self._depth:

@@ -12,7 +12,7 @@ from muster.aio.sent import Sent
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.driven import Driven
-from muster.errors import ClientClosed, MusterError
+from muster.errors import ClientClosed, ClientFailed, MusterError
 from muster.events import Effect, Woke
 from muster.producing import Producing
 from muster.producing.batch import Pending
@@ -78,6 +78,7 @@ class Producer:
         self._driver = Driver(parse_bootstrap(bootstrap, dialect, security, broker_security), client_id)
         self._driven = Driven(self._core, self._take)
         self._driver.add(self._driven)
+        self._driver.on_failure = self._fail
         self._failed: deque[Sent] = deque(maxlen=_REMEMBERED_FAILURES)
         self._owes_turn = False
         self._is_closed = False
@@ -132,6 +133,7 @@ class Producer:
         self._failed.clear()
         if failed:
             await failed[0].result()
+        self._driver.refusals.raise_failure()
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flush and disconnect; what is not acknowledged after `timeout_s`, or when this is cancelled, is given up.
@@ -143,9 +145,7 @@ class Producer:
         try:
             await self.flush(timeout_s)
         finally:
-            self._core.abandon(ClientClosed("the producer was closed before the record was acknowledged"))
-            for effect in self._core.step(Woke(), self._driver.now_ms()):
-                self._take(effect)
+            self._abandon(ClientClosed("the producer was closed before the record was acknowledged"))
             self._driver.changed.notify_all()
             await self._driver.stop()
 
@@ -164,6 +164,7 @@ class Producer:
     def _append(self, topic: str, partition: int | None, record: Pending) -> int:
         if self._is_closed:
             raise ClientClosed("this producer was closed")
+        self._driver.refusals.raise_failure()
         return self._core.append(topic, partition, record, self._driver.now_ms())
 
     async def _append_later(self, topic: str, partition: int | None, record: Pending) -> int:
@@ -192,6 +193,18 @@ class Producer:
         for failed in hand_over(effect, self._explained):
             assert isinstance(failed, Sent)
             self._failed.append(failed)
+
+    def _fail(self) -> None:
+        """Give up all records: the client failed."""
+        try:
+            self._driver.refusals.raise_failure()
+        except ClientFailed as failed:
+            self._abandon(failed)
+
+    def _abandon(self, error: MusterError) -> None:
+        self._core.abandon(error)
+        for effect in self._core.step(Woke(), self._driver.now_ms()):
+            self._take(effect)
 
     def _explained(self, error: MusterError) -> MusterError:
         return self._driver.refusals.explained(error, self._driver.trouble)

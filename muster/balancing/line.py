@@ -43,6 +43,8 @@ def hear(m: Member, event: Replied) -> None:
     sent = m.calls.pop(event.call, None)
     if sent is None:
         return
+    if sent.node is not None:
+        m.lookup_failures = 0
     reply, reason = event.reply, event.reason
     if isinstance(reply, Refused):
         code, reason, reply_or_none = reply.error_code, reply.error_message or reason, None
@@ -63,6 +65,10 @@ def hear(m: Member, event: Replied) -> None:
 
 
 def lost(m: Member, event: CallFailed) -> None:
+    sent = m.calls.get(event.call)
+    is_coordinator = sent is not None and sent.node is not None and sent.node == m.coordinator
+    if event.is_unreached and is_coordinator and Timer.LOOKUP not in m.timers:
+        _look_up_later(m)  # it would be found again at once, and fail again
     _lose(m, event.call, "the connection was lost")
 
 
@@ -118,14 +124,13 @@ def _heard_lookup(m: Member, answer: Answer) -> None:
         if found is None:
             code, reason = Code.UNAVAILABLE, "no coordinator was named"
         elif found.error_code == ErrorCode.NONE:
-            m.coordinator, m.lookup_failures = NodeAddress(found.host, found.port, found.node_id), 0
+            m.coordinator = NodeAddress(found.host, found.port, found.node_id)
             return
         else:
             code, reason = code_of(found.error_code), found.error_message or found.error_code.name
     if answer.reply is None:
         m.effects.append(HangUp(None))  # the next lookup asks somebody else
-    m.arm(Timer.LOOKUP, backoff_ms(m.lookup_failures))
-    m.lookup_failures += 1
+    _look_up_later(m)
     hint = " (is musterd's native listener at the bootstrap address?)" if code == Code.EMPTY_REPLY else ""
     m.lookup_trouble = code, f"the coordinator of group {m.group_id} was not found: {reason}{hint}"
     fail_wanted(m, *m.lookup_trouble)
@@ -134,6 +139,11 @@ def _heard_lookup(m: Member, answer: Answer) -> None:
 def _forget_coordinator(m: Member, node: NodeAddress | None) -> None:
     if m.coordinator is not None and m.coordinator == node:
         m.coordinator = None
+
+
+def _look_up_later(m: Member) -> None:
+    m.arm(Timer.LOOKUP, backoff_ms(m.lookup_failures))
+    m.lookup_failures += 1
 
 
 def _be_replaced(m: Member, reason: str) -> None:

@@ -5,6 +5,7 @@ whatever the application does.
 import contextlib
 import logging
 import os
+import random
 import selectors
 import socket
 import threading
@@ -13,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from muster.blocking.fork_guard import ClientCondition
 from muster.blocking.pipe import nonce
 from muster.blocking.wire import Wire
 from muster.dialects import dialect_of
@@ -20,7 +22,7 @@ from muster.dialects.bootstrap import Bootstrap
 from muster.dialects.exchange import Exchange
 from muster.dialects.lanes import Lane, lane_of
 from muster.driven import Core, Driven, Way
-from muster.errors import AuthenticationFailed, MusterError
+from muster.errors import AuthenticationFailed
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
 from muster.refusals import Refusals, authentication_failed
 from muster.tunnel import Tunnel
@@ -30,7 +32,6 @@ __all__ = ["Background", "Core", "Driven"]
 
 _READ_BYTES = 256 * 1024
 _SEND_OFF_S = 1.0
-_PAUSE_S = 0.1
 _LOG: Final = logging.getLogger("muster")
 _LONGEST_S = 3_600.0
 """A selector takes no wait of months."""
@@ -40,17 +41,18 @@ class Background:
     """Runs cores. Everything of theirs is guarded by `changed`, which is notified whenever something happened."""
 
     def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
-        self._lock = threading.RLock()
-        self.changed = threading.Condition(self._lock)
+        self.changed = ClientCondition()
         self.has_ever_connected = False
         """Whether anybody has answered: a port of something else lets one connect, and hangs up."""
         self.last_failure = ""
-        self.refusals = Refusals()
+        self.refusals = Refusals(random.random)
         self._where = bootstrap
         self._bootstrap, self._dialect = bootstrap.addresses, bootstrap.dialect
         self._client_id = client_id
         self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
         """Called in the thread, under the lock, for who is not in the middle of a call that could raise it."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called in the thread, under the lock, once an unexpected error has ended it."""
         self._asked = 0
         self._driven: list[Driven] = []
         self._wires: dict[Way, Wire] = {}
@@ -62,7 +64,6 @@ class Background:
         self._waker: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._is_stopping = False
-        self._process = 0
 
     @property
     def trouble(self) -> str:
@@ -72,23 +73,24 @@ class Background:
 
     def condition(self) -> threading.Condition:
         """Another with the same lock, for who is not to be woken whenever anything happens."""
-        return threading.Condition(self._lock)
+        return ClientCondition(self.changed)
 
     def add(self, driven: Driven) -> None:
-        """Have it driven from now on."""
-        with self.changed:
-            self._driven.append(driven)
+        """Have it driven from now on. Takes no lock: making a client must not count as its first use."""
+        self._driven.append(driven)
 
     def feed(self, driven: Driven, event: MemberEvent) -> None:
-        """Something happened to a core. Starts the thread if there is none."""
+        """Something happened to a core. Starts the thread if there is none. Raises ClientFailed."""
         with self.changed:
+            self.refusals.raise_failure()
             self._start()
             self._step(driven, event)
             self._wake()
 
     def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
-        """What a core asks for when it is told the time so."""
+        """What a core asks for when it is told the time so. Raises ClientFailed."""
         with self.changed:
+            self.refusals.raise_failure()
             self._start()
             self._carry_out(driven, action(_now_ms()))
             self._wake()
@@ -105,10 +107,7 @@ class Background:
 
     def _start(self) -> None:
         if self._thread is not None:
-            if self._process != os.getpid():
-                raise MusterError("this client was made before the process forked: make one in each process")
             return
-        self._process = os.getpid()
         self._selector = selectors.DefaultSelector()
         wakened, self._waker = socket.socketpair()
         wakened.setblocking(False)
@@ -153,12 +152,12 @@ class Background:
             wire = self._wires.get(way)
             if wire is None:
                 if self.refusals.bars(address, _now_ms()):
-                    self._due.append((driven, CallFailed(call.call)))
+                    self._due.append((driven, CallFailed(call.call, is_unreached=True)))
                     return
                 wire = self._open(way)
         except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
             self._note_failure(address, error)
-            self._due.append((driven, CallFailed(call.call)))
+            self._due.append((driven, CallFailed(call.call, is_unreached=True)))
             return
         wire.give(wire.exchange.say(call, _now_ms()))
         self._hear(wire, b"")
@@ -225,6 +224,8 @@ class Background:
                 self.refusals.welcomed(wire.way[1])
 
     def _note_failure(self, address: NodeAddress, error: Exception, *, had_answered: bool = False) -> None:
+        if not had_answered:
+            self.refusals.attempt_failed(address, _now_ms())
         failed = authentication_failed(address, error)
         if failed is not None:
             self.refusals.note(address, failed, _now_ms())
@@ -243,11 +244,25 @@ class Background:
     def _run(self, wakened: socket.socket) -> None:
         selector = self._selector
         assert selector is not None
+        try:
+            self._work(selector, wakened)
+            self._send_off(selector, wakened)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the next call raises it)
+            _LOG.exception("the thread of a client ends after what should not have happened")
+            with self.changed:
+                self.refusals.fail(error)
+                self.on_failure()
+        finally:
+            with self.changed:
+                self._disconnect(selector, wakened)
+
+    def _work(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
         while True:
             with self.changed:
                 if self._is_stopping:
-                    break
-                timeout_s = self._pass_time_whatever_happens()
+                    return
+                self._pass_time()
+                timeout_s = self._timeout_s()
             ready = selector.select(timeout_s)
             with self.changed:
                 for key, events in ready:
@@ -258,18 +273,18 @@ class Background:
                     wire: Wire = key.data
                     if self._wires.get(wire.way) is wire:
                         self._serve(wire, events)
-        self._send_off(selector, wakened)
-        with self.changed:
-            for wire in tuple(self._wires.values()):
-                if wire.exchange.has_told:
-                    wire.linger(time.monotonic() + _SEND_OFF_S)
-                self._close(wire)
-            selector.close()
-            wakened.close()
-            if self._waker is not None:
-                self._waker.close()
-                self._waker = None
-            self.changed.notify_all()
+
+    def _disconnect(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
+        for wire in tuple(self._wires.values()):
+            if wire.exchange.has_told:
+                wire.linger(time.monotonic() + _SEND_OFF_S)
+            self._close(wire)
+        selector.close()
+        wakened.close()
+        if self._waker is not None:
+            self._waker.close()
+            self._waker = None
+        self.changed.notify_all()
 
     def _send_off(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
         """What nobody waits for an answer to is let go of once it is sent, if that takes no longer than a moment."""
@@ -284,15 +299,6 @@ class Background:
                 with self.changed:
                     if self._wires.get(wire.way) is wire:
                         self._serve(wire, events)
-
-    def _pass_time_whatever_happens(self) -> float | None:
-        """How long there is nothing to do. A bug costs what it interrupted: heartbeats and deadlines go on."""
-        try:
-            self._pass_time()
-        except Exception:  # noqa: BLE001
-            _LOG.exception("the thread of a client goes on after what should not have happened")
-            return _PAUSE_S
-        return self._timeout_s()
 
     def _pass_time(self) -> None:
         while self._due:
@@ -328,10 +334,6 @@ class Background:
             return
         except (OSError, ProtocolViolation) as error:
             self._note_failure(wire.way[1], error, had_answered=wire.exchange.has_answered)
-            self._close(wire)
-        except Exception as error:  # noqa: BLE001
-            _LOG.exception("a connection is given up after what should not have happened")
-            self._note_failure(wire.way[1], error)
             self._close(wire)
 
     def _receive(self, wire: Wire) -> None:

@@ -33,7 +33,7 @@ from muster.blocking.background import Background, Driven
 from muster.blocking.identity import CLIENT_VERSION, new_consumer_id
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
-from muster.errors import AuthenticationFailed
+from muster.errors import AuthenticationFailed, ClientFailed
 from muster.events import Effect, MemberEvent
 from muster.fetching import Deserializer, FetchSettings
 from muster.security import SecurityLike
@@ -251,7 +251,7 @@ class ClientBalancedConsumer:
     def _give_up(self) -> None:
         """It never started, and will not: its thread ends, and nobody is left to answer."""
         with self._changed:
-            self._is_given_up = self._core.is_new
+            self._is_given_up = self._core.is_new or self._background.refusals.has_failed
             self._changed.notify_all()
         if self._is_given_up:
             self._background.stop()
@@ -263,12 +263,15 @@ class ClientBalancedConsumer:
                 return Result(False, Code.CLIENT_SHUTDOWN, "this consumer was shut down: make another one")
             self._asked += 1
             number = self._asked
-            self._background.feed(self._driven, make(number))
             try:
+                self._background.feed(self._driven, make(number))
                 while number not in self._ended:
                     self._changed.wait_for(lambda: number in self._ended or self._is_refused, _LOOK_S)
                     if number not in self._ended and self._is_refused:
                         self._background.refusals.raise_last()
+            except ClientFailed as failed:
+                self._is_given_up = True
+                return Result(False, Code.INTERNAL, str(failed), failed)
             except AuthenticationFailed as failed:
                 self._background.feed(self._driven, GaveUp(number))
                 return Result(False, Code.CERTIFICATE, str(failed), failed)
@@ -280,7 +283,8 @@ class ClientBalancedConsumer:
 
     @property
     def _is_refused(self) -> bool:
-        return not (self._is_ending or self._background.refusals.is_told)
+        refusals = self._background.refusals
+        return refusals.has_failed or not (self._is_ending or refusals.is_told)
 
     def _hands_out(self, fetched: Fetched, found: Found) -> bool:
         """Making the records out took its time: whether the partition is still ours."""

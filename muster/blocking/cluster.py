@@ -1,11 +1,11 @@
 """Asking the node that has it: leaders of partitions, coordinators of groups, without membership."""
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from muster.blocking.connection import Connection
+from muster.blocking.fork_guard import ClientCondition
 from muster.dialects import dialect_of
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
@@ -46,7 +46,7 @@ class Cluster:
     ) -> None:
         self._where = parse_bootstrap(bootstrap, dialect, security, broker_security)
         self._client_id = client_id
-        self._lock = threading.RLock()
+        self._lock = ClientCondition()
         self._any = Connection(bootstrap, dialect=dialect, security=security, client_id=client_id)
         self._nodes: dict[tuple[str, int, str], Connection] = {}
         self._leaders: dict[TopicPartition, NodeAddress] = {}

@@ -4,6 +4,7 @@ import time
 from types import TracebackType
 from typing import Self
 
+from muster.blocking.fork_guard import ForkGuard
 from muster.blocking.pipe import Pipe, nonce
 from muster.dialects import Answer, Dialect, Push
 from muster.dialects.bootstrap import Bootstrap, cannot_connect, parse_bootstrap
@@ -44,6 +45,7 @@ class Connection:
         self._pipe: Pipe | None = None
         self._address = self._where.addresses[0]
         self._session = self._where.open_session(self._address, client_id, nonce)
+        self._guard = ForkGuard()
         self._is_closed = False
         self._has_heard = False
         self._words = self._answers = 0
@@ -109,6 +111,7 @@ class Connection:
         self.close()
 
     def _connected(self, deadline: float) -> Pipe:
+        self._guard.check()
         if self._is_closed:
             raise ClientClosed("this connection was closed")
         if self._pipe is not None and self._pipe.is_over:

@@ -49,7 +49,7 @@ class Errands(Outcomes):
     def finish_later_ones(self, timeout_s: float) -> None:
         """Wait until all that were to be heard of later have ended, and run their callbacks."""
         with self._changed:
-            self._changed.wait_for(lambda: not self.awaits_later_ones, max(timeout_s, 0.0))
+            self._changed.wait_for(lambda: self.has_failed or not self.awaits_later_ones, max(timeout_s, 0.0))
         self.run_callbacks()
 
     def wake(self) -> None:

@@ -255,6 +255,7 @@ class GroupMember:
         not leave: its place is kept for its return until the session times out. Closing twice is fine.
         """
         if self._one_user.is_closed:
+            self._cluster.close()
             return
         with self._entered():
             self._errands.sleep_through()
@@ -273,7 +274,7 @@ class GroupMember:
                     if left_s <= 0:
                         self._told.hurry()
                     is_idle = not self._told or self._told.is_held_up
-                    if is_idle and (self._membership.is_closed or left_s <= 0):
+                    if is_idle and (self._membership.is_closed or left_s <= 0 or self._errands.has_failed):
                         break
                     if is_idle:
                         self._changed.wait(left_s)
@@ -283,6 +284,7 @@ class GroupMember:
             self._cluster.close()
             if failure is not None:
                 raise failure
+            self._background.refusals.raise_failure()
 
     def __enter__(self) -> Self:
         return self

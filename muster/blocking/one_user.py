@@ -4,7 +4,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from muster.errors import ClientClosed, ConcurrentUse
+from muster.blocking.fork_guard import ForkGuard
+from muster.errors import ClientClosed, ClientFailed, ConcurrentUse
 
 
 class OneUser:
@@ -12,6 +13,7 @@ class OneUser:
 
     def __init__(self, what: str) -> None:
         self._what = what
+        self._guard = ForkGuard()
         self._lock = threading.Lock()
         self._user: int | None = None
         self._depth = 0
@@ -19,7 +21,8 @@ class OneUser:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Callbacks of the same thread may come back in. Raises ConcurrentUse, ClientClosed."""
+        """Callbacks of the same thread may come back in. Raises ConcurrentUse, ClientClosed; MusterError in a fork."""
+        self._guard.check()
         me = threading.get_ident()
         with self._lock:
             if self.is_closed:
@@ -29,6 +32,9 @@ class OneUser:
             self._user, self._depth = me, self._depth + 1
         try:
             yield
+        except ClientFailed:
+            self.is_closed = True
+            raise
         finally:
             with self._lock:
                 self._depth -= 1

@@ -11,7 +11,7 @@ from muster.blocking.callbacks import Callbacks
 from muster.blocking.sent import Sent
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
-from muster.errors import ClientClosed, MusterError, RequestTimedOut
+from muster.errors import ClientClosed, ClientFailed, MusterError, RequestTimedOut
 from muster.events import Effect, Woke
 from muster.producing import Producing
 from muster.producing.batch import Pending
@@ -86,6 +86,7 @@ class Producer:
         self._background = Background(parse_bootstrap(bootstrap, dialect, security, broker_security), client_id)
         self._driven = Driven(self._core, self._take)
         self._background.add(self._driven)
+        self._background.on_failure = self._fail
         self._changed = self._background.changed
         self._callbacks = Callbacks(self._changed, self._background.refusals)
         self._failed: deque[Sent] = deque(maxlen=_REMEMBERED_FAILURES)
@@ -145,6 +146,7 @@ class Producer:
             raise RequestTimedOut(f"not all callbacks have returned within {timeout_s:g} s")
         if failed:
             failed[0].result()
+        self._background.refusals.raise_failure()
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush and disconnect; what is not acknowledged after `timeout_s` is given up, and its callbacks are called.
@@ -159,9 +161,7 @@ class Producer:
             self.flush(timeout_s)
         finally:
             with self._changed:
-                self._core.abandon(ClientClosed("the producer was closed before the record was acknowledged"))
-                for effect in self._core.step(Woke(), _now_ms()):
-                    self._take(effect)
+                self._abandon(ClientClosed("the producer was closed before the record was acknowledged"))
                 self._changed.notify_all()
             self._background.stop()
             self._callbacks.wait(_left_s(deadline))
@@ -184,6 +184,7 @@ class Producer:
     def _append(self, topic: str, partition: int | None, record: Pending) -> int:
         if self._is_closed:
             raise ClientClosed("this producer was closed")
+        self._background.refusals.raise_failure()
         return self._core.append(topic, partition, record, _now_ms())
 
     def _append_later(self, topic: str, partition: int | None, record: Pending) -> int:
@@ -207,6 +208,18 @@ class Producer:
         for failed in hand_over(effect, self._explained):
             assert isinstance(failed, Sent)
             self._failed.append(failed)
+
+    def _fail(self) -> None:
+        """Give up all records: the client failed."""
+        try:
+            self._background.refusals.raise_failure()
+        except ClientFailed as failed:
+            self._abandon(failed)
+
+    def _abandon(self, error: MusterError) -> None:
+        self._core.abandon(error)
+        for effect in self._core.step(Woke(), _now_ms()):
+            self._take(effect)
 
     def _explained(self, error: MusterError) -> MusterError:
         return self._background.refusals.explained(error, self._background.trouble)

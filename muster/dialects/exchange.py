@@ -85,7 +85,7 @@ class Exchange:
 
     def lost(self) -> list[CallFailed]:
         """The connection is gone: nothing of this will be answered, or leave."""
-        failed = [CallFailed(call.call) for call in self._waiting.values()]
+        failed = [CallFailed(call.call, not self.has_answered) for call in self._waiting.values()]
         self._waiting.clear()
         self._silent.clear()
         self._unsaid.clear()

@@ -177,8 +177,12 @@ class StreamsConnector:
             self._commits[number] = None
             tries = self._settings.offsets_commit_max_retries if retry else 1
             self._feed_steps(CommitWanted(number, tries))
-            self._changed.wait_for(lambda: self._commits[number] is not None or self._has_ended, timeout_s)
+            refusals = self._background.refusals
+            self._changed.wait_for(
+                lambda: self._commits[number] is not None or self._has_ended or refusals.has_failed, timeout_s
+            )
             ended = self._commits.pop(number)
+            refusals.raise_failure()
         return stored(
             None if ended is None else CommitDone(number, ended.error_code, to_commit(ended.offsets), ended.reason),
             f"the commit was not answered within {timeout_s:g} s",
@@ -195,19 +199,23 @@ class StreamsConnector:
 
     def _shut_down(self, timeout_s: float = 30.0) -> None:
         deadline = time.monotonic() + timeout_s
+        refusals = self._background.refusals
         with self._changed:
             if self._is_shut:
                 return
             self._is_shut = True
-            if self._parts is not None:
+            if self._parts is not None and not refusals.has_failed:
                 self._feed_steps(Shut())
-                self._changed.wait_for(lambda: self._has_ended, timeout_s)
+                self._changed.wait_for(lambda: self._has_ended or refusals.has_failed, timeout_s)
+            if self._parts is not None:
                 self._parts.holdings.end()
+            if self._parts is not None and not refusals.has_failed:
                 self._background.carry_out(self._parts.fetching, self._parts.pump.close)
             self._has_ended = True
             self._changed.notify_all()
         self._caller.stop(max(deadline - time.monotonic(), 0.0))
         self._background.stop()
+        refusals.raise_failure()
 
     @property
     def owned(self) -> Owned:
@@ -329,6 +337,8 @@ class StreamsConnector:
     def _has_taken(self, *, made_room: bool) -> None:
         """A stream has gone on: there may be room for more, and a rebalance may wait for just that."""
         assert self._parts is not None
+        if not self._is_shut:
+            self._background.refusals.raise_failure()
         if made_room:
             self._go_on_fetching()
         if self._parts.steps.phase is Phase.FINISHING:

@@ -82,6 +82,7 @@ RAISED: Final = {
     "`Sent.result`",
     "CannotDeserialize": "`Consumer.poll` and iteration, each time, until a `seek` past the record",
     "ClientClosed": "whatever is called after `close`; by records given up in `Producer.close`",
+    "ClientFailed": "whatever is called next; whatever waits",
     "CommitRefused": "`commit`; as the error of a `commit_async`",
     "ConcurrentUse": "whatever is called while another thread (`muster.aio`: task) is inside",
     "CorruptRecords": "`Consumer.poll` and iteration, each time, until a `seek`; `RangeReader`",

@@ -73,9 +73,9 @@ class Stage:
         """The oldest unanswered request of that kind is answered so."""
         return self.feed(Replied(self._oldest(kind or type(reply).__name__.removesuffix("Reply")), reply))
 
-    def cut(self, kind: str) -> "Stage":
-        """The connection of the oldest request of that kind is lost."""
-        return self.feed(CallFailed(self._oldest(kind)))
+    def cut(self, kind: str, *, is_unreached: bool = False) -> "Stage":
+        """The connection of the oldest request of that kind is lost, or was never made."""
+        return self.feed(CallFailed(self._oldest(kind), is_unreached))
 
     def pass_time(self, milliseconds: int) -> "Stage":
         """Let time pass, waking the member whenever it asked for it."""

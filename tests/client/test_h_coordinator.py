@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from muster.events import CommitAsked, HangUp, Lost, NodeAddress, OffsetsAsked, OffsetToCommit
+from muster.events import CommitAsked, HangUp, Lost, NodeAddress, OffsetsAsked, OffsetToCommit, Polled
 from muster.member import State
 from muster.nodes import Nodes, nodes_of
 from protocol.errors import ErrorCode
@@ -64,6 +64,22 @@ def test_a_member_whose_bootstrap_is_gone_asks_the_nodes_it_was_told_of() -> Non
     assert stage.heard == [HangUp(node(1))]
     assert stage.called == [(node(2), Metadata(()))]
     assert stage.pass_time(600).called == [(node(2), FindCoordinator((GROUP,)))]
+
+
+def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> None:
+    stage = Stage().poll().find()
+    assert stage.sent_kinds == ["FindCoordinator", "JoinGroup"]
+    pauses = []
+    for _ in range(3):
+        failed_at_ms = stage.cut("JoinGroup", is_unreached=True).now_ms
+        while "FindCoordinator" not in stage.pass_time(1).sent_kinds:
+            pass
+        pauses.append(stage.now_ms - failed_at_ms)
+        stage.find().pass_time(2_000)
+    assert pauses == [100, 200, 400]
+    stage.join().sync(P0)
+    stage.sent_kinds  # noqa: B018  (forgotten)
+    assert stage.feed(Polled()).pass_time(3_000).cut("Heartbeat").sent_kinds[-1] == "FindCoordinator", "lost later"
 
 
 def test_brokers_beside_musterd_are_asked_nothing_about_groups() -> None:

@@ -34,6 +34,20 @@ def test_who_refused_us_is_not_asked_for_a_second_by_whatever_name_it_has() -> N
     assert not refusals.bars(OTHER, 5_500)
 
 
+def test_attempts_to_reconnect_pause_longer_and_longer_each_node_by_itself() -> None:
+    refusals, now_ms, pauses = Refusals(), 0, list[int]()
+    for _ in range(7):
+        refusals.attempt_failed(NODE, now_ms)
+        assert not refusals.bars(OTHER, now_ms)
+        pauses.append(next(pause for pause in range(2_000) if not refusals.bars(NODE, now_ms + pause)))
+        now_ms += pauses[-1]
+    assert pauses == [50, 100, 200, 400, 800, 1_000, 1_000]
+    refusals.answered(NODE)
+    refusals.attempt_failed(NODE, now_ms)
+    assert refusals.bars(NODE, now_ms + 49)
+    assert not refusals.bars(NODE, now_ms + 50)
+
+
 def test_who_lets_us_in_later_is_no_trouble_any_more() -> None:
     refusals = Refusals()
     refusals.note(NODE, NO, 0)

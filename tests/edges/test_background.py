@@ -1,14 +1,18 @@
 """The thread behind a client, and the thread of callbacks: what should not happen costs what it interrupted."""
 
+import contextlib
 import logging
+import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import pytest
 
-from muster import Consumer, MusterError, Producer, TopicPartition
+from muster import ClientFailed, Consumer, MusterError, Producer, TopicPartition
 from muster.aio.driver import Driver
 from muster.blocking import Connection
 from muster.blocking.background import Background, Driven
@@ -52,7 +56,7 @@ def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached() -> None:
     driven = Driven(core, lambda _effect: None)
     background.add(driven)
     background.feed(driven, Woke())
-    assert within(5, lambda: CallFailed(1) in core.heard)
+    assert within(5, lambda: CallFailed(1, is_unreached=True) in core.heard)
     assert "cannot connect to nnn" in background.last_failure
     background.stop()
 
@@ -64,10 +68,71 @@ def test_that_a_broker_beside_musterd_cannot_be_reached_is_said_once(caplog: pyt
     background.add(driven)
     for times in (1, 2, 3):
         background.feed(driven, Woke())
-        assert within(5, lambda: core.heard.count(CallFailed(1)) == times)  # noqa: B023
+        assert within(5, lambda: core.heard.count(CallFailed(1, is_unreached=True)) == times)  # noqa: B023
     background.stop()
     assert [one.levelname for one in caplog.records] == ["WARNING"]
     assert "It is a broker beside musterd" in caplog.text
+
+
+class Slammed:
+    """A port that takes connections and closes them at once; it counts them."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = NodeAddress("127.0.0.1", self._listener.getsockname()[1])
+        threading.Thread(target=self._slam, daemon=True).start()
+
+    def _slam(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                self._listener.accept()[0].close()
+                self.connections += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+def asking_every_millisecond(core: Core, *nodes: NodeAddress) -> None:
+    """Have it ask each of these, and set its timer anew."""
+
+    def step(event: MemberEvent) -> list[Effect]:
+        core.next_deadline_ms = time.monotonic_ns() // 1_000_000 + 1
+        asked = len(core.heard)
+        return [Call(asked, nodes[asked % len(nodes)], DescribeNode())] if isinstance(event, Woke) else []
+
+    core._step = step
+
+
+def test_reconnects_back_off_each_node_by_itself() -> None:
+    with Slammed() as one, Slammed() as other:
+        background, core = Background(Bootstrap((one.address,)), "c"), Core()
+        driven = Driven(core, lambda _effect: None)
+        background.add(driven)
+        asking_every_millisecond(core, one.address)
+        background.feed(driven, Woke())
+        assert within(10, lambda: len(core.heard) > 500)
+        before = one.connections
+        assert 2 <= before < 8, "50 ms, 100 ms, 200 ms, ... apart"
+        asking_every_millisecond(core, one.address, other.address)
+        assert within(0.5, lambda: other.connections > 0), "the other node's pauses are its own"
+        background.stop()
+
+
+async def test_reconnects_back_off_from_a_loop_too() -> None:
+    with Slammed() as one:
+        driver, core = Driver(Bootstrap((one.address,)), "c"), Core()
+        driven = Driven(core, lambda _effect: None)
+        driver.add(driven)
+        asking_every_millisecond(core, one.address)
+        driver.feed(driven, Woke())
+        assert await driver.changed.wait_for(lambda: len(core.heard) > 500, 10)
+        assert 2 <= one.connections < 8
+        await driver.stop()
 
 
 async def test_and_from_a_loop(caplog: pytest.LogCaptureFixture) -> None:
@@ -76,7 +141,7 @@ async def test_and_from_a_loop(caplog: pytest.LogCaptureFixture) -> None:
     driver.add(driven)
     for times in (1, 2, 3):
         driver.feed(driven, Woke())
-        assert await driver.changed.wait_for(lambda: core.heard.count(CallFailed(1)) == times, 5)  # noqa: B023
+        assert await driver.changed.wait_for(lambda: core.heard.count(CallFailed(1, is_unreached=True)) == times, 5)  # noqa: B023
     await driver.stop()
     assert [one.levelname for one in caplog.records] == ["WARNING"]
     assert "It is a broker beside musterd" in caplog.text
@@ -87,25 +152,26 @@ async def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached_from_a_lo
     driven = Driven(core, lambda _effect: None)
     driver.add(driven)
     driver.feed(driven, Woke())
-    assert await driver.changed.wait_for(lambda: CallFailed(1) in core.heard, 5)
+    assert await driver.changed.wait_for(lambda: CallFailed(1, is_unreached=True) in core.heard, 5)
     await driver.stop()
 
 
-def test_the_thread_of_a_client_outlives_a_bug_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    def failing_once(_event: MemberEvent) -> list[Effect]:
-        if len(core.heard) == 1:
-            core.next_deadline_ms = 0
-            raise ZeroDivisionError
-        return []
+def test_a_bug_ends_the_thread_of_a_client_and_whoever_feeds_it_next_hears_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def failing(_event: MemberEvent) -> list[Effect]:
+        raise ZeroDivisionError
 
-    background, core = Background(Bootstrap((NO_NAME,)), "c"), Core(failing_once)
+    background, core = Background(Bootstrap((NO_NAME,)), "c"), Core(failing)
     core.next_deadline_ms = 0
     background.add(Driven(core, lambda _effect: None))
     with caplog.at_level(logging.ERROR, "muster"):
         other = Driven(Core(), lambda _effect: None)
         background.feed(other, Woke())  # starts the thread
-        assert within(5, lambda: len(core.heard) == 2)
-    assert "goes on after what should not have happened" in caplog.text
+        assert within(5, lambda: background.refusals.has_failed)
+    assert "ends after what should not have happened" in caplog.text
+    with pytest.raises(ClientFailed, match="ZeroDivisionError"):
+        background.feed(other, Woke())
     background.stop()
 
 

@@ -2,7 +2,10 @@
 
 import pytest
 
+from muster.balancing import BalancedConfig, line
 from muster.balancing.events import MetaAsked
+from muster.balancing.member import Member, Phase
+from muster.events import Call, CallFailed, Replied
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages import balanced as b
@@ -120,6 +123,32 @@ def test_a_lookup_that_names_nobody_is_repeated(world: ModelStage) -> None:
     world.model.instead = lambda message: left.pop() if left and isinstance(message, FindCoordinator) else None
     assert one.start().ok
     assert one.kinds().count("FindCoordinator") == 3
+
+
+def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> None:
+    member = Member(BalancedConfig(), "g", "A", phase=Phase.STARTED, is_joined=True)
+    here = FindCoordinatorReply((FoundCoordinator("g", 0, "here", 1),))
+
+    def called() -> list[tuple[int, Message]]:
+        line.settle(member)
+        effects, member.effects = member.effects, []
+        return [(one.call, one.message) for one in effects if isinstance(one, Call)]
+
+    pauses = []
+    for _ in range(3):
+        line.ask(member, lambda: b.DescribeBalanced(("g",)), lambda _m, _answer: None)
+        failed_ms = member.now_ms
+        while not (calls := called()):
+            member.now_ms += 1
+            line.pass_time(member)
+            member.timers = {timer: at for timer, at in member.timers.items() if at > member.now_ms}
+        pauses.append(member.now_ms - failed_ms)
+        ((number, message),) = calls
+        assert isinstance(message, FindCoordinator)
+        line.hear(member, Replied(number, here))
+        ((number, message),) = called()
+        line.lost(member, CallFailed(number, is_unreached=True))
+    assert pauses == [0, 100, 200]
 
 
 def test_a_confirmation_that_is_never_answered_says_so_and_is_said_again_with_the_next_fetch(

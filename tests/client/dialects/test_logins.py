@@ -194,7 +194,7 @@ def test_an_exchange_says_when_it_is_let_in_and_what_was_asked_in_vain() -> None
     broker = Broker(OFFER, NO)
     with pytest.raises(LoginFailed):
         converse(refused, broker, data)
-    assert refused.lost() == [CallFailed(1)]
+    assert refused.lost() == [CallFailed(1, is_unreached=True)]
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))

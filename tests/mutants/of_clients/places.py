@@ -27,9 +27,9 @@ MUTANTS = (
         "H4",
         "Lookups that fail are repeated at the same distance for ever",
         Edit(
-            _HEARTBEATS,
-            "m.arm(Timer.LOOKUP, m.backoff_ms(m.lookup_failures))",
-            "m.arm(Timer.LOOKUP, m.backoff_ms(0))",
+            "muster/member.py",
+            "self.arm(Timer.LOOKUP, self.backoff_ms(self.lookup_failures))",
+            "self.arm(Timer.LOOKUP, self.backoff_ms(0))",
         ),
     ),
     without(

@@ -1,0 +1,47 @@
+"""A client used in a forked child raises, instead of waiting for locks and a thread that only its parent has."""
+
+import os
+import threading
+
+from muster.errors import MusterError
+
+_forks = 0
+"""How many forks lie between this process and the one that imported this module."""
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603  (one number for the process, which is what forks)
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+class ForkGuard:
+    """Remembers the process that first used a client. Takes no lock: the child may have copies of held ones."""
+
+    __slots__ = ("used_in",)
+
+    def __init__(self) -> None:
+        self.used_in: int | None = None
+
+    def check(self) -> None:
+        """Raises MusterError in a child of the process that used the client first."""
+        if self.used_in != _forks:
+            if self.used_in is not None:
+                raise MusterError("this client was made before the process forked: make one in each process")
+            self.used_in = _forks
+
+
+class ClientCondition(threading.Condition):
+    """A condition over a reentrant lock. Entering it checks the guard first. Conditions of one client share both."""
+
+    def __init__(self, other: "ClientCondition | None" = None) -> None:
+        self.guard: ForkGuard = ForkGuard() if other is None else other.guard
+        self.lock: threading.RLock = threading.RLock() if other is None else other.lock
+        super().__init__(self.lock)
+
+    def __enter__(self) -> bool:
+        if self.guard.used_in != _forks:
+            self.guard.check()
+        return self.lock.__enter__()
