@@ -43,7 +43,6 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
-group.initial.rebalance.delay.ms=0
 """
 
 
@@ -69,14 +68,15 @@ def musterd(folder: Path, settings: Mapping[str, str] = QUICK_GROUPS) -> Iterato
 
 
 @contextmanager
-def apache_kafka(folder: Path, *, may_fetch: bool) -> Iterator[Peer]:
+def apache_kafka(folder: Path, *, may_fetch: bool, settings: Mapping[str, str] = QUICK_GROUPS) -> Iterator[Peer]:
     """One KRaft broker with a heap of 1 GiB. Raises NotHere."""
     java, jars = builds.java(), builds.kafka_jars(may_fetch=may_fetch)
     home = folder / "kafka"
     home.mkdir()
     port, controller = free_ports(2)
     properties = home / "server.properties"
-    properties.write_text(_KAFKA_PROPERTIES.format(port=port, controller=controller, folder=home))
+    told = "".join([f"{key}={value}\n" for key, value in settings.items()])
+    properties.write_text(_KAFKA_PROPERTIES.format(port=port, controller=controller, folder=home) + told)
     run = [java, f"-Dlog4j2.configurationFile={builds.KAFKA_FILES / 'log4j2.xml'}", "-cp", f"{jars}/*"]
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     format_it = [*run, "kafka.tools.StorageTool", "format", "-t", cluster_id.replace("-", "_"), "-c", str(properties)]

@@ -1,0 +1,108 @@
+"""Many histories at once over one pair of servers, and of each kind of difference the shortest that shows it."""
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from interop.differential.player import Outcome, Seen, Server, play
+from interop.differential.shrinking import shrunk
+from interop.differential.steps import TICK_MS, History
+
+_TRIES = 5
+_PHASES = 17
+"""Runs begin at so many points of a tick: else all would ask at once."""
+
+
+class Example(NamedTuple):
+    """A history that shows a kind of difference, and the lines of its run."""
+
+    seen: Seen
+    history: History
+    lines: tuple[str, ...]
+
+
+class Result(NamedTuple):
+    """`counts`: in how many histories each kind was seen. `unstable`: differences that did not come again."""
+
+    histories: int
+    asked: Counter[str]
+    counts: Counter[str]
+    examples: dict[str, Example]
+    whole: int
+    late: list[int]
+    unstable: list[str]
+
+    @property
+    def unexplained(self) -> list[Example]:
+        return [example for example in self.examples.values() if example.seen.rule is None]
+
+
+class Rounds:
+    """Runs histories against these servers, `at_once` of them."""
+
+    def __init__(self, servers: tuple[Server, Server], at_once: int, prefix: str) -> None:
+        self._servers = servers
+        self._gate = asyncio.Semaphore(at_once)
+        self._prefix = prefix
+        self._runs = itertools.count()
+
+    async def run(self, history: History) -> Outcome:
+        """Again while it is late, a few times."""
+        outcome = Outcome({}, (), is_late=True)
+        for _ in range(_TRIES):
+            async with self._gate:
+                number = next(self._runs)
+                await asyncio.sleep(number % _PHASES / _PHASES * TICK_MS / 1_000)
+                outcome = await play(history, self._servers, f"{self._prefix}{number}-")
+            if not outcome.is_late:
+                break
+        return outcome
+
+    async def all(self, histories: Iterable[History]) -> Result:
+        """Each once, those with an unexplained difference twice; then the shortest of each kind is shrunk."""
+        drawn = list(histories)
+        outcomes = await asyncio.gather(*[self.run(history) for history in drawn])
+        counts: Counter[str] = Counter()
+        shown: dict[str, list[History]] = {}
+        asked: Counter[str] = Counter()
+        for history, outcome in zip(drawn, outcomes, strict=True):
+            asked.update(outcome.asked)
+            for kind in dict.fromkeys(one.kind for one in _told(outcome)):
+                counts[kind] += 1
+                shown.setdefault(kind, []).append(history)
+        found = await asyncio.gather(*[self._example(kind, histories) for kind, histories in shown.items()])
+        examples = dict(zip(shown, found, strict=True))
+        return Result(
+            histories=len(drawn),
+            asked=asked,
+            counts=counts,
+            examples={kind: example for kind, example in examples.items() if example is not None},
+            whole=sum(outcome.ended is None and not outcome.is_late for outcome in outcomes),
+            late=[history.seed for history, outcome in zip(drawn, outcomes, strict=True) if outcome.is_late],
+            unstable=[
+                f"{kind} (seed {shown[kind][0].seed})" for kind, example in examples.items() if example is None
+            ],
+        )
+
+    async def _example(self, kind: str, histories: list[History]) -> Example | None:
+        async def shows(history: History) -> int | None:
+            outcome = await self.run(history)
+            return next((one.step for one in _told(outcome) if one.kind == kind), None)
+
+        for history in sorted(histories, key=lambda one: len(one.steps))[:3]:
+            shortest = await shrunk(history, shows)
+            for _ in range(_TRIES if shortest is not None else 0):
+                assert shortest is not None
+                outcome = await self.run(shortest)
+                seen = next((one for one in _told(outcome) if one.kind == kind), None)
+                if seen is not None:
+                    return Example(seen, shortest, outcome.lines)
+        return None
+
+
+def _told(outcome: Outcome) -> list[Seen]:
+    """The differences of a run: of an exchange that nothing explains, the first alone."""
+    unexplained = outcome.unexplained
+    return [one for one in outcome.seen if one.rule is not None] + ([unexplained] if unexplained is not None else [])
