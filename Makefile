@@ -78,7 +78,7 @@ table: $(ALL) ## print the state table into docs/state-table.md
 	@mkdir -p docs
 	$(BIN)/python -m coordinator.groups.classic.printed > docs/state-table.md
 	echo >> docs/state-table.md
-	$(BIN)/python -m coordinator.groups.balanced.printed >> docs/state-table.md
+	$(BIN)/python -m coordinator.groups.client_balanced.printed >> docs/state-table.md
 
 scenarios: $(ALL) ## print which test shows which scenario into docs/scenarios.md
 	$(BIN)/python -m tests.client.scenarios > docs/scenarios.md
@@ -88,7 +88,7 @@ reference: $(ALL) ## print the client's classes, settings and errors into docs/c
 	mv docs/client.md.new docs/client.md
 
 config: $(SERVE) ## print the keys into deploy/musterd.toml
-	$(BIN)/python -m coordinator.config_text > deploy/musterd.toml
+	$(BIN)/python -m coordinator.config.help > deploy/musterd.toml
 
 wire: $(ALL) ## print the methods and APIs into docs/wire.md and docs/kafka.md
 	$(BIN)/python -m protocol.native.page < docs/wire.md > docs/wire.md.new

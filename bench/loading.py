@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from bench.processes import scratch
 from bench.report import Options, Sheet, Value, median
-from coordinator.config import Config
-from coordinator.events import Woke
-from coordinator.ids import RandomIds
-from coordinator.moment import Moment
-from coordinator.node import Node
+from coordinator.clock import Moment
+from coordinator.config.config import Config
+from coordinator.io.ids import RandomIds
+from coordinator.node.events import Woke
+from coordinator.node.node import Node
 from partition_log.disk import OsDisk
 from partition_log.store import LogStore, StoreLimits
 from protocol.errors import ErrorCode

@@ -17,25 +17,26 @@ import msgspec
 import structlog
 
 from coordinator import __version__
-from coordinator.config import Address, Config, ConfigError, load_config
-from coordinator.config_text import asked, help_text
-from coordinator.ending import DISK_FAILED
-from coordinator.group_configs import ConfigsCorrupt
-from coordinator.http import make_app, serve
-from coordinator.http_connections import KEEPALIVE_S, HttpLimits
-from coordinator.idle_connections import IdleConnections
-from coordinator.ids import RandomIds
-from coordinator.loading import Loadings
-from coordinator.node import Node
-from coordinator.securing import listening_tls, upstream_login, upstream_tls
-from coordinator.server import Server, read_clock
-from coordinator.tls_listening import MOST_HANDSHAKES, ListeningTls
-from coordinator.topic_records import TopicsCorrupt
-from coordinator.upstream.edge import Beside, Plan
-from coordinator.upstream.identity import Identity, embedded_topics
-from coordinator.upstream.node import NodeBeside
-from coordinator.upstream.passing import FILES_A_PASS, MAX_PASSES
-from coordinator.upstream.tls import UpstreamTls
+from coordinator.config.config import Address, Config, ConfigError, load_config
+from coordinator.config.help import asked, help_text
+from coordinator.gateway.gateway import Gateway
+from coordinator.gateway.io.cluster_identity import Identity, embedded_topics
+from coordinator.gateway.io.security import upstream_login, upstream_tls
+from coordinator.gateway.io.splice import FILES_A_PASS, MAX_PASSES
+from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
+from coordinator.gateway.io.tls import UpstreamTls
+from coordinator.http.app import make_app, serve
+from coordinator.http.connections import KEEPALIVE_S, HttpLimits
+from coordinator.io.exit import DISK_FAILED
+from coordinator.io.idle_connections import IdleConnections
+from coordinator.io.ids import RandomIds
+from coordinator.io.server import Server, read_clock
+from coordinator.io.tls.from_config import listening_tls
+from coordinator.io.tls.listening import MOST_HANDSHAKES, ListeningTls
+from coordinator.node.node import Node
+from coordinator.runtime.group_configs import ConfigsCorrupt
+from coordinator.runtime.loader import Loadings
+from coordinator.topics.records import TopicsCorrupt
 from partition_log.disk import OsDisk
 from partition_log.errors import FolderInUse, LogDamaged, SyncFailed
 from partition_log.store import LogStore, StoreLimits
@@ -54,7 +55,7 @@ def main() -> None:
     """The command. Exits 0 after SIGTERM or SIGINT, 2 for a wrong configuration, 1 if the data folder cannot be
     served. `musterd log` is another one: it serves nothing."""
     if sys.argv[1:2] == ["log"]:
-        from coordinator import log_command
+        from coordinator.tools import log_command
 
         sys.exit(log_command.main(sys.argv[2:]))
     question = asked(sys.argv[1:])
@@ -180,7 +181,7 @@ async def _serve(config: Config) -> None:
     server = Server(disk, config.max_unsent_bytes, config.max_total_unsent_bytes)
     beside = _beside(config, server, identity, tls, brokers_tls)
     addresses, bound = await _bind(config, server, beside, tls)
-    kind = Node if beside is None else NodeBeside
+    kind = Node if beside is None else Gateway
     node = kind(config, store, RandomIds(), addresses, read_clock())
     if tls is not None:
         tls.tell(node.core.gauges, node.core.count)
@@ -257,7 +258,7 @@ def _http_hosts(config: Config) -> set[str]:
 
 
 async def _bind(
-    config: Config, server: Server, beside: Beside | None, tls: ListeningTls | None
+    config: Config, server: Server, beside: Supervisor | None, tls: ListeningTls | None
 ) -> tuple[dict[str, tuple[str, int]], dict[str, tuple[str, int]]]:
     """The listeners of both protocols: what clients are told of them, and what was bound."""
     addresses: dict[str, tuple[str, int]] = {}
@@ -293,12 +294,12 @@ def _cannot_listen(kind: str, wanted: Address, error: OSError, is_needed: bool =
 
 def _beside(
     config: Config, server: Server, identity: Identity, tls: ListeningTls | None, brokers_tls: UpstreamTls | None
-) -> Beside | None:
+) -> Supervisor | None:
     """What the cluster's brokers are reached by, if there is one."""
     if config.upstream_servers is None or config.kafka is None:
         return None
     told = config.advertised_kafka or config.kafka
-    plan = Plan(
+    plan = GatewayPlan(
         config.upstream_servers.all,
         config.upstream_listener_ports,
         config.kafka.host,
@@ -311,10 +312,10 @@ def _beside(
         told.port,
         identity,
     )
-    return Beside(server, plan)
+    return Supervisor(server, plan)
 
 
-async def _until_loaded(server: Server, beside: Beside | None) -> None:
+async def _until_loaded(server: Server, beside: Supervisor | None) -> None:
     """With lines for whoever watches a long start."""
     loads = server.node.core.loads
     progress = loads.progress()

@@ -4,8 +4,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from coordinator.moment import Moment
-from coordinator.records import Note, ShardRecord
+from coordinator.clock import Moment
+from coordinator.records.records import Note, ShardRecord
 from protocol.messages import Message
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperation

@@ -3,7 +3,7 @@ client-balanced-groups sections 8 and 15.4)."""
 
 from collections.abc import Iterator
 
-from coordinator.records import Owner, Ownership
+from coordinator.records.records import Owner, Ownership
 
 Key = tuple[str, int]
 """A topic and the number of a partition of it."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.config import KEYS
+from coordinator.config.config import KEYS
 from coordinator.groups.classic.notes import Cause
 from pyspark_muster.options import Options
 from tests.architecture.tree import ROOT

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import KEYS
+from coordinator.config.config import KEYS
 from muster.blocking import cluster
 from muster.cli import config
 from muster.security import PLAINTEXT, Security

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from coordinator.effects import Effect as NodeEffect
-from coordinator.effects import Send
-from coordinator.events import Lost as ConnectionLost
-from coordinator.events import Opened, Received
-from coordinator.events import Woke as NodeWoke
+from coordinator.node.effects import Effect as NodeEffect
+from coordinator.node.effects import Send
+from coordinator.node.events import Lost as ConnectionLost
+from coordinator.node.events import Opened, Received
+from coordinator.node.events import Woke as NodeWoke
 from muster import Consumer, ConsumerRecord, TopicPartition
 from muster.blocking.background import Driven
 from muster.errors import AuthenticationFailed

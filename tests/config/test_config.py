@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from coordinator.config import KEYS, Address, Config, ConfigError, load_config
-from coordinator.config_keys import Addresses, Ports
+from coordinator.config.config import KEYS, Address, Config, ConfigError, load_config
+from coordinator.config.keys import Addresses, Ports
 
 
 def load(

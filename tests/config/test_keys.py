@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.config import KEYS, Config
-from coordinator.config_keys import LISTENERS, Address, Key
-from coordinator.config_sources import Given, resolve
-from coordinator.config_unhonoured import FAMILIES, UNHONOURED, why_not_honoured
+from coordinator.config.config import KEYS, Config
+from coordinator.config.keys import LISTENERS, Address, Key
+from coordinator.config.sources import Given, resolve
+from coordinator.config.unsupported import FAMILIES, UNHONOURED, why_not_honoured
 
 HOSTS = st.one_of(
     st.ip_addresses().map(str),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.config import Config, ConfigError, load_config
-from coordinator.config_keys import ListenerKinds, NameCheck, SaslMechanism, Secret, SecurityProtocol
-from coordinator.config_security import SecurityConfig, check_security, security_warnings
+from coordinator.config.config import Config, ConfigError, load_config
+from coordinator.config.keys import ListenerKinds, NameCheck, SaslMechanism, Secret, SecurityProtocol
+from coordinator.config.security import SecurityConfig, check_security, security_warnings
 from protocol.kafka.login import MECHANISMS
 
 CERTIFICATE = "tls.certificate.location=c.pem"

@@ -3,8 +3,8 @@
 import tomllib
 from pathlib import Path
 
-from coordinator.config import FLAGS, KEYS, Config, load_config
-from coordinator.config_text import asked, help_text, sample_config
+from coordinator.config.config import FLAGS, KEYS, Config, load_config
+from coordinator.config.help import asked, help_text, sample_config
 
 SAMPLE = Path(__file__).parents[2] / "deploy" / "musterd.toml"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.config import KEYS
-from coordinator.config_sources import from_environment
+from coordinator.config.config import KEYS
+from coordinator.config.sources import from_environment
 from muster.security import NAMES, of_environment
 
 VARIABLES = [f"MUSTER_{beside}{name.upper().replace('.', '_')}" for beside in ("", "BROKER_") for name in NAMES]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import trustme
 
-from coordinator.certificates import certificates_in, validity
-from coordinator.tls import OwnCertificate, PemFile
+from coordinator.io.tls.certificates import certificates_in, validity
+from coordinator.io.tls.contexts import OwnCertificate, PemFile
 
 
 class Folder:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from coordinator.allocator import keep_large_buffers
+from coordinator.io.allocator import keep_large_buffers
 
 _FAULTS = f"""
 import resource

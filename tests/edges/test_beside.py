@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.beside import KernelSync, Worker, kernel_sync
+from coordinator.io.fsync import KernelSync, Worker, kernel_sync
 
 
 def test_a_worker_runs_its_jobs_in_order_and_finishes_them() -> None:
@@ -44,7 +44,7 @@ async def test_the_kernel_syncs_one_file_after_the_other(tmp_path: Path) -> None
 
 async def test_a_disk_that_fails_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = await _kernel()
-    monkeypatch.setattr("coordinator.beside._RESULT", lambda event, at: (-errno.EIO,))
+    monkeypatch.setattr("coordinator.io.fsync._RESULT", lambda event, at: (-errno.EIO,))
     with (tmp_path / "log").open("wb") as file:
         error = await _sync(kernel, file.fileno())
     assert error is not None

@@ -18,11 +18,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from coordinator.config import Address
-from coordinator.config_keys import Ports
-from coordinator.upstream.edge import Plan
-from coordinator.upstream.link import AskFailed, Link, Login
-from coordinator.upstream.twin import UNSENT_BYTES
+from coordinator.config.config import Address
+from coordinator.config.keys import Ports
+from coordinator.gateway.io.broker_client import BrokerClient, Login, RequestFailed
+from coordinator.gateway.io.proxied_connection import UNSENT_BYTES
+from coordinator.gateway.io.supervisor import GatewayPlan
 from protocol.apis import APIS
 from protocol.errors import ErrorCode
 from protocol.kafka.calls import Call
@@ -358,9 +358,9 @@ async def test_a_client_that_comes_back_before_the_cluster_was_found_again_does_
 @pytest.mark.parametrize("host", ["127.0.0.1", "no such host", "a" * 70 + ".example", ""])
 @pytest.mark.parametrize("port", [1, 70_000, -1])
 async def test_a_link_to_nowhere_says_so(host: str, port: int) -> None:
-    plan = Plan((Address(host, port),), Ports(1, 1), "127.0.0.1", "127.0.0.1", 1, 5)
-    with pytest.raises(AskFailed, match=":"):
-        await Link.open(plan.servers[0].host, plan.servers[0].port, plan.timeout_s)
+    plan = GatewayPlan((Address(host, port),), Ports(1, 1), "127.0.0.1", "127.0.0.1", 1, 5)
+    with pytest.raises(RequestFailed, match=":"):
+        await BrokerClient.open(plan.servers[0].host, plan.servers[0].port, plan.timeout_s)
 
 
 async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -389,7 +389,7 @@ async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 async def test_a_link_is_used_no_longer_than_its_login_holds() -> None:
     async with tcp_server(pretend) as port:
-        link = await Link.open("127.0.0.1", port, 5, Login("muster", "secret"))
+        link = await BrokerClient.open("127.0.0.1", port, 5, Login("muster", "secret"))
         at_first = link.is_open
         await asyncio.sleep(1.7)
         assert (at_first, link.is_open) == (True, False)
@@ -398,10 +398,10 @@ async def test_a_link_is_used_no_longer_than_its_login_holds() -> None:
 
 async def test_a_link_says_who_it_is_and_is_told_if_it_may_not_come_in() -> None:
     async with tcp_server(pretend) as port:
-        link = await Link.open("127.0.0.1", port, 5, Login("muster", "secret"))
+        link = await BrokerClient.open("127.0.0.1", port, 5, Login("muster", "secret"))
         assert await link.ask(Metadata(()), 5) == MetadataReply(cluster_id="pretended")
         link.close()
         assert not link.is_open
-        with pytest.raises(AskFailed, match="'muster' is not let in by PLAIN: who is that"):
-            await Link.open("127.0.0.1", port, 5, Login("muster", "guessed"))
+        with pytest.raises(RequestFailed, match="'muster' is not let in by PLAIN: who is that"):
+            await BrokerClient.open("127.0.0.1", port, 5, Login("muster", "guessed"))
     assert "secret" not in repr(Login("muster", "secret"))

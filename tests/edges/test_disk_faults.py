@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.ending import DISK_FAILED, STATE_UNKNOWN
+from coordinator.io.exit import DISK_FAILED, STATE_UNKNOWN
 from muster.blocking import Connection
 from muster.errors import CannotConnect
 from protocol.errors import ErrorCode

@@ -17,7 +17,7 @@ POISONED = """
 import sys
 from coordinator import events
 from coordinator.__main__ import main
-from coordinator.node import Node
+from coordinator.node.node import Node
 
 step, left, kind = Node.step, [1], getattr(events, sys.argv.pop(1))
 

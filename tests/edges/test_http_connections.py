@@ -11,9 +11,9 @@ from urllib.request import urlopen
 
 from aiohttp import web
 
-from coordinator.http import make_app, serve
-from coordinator.http_connections import HttpConnections, HttpLimits
-from coordinator.patience import patient
+from coordinator.http.app import make_app, serve
+from coordinator.http.connections import HttpConnections, HttpLimits
+from coordinator.io.patient_disk import patient
 from muster.blocking import Connection
 from partition_log.disk import OsDisk
 from protocol.errors import ErrorCode

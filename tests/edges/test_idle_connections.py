@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from coordinator.events import Event, Idle
-from coordinator.idle_connections import IdleConnections
-from coordinator.keepalive import IDLE_S
-from coordinator.server import ClientProtocol, Server, read_clock
-from coordinator.tls_listening import listen_at
+from coordinator.io.idle_connections import IdleConnections
+from coordinator.io.keepalive import IDLE_S
+from coordinator.io.server import ClientProtocol, Server, read_clock
+from coordinator.io.tls.listening import listen_at
+from coordinator.node.events import Event, Idle
 from muster import Consumer, Producer
 from muster.blocking import Connection
 from protocol.messages.node import DescribeNode

@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from coordinator.upstream.link import AskFailed, HostPort, Link
-from coordinator.upstream.links import Links
+from coordinator.gateway.io.broker_client import BrokerClient, HostPort, RequestFailed
+from coordinator.gateway.io.broker_clients import BrokerClients
 
 HERE, THERE = ("one.example", 9_092), ("two.example", 9_092)
 
@@ -33,18 +33,18 @@ class Opening:
         self.go = asyncio.Event()
         self.go.set()
 
-    async def __call__(self, place: HostPort) -> Link:
+    async def __call__(self, place: HostPort) -> BrokerClient:
         self.tried += 1
         await self.go.wait()
         if self.fails:
-            raise AskFailed(f"{place[0]}: nobody")
+            raise RequestFailed(f"{place[0]}: nobody")
         self.made.append(Pretended())
-        return cast(Link, self.made[-1])
+        return cast(BrokerClient, self.made[-1])
 
 
 async def test_all_who_want_a_link_while_it_is_opened_have_the_same() -> None:
     opening = Opening()
-    links = Links(opening)
+    links = BrokerClients(opening)
     one, other = await asyncio.gather(links.to(HERE), links.to(HERE))
     assert one is other is await links.to(HERE)
     assert await links.to(THERE) is not one
@@ -53,7 +53,7 @@ async def test_all_who_want_a_link_while_it_is_opened_have_the_same() -> None:
 
 async def test_all_who_wait_for_a_link_hear_that_nothing_came_of_it_and_the_next_tries_again() -> None:
     opening = Opening()
-    links = Links(opening)
+    links = BrokerClients(opening)
     opening.fails = True
     told = await asyncio.gather(links.to(HERE), links.to(HERE), return_exceptions=True)
     assert [str(one) for one in told] == ["one.example: nobody"] * 2
@@ -66,7 +66,7 @@ async def test_all_who_wait_for_a_link_hear_that_nothing_came_of_it_and_the_next
 async def test_who_goes_away_takes_no_link_from_others_who_wait_for_it() -> None:
     opening = Opening()
     opening.go.clear()
-    links = Links(opening)
+    links = BrokerClients(opening)
     gone, stays = (asyncio.ensure_future(links.to(HERE)) for _ in range(2))
     await asyncio.sleep(0)
     gone.cancel()
@@ -76,7 +76,7 @@ async def test_who_goes_away_takes_no_link_from_others_who_wait_for_it() -> None
 
 async def test_one_that_is_over_is_let_finish_when_there_is_another() -> None:
     opening = Opening()
-    links = Links(opening)
+    links = BrokerClients(opening)
     await links.to(HERE)
     opening.made[0].is_open = False
     assert links.has(HERE)
@@ -88,7 +88,7 @@ async def test_one_that_is_over_is_let_finish_when_there_is_another() -> None:
 
 async def test_links_to_brokers_that_are_gone_are_closed_and_at_the_end_all() -> None:
     opening = Opening()
-    links = Links(opening)
+    links = BrokerClients(opening)
     await links.to(HERE)
     await links.to(THERE)
     links.keep({THERE})

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from coordinator import building, log_command, log_dump, topic_rules
-from coordinator.record_bytes import encode
-from coordinator.records import CommittedOffset, GroupTombstone, OffsetTombstone
+from coordinator.node import build
+from coordinator.records.codec import encode
+from coordinator.records.records import CommittedOffset, GroupTombstone, OffsetTombstone
+from coordinator.tools import log_command, log_dump
+from coordinator.topics import rules
 from muster.blocking import Connection
 from partition_log.disk import OsDisk, ReadOnlyDisk
 from partition_log.inspection import Inspector
@@ -255,7 +257,7 @@ def test_tombstones_markers_and_what_nobody_knows_are_told() -> None:
 
 
 def test_the_names_it_goes_by_are_those_of_the_node() -> None:
-    assert (log_dump.NOTES_LOG, log_dump.OFFSETS) == (building._NOTES_LOG, topic_rules.OFFSETS_TOPIC)
+    assert (log_dump.NOTES_LOG, log_dump.OFFSETS) == (build._NOTES_LOG, rules.OFFSETS_TOPIC)
 
 
 def test_a_disk_for_looking_changes_nothing(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from typing import cast
 import pytest
 import uvloop
 
-from coordinator.events import Event, Passed
-from coordinator.server import Server
-from coordinator.upstream import passing
-from coordinator.upstream.edge import Beside
-from coordinator.upstream.passing import PIPE_BYTES, Passing, Pipes, begin, can_pass
-from coordinator.upstream.twin import FrontProtocol
+from coordinator.gateway.io import splice
+from coordinator.gateway.io.proxied_connection import ProxyProtocol
+from coordinator.gateway.io.splice import PIPE_BYTES, Passing, Pipes, begin, can_pass
+from coordinator.gateway.io.supervisor import Supervisor
+from coordinator.io.server import Server
+from coordinator.node.events import Event, Spliced
 
 MIB = 1 << 20
 _RESET = struct.pack("ii", 1, 0)
@@ -169,7 +169,7 @@ def test_a_client_that_reads_nothing_holds_a_pipe_and_no_more(tell: Callable[[St
 
 
 def test_how_much_has_gone_is_told_now_and_then(tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passing, "_TOLD_EVERY_S", -1.0)
+    monkeypatch.setattr(splice, "_TOLD_EVERY_S", -1.0)
 
     async def story() -> None:
         async with two_ends() as ends:
@@ -243,7 +243,7 @@ def test_beyond_so_many_passes_and_open_files_there_is_none(
 ) -> None:
     async def story() -> None:
         async with two_ends() as ends:
-            monkeypatch.setattr(passing, "MAX_PASSES", 1)
+            monkeypatch.setattr(splice, "MAX_PASSES", 1)
             one = ends.begin(10)
             assert begin(ends.pipes, ends.source, ends.target, 10, ends._passed) is None
             one.end()
@@ -286,7 +286,7 @@ def test_what_passes_waits_until_the_client_has_what_it_was_given_before(tell: C
                 receive_buffer=memoryview(bytearray(MIB)), happen=events.append, opened=lambda *_: 1, lost=events.append
             )
             beside = SimpleNamespace(pipes=Pipes(), address_of=lambda broker: place, tls=lambda: None)
-            front = FrontProtocol(cast(Server, server), cast(Beside, beside), 1)
+            front = ProxyProtocol(cast(Server, server), cast(Supervisor, beside), 1)
             await loop.create_connection(lambda: front, *place)
             client, _ = await loop.sock_accept(listener)
             front.forward(b"asked")
@@ -306,7 +306,7 @@ def test_what_passes_waits_until_the_client_has_what_it_was_given_before(tell: C
                 while len(got) < len(given) + 7:
                     got += await loop.sock_recv(client, MIB)
                 assert got == given + b"passing"
-                await until(lambda: Passed(1, 7) in events)
+                await until(lambda: Spliced(1, 7) in events)
                 front.transport.abort()
                 await until(lambda: front.transport is None)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.config import Config
-from coordinator.ids import RandomIds
-from coordinator.node import Node
-from coordinator.server import ClientProtocol, Server, read_clock
+from coordinator.config.config import Config
+from coordinator.io.ids import RandomIds
+from coordinator.io.server import ClientProtocol, Server, read_clock
+from coordinator.node.node import Node
 from partition_log.disk import OsDisk
 from partition_log.store import LogStore, StoreLimits
 from protocol.errors import ErrorCode
@@ -50,7 +50,7 @@ def test_what_is_written_is_answered_when_it_is_synced_by_the_kernel_or_in_a_thr
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_kernel: bool
 ) -> None:
     if not by_kernel:
-        monkeypatch.setattr("coordinator.server.kernel_sync", lambda loop: None)
+        monkeypatch.setattr("coordinator.io.server.kernel_sync", lambda loop: None)
 
     async def story() -> None:
         server, _port = await _serving(tmp_path / "data", 1 << 20)

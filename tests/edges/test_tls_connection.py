@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from coordinator.config import Config, ConfigError, load_config
-from coordinator.securing import listening_tls, upstream_login, upstream_tls
-from coordinator.tls import PemFile
-from coordinator.tls_connection import AHEAD_BYTES, TlsConnection
-from coordinator.tls_listening import HANDSHAKE_S, Handshakes, ListeningTls, listen_at
+from coordinator.config.config import Config, ConfigError, load_config
+from coordinator.gateway.io.security import upstream_login, upstream_tls
+from coordinator.io.tls.connection import AHEAD_BYTES, TlsConnection
+from coordinator.io.tls.contexts import PemFile
+from coordinator.io.tls.from_config import listening_tls
+from coordinator.io.tls.listening import HANDSHAKE_S, Handshakes, ListeningTls, listen_at
 from tests.edges.certificates import Folder
 
 MIB = 1 << 20

@@ -15,12 +15,12 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.certificates import certificates_in, validity
-from coordinator.tls import PemFile, Renewed, TlsRefused, trust
-from coordinator.tls_connection import ClientSide
-from coordinator.tls_listening import ListeningTls, listen_at
-from coordinator.upstream.link import AskFailed, Link
-from coordinator.upstream.tls import UpstreamTls
+from coordinator.gateway.io.broker_client import BrokerClient, RequestFailed
+from coordinator.gateway.io.tls import UpstreamTls
+from coordinator.io.tls.certificates import certificates_in, validity
+from coordinator.io.tls.connection import ClientSide
+from coordinator.io.tls.contexts import PemFile, Renewed, TlsRefused, trust
+from coordinator.io.tls.listening import ListeningTls, listen_at
 from tests.edges.certificates import Folder
 from tests.edges.tcp import tcp_server
 from tests.edges.test_tls_connection import Client
@@ -186,8 +186,8 @@ def test_a_name_that_is_none_is_no_connection_and_nothing_worse(
         port = listening.sockets[0].getsockname()[1]
         for host in HOSTS:
             for wrong in (port, 1, 70_000, -1):
-                with pytest.raises(AskFailed):
-                    await Link.open(host, wrong, 5, tls=tls)
+                with pytest.raises(RequestFailed):
+                    await BrokerClient.open(host, wrong, 5, tls=tls)
         listening.close()
 
     run(dial())
@@ -203,7 +203,9 @@ async def test_a_broker_that_speaks_no_tls_is_told_from_one_that_does(folder: Fo
 
     tls = UpstreamTls(None, PemFile("upstream.ssl.ca.location", str(folder.ca)))
     async with tcp_server(hang_up) as port:
-        with pytest.raises(AskFailed, match=r"127.0.0.1:\d+: it hung up instead of speaking TLS \(upstream.security"):
-            await Link.open("127.0.0.1", port, 5, tls=tls)
-        with pytest.raises(AskFailed, match="does it want TLS"):
-            await Link.open("127.0.0.1", port, 5)
+        with pytest.raises(
+            RequestFailed, match=r"127.0.0.1:\d+: it hung up instead of speaking TLS \(upstream.security"
+        ):
+            await BrokerClient.open("127.0.0.1", port, 5, tls=tls)
+        with pytest.raises(RequestFailed, match="does it want TLS"):
+            await BrokerClient.open("127.0.0.1", port, 5)

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from coordinator.events import Event, UpstreamLost
-from coordinator.server import Server
-from coordinator.upstream.twin import FrontProtocol, Twin
+from coordinator.gateway.io.proxied_connection import ProxiedConnection, ProxyProtocol
+from coordinator.io.server import Server
+from coordinator.node.events import Event, UpstreamLost
 from tests.edges.tcp import tcp_server
 
 Tell = Callable[[Callable[[], Awaitable[None]]], None]
@@ -39,7 +39,7 @@ class Node:
     def __init__(self) -> None:
         self.receive_buffer = memoryview(bytearray(1_000))
         self.number = CLIENT
-        self.twin: Twin | None = None
+        self.twin: ProxiedConnection | None = None
         self.transport = None
         self.reads_slowly = False
         self.lost: list[str] = []
@@ -54,13 +54,13 @@ class Node:
         self.lost.append(event.reason)
         self.told.set()
 
-    def twin_to(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Twin:
-        self.twin = Twin(cast(Server, self), cast(FrontProtocol, self), (host, port), tls)
+    def twin_to(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> ProxiedConnection:
+        self.twin = ProxiedConnection(cast(Server, self), cast(ProxyProtocol, self), (host, port), tls)
         return self.twin
 
 
 @asynccontextmanager
-async def slow_to_connect() -> AsyncIterator[tuple[Node, Twin, socket.socket]]:
+async def slow_to_connect() -> AsyncIterator[tuple[Node, ProxiedConnection, socket.socket]]:
     """A twin that is being connected, with a request to send, and where the broker listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)

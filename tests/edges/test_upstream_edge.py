@@ -12,14 +12,14 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from coordinator.config import Address
-from coordinator.config_keys import Ports
-from coordinator.effects import AskUpstream
-from coordinator.events import BrokersFound, Event, UpstreamAnswered, UpstreamAway
-from coordinator.server import Server
-from coordinator.upstream.edge import Beside, Plan
-from coordinator.upstream.link import MOST_UNDER_WAY, AskFailed, Link
-from coordinator.upstream.listeners import Listeners
+from coordinator.config.config import Address
+from coordinator.config.keys import Ports
+from coordinator.gateway.io.broker_client import MOST_UNDER_WAY, BrokerClient, RequestFailed
+from coordinator.gateway.io.listeners import Listeners
+from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
+from coordinator.io.server import Server
+from coordinator.node.effects import UpstreamRequest
+from coordinator.node.events import BrokersFound, Event, UpstreamReply, UpstreamUnreachable
 from protocol.apis import APIS
 from protocol.kafka.calls import Call
 from protocol.messages import Message
@@ -117,8 +117,8 @@ class Heard:
         await self.until(lambda: set(self.last_found()) == set(brokers))
         return self.last_found()
 
-    def answers(self) -> list[UpstreamAnswered]:
-        return [event for event in self.events if isinstance(event, UpstreamAnswered)]
+    def answers(self) -> list[UpstreamReply]:
+        return [event for event in self.events if isinstance(event, UpstreamReply)]
 
 
 @contextlib.asynccontextmanager
@@ -129,8 +129,8 @@ async def beside(
     async with tcp_server(cluster.serve) as cluster.port:
         heard = Heard()
         servers = (Address("127.0.0.1", cluster.port),)
-        plan = Plan(servers, ports, "127.0.0.1", told_host, 0.05, timeout_s, told_port=told_port)
-        edge = Beside(cast(Server, heard), plan)
+        plan = GatewayPlan(servers, ports, "127.0.0.1", told_host, 0.05, timeout_s, told_port=told_port)
+        edge = Supervisor(cast(Server, heard), plan)
         _, first = await edge.listen(free_port())
         await edge.start()
         try:
@@ -257,10 +257,10 @@ async def test_hundreds_who_ask_at_once_are_answered_and_the_cluster_is_never_aw
     async with beside(cluster, some_ports(1)) as (heard, _):
         await heard.found(1)
         for number in range(500):
-            heard.carried[AskUpstream](AskUpstream(number, Heartbeat("g", 1, "m"), 1))
+            heard.carried[UpstreamRequest](UpstreamRequest(number, Heartbeat("g", 1, "m"), 1))
         await heard.until(lambda: len(heard.answers()) == 500)
         assert [one.reason for one in heard.answers() if one.reply is None] == []
-        assert not any(isinstance(event, UpstreamAway) for event in heard.events)
+        assert not any(isinstance(event, UpstreamUnreachable) for event in heard.events)
         assert cluster.connections == 2
 
 
@@ -269,10 +269,10 @@ async def test_who_looks_for_brokers_does_not_wait_behind_questions() -> None:
     async with beside(cluster, some_ports(1), timeout_s=1) as (heard, _):
         await heard.found(1)
         for number in range(1_000):
-            heard.carried[AskUpstream](AskUpstream(number, Heartbeat("g", 1, "m"), 1))
+            heard.carried[UpstreamRequest](UpstreamRequest(number, Heartbeat("g", 1, "m"), 1))
         await heard.until(lambda: len(heard.answers()) == 1_000)
         assert any(one.reply is not None for one in heard.answers())
-        assert not any(isinstance(event, UpstreamAway) for event in heard.events)
+        assert not any(isinstance(event, UpstreamUnreachable) for event in heard.events)
         assert heard.last_found().keys() == {1}
         assert cluster.connections == 2
 
@@ -281,9 +281,11 @@ async def test_nobody_waits_behind_a_topic_that_the_cluster_takes_long_to_make()
     cluster = Cluster(broker(1), delay_s=0.8, slow=CREATE_TOPICS)
     async with beside(cluster, some_ports(1), timeout_s=0.3) as (heard, _):
         await heard.found(1)
-        heard.carried[AskUpstream](AskUpstream(0, CreateTopics((CreatableTopic("t", 1, 1),), timeout_ms=10_000)))
+        heard.carried[UpstreamRequest](
+            UpstreamRequest(0, CreateTopics((CreatableTopic("t", 1, 1),), timeout_ms=10_000))
+        )
         for number in range(1, 6):
-            heard.carried[AskUpstream](AskUpstream(number, Heartbeat("g", 1, "m"), 1))
+            heard.carried[UpstreamRequest](UpstreamRequest(number, Heartbeat("g", 1, "m"), 1))
         await heard.until(lambda: len(heard.answers()) == 6)
         assert [one.reason for one in heard.answers() if one.reply is None] == []
         assert [one.call_id for one in heard.answers()][-1] == 0
@@ -296,8 +298,8 @@ async def test_nobody_waits_behind_a_topic_that_the_cluster_takes_long_to_make()
 async def test_what_cannot_be_written_is_a_question_that_failed_and_nothing_more(message: Message) -> None:
     async with beside(Cluster(broker(1)), some_ports(1)) as (heard, _):
         await heard.found(1)
-        heard.carried[AskUpstream](AskUpstream(1, message, 1))
-        heard.carried[AskUpstream](AskUpstream(2, Heartbeat("g", 1, "m"), 1))
+        heard.carried[UpstreamRequest](UpstreamRequest(1, message, 1))
+        heard.carried[UpstreamRequest](UpstreamRequest(2, Heartbeat("g", 1, "m"), 1))
         await heard.until(lambda: len(heard.answers()) == 2)
         answers = {one.call_id: one for one in heard.answers()}
         assert answers[1].reply is None
@@ -306,16 +308,16 @@ async def test_what_cannot_be_written_is_a_question_that_failed_and_nothing_more
 
 
 @contextlib.asynccontextmanager
-async def linked(cluster: Cluster) -> AsyncIterator[Link]:
+async def linked(cluster: Cluster) -> AsyncIterator[BrokerClient]:
     async with tcp_server(cluster.serve) as cluster.port:
-        link = await Link.open("127.0.0.1", cluster.port, 5)
+        link = await BrokerClient.open("127.0.0.1", cluster.port, 5)
         try:
             yield link
         finally:
             link.close()
 
 
-async def asked(link: Link, count: int, timeout_s: float = 5) -> list[str]:
+async def asked(link: BrokerClient, count: int, timeout_s: float = 5) -> list[str]:
     """Of so many at once, how each went."""
     asks = (link.ask(Heartbeat("g", 1, "m"), timeout_s) for _ in range(count))
     return [type(one).__name__ for one in await asyncio.gather(*asks, return_exceptions=True)]
@@ -350,7 +352,7 @@ async def test_a_broker_that_falls_silent_fails_all_who_asked_or_wait_for_a_plac
         cluster.is_silent = True
         assert await asked(link, 2 * MOST_UNDER_WAY, timeout_s=0.3) == ["AskFailed"] * (2 * MOST_UNDER_WAY)
         assert not link.is_open
-        with pytest.raises(AskFailed, match="closed"):
+        with pytest.raises(RequestFailed, match="closed"):
             await link.ask(Heartbeat("g", 1, "m"), 5)
 
 
@@ -383,7 +385,7 @@ async def test_an_answer_that_cannot_be_read_fails_who_asked_and_closes_the_link
         await reader.read()
 
     async with tcp_server(answer_badly) as port:
-        link = await Link.open("127.0.0.1", port, 5)
-        with pytest.raises(AskFailed):
+        link = await BrokerClient.open("127.0.0.1", port, 5)
+        with pytest.raises(RequestFailed):
             await link.ask(Metadata(()), 5)
         assert not link.is_open

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from coordinator.upstream.identity import Identity
+from coordinator.gateway.io.cluster_identity import Identity
 from muster.blocking.cluster import Cluster, expect
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol
 from protocol.messages.topics import (

@@ -6,7 +6,7 @@ from struct import pack
 import pytest
 import uvloop
 
-from coordinator.upstream.link import Link
+from coordinator.gateway.io.broker_client import BrokerClient
 from protocol.errors import ErrorCode
 from protocol.kafka.login import Login, LoginRefused
 from protocol.messages.node import SaslAuthenticateReply, SaslHandshakeReply
@@ -30,7 +30,7 @@ def test_all_who_wait_for_a_broker_that_says_nothing_are_told_so() -> None:
 async def _asked_at_once(count: int) -> list[str]:
     server = await asyncio.start_server(_silent_after_versions, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    link = await Link.open(host, port, 5)
+    link = await BrokerClient.open(host, port, 5)
     asks = (link.ask(Metadata(None), 0.2 + number / 100) for number in range(count))
     answers = await asyncio.gather(*asks, return_exceptions=True)
     link.close()

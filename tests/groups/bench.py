@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from typing import Any, cast
 from unittest.mock import patch
 
-from coordinator.commit_requests import refused_topics
+from coordinator.clock import Moment
 from coordinator.groups.classic import loading
 from coordinator.groups.classic.events import Client, GroupEvent, Leave, Sync, joined
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import answer
-from coordinator.journal import Journal
-from coordinator.loading import load
-from coordinator.moment import Moment
-from coordinator.outbox import Outbox
-from coordinator.records import TransactionEnded
-from coordinator.shard import Shard, ShardState, ShardTools
+from coordinator.handlers.offset_commit import refused_topics
+from coordinator.records.records import TransactionEnded
+from coordinator.runtime.journal import Journal
+from coordinator.runtime.loader import load
+from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from partition_log.errors import AppendError
 from partition_log.store import Appended
 from protocol.errors import ErrorCode

@@ -3,11 +3,11 @@
 from collections import Counter
 from typing import Any
 
-from coordinator.groups.balanced.state import BalancedGroup
-from coordinator.groups.balanced.state import GroupState as BalancedState
 from coordinator.groups.classic.state import Group, GroupState
-from coordinator.records import BalancedMetadata, Ownership
-from coordinator.shard import Shard
+from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.groups.client_balanced.state import GroupState as BalancedState
+from coordinator.records.records import BalancedMetadata, Ownership
+from coordinator.runtime.shard import Shard
 from purgatory.purgatory import DelayedOperationPurgatory
 
 _AT_REST = (GroupState.EMPTY, GroupState.STABLE, GroupState.DEAD)

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.expiry import Kept, Rule, expires_ms, group_expires_ms, rule_of
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
-from coordinator.offsets import OffsetAndMetadata, OffsetTable
-from coordinator.records import CommittedOffset
+from coordinator.records.records import CommittedOffset
+from coordinator.runtime.expiry_rules import Kept, Rule, expires_ms, group_expires_ms, rule_of
+from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.messages.groups import JoinProtocol
 

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.config import Config
-from coordinator.core import Core
-from coordinator.gates import gate, join_gate, sync_gate, write_gate
-from coordinator.shard import ShardState
+from coordinator.config.config import Config
+from coordinator.handlers.admission import admit, admit_join, admit_sync, admit_write
+from coordinator.handlers.core import Core
+from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinProtocol, SyncGroup
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
@@ -39,55 +39,55 @@ def becomes(core: Core, state: ShardState) -> None:
 
 
 def test_a_shard_that_serves_lets_pass(core: Core) -> None:
-    assert gate(core, "g") is NONE
-    assert join_gate(core, join()) is NONE
-    assert sync_gate(core, SyncGroup("g", 1, "m")) is NONE
+    assert admit(core, "g") is NONE
+    assert admit_join(core, join()) is NONE
+    assert admit_sync(core, SyncGroup("g", 1, "m")) is NONE
 
 
 def test_the_group_id_is_looked_at_first(core: Core) -> None:
     becomes(core, ShardState.FAILED)
-    assert gate(core, "") is ErrorCode.INVALID_GROUP_ID
-    assert gate(core, "", may_be_empty=True) is ErrorCode.NOT_COORDINATOR
+    assert admit(core, "") is ErrorCode.INVALID_GROUP_ID
+    assert admit(core, "", may_be_empty=True) is ErrorCode.NOT_COORDINATOR
     wrong = join(session_timeout_ms=1)
-    assert join_gate(core, type(wrong)("", 1)) is ErrorCode.INVALID_GROUP_ID
+    assert admit_join(core, type(wrong)("", 1)) is ErrorCode.INVALID_GROUP_ID
 
 
 def test_then_the_session_timeout_and_then_the_shard(core: Core) -> None:
     becomes(core, ShardState.FAILED)
-    assert join_gate(core, join(session_timeout_ms=5_999)) is ErrorCode.INVALID_SESSION_TIMEOUT
-    assert join_gate(core, join()) is ErrorCode.NOT_COORDINATOR
+    assert admit_join(core, join(session_timeout_ms=5_999)) is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert admit_join(core, join()) is ErrorCode.NOT_COORDINATOR
     becomes(core, ShardState.LOADING)
-    assert join_gate(core, join()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert admit_join(core, join()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 @pytest.mark.parametrize(
     ("session_ms", "passes"), [(5_999, False), (6_000, True), (1_800_000, True), (1_800_001, False)]
 )
 def test_session_timeouts_have_bounds_that_are_allowed(core: Core, session_ms: int, passes: bool) -> None:
-    assert (join_gate(core, join(session_timeout_ms=session_ms)) is NONE) is passes
+    assert (admit_join(core, join(session_timeout_ms=session_ms)) is NONE) is passes
 
 
 def test_a_shard_of_another_node_is_not_served_here(core: Core) -> None:
     core.placement.is_mine = lambda shard: False  # type: ignore[method-assign]
-    assert gate(core, "g") is ErrorCode.NOT_COORDINATOR
+    assert admit(core, "g") is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_sync_while_loading_is_told_to_try_again(core: Core) -> None:
     becomes(core, ShardState.LOADING)
-    assert sync_gate(core, SyncGroup("g", 1, "m")) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert admit_sync(core, SyncGroup("g", 1, "m")) is ErrorCode.REBALANCE_IN_PROGRESS
     becomes(core, ShardState.FAILED)
-    assert sync_gate(core, SyncGroup("g", 1, "m")) is ErrorCode.NOT_COORDINATOR
+    assert admit_sync(core, SyncGroup("g", 1, "m")) is ErrorCode.NOT_COORDINATOR
 
 
 @pytest.mark.parametrize("named", [(None, "range"), ("consumer", None), (None, None)])
 def test_who_must_name_its_protocol_must_name_both_parts(core: Core, named: tuple[str | None, str | None]) -> None:
-    refused = sync_gate(core, SyncGroup("", 1, "m", None, *named, must_name_protocol=True))
+    refused = admit_sync(core, SyncGroup("", 1, "m", None, *named, must_name_protocol=True))
     assert refused is ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "before the group id is looked at"
-    assert sync_gate(core, SyncGroup("g", 1, "m", None, *named)) is NONE
+    assert admit_sync(core, SyncGroup("g", 1, "m", None, *named)) is NONE
 
 
 def big_join(rig: Rig, metadata_bytes: int, member_id: str = "") -> ErrorCode:
-    return join_gate(rig.node.core, join(member_id, protocols=(JoinProtocol("range", b"x" * metadata_bytes),)))
+    return admit_join(rig.node.core, join(member_id, protocols=(JoinProtocol("range", b"x" * metadata_bytes),)))
 
 
 def test_metadata_of_a_group_has_a_limit_that_counts_all_its_members(rig: Rig) -> None:
@@ -106,11 +106,11 @@ def test_writes_are_refused_while_too_many_replies_wait_for_the_disk(rig: Rig) -
     link = rig.open_link()
     topics = (OffsetCommitTopic("t", (OffsetCommitPartition(0, 1),)),)
     for _ in range(2):
-        assert write_gate(core) is NONE
+        assert admit_write(core) is NONE
         rig.send(link, OffsetCommit("g", topics))
-    assert write_gate(core) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert admit_write(core) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     rig.release_disk()
-    assert write_gate(core) is NONE
+    assert admit_write(core) is NONE
 
 
 def test_writes_are_refused_while_too_many_bytes_wait_for_the_disk(rig: Rig) -> None:
@@ -120,8 +120,8 @@ def test_writes_are_refused_while_too_many_bytes_wait_for_the_disk(rig: Rig) -> 
     link = rig.open_link()
     part = OffsetCommitPartition(0, 1, committed_metadata="x" * 4_096)
     while core.store.position - core.store.flushed < 1 << 16:
-        assert write_gate(core) is NONE
+        assert admit_write(core) is NONE
         core.outbox.held.clear()
         rig.send(link, OffsetCommit("g", (OffsetCommitTopic("t", (part,) * 8),)))
     core.outbox.held.clear()
-    assert write_gate(core) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert admit_write(core) is ErrorCode.COORDINATOR_NOT_AVAILABLE

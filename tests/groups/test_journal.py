@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from coordinator.journal import Journal, decode_note, encode_note
-from coordinator.records import Note
+from coordinator.records.records import Note
+from coordinator.runtime.journal import Journal, decode_note, encode_note
 from protocol.messages.groups import ListNotes
 
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.clock import Moment
 from coordinator.groups.classic.events import DeleteOffsets
 from coordinator.groups.classic.offsets import commit, delete_unsubscribed, subscribed_topics
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
 from coordinator.groups.outcome import Outcome
-from coordinator.moment import Moment
-from coordinator.offsets import OffsetTable
-from coordinator.records import CommittedOffset, OffsetTombstone
+from coordinator.records.records import CommittedOffset, OffsetTombstone
+from coordinator.runtime.offset_table import OffsetTable
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinProtocol

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.outbox import Outbox
+from coordinator.runtime.outbox import Outbox
 from protocol.messages.groups import HeartbeatReply, MemberRemoved
 from protocol.session import RequestRef
 

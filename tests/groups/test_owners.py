@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from coordinator.groups.classic.owning import NOBODYS
 from coordinator.groups.ownership import Owners
-from coordinator.own_record_bytes import OWNERSHIP_KEY, decode_own, encode_own
-from coordinator.ownership_requests import claim_partitions, describe_ownership, release_partitions
-from coordinator.records import LogCorrupt, Owner, Ownership
-from coordinator.routes import ROUTES
+from coordinator.handlers.claim_partitions import claim_partitions
+from coordinator.handlers.describe_ownership import describe_ownership
+from coordinator.handlers.release_partitions import release_partitions
+from coordinator.handlers.table import ROUTES
+from coordinator.records.muster_codec import OWNERSHIP_KEY, decode_own, encode_own
+from coordinator.records.records import LogCorrupt, Owner, Ownership
 from protocol.messages.ownership import ClaimPartitions, DescribeOwnership, ReleasePartitions
 from protocol.streams_protocol import (
     StreamsSubscription,

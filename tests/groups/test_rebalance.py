@@ -2,6 +2,7 @@ from typing import get_args
 
 import pytest
 
+from coordinator.clock import Moment
 from coordinator.groups.classic import actions, static
 from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedJoin, InitialDelayedJoin
 from coordinator.groups.classic.events import Client, GroupEvent, ReplaceStatic
@@ -9,8 +10,7 @@ from coordinator.groups.classic.notes import Cause, note
 from coordinator.groups.classic.rebalance import begin_rebalance, complete_join, rebalance_timeout_ms, restart_session
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
 from coordinator.groups.outcome import Outcome
-from coordinator.moment import Moment
-from coordinator.records import GroupMetadata
+from coordinator.records.records import GroupMetadata
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, JoinProtocol
 from protocol.session import RequestRef

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.record_bytes import decode, decode_marker, encode, encode_marker, encode_offsets
-from coordinator.records import (
+from coordinator.records.codec import decode, decode_marker, encode, encode_marker, encode_offsets
+from coordinator.records.records import (
     BalancedMember,
     BalancedMetadata,
     BalancedTombstone,

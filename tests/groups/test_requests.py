@@ -4,13 +4,16 @@ from unittest.mock import patch
 
 import pytest
 
-from coordinator.commit_requests import end_transaction, offset_commit, txn_offset_commit
-from coordinator.config import Config
-from coordinator.core import Core
-from coordinator.offset_requests import offset_delete, offset_fetch
-from coordinator.routes import INSIDE, ROUTES
-from coordinator.shard import ShardState
-from coordinator.views import describe_group, describe_node, list_group
+from coordinator.config.config import Config
+from coordinator.handlers.core import Core
+from coordinator.handlers.end_transaction import end_transaction
+from coordinator.handlers.offset_commit import offset_commit
+from coordinator.handlers.offset_delete import offset_delete
+from coordinator.handlers.offset_fetch import offset_fetch
+from coordinator.handlers.table import INSIDE, ROUTES
+from coordinator.handlers.txn_offset_commit import txn_offset_commit
+from coordinator.handlers.views import describe_group, describe_node, list_group
+from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import (

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.config import Config
+from coordinator.config.config import Config
 from coordinator.groups.classic.state import Group, GroupState
 from protocol.messages.groups import JoinGroup, JoinProtocol, SyncGroup, SyncGroupAssignment
 from protocol.messages.node import Hello

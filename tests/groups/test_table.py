@@ -33,7 +33,7 @@ from coordinator.groups.classic.rows import refuse
 from coordinator.groups.classic.state import MAY_BECOME, Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import BRIEF, QUIET, TABLE, answer, decide, handle
 from coordinator.groups.outcome import Outcome
-from coordinator.records import CommittedOffset
+from coordinator.records.records import CommittedOffset
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, LeaveGroup, LeavingMember, SyncGroup, SyncGroupAssignment
 from protocol.messages.offsets import (

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from coordinator.groups.balanced import printed as balanced
 from coordinator.groups.classic.printed import page
+from coordinator.groups.client_balanced import printed as balanced
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
-from coordinator.http import make_app
+from coordinator.http.app import make_app
 from tests.http.scripted import ScriptedCoordinator
 
 

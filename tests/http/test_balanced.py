@@ -7,8 +7,8 @@ from urllib.parse import quote
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from coordinator.http import make_app
-from coordinator.http_balanced import level
+from coordinator.http.app import make_app
+from coordinator.http.client_balanced import level
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import DescribeBalanced, OwnedKey

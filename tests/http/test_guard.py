@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from coordinator.config import Config
-from coordinator.config_keys import Address, Hosts
-from coordinator.http import make_app
-from coordinator.http_guard import Guard
-from coordinator.http_questions import Problem
+from coordinator.config.config import Config
+from coordinator.config.keys import Address, Hosts
+from coordinator.http.app import make_app
+from coordinator.http.guard import Guard
+from coordinator.http.queries import Problem
 from tests.http.conftest import Browser
 from tests.http.scripted import ScriptedCoordinator
 

@@ -7,10 +7,10 @@ from aiohttp import ClientSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.http import make_app, serve
-from coordinator.http_balanced import BALANCED_ROUTES, ORDERS
-from coordinator.http_pages import ROUTES
-from coordinator.http_questions import problem_of
+from coordinator.http.app import make_app, serve
+from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS
+from coordinator.http.pages import ROUTES
+from coordinator.http.queries import problem_of
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (

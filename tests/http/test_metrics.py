@@ -1,10 +1,10 @@
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from coordinator.http_metrics import measure
-from coordinator.http_questions import Questions
-from coordinator.lags import PartitionLag, worst
-from coordinator.metrics import Measured, exposition
+from coordinator.http.lag import PartitionLag, worst
+from coordinator.http.metrics import Measured, exposition
+from coordinator.http.queries import Questions
+from coordinator.http.scrape import measure
 from protocol.errors import ErrorCode
 from protocol.messages.groups import ListGroups, ListGroupsReply
 from tests.http.conftest import Browser

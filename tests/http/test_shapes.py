@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from coordinator.http_shapes import state_name
+from coordinator.http.shapes import state_name
 from protocol.messages.groups import DescribedMember
 from tests.http.conftest import Browser
 from tests.http.scripted import ScriptedCoordinator

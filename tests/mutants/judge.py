@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 import coordinator
-from coordinator.records import LogCorrupt
+from coordinator.records.records import LogCorrupt
 from partition_log.errors import LogDamaged
 from tests.simulation.errors import Broken
 

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Edit, without
 
-_BALANCED = "coordinator/groups/balanced"
+_BALANCED = "coordinator/groups/client_balanced"
 _CHECKS = f"{_BALANCED}/checks.py"
 _EVENTS = f"{_BALANCED}/events.py"
 _GRANTS = f"{_BALANCED}/grants.py"
@@ -12,8 +12,8 @@ _MEMBERS = f"{_BALANCED}/members.py"
 _META = f"{_BALANCED}/meta.py"
 _REGISTERING = f"{_BALANCED}/registering.py"
 _REPORTING = f"{_BALANCED}/reporting.py"
-_REQUESTS = "coordinator/balanced_requests.py"
-_VIEWS = "coordinator/balanced_views.py"
+_REQUESTS = "coordinator/handlers/client_balanced.py"
+_VIEWS = "coordinator/handlers/describe_balanced.py"
 
 MUTANTS = (
     without(

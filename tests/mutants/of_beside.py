@@ -2,10 +2,10 @@
 
 from tests.mutants.mutant import Edit, Mutant, Test, Worlds
 
-_ADOPTION = "coordinator/upstream/adoption.py"
-_NODE = "coordinator/upstream/node.py"
-_TOPICS = "coordinator/upstream/topics.py"
-_SESSION = "protocol/kafka/front/session.py"
+_ADOPTION = "coordinator/gateway/migration_lookup.py"
+_NODE = "coordinator/gateway/gateway.py"
+_TOPICS = "coordinator/gateway/cluster_topics.py"
+_SESSION = "coordinator/gateway/session/session.py"
 _GONE = "tests/upstream/test_gone.py"
 
 
@@ -88,7 +88,7 @@ MUTANTS = (
         "A request that waits for the brokers' word waits as long as that takes",
         (
             Edit(
-                "coordinator/upstream/asking.py",
+                "coordinator/gateway/upstream_requests.py",
                 "moment.monotonic_ms + self._timeout_ms,",
                 "moment.monotonic_ms + 100 * self._timeout_ms,",
             ),
@@ -98,7 +98,11 @@ MUTANTS = (
     Mutant(
         "silence-for-ever",
         "A broker that never answers keeps its client waiting",
-        (Edit("coordinator/upstream/silence.py", "elif silent_ms + passed_ms < self._allowed_ms:", "elif True:"),),
+        (
+            Edit(
+                "coordinator/gateway/broker_timeout.py", "elif silent_ms + passed_ms < self._allowed_ms:", "elif True:"
+            ),
+        ),
         _worlds(5, 4),
     ),
     Mutant(
@@ -118,7 +122,7 @@ MUTANTS = (
         "Clients are told where the brokers really are",
         (
             Edit(
-                "protocol/kafka/front/replies.py",
+                "coordinator/gateway/session/replies.py",
                 "            return exchange(frame, self._version, addresses), said\n",
                 "            return frame, said\n",
             ),
@@ -155,13 +159,19 @@ MUTANTS = (
     Mutant(
         "too-late-to-forget",
         "What waited for room to be forgotten takes along what was committed meanwhile",
-        (Edit("coordinator/upstream/gone.py", "gone.over_wall_ms = self._since_ms()", "gone.over_wall_ms = 1 << 62"),),
+        (
+            Edit(
+                "coordinator/gateway/deleted_topics.py",
+                "gone.over_wall_ms = self._since_ms()",
+                "gone.over_wall_ms = 1 << 62",
+            ),
+        ),
         Test(f"{_GONE}::test_what_was_not_forgotten_for_want_of_room_takes_nothing_from_a_topic_made_since"),
     ),
     Mutant(
         "begins-where-another-ended",
         "Who reads a topic made anew begins at the offset that was committed for the old one",
-        (Edit("coordinator/upstream/gone.py", "        if not times:\n", "        if times is not None:\n"),),
+        (Edit("coordinator/gateway/deleted_topics.py", "        if not times:\n", "        if times is not None:\n"),),
         Test(f"{_GONE}::test_whoever_reads_a_topic_made_anew_is_told_no_offset_of_the_old_one"),
     ),
     Mutant(
@@ -183,7 +193,7 @@ MUTANTS = (
         "Who says nothing more on a connection is not told what it asked for",
         (
             Edit(
-                "coordinator/node.py",
+                "coordinator/node/node.py",
                 "connection.has_ended and connection.session.is_idle and",
                 "connection.has_ended and",
             ),

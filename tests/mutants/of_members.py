@@ -87,7 +87,7 @@ MUTANTS = (
         "The last member that was waited for leaves or expires, and those that have joined wait on for the timeout",
         (
             Edit(
-                "coordinator/shard.py",
+                "coordinator/runtime/shard.py",
                 "            if group.phase is not None:\n",
                 '            if group.phase is not None and type(event).__name__ not in ("Leave", "SessionOverdue"):\n',
             ),

@@ -2,8 +2,8 @@
 
 from tests.mutants.mutant import Edit, Mutant, Test
 
-_NATIVE = "coordinator/upstream/native.py"
-_TOPICS = "coordinator/upstream/topics.py"
+_NATIVE = "coordinator/gateway/native.py"
+_TOPICS = "coordinator/gateway/cluster_topics.py"
 _TOLD = "tests/upstream/test_native.py"
 
 MUTANTS = (
@@ -60,13 +60,13 @@ MUTANTS = (
     Mutant(
         "no-broker-no-metadata",
         "While no broker can be reached, who asks for metadata is hung up on, and no group shares its partitions out",
-        (Edit("protocol/kafka/front/session.py", " or self._front.is_ours_now(key)", ""),),
+        (Edit("coordinator/gateway/session/session.py", " or self._front.is_ours_now(key)", ""),),
         Test("tests/upstream/test_outage.py::test_a_group_forms_and_goes_on_though_every_broker_is_gone"),
     ),
     Mutant(
         "one-outage-a-front",
         "Fronts do not hear that no broker can be reached",
-        (Edit("coordinator/upstream/brokers.py", "reach=self._reach,", "reach=None,"),),
+        (Edit("coordinator/gateway/brokers.py", "reach=self._reach,", "reach=None,"),),
         Test(
             "tests/upstream/test_outage.py"
             "::test_a_connection_that_has_outlived_its_brokers_versions_is_answered_in_a_later_outage"
@@ -94,7 +94,7 @@ MUTANTS = (
         "A commit that the cluster need not be asked for is stored before an older one that it is asked for",
         (
             Edit(
-                "coordinator/upstream/node.py",
+                "coordinator/gateway/gateway.py",
                 "        elif not self._turns.is_behind(ref, message):\n",
                 "        else:\n",
             ),

@@ -2,16 +2,22 @@
 
 from tests.mutants.mutant import Edit, Mutant, Test, Transcript, Worlds
 
-_EXPIRY = "coordinator/expiry.py"
-_OFFSETS = "coordinator/offsets.py"
-_SHARD = "coordinator/shard.py"
+_EXPIRY = "coordinator/runtime/expiry_rules.py"
+_OFFSETS = "coordinator/runtime/offset_table.py"
+_SHARD = "coordinator/runtime/shard.py"
 _TABLE = "coordinator/groups/classic/table.py"
 
 MUTANTS = (
     Mutant(
         "reply-before-sync",
         "A commit is answered when it is written, not when it is durable",
-        (Edit("coordinator/outbox.py", "        if position <= self._durable:\n", "        if position >= 0:\n"),),
+        (
+            Edit(
+                "coordinator/runtime/outbox.py",
+                "        if position <= self._durable:\n",
+                "        if position >= 0:\n",
+            ),
+        ),
         Worlds(),
     ),
     Mutant(
@@ -85,7 +91,7 @@ MUTANTS = (
         "Loading takes what a transaction has pending for committed",
         (
             Edit(
-                "coordinator/loading.py",
+                "coordinator/runtime/loader.py",
                 "        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER\n",
                 "        producer_id = NO_PRODUCER\n",
             ),
@@ -110,7 +116,7 @@ MUTANTS = (
         "The quick way to read plain commits forgets that they overtake what is pending: a restart changes the offset",
         (
             Edit(
-                "coordinator/loading.py",
+                "coordinator/runtime/loader.py",
                 "if is_plain and not shard.offsets.pending else (0, 0)",
                 "if is_plain else (0, 0)",
             ),
@@ -190,7 +196,7 @@ MUTANTS = (
         "A group that has nothing but a transaction's pending offsets is deleted by expiry",
         (
             Edit(
-                "coordinator/expiry_chore.py",
+                "coordinator/tasks/expiration.py",
                 "    return not offsets.pending.of(group_id) and offsets.count_of(group_id) == going\n",
                 "    return offsets.count_of(group_id) == going\n",
             ),
@@ -210,7 +216,7 @@ MUTANTS = (
         "Logs of shards that are still being loaded are cleaned",
         (
             Edit(
-                "coordinator/compaction_chore.py",
+                "coordinator/tasks/cleaning.py",
                 "        if shard.state is ShardState.ACTIVE:\n",
                 "        if shard.log is not None:\n",
             ),

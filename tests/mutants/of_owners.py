@@ -84,7 +84,7 @@ MUTANTS = (
         "A member that joins again keeps what a release that was lost should have ended",
         (
             Edit(
-                "coordinator/group_requests.py",
+                "coordinator/handlers/join_group.py",
                 "        shard.process(group, OwnershipEnded(group.group_id, message.member_id), moment)\n",
                 "        pass\n",
             ),
@@ -132,7 +132,7 @@ MUTANTS = (
         "A fetch that waited is answered by a grant that has ended meanwhile",
         (
             Edit(
-                "coordinator/fetch_requests.py",
+                "coordinator/handlers/fetch.py",
                 "    lost = lost_grants(core, message)\n",
                 "    lost: dict[Key, None] = {}\n",
             ),
@@ -144,7 +144,7 @@ MUTANTS = (
         "The snapshot of a clean stop forgets who owns what",
         (
             Edit(
-                "coordinator/state_snapshot.py",
+                "coordinator/runtime/snapshot.py",
                 "    yield from map(_encode, _registries(shard))\n",
                 "",
             ),

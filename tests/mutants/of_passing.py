@@ -2,9 +2,9 @@
 
 from tests.mutants.mutant import Edit, Mutant, Test
 
-_SESSION = "protocol/kafka/front/session.py"
-_TWIN = "coordinator/upstream/twin.py"
-_PASSING = "coordinator/upstream/passing.py"
+_SESSION = "coordinator/gateway/session/session.py"
+_TWIN = "coordinator/gateway/io/proxied_connection.py"
+_PASSING = "coordinator/gateway/io/splice.py"
 
 MUTANTS = (
     Mutant(
@@ -81,12 +81,12 @@ MUTANTS = (
         "A link that is retired closes before those have asked who were handed a place",
         (
             Edit(
-                "coordinator/upstream/link.py",
+                "coordinator/gateway/io/broker_client.py",
                 "if self._is_retired and self._places == MOST_UNDER_WAY:",
                 "if self._is_retired and not self._under_way and not self._waiting:",
             ),
             Edit(
-                "coordinator/upstream/link.py",
+                "coordinator/gateway/io/broker_client.py",
                 "                    self._hand_out(answer)\n",
                 "                    self._hand_out(answer)\n                self._close_if_idle()\n",
             ),
@@ -101,7 +101,7 @@ MUTANTS = (
         "Everybody waits behind a topic that the cluster takes long to make",
         (
             Edit(
-                "coordinator/upstream/edge.py",
+                "coordinator/gateway/io/supervisor.py",
                 "links = self._links_to_work if isinstance(message, HANDED_ON) else self._links",
                 "links = self._links",
             ),

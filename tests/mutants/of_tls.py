@@ -2,9 +2,9 @@
 
 from tests.mutants.mutant import Edit, Mutant, Test
 
-_LISTENING = "coordinator/tls_listening.py"
-_CONNECTION = "coordinator/tls_connection.py"
-_CONFIG = "coordinator/config_security.py"
+_LISTENING = "coordinator/io/tls/listening.py"
+_CONNECTION = "coordinator/io/tls/connection.py"
+_CONFIG = "coordinator/config/security.py"
 _CONNECTIONS = "tests/edges/test_tls_connection.py"
 _KEYS = "tests/config/test_security.py"
 
@@ -38,7 +38,7 @@ MUTANTS = (
         "Whoever prints the configuration prints the passwords in it",
         (
             Edit(
-                "coordinator/config_keys.py",
+                "coordinator/config/keys.py",
                 "        return HIDDEN\n\n\nclass",
                 "        return str.__repr__(self)\n\n\nclass",
             ),
@@ -50,7 +50,7 @@ MUTANTS = (
         "A broker is believed whatever host its certificate is for",
         (
             Edit(
-                "coordinator/upstream/tls.py",
+                "coordinator/gateway/io/tls.py",
                 "context.check_hostname = self._checks_names",
                 "context.check_hostname = False",
             ),
@@ -60,7 +60,13 @@ MUTANTS = (
     Mutant(
         "old-times-old-files",
         "Certificates that were put in place with the times of those before are not seen",
-        (Edit("coordinator/tls.py", "found.st_mtime_ns, found.st_ctime_ns, found", "found.st_mtime_ns, found"),),
+        (
+            Edit(
+                "coordinator/io/tls/contexts.py",
+                "found.st_mtime_ns, found.st_ctime_ns, found",
+                "found.st_mtime_ns, found",
+            ),
+        ),
         Test(
             "tests/edges/test_tls_files.py::"
             "test_a_context_is_made_anew_when_a_file_is_another_and_kept_when_the_new_one_is_bad"
@@ -95,7 +101,7 @@ MUTANTS = (
         "A link is used until the broker ends it, because it wants another login",
         (
             Edit(
-                "coordinator/upstream/link.py",
+                "coordinator/gateway/io/broker_client.py",
                 "return self._until_s is None or asyncio.get_running_loop().time() <= self._until_s",
                 "return True",
             ),

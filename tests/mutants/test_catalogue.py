@@ -66,7 +66,7 @@ def test_a_test_that_takes_apart_fewer_things_than_it_expects_says_so() -> None:
 
 def test_an_edit_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="0 times"):
-        Edit("coordinator/offsets.py", "nothing of the kind", "").apply(ROOT)
+        Edit("coordinator/runtime/offset_table.py", "nothing of the kind", "").apply(ROOT)
 
 
 def test_the_table_in_the_docs_is_current() -> None:

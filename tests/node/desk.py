@@ -3,11 +3,11 @@
 import errno
 from typing import Any
 
-from coordinator.config import Config
-from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send, Tell
-from coordinator.events import Answered, Asked, Event, Flushed, Opened, Received, Woke
-from coordinator.moment import Moment
-from coordinator.node import Node
+from coordinator.clock import Moment
+from coordinator.config.config import Config
+from coordinator.node.effects import Close, Effect, Flush, LogError, Return, RunJob, Send
+from coordinator.node.events import Call, Event, Flushed, JobDone, Opened, Received, Woke
+from coordinator.node.node import Node
 from partition_log.store import LogStore, StoreLimits
 from protocol.messages import Message
 from protocol.messages.topics import CreatableTopic, CreateTopics
@@ -30,7 +30,7 @@ class Desk:
         self.store.open()
         self.now_ms = 0
         self.holds_disk = self.holds_jobs = False
-        self.jobs: list[Ask] = []
+        self.jobs: list[RunJob] = []
         self.closed: dict[int, str] = {}
         self.complaints: list[str] = []
         self.replied: dict[int, Message] = {}
@@ -60,7 +60,7 @@ class Desk:
         return messages
 
     def ask_inside(self, message: Message, call: int = 1) -> Message | None:
-        self.step(Asked(call, message))
+        self.step(Call(call, message))
         return self.replied.get(call)
 
     def make_topic(self, name: str = "orders", partitions: int = 4) -> None:
@@ -95,7 +95,7 @@ class Desk:
         """Let the checkpoint job that is under way end."""
         effect = self.jobs.pop()
         effect.job.run(self.disk)
-        self.step(Answered(effect.call_id, effect.job))
+        self.step(JobDone(effect.call_id, effect.job))
 
     def fill_disk(self) -> None:
         self.disk.fail_next(errno.ENOSPC, "write_at", times=1_000)
@@ -107,15 +107,15 @@ class Desk:
                     self.received[effect.connection].append(said.reply if isinstance(said, Answer) else said.message)
             case Close():
                 self.closed[effect.connection] = effect.reason
-            case Tell():
+            case LogError():
                 self.complaints.append(effect.sentence)
-            case Replied():
+            case Return():
                 self.replied[effect.call_id] = effect.reply
             case Flush():
                 self.flushes.append(effect)
                 if not self.holds_disk:
                     self.flush()
-            case Ask():
+            case RunJob():
                 self.jobs.append(effect)
                 if not self.holds_jobs:
                     self.end_job()

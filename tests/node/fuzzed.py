@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
-from coordinator.effects import Effect, Send
-from coordinator.events import Event, Lost, Opened, Received
+from coordinator.node.effects import Effect, Send
+from coordinator.node.events import Event, Lost, Opened, Received
 from protocol.apis import BY_MESSAGE
 from protocol.kafka.client import encode_request
 from protocol.messages import Message

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.groups.classic.state import GroupSettings
-from coordinator.journal import Journal
-from coordinator.loading import Loading
-from coordinator.outbox import Outbox
-from coordinator.shard import Shard, ShardState, ShardTools
+from coordinator.runtime.journal import Journal
+from coordinator.runtime.loader import Loading
+from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from partition_log.cleaner import Cleaner
 from partition_log.cleaning import Compact
 from purgatory.purgatory import DelayedOperationPurgatory

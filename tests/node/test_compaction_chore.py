@@ -3,8 +3,8 @@
 from itertools import pairwise
 from typing import Any
 
-from coordinator.compaction_chore import cleanable_logs
-from coordinator.shard import ShardState
+from coordinator.runtime.shard import ShardState
+from coordinator.tasks.cleaning import cleanable_logs
 from partition_log.cleaning import Compact
 from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import (

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from coordinator import expiry, expiry_chore
-from coordinator.events import Woke
-from coordinator.expiry_chore import BATCH_PLACES, SLICE_WORK
 from coordinator.groups.classic.state import GroupState
+from coordinator.node.events import Woke
+from coordinator.runtime import expiry_rules
+from coordinator.tasks import expiration
+from coordinator.tasks.expiration import BATCH_PLACES, SLICE_WORK
 from partition_log.store import AppendError
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.messages.groups import JoinGroup, JoinProtocol, ListNotes, ListNotesReply, SyncGroup
@@ -106,15 +107,15 @@ def test_what_does_not_expire_is_looked_at_in_slices_too(monkeypatch: pytest.Mon
     desk = desk_with()
     desk.make_topic(partitions=3_000)
     commit(desk, "large", range(3_000))
-    monkeypatch.setattr(expiry_chore, "SLICE_WORK", 100)
+    monkeypatch.setattr(expiration, "SLICE_WORK", 100)
     looked: list[int] = []
-    find = expiry.expires_ms
+    find = expiry_rules.expires_ms
 
     def counted(*arguments: object) -> object:
         looked[-1] += 1
         return find(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(expiry_chore, "expires_ms", counted)
+    monkeypatch.setattr(expiration, "expires_ms", counted)
     desk.now_ms += MINUTE_MS
     while desk.node.core.expiry.due_ms <= desk.now_ms + 1_000:
         looked.append(0)
@@ -218,7 +219,7 @@ def test_a_disk_that_is_behind_is_waited_for(monkeypatch: pytest.MonkeyPatch) ->
     desk = desk_with()
     desk.make_topic()
     commit(desk, "g", range(4))
-    monkeypatch.setattr(expiry_chore, "_BUSY_BYTES", -(2**40))
+    monkeypatch.setattr(expiration, "_BUSY_BYTES", -(2**40))
     desk.now_ms += WEEK_MS + MINUTE_MS
     desk.step(Woke())
     assert held(desk) == 4
@@ -254,7 +255,7 @@ def test_what_earlier_slices_took_is_told_though_the_groups_own_tombstone_is_ref
 ) -> None:
     desk = desk_with()
     desk.make_topic(partitions=BATCH_PLACES)
-    monkeypatch.setattr(expiry_chore, "BATCH_PLACES", 250)
+    monkeypatch.setattr(expiration, "BATCH_PLACES", 250)
     commit(desk, "g", range(500))
     append, refusals = desk.store.append, [None, None, AppendError.DISK_FULL]
 

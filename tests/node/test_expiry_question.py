@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.expiry import Kept
-from coordinator.expiry_requests import MOST_A_PAGE
+from coordinator.handlers.describe_expiry import MOST_A_PAGE
+from coordinator.runtime.expiry_rules import Kept
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message

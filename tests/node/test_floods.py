@@ -2,8 +2,8 @@
 
 import msgpack
 
-from coordinator.effects import Effect, Pause, Resume, Send
-from coordinator.events import Event, Lost, Received, Woke
+from coordinator.node.effects import Effect, Pause, Resume, Send
+from coordinator.node.events import Event, Lost, Received, Woke
 from tests.node.desk import Desk
 
 

@@ -1,6 +1,6 @@
 """A client that says nothing more, and listens for what it asked for."""
 
-from coordinator.events import Ended
+from coordinator.node.events import Ended
 from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from tests.node.desk import Desk

@@ -1,6 +1,6 @@
 """Connections on which nothing moves."""
 
-from coordinator.events import Idle, Lost
+from coordinator.node.events import Idle, Lost
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
 from protocol.messages.groups import JoinGroup, JoinProtocol
 from protocol.messages.node import DescribeNode

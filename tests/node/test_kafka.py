@@ -3,8 +3,8 @@
 from struct import pack
 from typing import Any
 
-from coordinator.effects import Effect, Pause, Resume, Send
-from coordinator.events import Opened, Received
+from coordinator.node.effects import Effect, Pause, Resume, Send
+from coordinator.node.events import Opened, Received
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.session import MAX_WAITING_BYTES

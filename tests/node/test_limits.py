@@ -5,10 +5,10 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from coordinator.config import ConfigError, load_config
-from coordinator.events import Asked, Lost, Received
-from coordinator.journal import encode_note
-from coordinator.records import Note
+from coordinator.config.config import ConfigError, load_config
+from coordinator.node.events import Call, Lost, Received
+from coordinator.records.records import Note
+from coordinator.runtime.journal import encode_note
 from partition_log.store import Appended
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -119,7 +119,7 @@ def test_many_who_wait_for_one_partition_are_answered_a_slice_a_step() -> None:
     desk.ask(1, *[_LONG_POLL] * 1_000)
     desk.wake_until_idle()
     records = encode_batch([(None, b"v")], timestamp_ms=1)
-    desk.step(Asked(5, Produce((ProduceTopic("orders", (ProducePartition(0, records),)),))))
+    desk.step(Call(5, Produce((ProduceTopic("orders", (ProducePartition(0, records),)),))))
     assert 0 < len(desk.heard(1)) < 1_000
     desk.wake_until_idle()
     assert desk.node.core.fetches.watched == 0
@@ -134,7 +134,7 @@ def test_the_less_is_read_the_fuller_it_is_with_what_nobody_takes() -> None:
         desk.ask_inside(Produce((ProduceTopic("orders", (ProducePartition(0, records),)),)), call)
     given = []
     for _ in range(80):
-        desk.step(Asked(1_000, _LONG_POLL))
+        desk.step(Call(1_000, _LONG_POLL))
         answer = desk.replied[1_000]
         assert isinstance(answer, FetchReply)
         given.append(len(answer.responses[0].partitions[0].records) // len(records))

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from coordinator import loading
-from coordinator.events import Stopping, Woke
-from coordinator.loading import Loading
-from coordinator.moment import Moment
-from coordinator.offset_replay import CommonCommits
-from coordinator.record_bytes import decode, encode
-from coordinator.records import CommittedOffset, GroupMetadata, MemberRecord, OffsetTombstone
-from coordinator.shard import Shard, ShardState
+from coordinator.clock import Moment
+from coordinator.node.events import Stopping, Woke
+from coordinator.records.codec import decode, encode
+from coordinator.records.records import CommittedOffset, GroupMetadata, MemberRecord, OffsetTombstone
+from coordinator.runtime import loader
+from coordinator.runtime.loader import Loading
+from coordinator.runtime.offset_replay import CommonCommits
+from coordinator.runtime.shard import Shard, ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, HeartbeatReply
 from protocol.messages.node import DescribeNode, DescribeNodeReply, LoadProgress
@@ -120,7 +120,7 @@ def test_progress_is_told_in_records_bytes_and_time_left(monkeypatch: pytest.Mon
     desk = filled()
     for number in range(40):
         desk.ask(1, commit("a", number, 4))
-    monkeypatch.setattr(loading, "_WORK_A_SLICE", 50)
+    monkeypatch.setattr(loader, "_WORK_A_SLICE", 50)
     desk = starting(desk)
     node, told = progress(desk)
     assert told.is_loading and (told.records, told.bytes_done, told.left_ms) == (0, 0, -1)
@@ -191,7 +191,7 @@ def test_one_huge_commit_is_read_in_slices_too() -> None:
             slices += 1
             most = max(most, shard.loaded_records - before)
             before = shard.loaded_records
-        assert slices >= 20_000 // loading._WORK_A_SLICE and most <= loading._WORK_A_SLICE
+        assert slices >= 20_000 // loader._WORK_A_SLICE and most <= loader._WORK_A_SLICE
         assert shard.offsets.count == 20_000
 
 
@@ -250,7 +250,7 @@ def test_quick_and_careful_reading_come_to_the_same(history: list[list[Any]]) ->
     batches = [encode_batch([encode(record) for record in records], timestamp_ms=9) for records in history]
     bench.log.batches[:] = batches
     shard = Shard(0, bench.log, bench.shard._tools._replace(directory={}))  # type: ignore[arg-type]
-    for _ in loading.load(shard, Moment(0, 0)):
+    for _ in loader.load(shard, Moment(0, 0)):
         pass
     assert shard.state is ShardState.ACTIVE, shard.failure
     groups = sorted(group_id for group_id in carefully(bench, batches)[1] if shard.offsets.holds(group_id))

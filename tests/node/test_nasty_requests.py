@@ -13,9 +13,9 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.effects import Close, Effect, Send
-from coordinator.events import Lost, Opened, Received
-from coordinator.moment import Moment
+from coordinator.clock import Moment
+from coordinator.node.effects import Close, Effect, Send
+from coordinator.node.events import Lost, Opened, Received
 from protocol.messages.balanced import StartMember
 from protocol.native.methods import METHODS, FindCoordinatorWire, LeaveGroupWire, OffsetFetchWire
 from protocol.record_batch import encode_batch

@@ -1,12 +1,12 @@
 """What the node does beyond any one group: limits, slices, holding, stopping, chores."""
 
-from coordinator.building import make_core
-from coordinator.chores import Chore, ChoreDue
-from coordinator.config import Config
-from coordinator.events import Lost, Received, Stopping
-from coordinator.group_requests import HEARTBEAT_OK
-from coordinator.moment import Moment
-from coordinator.shard import ShardState
+from coordinator.clock import Moment
+from coordinator.config.config import Config
+from coordinator.handlers.heartbeat import HEARTBEAT_OK
+from coordinator.node.build import make_core
+from coordinator.node.events import Lost, Received, Stopping
+from coordinator.runtime.shard import ShardState
+from coordinator.tasks.scheduled_task import ScheduledTask, TaskDue
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
@@ -210,9 +210,9 @@ def test_a_full_disk_refuses_writes_serves_reads_and_heals_when_there_is_room() 
 
 
 def test_a_chore_is_due_once_and_never_before() -> None:
-    chore = Chore("sweep", 1_000)
+    chore = ScheduledTask("sweep", 1_000)
     assert not chore.is_satisfied()
-    assert chore.completed() == ChoreDue("sweep")
+    assert chore.completed() == TaskDue("sweep")
 
 
 def test_the_node_counts_itself() -> None:

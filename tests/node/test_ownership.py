@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from coordinator.events import Stopping
+from coordinator.node.events import Stopping
 from partition_log.store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic

@@ -4,9 +4,9 @@ from collections.abc import Generator
 
 import pytest
 
-from coordinator.moment import Moment
-from coordinator.produce_requests import size_of
-from coordinator.room import MOST_REST_MS, SLICE_US, WaitingProduce, WaitingProduces
+from coordinator.clock import Moment
+from coordinator.handlers.produce import size_of
+from coordinator.topics.produce_queue import REST_MS_MAX, SLICE_US, ProduceQueue, QueuedProduce
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceReply, ProduceTopic
@@ -102,16 +102,16 @@ def test_what_waits_is_bounded() -> None:
     assert desk.node.core.waiting_produces.bytes == 3 * size_of(producing()) <= 100_000
 
 
-def waiting(connection: int, number: int, size: int) -> WaitingProduce:
+def waiting(connection: int, number: int, size: int) -> QueuedProduce:
     def work() -> Generator[int, Moment, tuple[ProduceReply, int]]:
         yield 0
         return ProduceReply(()), 0
 
-    return WaitingProduce(RequestRef(connection, number), size, work())
+    return QueuedProduce(RequestRef(connection, number), size, work())
 
 
 def test_the_longest_waiting_of_a_connection_comes_first_and_connections_take_turns() -> None:
-    room = WaitingProduces()
+    room = ProduceQueue()
     for connection, number in ((1, 1), (1, 2), (2, 3)):
         room.add(waiting(connection, number, 10))
     assert room.bytes == 30
@@ -131,7 +131,7 @@ def test_the_longest_waiting_of_a_connection_comes_first_and_connections_take_tu
 
 
 def test_half_of_the_time_that_passes_may_be_spent() -> None:
-    room = WaitingProduces()
+    room = ProduceQueue()
     room.refill(1_000)
     room.left_us = -10_000
     assert room.wait_ms == (10_000 + SLICE_US // 2) // 500
@@ -169,9 +169,9 @@ def test_a_costly_request_is_done_in_slices_and_others_come_in_between() -> None
 
 
 def test_a_slice_that_took_longer_than_was_thought_is_followed_by_a_rest() -> None:
-    room = WaitingProduces()
+    room = ProduceQueue()
     room.due_ms = 1_000
-    assert room.take_long(1_300) == MOST_REST_MS
+    assert room.take_long(1_300) == REST_MS_MAX
     room.due_ms = 2_000
     assert room.take_long(2_300) == 0, "one rest is enough"
     room.due_ms = 3_000

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from coordinator import commit_requests, node_requests
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
-from coordinator.routes import ROUTES
-from coordinator.views import describe_group, list_group
+from coordinator.handlers import find_coordinator, offset_commit
+from coordinator.handlers.table import ROUTES
+from coordinator.handlers.views import describe_group, list_group
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DeleteGroups,
@@ -51,8 +51,8 @@ def commit(group_id: str, *partitions: tuple[str, int]) -> OffsetCommit:
 
 def test_every_message_that_is_served_has_a_method_of_the_native_protocol() -> None:
     assert {message.__name__ for message in ROUTES} <= set(METHODS)
-    assert ROUTES[FindCoordinator] is node_requests.find_coordinator
-    assert ROUTES[OffsetCommit] is commit_requests.offset_commit
+    assert ROUTES[FindCoordinator] is find_coordinator.find_coordinator
+    assert ROUTES[OffsetCommit] is offset_commit.offset_commit
 
 
 def test_the_coordinator_of_every_group_is_this_node_at_the_address_of_the_asking_dialect(desk: Desk) -> None:

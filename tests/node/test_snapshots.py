@@ -8,14 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator import state_snapshot
+from coordinator.clock import Moment
 from coordinator.groups.classic.state import GroupSettings
-from coordinator.journal import Journal
-from coordinator.loading import Loading
-from coordinator.moment import Moment
-from coordinator.outbox import Outbox
-from coordinator.record_bytes import encode
-from coordinator.records import (
+from coordinator.records.codec import encode
+from coordinator.records.records import (
     BalancedMember,
     BalancedMetadata,
     BalancedTombstone,
@@ -28,8 +24,12 @@ from coordinator.records import (
     OwnershipTombstone,
     TransactionEnded,
 )
-from coordinator.shard import Shard, ShardState, ShardTools
-from coordinator.state_snapshot import pieces_of, to_keep
+from coordinator.runtime import snapshot
+from coordinator.runtime.journal import Journal
+from coordinator.runtime.loader import Loading
+from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.shard import Shard, ShardState, ShardTools
+from coordinator.runtime.snapshot import pieces_of, to_keep
 from partition_log.aids import write_aid
 from partition_log.store import LogStore, StoreLimits
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
@@ -189,9 +189,9 @@ HISTORIES = st.lists(DEEDS, min_size=1, max_size=25)
 def test_snapshot_and_tail_give_what_the_whole_log_gives_and_what_lived(
     before: list[Any], after: list[Any], piece: int, stops_again: bool
 ) -> None:
-    sizes = state_snapshot._OFFSETS_A_PIECE, state_snapshot._GROUPS_A_PIECE_BYTES, state_snapshot._PENDING_A_PIECE
-    state_snapshot._OFFSETS_A_PIECE = state_snapshot._GROUPS_A_PIECE_BYTES = state_snapshot._PENDING_A_PIECE = piece
-    grants_a_piece, state_snapshot._GRANTS_A_PIECE = state_snapshot._GRANTS_A_PIECE, piece
+    sizes = snapshot._OFFSETS_A_PIECE, snapshot._GROUPS_A_PIECE_BYTES, snapshot._PENDING_A_PIECE
+    snapshot._OFFSETS_A_PIECE = snapshot._GROUPS_A_PIECE_BYTES = snapshot._PENDING_A_PIECE = piece
+    grants_a_piece, snapshot._GRANTS_A_PIECE = snapshot._GRANTS_A_PIECE, piece
     try:
         life = Life(SimDisk(1))
         for deed in before:
@@ -214,8 +214,8 @@ def test_snapshot_and_tail_give_what_the_whole_log_gives_and_what_lived(
         assert state(life.shard) == lived
         assert without_aid(life) == lived
     finally:
-        state_snapshot._OFFSETS_A_PIECE, state_snapshot._GROUPS_A_PIECE_BYTES, state_snapshot._PENDING_A_PIECE = sizes
-        state_snapshot._GRANTS_A_PIECE = grants_a_piece
+        snapshot._OFFSETS_A_PIECE, snapshot._GROUPS_A_PIECE_BYTES, snapshot._PENDING_A_PIECE = sizes
+        snapshot._GRANTS_A_PIECE = grants_a_piece
 
 
 FULL_LIFE = (
@@ -265,7 +265,7 @@ def test_a_sound_file_that_is_no_snapshot_of_this_format_is_ignored_too(spoilt: 
     lived = state(life.shard)
     pieces, end = list(pieces_of(life.shard)), life.shard.log.next_offset
     life.stop()
-    head = state_snapshot._encode(state_snapshot.Head(state_snapshot.FORMAT + 1, end))
+    head = snapshot._encode(snapshot.Head(snapshot.FORMAT + 1, end))
     wrong = (
         [head, *pieces[1:]],
         pieces[1:],

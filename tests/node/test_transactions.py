@@ -3,9 +3,9 @@ the way of its dialect, that there is no such thing. Offsets by topic id, on the
 
 from typing import Any
 
-from coordinator.effects import Send
-from coordinator.events import Opened, Received
-from coordinator.moment import Moment
+from coordinator.clock import Moment
+from coordinator.node.effects import Send
+from coordinator.node.events import Opened, Received
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message

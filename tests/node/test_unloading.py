@@ -1,6 +1,6 @@
-from coordinator.events import Woke
-from coordinator.shard import ShardState
-from coordinator.unloading import unload
+from coordinator.node.events import Woke
+from coordinator.node.unloading import unload
+from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol
 from tests.node.desk import Desk

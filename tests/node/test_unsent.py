@@ -1,8 +1,8 @@
 """Who must go when clients together leave too much unread."""
 
-from coordinator.fetch_ends import Nudged
-from coordinator.unfinished import holding_most
-from coordinator.unsent import OWES_NOTHING, Unsent
+from coordinator.handlers.fetch_completion import WokenFetches
+from coordinator.io.send_backlog import OWES_NOTHING, SendBacklog
+from coordinator.node.receive_backlog import largest_backlogs
 from tests.node.desk import Desk
 
 LIMIT = 1_000
@@ -22,12 +22,12 @@ class Client:
         self.unsent -= size
 
 
-def closed(unsent: Unsent, clients: list[Client], now_ms: int) -> list[str]:
+def closed(unsent: SendBacklog, clients: list[Client], now_ms: int) -> list[str]:
     return [client.name for client in unsent.look(clients, now_ms)]
 
 
 def test_nobody_goes_while_there_is_room() -> None:
-    unsent = Unsent(LIMIT)
+    unsent = SendBacklog(LIMIT)
     assert closed(unsent, [Client("a", 400), Client("b", 100)], 0) == []
     assert (unsent.bytes, unsent.is_crowded) == (500, True)
     assert closed(unsent, [Client("a", 10)], 60_000) == []
@@ -35,13 +35,13 @@ def test_nobody_goes_while_there_is_room() -> None:
 
 
 def test_beyond_the_limit_those_with_most_go_until_there_is_room() -> None:
-    unsent = Unsent(LIMIT)
+    unsent = SendBacklog(LIMIT)
     assert closed(unsent, [Client("a", 300), Client("b", 700), Client("c", 500)], 0) == ["b"]
     assert unsent.bytes == 800
 
 
 def test_who_stands_still_goes_before_who_has_more_and_reads() -> None:
-    unsent = Unsent(LIMIT)
+    unsent = SendBacklog(LIMIT)
     still, reading = Client("still", 200), Client("reading", 600)
     assert closed(unsent, [still, reading], 1) == []
     reading.take(100)
@@ -49,7 +49,7 @@ def test_who_stands_still_goes_before_who_has_more_and_reads() -> None:
 
 
 def test_while_half_is_taken_who_takes_nothing_for_long_goes() -> None:
-    unsent = Unsent(LIMIT)
+    unsent = SendBacklog(LIMIT)
     still, reading = Client("still", 200), Client("reading", 600)
     closed(unsent, [still, reading], 0)
     for second in range(1, 10):
@@ -60,14 +60,14 @@ def test_while_half_is_taken_who_takes_nothing_for_long_goes() -> None:
 
 
 def test_who_stands_still_in_an_empty_house_stays() -> None:
-    unsent = Unsent(LIMIT)
+    unsent = SendBacklog(LIMIT)
     still = Client("still", 300)
     for second in range(100):
         assert closed(unsent, [still], second * 1_000) == []
 
 
 def test_a_pause_between_two_looks_is_not_standing_still() -> None:
-    unsent = Unsent(LIMIT)
+    unsent = SendBacklog(LIMIT)
     reader = Client("reader", 700)
     assert closed(unsent, [reader], 0) == []
     reader.take(700)
@@ -79,8 +79,8 @@ def test_a_pause_between_two_looks_is_not_standing_still() -> None:
 
 def test_nothing_nudged_is_nothing_to_do() -> None:
     desk = Desk()
-    nudged = Nudged()
+    nudged = WokenFetches()
     nudged.add([("fetch", 1, 1)])
     nudged.go_on(desk.node.core, 10, 10)
     assert not nudged
-    assert holding_most(desk.node.core) == []
+    assert largest_backlogs(desk.node.core) == []

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
 
-from coordinator.core import Core
-from coordinator.effects import Effect, Send
-from coordinator.events import Stopping
+from coordinator.handlers.core import Core
+from coordinator.node.effects import Effect, Send
+from coordinator.node.events import Stopping
 from partition_log.store import StoreLimits
 from partition_log.wal import BLOCK_HEAD, BLOCK_MAGIC
 from protocol.errors import ErrorCode

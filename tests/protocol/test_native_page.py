@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.routes import ROUTES
+from coordinator.handlers.table import ROUTES
 from protocol.native.methods import METHODS, PUSHES
 from protocol.native.page import fill
 

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from random import Random
 from typing import Any
 
-from coordinator.events import Asked
+from coordinator.node.events import Call
 from muster.topic_partition import TopicPartition
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
@@ -113,7 +113,7 @@ class BalancedWorld(World):
         batch = encode_batch([(None, b"record")] * self._chance.randrange(1, 4), timestamp_ms=1)
         self._produced += 1
         message = Produce((ProduceTopic(topic, (ProducePartition(partition, batch),)),))
-        self.daemon.step(Asked(self._produced, message))
+        self.daemon.step(Call(self._produced, message))
 
     # --- what is watched ---
 

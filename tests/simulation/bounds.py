@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from coordinator.gateway.gateway import Gateway
 from coordinator.groups.classic.state import Group
-from coordinator.node import Node
-from coordinator.upstream.node import NodeBeside
+from coordinator.node.node import Node
 from tests.simulation.errors import Broken
 from tests.simulation.network import Link
 
@@ -18,7 +18,7 @@ def compare_sizes(node: Node, links: Mapping[int, Link]) -> None:
     if known:
         raise Broken(f"connections {sorted(known)} are kept, and nobody has them")
     groups = [group for _shard, group in core.directory.values()]
-    asked = len(node.asking._delayed) if isinstance(node, NodeBeside) else 0
+    asked = len(node.asking._delayed) if isinstance(node, Gateway) else 0
     waits = sum(map(_waits, groups)) + core.fetches.watched + asked
     _at_most("watched operations", len(core.purgatory), waits + _CHORES)
     _at_most("groups in the directory", len(groups), sum(len(shard.groups) for shard in core.shards))

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from coordinator.config import Config
+from coordinator.config.config import Config
 from partition_log.store import StoreLimits
 
 

@@ -4,8 +4,8 @@ import contextlib
 from random import Random
 
 from coordinator.active_clock import ActiveClock
-from coordinator.events import Asked, Stopping, Woke
-from coordinator.node import Node
+from coordinator.node.events import Call, Stopping, Woke
+from coordinator.node.node import Node
 from partition_log.disk import is_disk_full
 from partition_log.errors import LogDamaged
 from partition_log.jobs import FlushJob
@@ -217,7 +217,7 @@ class Daemon(Process):
     def _make_topics(self, node: Node) -> None:
         if any(node.core.topics.partition_count(name) is None for name in TOPICS):
             topics = tuple(CreatableTopic(name, count) for name, count in TOPICS.items())
-            self.step(Asked(1, CreateTopics(topics)))
+            self.step(Call(1, CreateTopics(topics)))
 
     def flip(self, random: Random) -> None:
         """A bit of a file is another one, and nobody knows. To be done while the daemon is down."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from coordinator.active_clock import STALL_MS
-from coordinator.groups.balanced.events import LeaseOverdue
+from coordinator.clock import Moment
 from coordinator.groups.classic.events import SessionOverdue
-from coordinator.moment import Moment
-from coordinator.node import Node
+from coordinator.groups.client_balanced.events import LeaseOverdue
+from coordinator.node.node import Node
 from protocol.messages.balanced import MemberHeartbeat
 from protocol.messages.groups import Heartbeat
 from tests.simulation.errors import Broken

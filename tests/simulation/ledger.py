@@ -7,9 +7,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from coordinator.effects import Replied
-from coordinator.events import Asked
-from coordinator.node import Node
+from coordinator.node.effects import Return
+from coordinator.node.events import Call
+from coordinator.node.node import Node
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -53,15 +53,15 @@ class Ledger:
             kept = {index: {o: True for o, told in offsets.items() if told} for index, offsets in partitions.items()}
             self._open[producer_id] = {index: offsets for index, offsets in kept.items() if offsets}
 
-    def next(self, node: Node) -> Asked:
+    def next(self, node: Node) -> Call:
         """One more request."""
         self._call += 1
         ask = self._random.choice((self._pend, self._pend, self._pend, self._commit, self._end, self._end, self._fetch))
         message, heard = ask(node)
         self._waiting[self._call] = heard
-        return Asked(self._call, message)
+        return Call(self._call, message)
 
-    def heard(self, effect: Replied) -> None:
+    def heard(self, effect: Return) -> None:
         heard = self._waiting.pop(effect.call_id, None)
         if heard is not None:
             heard(effect.reply)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator.events import Asked
+from coordinator.node.events import Call
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from tests.simulation.configs import draw_limits
 from tests.simulation.network import Link
@@ -200,7 +200,7 @@ def _oversized(world: "World", decision: Decision, random: Random) -> None:
 def _huge_commit(world: "World", decision: Decision, random: Random) -> None:
     partitions = tuple(OffsetCommitPartition(index, decision.number) for index in range(decision.amount))
     world.seen.add("huge commits")
-    world.daemon.step(Asked(HUGE_COMMIT_CALL, OffsetCommit(HUGE_GROUP, (OffsetCommitTopic("alpha", partitions),))))
+    world.daemon.step(Call(HUGE_COMMIT_CALL, OffsetCommit(HUGE_GROUP, (OffsetCommitTopic("alpha", partitions),))))
 
 
 # --- the daemon, its clock and its disk ---

@@ -1,5 +1,5 @@
 """The daemon of a world: the node, the disk below it, and what may befall them. Carries out what the node asks for, as
-`coordinator.server` does, and whatever job an `Ask` brings, with crashes and failures between its disk operations."""
+`coordinator.io.server` does, and whatever job an `Ask` brings, with crashes and failures between its disk operations."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -9,11 +9,11 @@ from random import Random
 from typing import Any
 
 from coordinator.active_clock import ActiveClock
-from coordinator.config import Config
-from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send
-from coordinator.events import Answered, Event, Flushed, Lost, Received, Woke
-from coordinator.moment import Moment
-from coordinator.node import Node
+from coordinator.clock import Moment
+from coordinator.config.config import Config
+from coordinator.node.effects import Close, Effect, Flush, Return, RunJob, Send
+from coordinator.node.events import Event, Flushed, JobDone, Lost, Received, Woke
+from coordinator.node.node import Node
 from partition_log.disk import is_disk_full
 from tests.simulation.bounds import compare_sizes
 from tests.simulation.checkers import Checkers
@@ -185,10 +185,10 @@ class Process(ABC):
                 link.reply(effect.data)  # type: ignore[union-attr]
         elif isinstance(effect, Flush):
             self._begin(effect.job, lambda: Flushed(effect.job.up_to), self._flush_ms())
-        elif isinstance(effect, Ask):
+        elif isinstance(effect, RunJob):
             took_ms = int(self._random.random() * 200) if self.has_weather else 1
-            self._begin(effect.job, lambda: Answered(effect.call_id, effect.job), took_ms)
-        elif isinstance(effect, Replied):
+            self._begin(effect.job, lambda: JobDone(effect.call_id, effect.job), took_ms)
+        elif isinstance(effect, Return):
             self._ledger.heard(effect)
         elif isinstance(effect, Close):
             link = self.links.get(effect.connection)

@@ -1,12 +1,12 @@
 """Replaying the log gives the live hard state: the check that makes recovery one path."""
 
+from coordinator.clock import Moment
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
-from coordinator.journal import Journal
-from coordinator.loading import load
-from coordinator.moment import Moment
-from coordinator.node import Node
-from coordinator.outbox import Outbox
-from coordinator.shard import Shard, ShardState, ShardTools
+from coordinator.node.node import Node
+from coordinator.runtime.journal import Journal
+from coordinator.runtime.loader import load
+from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from purgatory.purgatory import DelayedOperationPurgatory
 from tests.groups.checks import balanced, members, pending
 

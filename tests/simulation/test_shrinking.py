@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.outbox import Outbox
+from coordinator.runtime.outbox import Outbox
 from protocol.messages import Message
 from protocol.session import RequestRef
 from tests.simulation.plan import Plan, draw

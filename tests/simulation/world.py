@@ -9,9 +9,9 @@ import heapq
 from collections.abc import Callable
 from random import Random
 
-from coordinator.config import Config
-from coordinator.events import Opened
+from coordinator.config.config import Config
 from coordinator.groups.classic.state import Group, GroupState
+from coordinator.node.events import Opened
 from tests.simulation.bounds import compare_at_rest, compare_sizes
 from tests.simulation.checkers import Checkers
 from tests.simulation.configs import draw_config

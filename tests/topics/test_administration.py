@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.topic_list import Topic
-from coordinator.topic_rules import Refusal
-from coordinator.topics import TopicSettings
+from coordinator.topics.embedded import TopicSettings
+from coordinator.topics.registry import Topic
+from coordinator.topics.rules import Refusal
 from protocol.errors import ErrorCode
 from protocol.messages.data import (
     EpochPartition,

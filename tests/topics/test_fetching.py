@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.fetching import DelayedFetch, FetchReady, nudge_key
-from coordinator.topics import TopicSettings
+from coordinator.topics.embedded import TopicSettings
+from coordinator.topics.fetch import DelayedFetch, FetchReady, nudge_key
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchReply, FetchTopic
 from protocol.session import RequestRef

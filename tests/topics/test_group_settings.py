@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.group_configs import CONFIGS_LOG, SETTINGS, ConfigsCorrupt, GroupConfigs
+from coordinator.runtime.group_configs import CONFIGS_LOG, SETTINGS, ConfigsCorrupt, GroupConfigs
 from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigSource, ResourceType
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol

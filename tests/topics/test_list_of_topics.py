@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.config import Config
+from coordinator.config.config import Config
 from coordinator.placement import Placement
-from coordinator.topic_list import TopicList
-from coordinator.topic_records import TOPICS_LOG, TopicRecord, TopicsCorrupt, decode_topic, encode_topic
-from coordinator.topic_rules import MAX_NAME_BYTES, refuse_name
-from coordinator.topics import TopicSettings, settings_from
+from coordinator.topics.embedded import TopicSettings, settings_from
+from coordinator.topics.records import TOPICS_LOG, TopicRecord, TopicsCorrupt, decode_topic, encode_topic
+from coordinator.topics.registry import TopicList
+from coordinator.topics.rules import MAX_NAME_BYTES, refuse_name
 from partition_log.cleaning import Compact, Retain
 from protocol.errors import ErrorCode
 from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataTopic

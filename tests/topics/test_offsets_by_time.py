@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.finding import EARLIEST, LATEST, NEWEST
+from coordinator.topics.find_offset import EARLIEST, LATEST, NEWEST
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsTopic
 from tests.topics.town import Town, batch

@@ -4,11 +4,11 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator.own_topic import offsets_topic
 from coordinator.placement import Placement
-from coordinator.record_bytes import decode
-from coordinator.records import CommittedOffset
-from coordinator.topic_rules import TopicSettings
+from coordinator.records.codec import decode
+from coordinator.records.records import CommittedOffset
+from coordinator.topics.offsets_topic import offsets_topic
+from coordinator.topics.rules import TopicSettings
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import (

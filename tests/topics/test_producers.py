@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.producer_requests import init_producer_id
-from coordinator.routes import ROUTES
+from coordinator.handlers.init_producer_id import init_producer_id
+from coordinator.handlers.table import ROUTES
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import (

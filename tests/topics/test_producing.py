@@ -9,8 +9,8 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.producing import MOST_BATCHES, Allowance, Bad, Limits, check_records
-from coordinator.topics import TopicSettings
+from coordinator.topics.embedded import TopicSettings
+from coordinator.topics.produce import MOST_BATCHES, Allowance, Bad, Limits, check_records
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.record_batch import decode_batch, encode_batch, read_header, seal_batch, stamp

@@ -6,14 +6,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from coordinator.config import Config
-from coordinator.config_requests import NODE_KEYS
-from coordinator.deletions import SLICE_RECORDS
-from coordinator.dialects import make_dialects
-from coordinator.retention import SLICE_LOGS
-from coordinator.topic_metadata import CLUSTER_OPERATIONS
-from coordinator.topic_requests import delete_topics
-from coordinator.upkeep import CHORES
+from coordinator.config.config import Config
+from coordinator.handlers.delete_topics import delete_topics
+from coordinator.handlers.describe_configs import NODE_KEYS
+from coordinator.node.dialects import make_dialects
+from coordinator.node.scheduled_tasks import TASKS
+from coordinator.tasks.retention import SLICE_LOGS
+from coordinator.tasks.topic_deletion import SLICE_RECORDS
+from coordinator.topics.metadata import CLUSTER_OPERATIONS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import (
@@ -311,7 +311,7 @@ def test_the_cluster_is_described_to_those_who_ask_for_brokers() -> None:
 def test_both_dialects_offer_what_is_served() -> None:
     assert sorted(make_dialects(Config())) == ["kafka", "native"]
     assert delete_topics.__doc__ is not None
-    assert sorted(CHORES) == ["balanced", "compaction", "deletions", "expiry", "produce", "retention"]
+    assert sorted(TASKS) == ["balanced", "compaction", "deletions", "expiry", "produce", "retention"]
 
 
 # --- retention ---

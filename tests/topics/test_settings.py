@@ -2,12 +2,12 @@
 
 import pytest
 
-from coordinator.append_time import with_append_time
-from coordinator.topic_admin import altered
-from coordinator.topic_configs import SETTINGS, created_configs, described_config
-from coordinator.topic_list import Topic
-from coordinator.topic_rules import Refusal
-from coordinator.topics import TopicSettings
+from coordinator.topics.admin import altered
+from coordinator.topics.append_time import with_append_time
+from coordinator.topics.configs import SETTINGS, created_configs, described_config
+from coordinator.topics.embedded import TopicSettings
+from coordinator.topics.registry import Topic
+from coordinator.topics.rules import Refusal
 from partition_log.cleaning import Retain
 from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigSource

@@ -1,7 +1,7 @@
 """No question about topics takes more work than everyone else can wait for."""
 
-from coordinator.finding import Effort, find_offset
-from coordinator.topic_rules import TopicSettings
+from coordinator.topics.find_offset import Effort, find_offset
+from coordinator.topics.rules import TopicSettings
 from partition_log.cleaning import Retain
 from partition_log.store import LogStore, StoreLimits
 from protocol.errors import ErrorCode

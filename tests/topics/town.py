@@ -1,8 +1,8 @@
 """A node's topics without the node: a store on a simulated disk, and who asks."""
 
-from coordinator.moment import Moment
+from coordinator.clock import Moment
 from coordinator.placement import Placement
-from coordinator.topics import DelayedFetch, EmbeddedTopics, FetchReady, TopicSettings
+from coordinator.topics.embedded import DelayedFetch, EmbeddedTopics, FetchReady, TopicSettings
 from partition_log.store import LogStore, StoreLimits
 from protocol.errors import ErrorCode
 from protocol.messages.data import (

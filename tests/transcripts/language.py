@@ -21,9 +21,9 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from coordinator.config import Config
+from coordinator.config.config import Config
 from coordinator.groups.classic.state import GroupState
-from coordinator.shard import ShardState
+from coordinator.runtime.shard import ShardState
 from partition_log.errors import AppendError
 from protocol.errors import ErrorCode
 from protocol.messages import Message

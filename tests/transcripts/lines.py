@@ -6,7 +6,7 @@ import msgspec
 
 from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedPendingId
 from coordinator.groups.classic.state import Group
-from coordinator.records import (
+from coordinator.records.records import (
     BalancedMetadata,
     BalancedTombstone,
     CommittedOffset,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from struct import pack
 
-from coordinator.record_bytes import encode
-from coordinator.records import CommittedOffset, GroupTombstone, OffsetTombstone
+from coordinator.records.codec import encode
+from coordinator.records.records import CommittedOffset, GroupTombstone, OffsetTombstone
 
 Pair = tuple[bytes, bytes | None]
 _GROUP_KEY = b"\x00\x02\x00\x01g"

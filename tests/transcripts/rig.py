@@ -8,21 +8,21 @@ from contextlib import ExitStack
 from typing import Any, Self
 from unittest.mock import patch
 
-from coordinator import shard as shard_module
-from coordinator.config import Config
-from coordinator.effects import Ask, Close, Effect, Flush, Replied, Send, Tell
-from coordinator.events import Answered, Asked, Event, Flushed, Lost, Opened, Received, Stopping, Woke
+from coordinator.clock import Moment
+from coordinator.config.config import Config
 from coordinator.groups.classic import loading, table
 from coordinator.groups.classic.delayed import GroupOperation
 from coordinator.groups.classic.events import GroupEvent, Unloaded
 from coordinator.groups.classic.state import Group, GroupState
-from coordinator.loading import load
-from coordinator.moment import Moment
-from coordinator.node import Node
-from coordinator.outbox import Outbox
-from coordinator.record_bytes import decode, decode_marker
-from coordinator.records import Note
-from coordinator.shard import Shard, ShardState, ShardTools
+from coordinator.node.effects import Close, Effect, Flush, LogError, Return, RunJob, Send
+from coordinator.node.events import Call, Event, Flushed, JobDone, Lost, Opened, Received, Stopping, Woke
+from coordinator.node.node import Node
+from coordinator.records.codec import decode, decode_marker
+from coordinator.records.records import Note
+from coordinator.runtime import shard as shard_module
+from coordinator.runtime.loader import load
+from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from partition_log.errors import AppendError
 from partition_log.log import PartitionLog
 from partition_log.store import LogStore, StoreLimits
@@ -119,7 +119,7 @@ class Rig:
 
     def ask(self, message: Message) -> None:
         self._calls += 1
-        self.feed(Asked(self._calls, message))
+        self.feed(Call(self._calls, message))
 
     def wait(self, duration_ms: int) -> None:
         """Time passes; the node is woken when it asked to be."""
@@ -213,15 +213,15 @@ class Rig:
             case Flush():
                 assert self._flush is None
                 self._flush = effect
-            case Ask():
+            case RunJob():
                 effect.job.run(self._disk)
-                self._step(Answered(effect.call_id, effect.job))
+                self._step(JobDone(effect.call_id, effect.job))
             case Close():
                 self._tell(f"connection {effect.connection} closed: {effect.reason}")
                 self._links.pop(effect.connection, None)
-            case Tell():
+            case LogError():
                 self._tell(effect.sentence)
-            case Replied():
+            case Return():
                 if not self._quiet:
                     self._answered(-1, None, effect.reply)
             case _:

@@ -4,42 +4,42 @@ two when the test lets them."""
 import random
 from typing import Any
 
-from coordinator.config import Config
-from coordinator.effects import (
-    Ask,
-    AskUpstream,
+from coordinator.clock import Moment
+from coordinator.config.config import Config
+from coordinator.gateway.brokers import Broker
+from coordinator.gateway.gateway import Gateway
+from coordinator.node.effects import (
+    AbandonUpstream,
     Close,
     Effect,
     Flush,
     Forward,
-    GiveUp,
-    Pass,
+    LogError,
     Pause,
-    Replied,
     Resume,
+    Return,
+    RunJob,
     Send,
-    Tell,
+    Splice,
+    UpstreamRequest,
 )
-from coordinator.events import (
-    Answered,
-    Asked,
+from coordinator.node.events import (
     BrokersFound,
+    Call,
     Event,
     Flushed,
     Forwarded,
+    JobDone,
     Lost,
     Opened,
-    Passed,
     Received,
-    UpstreamAnswered,
-    UpstreamAway,
+    Spliced,
     UpstreamLost,
+    UpstreamReply,
+    UpstreamUnreachable,
     Woke,
 )
-from coordinator.moment import Moment
-from coordinator.node import Node
-from coordinator.upstream.brokers import Broker
-from coordinator.upstream.node import NodeBeside
+from coordinator.node.node import Node
 from partition_log.store import LogStore
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
@@ -100,9 +100,9 @@ class Half:
             if isinstance(effect, Flush):
                 effect.job.run(self.disk)
                 self.step(Flushed(effect.job.up_to))
-            elif isinstance(effect, Ask):
+            elif isinstance(effect, RunJob):
                 effect.job.run(self.disk)
-                self.step(Answered(effect.call_id, effect.job))
+                self.step(JobDone(effect.call_id, effect.job))
             else:
                 self._pair.carry_out(self, effect)
 
@@ -129,8 +129,8 @@ class Pair:
         self.passes: dict[int, int] = {}
         """How many of the next bytes from the broker may go to the client by themselves."""
         self.passed_bytes = 0
-        self.questions: list[AskUpstream] = []
-        self.asked: list[AskUpstream] = []
+        self.questions: list[UpstreamRequest] = []
+        self.asked: list[UpstreamRequest] = []
         self.closed: dict[int, str] = {}
         self.complaints: list[str] = []
         self.paused: dict[int, bool] = {}
@@ -145,7 +145,7 @@ class Pair:
         self._own = KafkaClient("own", FRAME_BYTES)
         self._own_answers: list[Message] = []
         self.broker = Half(Node, self, "broker")
-        self.front = Half(NodeBeside, self, "front", **settings)
+        self.front = Half(Gateway, self, "front", **settings)
         self.broker.step(Opened(_OWN, "kafka", "front"))
         (versions,) = self._ask_broker(ApiVersions("own", "1"), 3)
         assert isinstance(versions, ApiVersionsReply)
@@ -158,8 +158,8 @@ class Pair:
         self.broker.step(Opened(_OWN, "kafka", "front"))
 
     @property
-    def node(self) -> NodeBeside:
-        assert isinstance(self.front.node, NodeBeside)
+    def node(self) -> Gateway:
+        assert isinstance(self.front.node, Gateway)
         return self.front.node
 
     @property
@@ -177,7 +177,7 @@ class Pair:
         self.run()
 
     def away(self) -> None:
-        self.front.step(UpstreamAway("cut"))
+        self.front.step(UpstreamUnreachable("cut"))
 
     def connect(self, number: int, broker: int = 1) -> int:
         self._clients[number] = KafkaClient("c", FRAME_BYTES)
@@ -230,7 +230,7 @@ class Pair:
         return reply
 
     def ask_inside(self, message: Message) -> Message:
-        self.front.step(Asked(7, message))
+        self.front.step(Call(7, message))
         self.run()
         return self.replied.pop(7)
 
@@ -272,7 +272,7 @@ class Pair:
         while self.questions and not self.holds_questions:
             question, moved = self.questions.pop(0), True
             self.asked.append(question)
-            self.front.step(UpstreamAnswered(question.call_id, self._answer(question), "cut" if self.is_cut else ""))
+            self.front.step(UpstreamReply(question.call_id, self._answer(question), "cut" if self.is_cut else ""))
         return moved
 
     def _deliver(self, effect: Forward) -> None:
@@ -290,12 +290,12 @@ class Pair:
             self.passed_bytes += len(passing)
             self.passes[number] = allowed - len(passing)
             self._hear(number, passing)
-            self.front.step(Passed(number, len(passing)))
+            self.front.step(Spliced(number, len(passing)))
         if rest := data[len(passing) :]:
             self.passes.pop(number, None)
             self.front.step(Forwarded(number, rest))
 
-    def _answer(self, question: AskUpstream) -> Message | None:
+    def _answer(self, question: UpstreamRequest) -> Message | None:
         if self.is_cut or question.broker not in (None, 1):
             return None
         if isinstance(question.message, Metadata):
@@ -328,17 +328,17 @@ class Pair:
                 self.closed[effect.connection] = effect.reason
             case Pause() | Resume():
                 self.paused[effect.connection] = isinstance(effect, Pause)
-            case Replied():
+            case Return():
                 self.replied[effect.call_id] = effect.reply
             case Forward():
                 self.to_broker.append(effect)
-            case GiveUp():
+            case AbandonUpstream():
                 self.front.step(UpstreamLost(effect.connection, effect.reason))
-            case Pass():
+            case Splice():
                 self.passes[effect.connection] = effect.size
-            case AskUpstream():
+            case UpstreamRequest():
                 self.questions.append(effect)
-            case Tell():
+            case LogError():
                 self.complaints.append(effect.sentence)
 
     def _broker_does(self, effect: Send | Close) -> None:

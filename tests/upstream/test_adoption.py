@@ -4,9 +4,19 @@ from typing import Any
 
 import pytest
 
-from coordinator.config_keys import UpstreamOffsets
-from coordinator.upstream.adoption import Looking, LookUp, Members, Nothing, Offsets, Stage, Unclear, begin, go_on
-from coordinator.upstream.meeting import AboutGroup
+from coordinator.config.keys import UpstreamOffsets
+from coordinator.gateway.migration import AboutGroup
+from coordinator.gateway.migration_lookup import (
+    FoundMembers,
+    FoundOffsets,
+    MigrationLookup,
+    NextQuestions,
+    NothingFound,
+    Stage,
+    Unclear,
+    begin,
+    go_on,
+)
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
@@ -285,16 +295,16 @@ def test_a_cluster_that_never_had_a_group_is_not_asked_for_a_coordinator() -> No
     first = begin("g")
     assert isinstance(first.questions[0][0], Metadata)
     absent = MetadataReply(topics=(MetadataTopicReply("x", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),))
-    assert go_on(first.looking, [absent]) == Nothing()
+    assert go_on(first.looking, [absent]) == NothingFound()
 
 
 def test_that_there_are_no_offsets_is_believed_when_every_broker_says_so() -> None:
     first = begin("g", (1, 2))
     assert [broker for _, broker in first.questions] == [1, 2]
     absent = MetadataReply(topics=(MetadataTopicReply("x", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),))
-    assert go_on(first.looking, [absent, absent]) == Nothing()
-    assert isinstance(go_on(first.looking, [absent, TOPIC]), LookUp)
-    assert isinstance(go_on(first.looking, [None, TOPIC]), LookUp)
+    assert go_on(first.looking, [absent, absent]) == NothingFound()
+    assert isinstance(go_on(first.looking, [absent, TOPIC]), NextQuestions)
+    assert isinstance(go_on(first.looking, [None, TOPIC]), NextQuestions)
     assert isinstance(go_on(first.looking, [absent, None]), Unclear)
 
 
@@ -304,38 +314,38 @@ def test_of_a_cluster_that_is_known_to_have_offsets_nobody_is_asked_whether() ->
 
 def test_the_coordinator_is_found_and_asked() -> None:
     second = go_on(begin("g").looking, [TOPIC])
-    assert isinstance(second, LookUp)
+    assert isinstance(second, NextQuestions)
     assert second.questions == ((FindCoordinator(("g",), 0), None),)
     third = go_on(second.looking, [COORDINATOR])
-    assert isinstance(third, LookUp)
+    assert isinstance(third, NextQuestions)
     stable = OffsetFetch((OffsetFetchGroup("g"),), require_stable=True)
     assert third.questions == ((DescribeGroups(("g",)), 2), (stable, 2))
     fetched = OffsetFetchReply((KEPT,))
-    assert go_on(third.looking, [described("Empty"), fetched]) == Offsets(KEPT)
+    assert go_on(third.looking, [described("Empty"), fetched]) == FoundOffsets(KEPT)
     old = OffsetFetchReply((OffsetFetchGroupReply("", KEPT.topics),))
-    assert go_on(third.looking, [described("Empty"), old]) == Offsets(KEPT)
+    assert go_on(third.looking, [described("Empty"), old]) == FoundOffsets(KEPT)
 
 
 def test_a_group_of_a_newer_kind_is_found_in_the_list() -> None:
-    looking = Looking("g", Stage.GROUP, 2)
+    looking = MigrationLookup("g", Stage.GROUP, 2)
     listed = go_on(looking, [described("Dead", ErrorCode.GROUP_ID_NOT_FOUND), OffsetFetchReply((KEPT,))])
-    assert isinstance(listed, LookUp)
+    assert isinstance(listed, NextQuestions)
     stable = ListGroupsReply(groups=(ListedGroup("g", "consumer", "Stable", "consumer"),))
-    assert go_on(listed.looking, [stable]) == Members(())
-    assert go_on(listed.looking, [ListGroupsReply()]) == Offsets(KEPT)
+    assert go_on(listed.looking, [stable]) == FoundMembers(())
+    assert go_on(listed.looking, [ListGroupsReply()]) == FoundOffsets(KEPT)
 
 
 def test_an_answer_that_is_empty_is_no_verdict() -> None:
-    looking = Looking("g", Stage.GROUP, 2)
+    looking = MigrationLookup("g", Stage.GROUP, 2)
     assert isinstance(go_on(looking, [DescribeGroupsReply(), OffsetFetchReply()]), Unclear)
-    assert isinstance(go_on(Looking("g"), [MetadataReply()]), Unclear)
-    assert isinstance(go_on(Looking("g", Stage.COORDINATOR), [FindCoordinatorReply()]), Unclear)
+    assert isinstance(go_on(MigrationLookup("g"), [MetadataReply()]), Unclear)
+    assert isinstance(go_on(MigrationLookup("g", Stage.COORDINATOR), [FindCoordinatorReply()]), Unclear)
 
 
 @pytest.mark.parametrize("stage", list(Stage))
 def test_no_answer_is_no_verdict(stage: Stage) -> None:
     answers: list[Message | None] = [None, None] if stage is Stage.GROUP else [None]
-    assert isinstance(go_on(Looking("g", stage, 2, KEPT), answers), Unclear)
+    assert isinstance(go_on(MigrationLookup("g", stage, 2, KEPT), answers), Unclear)
 
 
 @pytest.mark.parametrize(
@@ -363,9 +373,9 @@ def test_no_answer_is_no_verdict(stage: Stage) -> None:
     ids=["loading", "moved", "a transaction is open"],
 )
 def test_what_may_be_otherwise_in_a_moment_is_no_verdict(answers: list[Message]) -> None:
-    assert isinstance(go_on(Looking("g", Stage.GROUP, 2), answers), Unclear)
+    assert isinstance(go_on(MigrationLookup("g", Stage.GROUP, 2), answers), Unclear)
 
 
 def test_many_members_are_not_all_named() -> None:
-    sentence = Members(tuple(f"c-{number}" for number in range(30))).sentence
+    sentence = FoundMembers(tuple(f"c-{number}" for number in range(30))).sentence
     assert "c-9 and 20 more" in sentence

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from coordinator.config_keys import UpstreamOffsets
-from coordinator.events import Lost, Received
+from coordinator.config.keys import UpstreamOffsets
+from coordinator.gateway.session import session
+from coordinator.node.events import Lost, Received
 from protocol.errors import ErrorCode
-from protocol.kafka.front import session
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic, Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, JoinGroup, JoinProtocol, ListGroups

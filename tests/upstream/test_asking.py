@@ -1,8 +1,8 @@
 """Questions to the cluster: each has its call, and the request behind them goes on once."""
 
-from coordinator.events import UpstreamAnswered
-from coordinator.moment import Moment
-from coordinator.upstream.asking import AskDone, Asking
+from coordinator.clock import Moment
+from coordinator.gateway.upstream_requests import UpstreamRequestDone, UpstreamRequests
+from coordinator.node.events import UpstreamReply
 from protocol.messages.topics import Metadata, MetadataReply
 from protocol.session import RequestRef
 
@@ -11,57 +11,57 @@ REF = RequestRef(1, 2)
 
 
 def test_a_request_goes_on_when_its_last_question_is_answered() -> None:
-    asking = Asking(5_000)
+    asking = UpstreamRequests(5_000)
     delayed = asking.ask(((Metadata(None), 1), (Metadata(()), 2)), REF, Metadata(), NOW)
     first, second = asking.take_effects()
     assert (first.broker, second.broker) == (1, 2)
     assert asking.take_effects() == []
-    asked, waiting = asking.answered(UpstreamAnswered(second.call_id, MetadataReply(cluster_id="b")))
+    asked, waiting = asking.answered(UpstreamReply(second.call_id, MetadataReply(cluster_id="b")))
     assert asked is not None
     assert (asked.message, asked.broker, asked.asked_ms) == (Metadata(()), 2, 1_000)
     assert waiting == [delayed]
     assert not delayed.is_satisfied()
-    asking.answered(UpstreamAnswered(first.call_id, None, "away"))
+    asking.answered(UpstreamReply(first.call_id, None, "away"))
     assert delayed.is_satisfied()
     assert asking.done(delayed.completed()) is delayed
     assert list(delayed.answers.values()) == [None, MetadataReply(cluster_id="b")]
 
 
 def test_an_answer_that_comes_too_late_is_none() -> None:
-    asking = Asking(5_000)
+    asking = UpstreamRequests(5_000)
     delayed = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
     assert delayed.deadline_ms == 6_000
     (effect,) = asking.take_effects()
     asking.done(delayed.completed())
     assert asking.under_way(effect.call_id) is None
-    assert asking.answered(UpstreamAnswered(effect.call_id, MetadataReply())) == (None, [])
+    assert asking.answered(UpstreamReply(effect.call_id, MetadataReply())) == (None, [])
 
 
 def test_an_answer_is_for_all_who_wait_for_it() -> None:
-    asking = Asking(5_000)
+    asking = UpstreamRequests(5_000)
     first = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
     (effect,) = asking.take_effects()
     later = Moment(4_000, 0)
     second = asking.ask((), RequestRef(2, 3), Metadata(), later, joined=(effect.call_id,))
     assert asking.take_effects() == []
     assert (second.deadline_ms, second.questions) == (9_000, first.questions)
-    assert asking.answered(UpstreamAnswered(effect.call_id, MetadataReply()))[1] == [first, second]
+    assert asking.answered(UpstreamReply(effect.call_id, MetadataReply()))[1] == [first, second]
     assert second.is_satisfied()
 
 
 def test_who_goes_takes_no_answer_from_others() -> None:
-    asking = Asking(5_000)
+    asking = UpstreamRequests(5_000)
     first = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
     (effect,) = asking.take_effects()
     second = asking.ask((), RequestRef(2, 3), Metadata(), NOW, joined=(effect.call_id,))
-    assert asking.done(AskDone(first.number)) is first
+    assert asking.done(UpstreamRequestDone(first.number)) is first
     assert asking.under_way(effect.call_id) is not None
-    assert asking.answered(UpstreamAnswered(effect.call_id, MetadataReply()))[1] == [second]
-    assert asking.done(AskDone(second.number)) is second
+    assert asking.answered(UpstreamReply(effect.call_id, MetadataReply()))[1] == [second]
+    assert asking.done(UpstreamRequestDone(second.number)) is second
 
 
 def test_there_is_an_end_to_what_is_asked_at_once() -> None:
-    asking = Asking(5_000)
+    asking = UpstreamRequests(5_000)
     count = 0
     while not asking.is_full:
         asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from coordinator.upstream.brokers import Broker, Brokers
+from coordinator.gateway.brokers import Broker, Brokers
+from coordinator.gateway.session.session import ProxySession
 from protocol.kafka.client import KafkaClient, encode_request
-from protocol.kafka.front.session import FrontSession
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, SaslHandshake
 from protocol.messages.topics import Metadata, MetadataReply
@@ -33,7 +33,7 @@ def begun(*numbers: int) -> Brokers:
     return brokers
 
 
-def ports_told(session: FrontSession) -> list[int]:
+def ports_told(session: ProxySession) -> list[int]:
     """Where a client of the connection is told that brokers are."""
     client = KafkaClient("c", FRAME_BYTES)
     number, data = client.encode_request(Metadata(), 9)
@@ -44,7 +44,7 @@ def ports_told(session: FrontSession) -> list[int]:
     return [one.port for one in reply.brokers]
 
 
-def newest_fetch(session: FrontSession) -> int:
+def newest_fetch(session: ProxySession) -> int:
     client = KafkaClient("c", FRAME_BYTES)
     session.receive_data(client.encode_request(ApiVersions("c", "1"), 3)[1])
     assert requests_of(session) == []

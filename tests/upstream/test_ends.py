@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from coordinator.events import Asked as AskedInside
-from coordinator.moment import Moment
-from coordinator.upstream.asking import Asked, Asking, DelayedAsk
-from coordinator.upstream.ends import SILENT_FOR_MS, Ends
+from coordinator.clock import Moment
+from coordinator.gateway.log_ends import SILENT_FOR_MS, Ends
+from coordinator.gateway.upstream_requests import DelayedUpstreamRequest, PendingRequest, UpstreamRequests
+from coordinator.node.events import Call as AskedInside
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.offsets import (
@@ -34,12 +34,14 @@ def answer(offset: int, error: ErrorCode = ErrorCode.NONE, partition: int = 0) -
     )
 
 
-def tell(ends: Ends, message: ListOffsets, now_ms: int, delayed: DelayedAsk | None = None) -> ListOffsetsPartitionReply:
+def tell(
+    ends: Ends, message: ListOffsets, now_ms: int, delayed: DelayedUpstreamRequest | None = None
+) -> ListOffsetsPartitionReply:
     return ends.reply(message, delayed, now_ms, lambda topic: 4).topics[0].partitions[0]
 
 
-def asked(message: ListOffsets, broker: int = 1, asked_ms: int = NOW_MS) -> Asked:
-    return Asked(message, broker, asked_ms)
+def asked(message: ListOffsets, broker: int = 1, asked_ms: int = NOW_MS) -> PendingRequest:
+    return PendingRequest(message, broker, asked_ms)
 
 
 LATEST = of(ListOffsetsPartition(0))
@@ -73,7 +75,7 @@ def test_what_transactions_count_is_another_end() -> None:
 
 
 def test_of_times_whoever_asks_is_told_and_nothing_is_kept() -> None:
-    ends, asking = Ends(), Asking(5_000)
+    ends, asking = Ends(), UpstreamRequests(5_000)
     message = of(ListOffsetsPartition(0, 1_234))
     delayed = asking.ask(((message, 1),), RequestRef(1, 1), message, Moment(NOW_MS, 0))
     ends.asked(delayed)
@@ -86,7 +88,7 @@ def test_of_times_whoever_asks_is_told_and_nothing_is_kept() -> None:
 
 
 def test_what_a_leader_refuses_is_told_unless_something_is_known() -> None:
-    ends, asking = Ends(), Asking(5_000)
+    ends, asking = Ends(), UpstreamRequests(5_000)
     delayed = asking.ask(((LATEST, 1),), RequestRef(1, 1), LATEST, Moment(NOW_MS, 0))
     delayed.answers = dict.fromkeys(delayed.answers, answer(-1, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert tell(ends, LATEST, NOW_MS, delayed).error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -104,7 +106,7 @@ def test_what_is_new_enough_is_not_asked_again() -> None:
 
 
 def test_a_question_under_way_is_shared_while_it_is_new_enough() -> None:
-    ends, asking = Ends(), Asking(5_000)
+    ends, asking = Ends(), UpstreamRequests(5_000)
     ends.asked(asking.ask(((LATEST, 1),), RequestRef(1, 1), LATEST, Moment(NOW_MS, 0)))
     (effect,) = asking.take_effects()
     assert ends.to_ask(RECENT, leader_1, asking.under_way, NOW_MS + 900) == ((), (effect.call_id,))

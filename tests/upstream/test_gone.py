@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.moment import Moment
-from coordinator.shard import Shard
-from coordinator.upstream.forgetting import Forgetting
-from coordinator.upstream.gone import NEVER, Gone, GoneTopics
+from coordinator.clock import Moment
+from coordinator.gateway.deleted_topics import NEVER, DeletedTopicRecord, DeletedTopics
+from coordinator.gateway.offset_cleanup import OffsetCleanup
+from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.groups import ListNotes, ListNotesReply
 from protocol.messages.node import DescribeNode, DescribeNodeReply
@@ -43,8 +43,8 @@ def at(now_ms: int) -> Moment:
     return Moment(now_ms, 1_000_000 + now_ms)
 
 
-def gone_topics(after_ms: int = AFTER_MS) -> GoneTopics:
-    gone = GoneTopics(after_ms, 0, at(0))
+def gone_topics(after_ms: int = AFTER_MS) -> DeletedTopics:
+    gone = DeletedTopics(after_ms, 0, at(0))
     gone.in_cluster("c")
     return gone
 
@@ -53,7 +53,7 @@ def said(error: ErrorCode = ErrorCode.UNKNOWN_TOPIC_ID, cluster: str = "c", topi
     return MetadataReply(cluster_id=cluster, topics=(MetadataTopicReply(None, topic_id, error),))
 
 
-def ask(gone: GoneTopics, now_ms: int, *answers: MetadataReply | None) -> list[Gone]:
+def ask(gone: DeletedTopics, now_ms: int, *answers: MetadataReply | None) -> list[DeletedTopicRecord]:
     """A round of questions to as many brokers as there are answers."""
     gone.look_at(at(now_ms))
     question = gone.to_ask()
@@ -75,7 +75,7 @@ def test_a_topic_is_gone_when_all_brokers_have_said_so_for_long_enough() -> None
 
 
 def test_brokers_are_asked_no_more_often_than_topics_are_listed() -> None:
-    gone = GoneTopics(AFTER_MS, 10_000, at(0))
+    gone = DeletedTopics(AFTER_MS, 10_000, at(0))
     gone.missed("t", OLD)
     asks = []
     for now_ms in range(0, 30_001, 1_000):
@@ -147,7 +147,7 @@ def test_another_of_its_name_does_not_bring_it_back() -> None:
     assert over.anew_wall_ms == 1_007_000
 
 
-def tell(gone: GoneTopics, now_ms: int, topic_id: bytes, before: bytes | None = None) -> None:
+def tell(gone: DeletedTopics, now_ms: int, topic_id: bytes, before: bytes | None = None) -> None:
     """As when a broker tells of the topic by name, instead of another."""
     gone.look_at(at(now_ms))
     if before is not None:
@@ -200,7 +200,7 @@ def test_a_list_from_a_broker_that_is_behind_does_not_end_that_two_do() -> None:
         assert until(gone) == since_ms
 
 
-def until(gone: GoneTopics) -> int:
+def until(gone: DeletedTopics) -> int:
     ask(gone, 200_000, said())
     (over,) = ask(gone, 200_001, said())
     return over.until_wall_ms
@@ -483,10 +483,10 @@ def test_many_offsets_are_forgotten_a_slice_at_a_time() -> None:
     for group in ("a", "b", "c"):
         for part in range(0, 2_000, 1_000):
             pair.ask(1, wide_commit(group, range(part, part + 1_000)), 8)
-    forgetting = Forgetting()
+    forgetting = OffsetCleanup()
     now_ms = pair.moment.wall_ms
-    assert forgetting.add([Gone("wide", OLD, 0, over_wall_ms=now_ms + 1)])
-    assert not forgetting.add([Gone("orders", OLD, 0, over_wall_ms=now_ms + 1)])
+    assert forgetting.add([DeletedTopicRecord("wide", OLD, 0, over_wall_ms=now_ms + 1)])
+    assert not forgetting.add([DeletedTopicRecord("orders", OLD, 0, over_wall_ms=now_ms + 1)])
     slices = 0
     while forgetting.run(pair.node.core.shards, pair.moment) is not None:
         slices += 1

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from coordinator.config import Config
-from coordinator.effects import AskUpstream
-from coordinator.upstream.ends import Ends
+from coordinator.config.config import Config
+from coordinator.gateway.log_ends import Ends
+from coordinator.node.effects import UpstreamRequest
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroupReply
@@ -34,7 +34,7 @@ NATIVE, FIRST = 5, 6
 
 @pytest.fixture
 def most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.upstream.asking.MOST_ASKED", 1)
+    monkeypatch.setattr("coordinator.gateway.upstream_requests.MOST_ASKED", 1)
 
 
 def full(pair: Pair) -> Pair:
@@ -85,7 +85,7 @@ def test_beyond_them_ends_are_those_last_heard_of(monkeypatch: pytest.MonkeyPatc
     make_topic(pair)
     pair.ask_inside(ENDS)
     full(pair)
-    monkeypatch.setattr("coordinator.upstream.asking.MOST_ASKED", 1)
+    monkeypatch.setattr("coordinator.gateway.upstream_requests.MOST_ASKED", 1)
     told = pair.ask_inside(ENDS)
     assert isinstance(told, ListOffsetsReply)
     assert [part.offset for part in told.topics[0].partitions] == [0, 0]
@@ -121,7 +121,7 @@ def test_nor_is_one_while_too_much_waits_for_the_disk(limit: dict[str, Any]) -> 
 
 
 def test_topics_that_are_not_there_are_kept_in_mind_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.upstream.topics._MOST_MISSED", 5)
+    monkeypatch.setattr("coordinator.gateway.cluster_topics._MOST_MISSED", 5)
     pair = beside.paired()
     for number in range(20):
         committed(pair, commit(f"ghosts-{number}"))
@@ -129,7 +129,7 @@ def test_topics_that_are_not_there_are_kept_in_mind_up_to_a_number(monkeypatch: 
 
 
 def test_and_so_are_those_that_somebody_wanted_news_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.upstream.topics._MOST_MISSED", 5)
+    monkeypatch.setattr("coordinator.gateway.cluster_topics._MOST_MISSED", 5)
     pair = beside.paired()
     pair.connect_natively(NATIVE)
     for number in range(20):
@@ -141,7 +141,7 @@ def test_and_so_are_those_that_somebody_wanted_news_of(monkeypatch: pytest.Monke
 def test_and_groups_that_the_cluster_was_asked_for(
     monkeypatch: pytest.MonkeyPatch, has_members: bool, kept: str
 ) -> None:
-    monkeypatch.setattr("coordinator.upstream.meeting._MOST_KEPT", 5)
+    monkeypatch.setattr("coordinator.gateway.migration._MOST_KEPT", 5)
     pair = adopting.paired(has_offsets=False)
     for number in range(20):
         group_id = f"g-{number}"
@@ -165,7 +165,7 @@ def test_a_broker_that_answers_again_is_asked_again_at_once() -> None:
 class Moved(Pair):
     """Whose broker leads nothing any more, and does not know it when it is asked who leads."""
 
-    def _answer(self, question: AskUpstream) -> Message | None:
+    def _answer(self, question: UpstreamRequest) -> Message | None:
         if not isinstance(question.message, ListOffsets):
             return super()._answer(question)
         return ListOffsetsReply(

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator.upstream.native import HANDED_ON
+from coordinator.gateway.native import HANDED_ON
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import DescribeConfigs, DescribeConfigsReply, DescribeConfigsResource, ResourceType

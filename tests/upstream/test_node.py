@@ -3,10 +3,10 @@
 from struct import pack
 from typing import Any
 
-from coordinator.config_keys import UpstreamOffsets
-from coordinator.events import BrokersFound, Ended, Forwarded, Lost, Passed, Received
-from coordinator.upstream.requests import REFUSED
-from coordinator.upstream.topics import UpstreamTopics
+from coordinator.config.keys import UpstreamOffsets
+from coordinator.gateway.cluster_topics import UpstreamTopics
+from coordinator.gateway.handlers import REFUSED
+from coordinator.node.events import BrokersFound, Ended, Forwarded, Lost, Received, Spliced
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import (
@@ -265,12 +265,12 @@ def test_an_answer_that_passes_by_slowly_is_waited_for() -> None:
     pair.front.step(Forwarded(1, pack(">ii", 100_000, 0)))
     for _ in range(30):
         pair.wait(1_000)
-        pair.front.step(Passed(1, 1))
+        pair.front.step(Spliced(1, 1))
     assert 1 not in pair.closed
     for _ in range(12):
         pair.wait(1_000)
     assert "nothing for 10000 ms" in pair.closed[1]
-    pair.front.step(Passed(1, 1))  # of a connection that is gone
+    pair.front.step(Spliced(1, 1))  # of a connection that is gone
 
 
 def test_what_is_heard_of_a_connection_that_is_gone_is_let_go() -> None:

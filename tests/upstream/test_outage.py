@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.config_keys import UpstreamOffsets
-from coordinator.events import BrokersFound, Received
-from coordinator.upstream.away import metadata_of_brokers
+from coordinator.config.keys import UpstreamOffsets
+from coordinator.gateway.offline import metadata_of_brokers
+from coordinator.node.events import BrokersFound, Received
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     Heartbeat,

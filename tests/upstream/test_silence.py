@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from coordinator.core import Connection
-from coordinator.effects import GiveUp
-from coordinator.upstream.silence import Silence
+from coordinator.gateway.broker_timeout import BrokerTimeouts
+from coordinator.gateway.session.front import Proxy
+from coordinator.gateway.session.session import ProxySession
+from coordinator.handlers.core import Connection
+from coordinator.node.effects import AbandonUpstream
 from protocol.kafka.client import encode_request
-from protocol.kafka.front.front import Front
-from protocol.kafka.front.session import FrontSession
 from protocol.messages.node import ApiVersion, ApiVersionsReply
 from protocol.messages.offsets import ListOffsets
 
@@ -15,23 +15,23 @@ _ALLOWED_MS, _EVERY_MS = 5_000, 1_000
 _LIST_OFFSETS = 2
 
 
-def asked() -> tuple[FrontSession, Mapping[int, Connection]]:
+def asked() -> tuple[ProxySession, Mapping[int, Connection]]:
     """A connection whose broker owes an answer."""
     broker = ApiVersionsReply(api_keys=(ApiVersion(_LIST_OFFSETS, 0, 9),))
-    session = FrontSession(Front(broker, {}, 1_000_000))
+    session = ProxySession(Proxy(broker, {}, 1_000_000))
     session.receive_data(encode_request(ListOffsets(()), 6, 1, "c"))
     assert session.next_request() is None
     assert session.awaits_broker
     return session, {1: Connection(1, "kafka", "10.0.0.1", session, 1)}
 
 
-def looked_at(silence: Silence, connections: Mapping[int, Connection], first_ms: int, last_ms: int) -> list[int]:
+def looked_at(silence: BrokerTimeouts, connections: Mapping[int, Connection], first_ms: int, last_ms: int) -> list[int]:
     """When somebody was given up, of a look a second."""
     return [now_ms for now_ms in range(first_ms, last_ms + 1, _EVERY_MS) if silence.given_up(connections, now_ms)]
 
 
-def watching() -> Silence:
-    silence = Silence(_ALLOWED_MS, _EVERY_MS)
+def watching() -> BrokerTimeouts:
+    silence = BrokerTimeouts(_ALLOWED_MS, _EVERY_MS)
     silence.watch(1)
     return silence
 
@@ -40,7 +40,7 @@ def test_who_says_nothing_for_so_long_is_given_up_counted_from_the_first_look() 
     _, connections = asked()
     silence = watching()
     assert looked_at(silence, connections, 1_000, 5_000) == []
-    assert silence.given_up(connections, 6_000) == [GiveUp(1, "it has said nothing for 5000 ms")]
+    assert silence.given_up(connections, 6_000) == [AbandonUpstream(1, "it has said nothing for 5000 ms")]
     assert looked_at(silence, connections, 7_000, 12_000) == [11_000]
 
 

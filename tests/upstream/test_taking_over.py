@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.effects import AskUpstream
+from coordinator.node.effects import UpstreamRequest
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import (
@@ -36,7 +36,7 @@ class Told(Pair):
         self.find()
         self.connect(1)
 
-    def _answer(self, question: AskUpstream) -> Message | None:
+    def _answer(self, question: UpstreamRequest) -> Message | None:
         match question.message:
             case OffsetFetch() if self.parts:
                 topics = (OffsetFetchTopicReply(self.name, self.parts),)
@@ -44,7 +44,7 @@ class Told(Pair):
             case Metadata(topics=(topic,)) if topic.name == _OFFSETS_TOPIC and question.broker in (self.behind, None):
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 return MetadataReply(topics=(MetadataTopicReply(_OFFSETS_TOPIC, error_code=error),))
-        return super()._answer(AskUpstream(question.call_id, question.message, 1))
+        return super()._answer(UpstreamRequest(question.call_id, question.message, 1))
 
 
 def stored(pair: Pair) -> list[tuple[int, int, int]]:

@@ -1,6 +1,6 @@
 """Commits of one native connection are stored in their order, whatever one of them waits for."""
 
-from coordinator.upstream.turns import Turns
+from coordinator.gateway.commit_order import CommitOrder
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     OffsetCommit,
@@ -63,7 +63,7 @@ def test_nobody_waits_longer_than_one_question_may_take() -> None:
 
 
 def test_others_go_on_meanwhile() -> None:
-    turns, waiting = Turns(), commit(5, "parcels")
+    turns, waiting = CommitOrder(), commit(5, "parcels")
     turns.wait(RequestRef(1, 1), waiting)
     assert not turns.is_behind(RequestRef(2, 1), commit(6, "orders"))  # another client
     assert not turns.is_behind(RequestRef(1, 2), commit(6, "orders", group="other"))
@@ -76,7 +76,7 @@ def test_others_go_on_meanwhile() -> None:
 
 
 def test_an_answer_that_comes_first_is_kept_until_it_is_its_turn() -> None:
-    turns, older, newer = Turns(), commit(5, "parcels"), commit(6, "letters")
+    turns, older, newer = CommitOrder(), commit(5, "parcels"), commit(6, "letters")
     turns.wait(RequestRef(1, 1), older)
     turns.wait(RequestRef(1, 2), newer)
     assert turns.ready(RequestRef(1, 2), newer) == []

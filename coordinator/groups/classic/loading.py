@@ -22,7 +22,7 @@ from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_
 from coordinator.groups.classic.rebalance import begin_rebalance, lose_assignment, restart_session
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.groups.outcome import Outcome
-from coordinator.records import GroupMetadata, MemberRecord
+from coordinator.records.records import GroupMetadata, MemberRecord
 from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, JoinGroupReply, JoinProtocol, SyncGroupReply
 

@@ -4,7 +4,7 @@ import enum
 
 from coordinator.groups.classic.state import Group
 from coordinator.groups.outcome import Outcome
-from coordinator.records import Note
+from coordinator.records.records import Note
 
 
 class Cause(enum.StrEnum):

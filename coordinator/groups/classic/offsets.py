@@ -2,13 +2,13 @@
 Whether a topic exists and what is stored is not the group's business: it sees partitions that exist, and yields
 records."""
 
+from coordinator.clock import Moment
 from coordinator.groups.classic.events import Deleted, DeleteOffsets, GroupDeleted, RetentionDue
 from coordinator.groups.classic.notes import Cause, counted, note
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
-from coordinator.moment import Moment
-from coordinator.records import CommittedOffset, GroupTombstone, OffsetTombstone, OwnershipTombstone
+from coordinator.records.records import CommittedOffset, GroupTombstone, OffsetTombstone, OwnershipTombstone
 from protocol.consumer_protocol import decode_subscription
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.offsets import (

@@ -10,7 +10,7 @@ from coordinator.groups.classic.events import Claim, OwnershipEnded, Release
 from coordinator.groups.classic.state import Group, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key, Owners
-from coordinator.records import Owner
+from coordinator.records.records import Owner
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.ownership import (
     ClaimedPartition,

@@ -11,7 +11,7 @@ from coordinator.groups.classic.notes import Cause, counted, note
 from coordinator.groups.classic.owning import departed
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.groups.outcome import Outcome
-from coordinator.records import GroupMetadata, MemberRecord
+from coordinator.records.records import GroupMetadata, MemberRecord
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     JoinGroup,

@@ -4,11 +4,11 @@ a guard or an action that does not take the event, is a type error at its line."
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from coordinator.clock import Moment
 from coordinator.groups.classic.events import Answerable
 from coordinator.groups.classic.state import Group
 from coordinator.groups.outcome import Outcome
-from coordinator.moment import Moment
-from coordinator.records import CommittedOffset
+from coordinator.records.records import CommittedOffset
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 

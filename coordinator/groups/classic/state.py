@@ -11,7 +11,7 @@ import msgspec
 
 from coordinator.groups.classic.delayed import DelayedHeartbeat
 from coordinator.groups.ownership import Owners
-from coordinator.records import GroupMetadata
+from coordinator.records.records import GroupMetadata
 from protocol.messages.groups import JoinProtocol
 from protocol.session import RequestRef
 

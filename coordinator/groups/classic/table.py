@@ -9,6 +9,7 @@ them and nothing follows from them, so nothing is settled either.
 
 from typing import Any, get_args
 
+from coordinator.clock import Moment
 from coordinator.groups.classic import actions, loading, offsets, owning, static
 from coordinator.groups.classic.events import (
     AppendFailed,
@@ -60,8 +61,7 @@ from coordinator.groups.classic.rows import (
 )
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.outcome import Outcome
-from coordinator.moment import Moment
-from coordinator.records import CommittedOffset
+from coordinator.records.records import CommittedOffset
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat

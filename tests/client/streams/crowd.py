@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.events import Lost as ConnectionLost
 from coordinator.groups.ownership import Owners
-from coordinator.records import Ownership
+from coordinator.node.events import Lost as ConnectionLost
+from coordinator.records.records import Ownership
 from muster.blocking.background import Driven
 from muster.events import Call, Effect, Woke
 from muster.topic_partition import TopicPartition

@@ -4,8 +4,8 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, P
 from confluent_kafka.admin import AdminClient
 
 from coordinator.placement import Placement
-from coordinator.record_bytes import decode
-from coordinator.records import CommittedOffset
+from coordinator.records.codec import decode
+from coordinator.records.records import CommittedOffset
 from tests.edges.kafka.conftest import Stage
 from tests.edges.kafka.libraries import KAFKA_PYTHON
 

@@ -3,7 +3,7 @@ in typed requests."""
 
 from typing import Any, TypeVar
 
-from coordinator.events import Stopping
+from coordinator.node.events import Stopping
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coordinator.shard import ShardState
+from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import ConsumeFromMax, OwnedKey, ReleasedKey
 from protocol.messages.topics import CreatePartitions, GrowingTopic

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.expiry import Kept, Rule, group_expires_ms, rule_of
+from coordinator.runtime.expiry_rules import Kept, Rule, group_expires_ms, rule_of
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import PartitionsChanged
 from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply

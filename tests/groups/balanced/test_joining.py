@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.balanced_requests import group_gate
-from coordinator.groups.balanced.members import HEARTBEAT_MS
+from coordinator.groups.client_balanced.members import HEARTBEAT_MS
+from coordinator.handlers.client_balanced import admit_client_balanced
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import StartMember, StartMemberReply
 from protocol.messages.groups import (
@@ -93,7 +93,7 @@ def test_what_is_malformed_is_refused_by_the_server_too(fields: dict[str, Any]) 
     house = House()
     reply = house.member("a", **fields).start()
     assert reply.error_code is ErrorCode.BAD_REQUEST
-    assert group_gate(house.desk.node.core, "") is ErrorCode.BAD_REQUEST
+    assert admit_client_balanced(house.desk.node.core, "") is ErrorCode.BAD_REQUEST
 
 
 def test_a_consumer_id_that_is_blank_is_refused() -> None:

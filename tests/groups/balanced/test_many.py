@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from coordinator.groups.ownership import Owners
-from coordinator.records import BalancedMetadata
+from coordinator.records.records import BalancedMetadata
 from partition_log.store import AppendError
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.groups.balanced.events import Place
-from coordinator.groups.balanced.grants import ALWAYS_MAX, FIRST, LATEST, initial_position
-from coordinator.groups.balanced.registering import where_to_read
+from coordinator.groups.client_balanced.events import Place
+from coordinator.groups.client_balanced.grants import ALWAYS_MAX, FIRST, LATEST, initial_position
+from coordinator.groups.client_balanced.registering import where_to_read
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
     ConfirmConsumed,

@@ -3,10 +3,10 @@ requests against a node."""
 
 from typing import Any
 
-from coordinator.balanced_topics import as_of, partition_states, shape_of
-from coordinator.groups.balanced.meta import digest_of, with_meta
-from coordinator.groups.balanced.reporting import is_plain
-from coordinator.records import BalancedMetadata
+from coordinator.groups.client_balanced.meta import digest_of, with_meta
+from coordinator.groups.client_balanced.reporting import is_plain
+from coordinator.handlers.client_balanced_topics import as_of, partition_states, shape_of
+from coordinator.records.records import BalancedMetadata
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
     AcceptedGroup,

@@ -5,14 +5,11 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from coordinator.balanced_fetch import fetch_registered
-from coordinator.balanced_views import describe_balanced
-from coordinator.fetch_ends import fetch_ready
-from coordinator.fetch_requests import room
-from coordinator.groups.balanced import members, registering, reporting
-from coordinator.groups.balanced.checks import refuse_identity, refuse_targets
-from coordinator.groups.balanced.delayed import DelayedLease, lease_key
-from coordinator.groups.balanced.events import (
+from coordinator.clock import Moment
+from coordinator.groups.client_balanced import members, registering, reporting
+from coordinator.groups.client_balanced.checks import refuse_identity, refuse_targets
+from coordinator.groups.client_balanced.delayed import DelayedLease, lease_key
+from coordinator.groups.client_balanced.events import (
     AppendFailed,
     BalancedEvent,
     LeaseOverdue,
@@ -22,20 +19,23 @@ from coordinator.groups.balanced.events import (
     Register,
     Start,
 )
-from coordinator.groups.balanced.guards import filters_of, replaced_by, topics_of
-from coordinator.groups.balanced.loading import apply, undo
-from coordinator.groups.balanced.notes import Cause, partitions
-from coordinator.groups.balanced.rows import ignore, refuse
-from coordinator.groups.balanced.state import MAY_BECOME, BalancedGroup, GroupState, Member
-from coordinator.groups.balanced.table import QUIET, TABLE, answer, handle
+from coordinator.groups.client_balanced.guards import filters_of, replaced_by, topics_of
+from coordinator.groups.client_balanced.loading import apply, undo
+from coordinator.groups.client_balanced.notes import Cause, partitions
+from coordinator.groups.client_balanced.rows import ignore, refuse
+from coordinator.groups.client_balanced.state import MAY_BECOME, BalancedGroup, GroupState, Member
+from coordinator.groups.client_balanced.table import QUIET, TABLE, answer, handle
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
-from coordinator.kinds import append_failed
-from coordinator.kinds import handle as handle_any
-from coordinator.log_dump import _of_shard
-from coordinator.moment import Moment
-from coordinator.records import BalancedMember, BalancedMetadata, BalancedTombstone, Owner, Ownership
-from coordinator.routes import ROUTES
+from coordinator.handlers.describe_balanced import describe_balanced
+from coordinator.handlers.fetch import room
+from coordinator.handlers.fetch_completion import fetch_ready
+from coordinator.handlers.fetch_registered import fetch_registered
+from coordinator.handlers.table import ROUTES
+from coordinator.records.records import BalancedMember, BalancedMetadata, BalancedTombstone, Owner, Ownership
+from coordinator.runtime.group_kinds import append_failed
+from coordinator.runtime.group_kinds import handle as handle_any
+from coordinator.tools.log_dump import _of_shard
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
     DescribeBalanced,
@@ -75,7 +75,7 @@ def test_every_event_has_its_row_and_the_routes_are_the_methods() -> None:
     assert ROUTES[FetchRegistered] is fetch_registered
     assert ROUTES[DescribeBalanced] is describe_balanced
     assert fetch_ready.__doc__ == "One has waited long enough."
-    assert room.__module__ == "coordinator.fetch_requests"
+    assert room.__module__ == "coordinator.handlers.fetch"
 
 
 def test_nothing_is_answered_by_a_group_that_is_served_elsewhere_but_that() -> None:

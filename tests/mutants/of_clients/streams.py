@@ -225,7 +225,7 @@ MUTANTS = (
         "H98",
         "Who joins again keeps what it did not release",
         Edit(
-            "coordinator/group_requests.py",
+            "coordinator/handlers/join_group.py",
             "        shard.process(group, OwnershipEnded(group.group_id, message.member_id), moment)\n",
             "        pass\n",
         ),

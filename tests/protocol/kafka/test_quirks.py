@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.routes import ROUTES
+from coordinator.handlers.table import ROUTES
 from protocol.apis import APIS, BY_MESSAGE, Api
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient

@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from coordinator.routes import ROUTES
+from coordinator.handlers.table import ROUTES
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import encode_request

@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from coordinator.node import Node
+from coordinator.node.node import Node
 from coordinator.placement import NodeAddress, Placement
-from coordinator.topic_list import Topic
+from coordinator.topics.registry import Topic
 from partition_log.store import LogStore
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.simulation.daemon import TOPICS, Daemon
 from tests.simulation.ids import SimIds
 
 if TYPE_CHECKING:
-    from coordinator.events import Event
+    from coordinator.node.events import Event
     from tests.simulation.beside.watch import Watch
 
 BROKER_HOST, BROKER_PORTS = "hidden", 10
@@ -67,9 +67,9 @@ class Brokers(Daemon):
 
     def ask(self, message: object) -> None:
         """By an operator; nobody hears the answer."""
-        from coordinator.events import Asked
+        from coordinator.node.events import Call
 
-        self.step(Asked(1, message))  # type: ignore[arg-type]
+        self.step(Call(1, message))  # type: ignore[arg-type]
 
     def _step(self, node: Node, event: "Event") -> None:
         super()._step(node, event)

@@ -1,4 +1,4 @@
-"""What `coordinator.upstream.edge` and `twin` do, on simulated time: looks for brokers, puts the node's questions to
+"""What `coordinator.gateway.io.supervisor` and `twin` do, on simulated time: looks for brokers, puts the node's questions to
 them, and has a connection to the broker for each client's. It lives and dies with its node."""
 
 from collections import deque
@@ -6,9 +6,17 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from coordinator.effects import AskUpstream, Forward, GiveUp, Pass
-from coordinator.events import BrokersFound, Event, Forwarded, Passed, UpstreamAnswered, UpstreamAway, UpstreamLost
-from coordinator.upstream.brokers import Broker
+from coordinator.gateway.brokers import Broker
+from coordinator.node.effects import AbandonUpstream, Forward, Splice, UpstreamRequest
+from coordinator.node.events import (
+    BrokersFound,
+    Event,
+    Forwarded,
+    Spliced,
+    UpstreamLost,
+    UpstreamReply,
+    UpstreamUnreachable,
+)
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ProtocolViolation
 from protocol.kafka.client import KafkaClient
@@ -193,7 +201,7 @@ class Twin:
         if count:
             self._passing -= count
             self._edge.front.send(self._number, data[:count])
-            self._edge.happen(Passed(self._number, count))
+            self._edge.happen(Spliced(self._number, count))
         if data[count:]:
             self._passing = 0  # what is not passed comes as any other, and the rest is asked for anew
             self._edge.happen(Forwarded(self._number, data[count:]))
@@ -272,14 +280,14 @@ class Edge:
             twin = self.twins[effect.connection] = Twin(self, effect.connection, broker)
         twin.send(effect.data)
 
-    def let_pass(self, effect: Pass) -> None:
+    def let_pass(self, effect: Splice) -> None:
         """Sometimes there is no way to."""
         twin = self.twins.get(effect.connection)
         if twin is not None and self._random.random() < 0.8:
             self.front.seen.add("answers let pass")
             twin.let_pass(effect.size)
 
-    def give_up(self, effect: GiveUp) -> None:
+    def give_up(self, effect: AbandonUpstream) -> None:
         twin = self.twins.get(effect.connection)
         if twin is not None:
             self.after(0, lambda: twin.give_up(effect.reason))
@@ -291,12 +299,12 @@ class Edge:
 
     # --- questions ---
 
-    def ask(self, effect: AskUpstream) -> None:
+    def ask(self, effect: UpstreamRequest) -> None:
         def told(reply: Message | None, reason: str) -> None:
             self.front.watch.answered(reply)
             # Whoever waits for a connection that cannot be had tries it again himself, one after another.
             waits_ms = 0 if reply is not None else self._random.choice((0, 0, self.timeout_ms, 3 * self.timeout_ms))
-            self.after(waits_ms, lambda: self.happen(UpstreamAnswered(effect.call_id, reply, reason)))
+            self.after(waits_ms, lambda: self.happen(UpstreamReply(effect.call_id, reply, reason)))
 
         broker = self.any_broker() if effect.broker is None else effect.broker
         if broker not in self.brokers:
@@ -321,7 +329,7 @@ class Edge:
     def _ask_one_of(self, brokers: list[int], why: str) -> None:
         if not brokers:
             self.front.seen.add("upstream away")
-            self.happen(UpstreamAway(why))
+            self.happen(UpstreamUnreachable(why))
             self._look_later()
             return
 

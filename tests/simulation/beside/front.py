@@ -5,10 +5,20 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from coordinator.effects import AskUpstream, Close, Effect, Forward, GiveUp, Pass, Pause, Resume, Tell
-from coordinator.events import Event, Opened
-from coordinator.node import Node
-from coordinator.upstream.node import NodeBeside
+from coordinator.gateway.gateway import Gateway
+from coordinator.node.effects import (
+    AbandonUpstream,
+    Close,
+    Effect,
+    Forward,
+    LogError,
+    Pause,
+    Resume,
+    Splice,
+    UpstreamRequest,
+)
+from coordinator.node.events import Event, Opened
+from coordinator.node.node import Node
 from partition_log.store import LogStore
 from tests.simulation.beside.edge import Edge
 from tests.simulation.beside.network import Between
@@ -42,9 +52,9 @@ class Front(Daemon):
         return self._seen
 
     @property
-    def node_beside(self) -> NodeBeside | None:
+    def node_beside(self) -> Gateway | None:
         """As the type that it has."""
-        assert self.node is None or isinstance(self.node, NodeBeside)
+        assert self.node is None or isinstance(self.node, Gateway)
         return self.node
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
@@ -53,7 +63,7 @@ class Front(Daemon):
     # --- up and down ---
 
     def _make_node(self, store: LogStore, ids: SimIds) -> Node:
-        return NodeBeside(self.config, store, ids, {"native": (CLUSTER, 1), "kafka": ("front", 2)}, self.moment())
+        return Gateway(self.config, store, ids, {"native": (CLUSTER, 1), "kafka": ("front", 2)}, self.moment())
 
     def _make_topics(self, node: Node) -> None:
         """Beginning, it looks for brokers at once."""
@@ -131,11 +141,11 @@ class Front(Daemon):
         match effect:
             case Forward() if edge is not None and effect.connection in self._brokers:
                 edge.forward(effect, self._brokers[effect.connection])
-            case Pass() if edge is not None:
+            case Splice() if edge is not None:
                 edge.let_pass(effect)
-            case GiveUp() if edge is not None:
+            case AbandonUpstream() if edge is not None:
                 edge.give_up(effect)
-            case AskUpstream() if edge is not None:
+            case UpstreamRequest() if edge is not None:
                 self._seen.add("upstream asked")
                 edge.ask(effect)
             case Pause():
@@ -144,7 +154,7 @@ class Front(Daemon):
             case Resume():
                 self._paused.discard(effect.connection)
                 self.read_on(effect.connection)
-            case Tell():
+            case LogError():
                 self._seen.add("sentences for the operator")
             case Close():
                 self._seen.add(f"closed: {effect.reason[:40]}")

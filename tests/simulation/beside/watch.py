@@ -3,11 +3,11 @@
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from coordinator.commit_requests import refused_topics
-from coordinator.events import Event, Forwarded, Received, UpstreamLost
-from coordinator.node import Node
+from coordinator.gateway.session.session import ProxySession
+from coordinator.handlers.offset_commit import refused_topics
+from coordinator.node.events import Event, Forwarded, Received, UpstreamLost
+from coordinator.node.node import Node
 from muster.topic_partition import TopicPartition
-from protocol.kafka.front.session import FrontSession
 from protocol.messages.groups import DescribeGroupsReply
 from protocol.messages.node import Refused
 from protocol.messages.offsets import OffsetCommit, OffsetCommitReply
@@ -108,13 +108,13 @@ class Watch(Checkers):
         assert node is not None
         if isinstance(event, Received | Forwarded | UpstreamLost):
             connection = node.core.connections.get(event.connection)
-            if connection is not None and isinstance(connection.session, FrontSession):
+            if connection is not None and isinstance(connection.session, ProxySession):
                 self._look_at(connection.session, event)
         if self.adopts and not self._has_moved and MOVED in node.core.directory:
             self._has_moved = True
             self._must_have_moved()
 
-    def _look_at(self, session: FrontSession, event: Event) -> None:
+    def _look_at(self, session: ProxySession, event: Event) -> None:
         if isinstance(event, UpstreamLost) and session.awaits_broker:
             raise Broken("a connection goes on, and the broker that owed it an answer is gone")
         held = session.buffered_bytes + sum(map(len, session._to_broker))

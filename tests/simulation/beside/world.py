@@ -16,12 +16,12 @@ from unittest.mock import patch
 
 import msgspec
 
-from coordinator.config import Config
-from coordinator.config_keys import UpstreamOffsets
+from coordinator.config.config import Config
+from coordinator.config.keys import UpstreamOffsets
+from coordinator.gateway.session import session
 from coordinator.groups.classic.state import Group
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
-from protocol.kafka.front import session
 from tests.simulation.beside.broker import BROKER_HOST, LATE, Brokers
 from tests.simulation.beside.callers import Keeper, Pulse
 from tests.simulation.beside.front import Front

@@ -4,12 +4,12 @@ from struct import pack, unpack_from
 
 from msgspec.structs import replace
 
+from coordinator.gateway.session.front import Proxy
+from coordinator.gateway.session.replies import Addresses
+from coordinator.gateway.session.session import ProxySession
 from protocol.apis import APIS
 from protocol.kafka.calls import Call
 from protocol.kafka.client import encode_request
-from protocol.kafka.front.front import Front
-from protocol.kafka.front.replies import Addresses
-from protocol.kafka.front.session import FrontSession
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat
@@ -42,8 +42,8 @@ TOPOLOGY = MetadataReply(
 )
 
 
-def opened(broker: ApiVersionsReply = BROKER, frame_bytes: int = FRAME_BYTES) -> FrontSession:
-    return FrontSession(Front(broker, HERE, frame_bytes))
+def opened(broker: ApiVersionsReply = BROKER, frame_bytes: int = FRAME_BYTES) -> ProxySession:
+    return ProxySession(Proxy(broker, HERE, frame_bytes))
 
 
 def raw(key: int, version: int, number: int, body: bytes, client: bytes = b"c") -> bytes:
@@ -76,11 +76,11 @@ def produce(number: int, acks: int, version: int = 9, records: bytes = b"r" * 40
     return encode_request(Produce(topics, acks, 30_000, of), version, number, "c")
 
 
-def requests_of(session: FrontSession) -> list[Request]:
+def requests_of(session: ProxySession) -> list[Request]:
     return list(iter(session.next_request, None))
 
 
-def forwarded(session: FrontSession) -> bytes:
+def forwarded(session: ProxySession) -> bytes:
     return b"".join(session.take_forward())
 
 

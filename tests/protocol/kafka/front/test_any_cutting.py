@@ -8,11 +8,11 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.gateway.session import session
+from coordinator.gateway.session.inbox import CRUMB_BYTES, Inbox
 from protocol.apis import APIS
 from protocol.kafka.calls import Call
 from protocol.kafka.client import encode_request
-from protocol.kafka.front import session
-from protocol.kafka.front.inbox import CRUMB_BYTES, Inbox
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import ApiVersions, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import Metadata

@@ -11,7 +11,7 @@ import kio.schema
 import pytest
 from msgspec.structs import replace
 
-from protocol.kafka.front.apis import OUR_KEYS, PASSED, REWRITTEN, SASL_HANDSHAKE, offer
+from coordinator.gateway.session.apis import OUR_KEYS, PASSED, REWRITTEN, SASL_HANDSHAKE, offer
 from protocol.messages.node import FinalizedFeature, SupportedFeature
 from tests.protocol.kafka.front.fronts import BROKER
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.gateway.session.brokers import exchange
+from coordinator.gateway.session.replies import READ_BYTES, rewriting
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.front.brokers import exchange
-from protocol.kafka.front.replies import READ_BYTES, rewriting
 from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
 from tests.protocol.kafka.front.fronts import METADATA, at_our_addresses, told
 

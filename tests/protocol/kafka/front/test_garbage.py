@@ -6,8 +6,8 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.gateway.session.replies import rewriting
 from protocol.errors import ErrorCode, ProtocolViolation
-from protocol.kafka.front.replies import rewriting
 from protocol.messages import Message
 from protocol.messages.node import DescribeClusterReply, DescribedBroker, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply

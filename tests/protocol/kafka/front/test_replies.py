@@ -2,9 +2,9 @@
 
 import pytest
 
+from coordinator.gateway.session.apis import FIND_COORDINATOR
+from coordinator.gateway.session.replies import rewriting
 from protocol.errors import ErrorCode
-from protocol.kafka.front.apis import FIND_COORDINATOR
-from protocol.kafka.front.replies import rewriting
 from protocol.messages.node import FindCoordinatorReply, FoundCoordinator
 from tests.protocol.kafka.front.fronts import HERE, told
 

@@ -5,11 +5,11 @@ from struct import pack
 
 import pytest
 
+from coordinator.gateway.session.acks import acks_of
+from coordinator.gateway.session.front import Proxy, Reach
+from coordinator.gateway.session.session import MAX_AWAITED, PASS_BYTES, ProxySession
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient, encode_request
-from protocol.kafka.front.acks import acks_of
-from protocol.kafka.front.front import Front, Reach
-from protocol.kafka.front.session import MAX_AWAITED, PASS_BYTES, FrontSession
 from protocol.kafka.session import MAX_WAITING_BYTES
 from protocol.messages.data import Fetch
 from protocol.messages.groups import HeartbeatReply
@@ -393,7 +393,7 @@ def test_a_broker_owes_no_answer_to_what_the_client_is_still_saying() -> None:
 
 def test_whom_the_broker_has_let_in_it_is_asked_about_again_every_minute_since_logins_end() -> None:
     reach = Reach()
-    session = FrontSession(Front(BROKER, {}, FRAME_BYTES, reach=reach))
+    session = ProxySession(Proxy(BROKER, {}, FRAME_BYTES, reach=reach))
     session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
     requests_of(session)
     session.receive_upstream(answer(1, bytes(10)))
@@ -424,7 +424,7 @@ def test_group_requests_of_whom_the_broker_does_not_know_end_with_the_connection
 
 
 def test_where_the_broker_wants_an_exchange_nobody_asks_for_groups_without_one() -> None:
-    session = FrontSession(Front(BROKER, {}, FRAME_BYTES, wants_exchange=True))
+    session = ProxySession(Proxy(BROKER, {}, FRAME_BYTES, wants_exchange=True))
     session.receive_data(encode_request(ApiVersions("c", "1"), 3, 1, "c"))
     assert requests_of(session) == []
     assert session.take_data()[4:8] == pack(">i", 1)
@@ -446,10 +446,10 @@ def test_the_versions_are_told_before_anybody_is_known() -> None:
 # --------------------------------------------------------------------------------------------- while no broker is there
 
 
-def away(*, wants_exchange: bool = False) -> tuple[FrontSession, Reach]:
+def away(*, wants_exchange: bool = False) -> tuple[ProxySession, Reach]:
     reach = Reach()
     reach.is_away = True
-    return FrontSession(Front(BROKER, {}, FRAME_BYTES, wants_exchange=wants_exchange, reach=reach)), reach
+    return ProxySession(Proxy(BROKER, {}, FRAME_BYTES, wants_exchange=wants_exchange, reach=reach)), reach
 
 
 @pytest.mark.parametrize("version", [0, 1, 4, 9, 12])
@@ -471,7 +471,7 @@ def test_while_no_broker_can_be_reached_metadata_is_ours_in_its_turn_and_then_th
     assert forwarded(session) == question
 
 
-def next_number(session: FrontSession) -> int:
+def next_number(session: ProxySession) -> int:
     request = session.next_request()
     assert request is not None
     return request.number

@@ -1,0 +1,1 @@
+"""Keys of the configuration, where their values come from, and their help."""

@@ -1,0 +1,383 @@
+"""Every limit and default of the service, in one frozen object.
+
+`load_config` is pure: it is handed the arguments, the environment and a way to read a file, and gives a `Config` or
+raises a `ConfigError` with a sentence for the person who started the daemon. Flags win over `--set`, that over the
+environment (`MUSTER_` and the key in upper case, `_` for `.`), that over the file, that over the defaults here.
+
+A key is the field with `.` for `_`; Kafka's own key where Kafka has one (group-protocol 7.1). The `Meta` beside a field
+is what the help text, the sample file and the checks are made of.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Annotated, Any
+
+from msgspec import structs
+
+from coordinator.config.keys import (
+    INT_MAX,
+    LONG_MAX,
+    Address,
+    Addresses,
+    ConfigError,
+    Hosts,
+    Key,
+    Ports,
+    UpstreamOffsets,
+    about,
+    keys_of,
+    whole,
+)
+from coordinator.config.security import SecurityConfig, check_security, security_warnings
+from coordinator.config.sources import Given, from_arguments, from_environment, from_file, resolve, warnings_for
+
+__all__ = ["FLAGS", "KEYS", "Address", "Config", "ConfigError", "Key", "load_config"]
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+FLAGS: Mapping[str, str] = {
+    "--data-dir": "data.dir",
+    "--native": "native",
+    "--kafka": "kafka",
+    "--http": "http",
+    "--advertised": "advertised",  # KIND=HOST:PORT, short for advertised.KIND
+    "--upstream": "upstream.servers",
+    "--open-to-network": "open.to.network",  # takes no value
+}
+
+
+class Config(SecurityConfig, frozen=True, kw_only=True):
+    """What the daemon was started with. `Config()` is the defaults; `load_config` is how values are checked."""
+
+    # Where things are.
+    data_dir: Annotated[
+        str, about("Folder of everything durable; one daemon a folder.", section="Where things are")
+    ] = "./muster-data"
+    native: Annotated[Address | None, about("Where the native protocol listens, or off. Port 0 takes a free one.")] = (
+        Address("127.0.0.1", 9390)
+    )
+    kafka: Annotated[Address | None, about("Where Kafka's clients are served, or off. Port 0 takes a free one.")] = (
+        Address("127.0.0.1", 9092)
+    )
+    http: Annotated[
+        Address | None, about("Where the HTTP API and /metrics listen, or off. Port 0 takes a free one.")
+    ] = Address("127.0.0.1", 9391)
+    advertised_native: Annotated[
+        Address | None, about("What clients of the native protocol are told to connect to, where that differs.")
+    ] = None
+    advertised_kafka: Annotated[
+        Address | None, about("What clients of the Kafka dialect are told to connect to, where that differs.")
+    ] = None
+    advertised_http: Annotated[
+        Address | None, about("What users of HTTP are told to connect to, where that differs.")
+    ] = None
+    open_to_network: Annotated[
+        bool, about("Allow addresses off loopback where clients need no certificate (tls.client.ca.location).")
+    ] = False
+    node_id: Annotated[int, whole("This node's number, as clients see it.")] = 1
+    cluster_id: Annotated[
+        str | None, about("Name of the cluster. Left out: made at the first start and kept in the data folder.")
+    ] = None
+
+    # Groups.
+    group_min_session_timeout_ms: Annotated[
+        int, whole("A join that names a shorter session timeout is refused.", section="Groups")
+    ] = 6_000
+    group_max_session_timeout_ms: Annotated[int, whole("A join that names a longer session timeout is refused.")] = (
+        1_800_000
+    )
+    group_initial_rebalance_delay_ms: Annotated[
+        int, whole("How long the first rebalance of an empty group waits for more members.")
+    ] = 3_000
+    group_max_size: Annotated[int, whole("Members one group may have.", lowest=1)] = INT_MAX
+    group_max_metadata_bytes: Annotated[
+        int, whole("Bytes of subscriptions and other protocol metadata that the members of one group may hold.", 1_024)
+    ] = 16 * MIB
+    max_groups: Annotated[int, whole("Groups the node keeps; a new one beyond them is refused.", lowest=1)] = 1_000_000
+    max_pending_ids_per_group: Annotated[
+        int, whole("Member ids handed out in one group and not yet used to join.", lowest=1)
+    ] = 10_000
+    journal_notes_per_group: Annotated[
+        int, whole("Notes on why a group rebalanced that are kept for each group.", lowest=1)
+    ] = 200
+    journal_retention_bytes: Annotated[
+        int,
+        whole(
+            "Bytes of notes kept of all groups together, on disk and again in memory; a start reads all of them.",
+            MIB,
+            LONG_MAX,
+        ),
+    ] = 32 * MIB
+
+    # Offsets.
+    offset_metadata_max_bytes: Annotated[
+        int,
+        # In UTF-8 up to three times as many bytes, for which a record has a length of two bytes.
+        whole("Bytes of text a client may keep with a committed offset.", 0, 10_922, section="Offsets"),
+    ] = 4_096
+    offsets_topic_num_partitions: Annotated[
+        int, whole("Shards of the offsets log. Must not change once the data folder is in use.", 1, 10_000)
+    ] = 50
+    offsets_topic_segment_bytes: Annotated[
+        int,
+        whole("Bytes of one segment file of the offsets log; kept small for fast compaction and loading.", 16 * KIB),
+    ] = 100 * MIB
+    offsets_topic_max_message_bytes: Annotated[
+        int, whole("Bytes of the largest batch in the offsets log; below wal.segment.bytes.", 16 * KIB, GIB)
+    ] = 16 * MIB
+    offsets_retention_minutes: Annotated[
+        int, whole("How long the offsets of a group without members are kept (group-protocol 4.4).", 1)
+    ] = 10_080
+    offsets_retention_check_interval_ms: Annotated[int, whole("How often expired offsets are looked for.", 1)] = 600_000
+
+    # Embedded topics.
+    num_partitions: Annotated[
+        int,
+        whole("Partitions of a topic that is created without naming a number.", 1, 10_000, section="Embedded topics"),
+    ] = 1
+    auto_create_topics_enable: Annotated[
+        bool, about("Create a topic when a client asks for its metadata and wants it made.")
+    ] = True
+    message_max_bytes: Annotated[
+        int, whole("Bytes of the largest batch a producer may send; below wal.segment.bytes.", 1, GIB)
+    ] = 1_048_588
+    log_segment_bytes: Annotated[int, whole("Bytes of one segment file of a topic.", 16 * KIB)] = GIB
+    log_retention_ms: Annotated[
+        int | None,
+        whole("How long records of a topic are kept, before log.retention.minutes; -1: for ever.", -1, LONG_MAX),
+    ] = None
+    log_retention_minutes: Annotated[
+        int | None, whole("The same in minutes, before log.retention.hours; -1: for ever.", -1)
+    ] = None
+    log_retention_hours: Annotated[int, whole("The same in hours; -1: for ever.", -1)] = 168
+    log_retention_bytes: Annotated[int, whole("Bytes kept of each partition; -1: no limit.", -1, LONG_MAX)] = -1
+    log_retention_check_interval_ms: Annotated[int, whole("How often old segments are looked for.", 1, LONG_MAX)] = (
+        300_000
+    )
+    producer_id_expiration_ms: Annotated[
+        int, whole("How long a partition remembers an idempotent producer that writes nothing to it.", 1)
+    ] = 86_400_000
+    max_producers_per_partition: Annotated[
+        int,
+        whole("Idempotent producers a partition remembers; one more takes the place of one long silent.", 1),
+    ] = 5_000
+    fetch_max_bytes: Annotated[
+        int, whole("Bytes of records in the answer to one fetch, whatever it asks for.", 1_024)
+    ] = 55 * MIB
+    fetch_max_wait_ms: Annotated[int, whole("The longest a fetch may wait for records, whatever it asks for.")] = 60_000
+
+    # Compaction.
+    log_cleaner_min_cleanable_ratio: Annotated[
+        float, about("The part of a compacted log that must be new before it is cleaned.", section="Compaction")
+    ] = 0.5
+    log_cleaner_delete_retention_ms: Annotated[
+        int, whole("How long cleaning keeps a tombstone that it has seen.", 0, LONG_MAX)
+    ] = 86_400_000
+    log_cleaner_min_compaction_lag_ms: Annotated[
+        int, whole("How long a record of a compacted topic is left alone at least.", 0, LONG_MAX)
+    ] = 0
+    log_cleaner_max_compaction_lag_ms: Annotated[
+        int, whole("How long a record of a compacted log may wait to be cleaned, whatever is new.", 1, LONG_MAX)
+    ] = LONG_MAX
+    log_cleaner_backoff_ms: Annotated[int, whole("How long cleaning waits where there was nothing to clean.", 1)] = (
+        15_000
+    )
+    log_cleaner_dedupe_buffer_size: Annotated[
+        int, whole("Bytes that the keys of one pass may take; those of one segment are always taken.", MIB, LONG_MAX)
+    ] = 128 * MIB
+    cleaning_slice_bytes: Annotated[
+        int, whole("Bytes that one slice of cleaning reads before other work goes on.", 4 * KIB)
+    ] = 64 * KIB
+
+    # Beside real brokers.
+    upstream_servers: Annotated[
+        Addresses | None,
+        about(
+            "Some brokers of a Kafka cluster to stand in front of; its topics take the place of embedded ones.",
+            section="Beside real brokers",
+        ),
+    ] = None
+    upstream_listener_ports: Annotated[
+        Ports, about("Ports of the listeners in front of the brokers, one a broker, on the host of the Kafka listener.")
+    ] = Ports(9100, 9199)
+    upstream_offsets: Annotated[
+        UpstreamOffsets, about("Whether a group that comes here for the first time goes on at its offsets there.")
+    ] = UpstreamOffsets.ADOPT
+    upstream_refresh_ms: Annotated[int, whole("How often the cluster is asked for its brokers.", 100)] = 5_000
+    upstream_metadata_max_age_ms: Annotated[int, whole("How often the cluster is asked for its topics.", 100)] = 30_000
+    upstream_topic_deleted_after_ms: Annotated[
+        int,
+        whole("What groups committed for a topic goes when all brokers say so long that it is gone; -1: it stays.", -1),
+    ] = 300_000
+    upstream_ask_timeout_ms: Annotated[
+        int, whole("How long a request waits for what the cluster was asked; then it goes on without.", 1)
+    ] = 5_000
+    upstream_request_timeout_ms: Annotated[
+        int, whole("A connection whose broker owes an answer, and says nothing for so long, is closed.", 1_000)
+    ] = 120_000
+
+    # Connections.
+    max_connections: Annotated[int, whole("Connections open at once.", lowest=1, section="Connections")] = 10_000
+    http_max_connections: Annotated[
+        int, whole("HTTP connections open at once; counted apart from max.connections.", lowest=1)
+    ] = 256
+    http_allowed_hosts: Annotated[
+        Hosts, about("Names that HTTP is asked for by, besides localhost, addresses and those that are advertised.")
+    ] = Hosts()
+    connections_max_idle_ms: Annotated[
+        int,
+        whole(
+            "A connection without an unanswered request on which no byte moved for so long is closed; -1: never.", -1
+        ),
+    ] = 600_000
+    max_requests_per_connection: Annotated[
+        int, whole("Requests of one connection that may wait for their answer; more are refused.", lowest=1)
+    ] = 1_024
+    max_entries_per_request: Annotated[
+        int,
+        whole(
+            "Partitions, members or groups that one request may name, or have listed; more are refused, since everyone "
+            "else waits meanwhile.",
+            1_000,
+        ),
+    ] = 20_000
+    max_unsent_bytes: Annotated[
+        int, whole("Bytes of answers a slow reader may leave unread before its connection is closed.", 64 * KIB)
+    ] = 64 * MIB
+    max_total_unsent_bytes: Annotated[
+        int,
+        whole(
+            "Bytes of answers that all clients together may leave unread: fetches are given less as they fill up; "
+            "beyond them those who read slowest are closed.",
+            MIB,
+            LONG_MAX,
+        ),
+    ] = 512 * MIB
+    max_unfinished_bytes: Annotated[
+        int,
+        whole(
+            "Bytes of requests that are not yet whole, or wait for their turn, of all connections together; beyond "
+            "them the connections with most of them are closed.",
+            MIB,
+            LONG_MAX,
+        ),
+    ] = 512 * MIB
+    native_max_frame_bytes: Annotated[
+        int,
+        whole("Bytes of the largest request of the native protocol; a larger one closes its connection.", 1_024, GIB),
+    ] = 16 * MIB
+    socket_request_max_bytes: Annotated[
+        int, whole("Bytes of the largest request of the Kafka dialect; a larger one closes its connection.", 1_024)
+    ] = 100 * MIB
+
+    # The node.
+    max_watched_operations: Annotated[
+        int, whole("Waiting operations (sessions, joins, fetches) of the node.", 1_000, section="The node")
+    ] = 2_000_000
+    max_watched_partitions: Annotated[
+        int, whole("Partitions that all waiting fetches together wait for; beyond them a fetch does not wait.", 1_000)
+    ] = 500_000
+    max_metadata_bytes: Annotated[
+        int,
+        whole("Bytes of protocol metadata that the members of all groups may hold; a join beyond is refused.", MIB),
+    ] = GIB
+    max_held_replies: Annotated[int, whole("Replies that may wait for the disk; more requests are refused.", 1)] = (
+        100_000
+    )
+    max_unflushed_bytes: Annotated[
+        int, whole("Bytes that may wait to be synced; more writes are refused.", MIB, LONG_MAX)
+    ] = 256 * MIB
+    wal_segment_bytes: Annotated[
+        int, whole("Bytes of one segment of the write-ahead log, written full of zeros beforehand.", MIB, 2 * GIB)
+    ] = 32 * MIB
+    wal_checkpoint_bytes: Annotated[
+        int, whole("Bytes of write-ahead log after which a checkpoint syncs the partition logs.", MIB, LONG_MAX)
+    ] = 64 * MIB
+    warnings: tuple[str, ...] = ()
+    """Sentences for the log: keys of Kafka's that were given and are not honoured. Not a key itself."""
+
+    @property
+    def retention_ms(self) -> int | None:
+        """How long records of a topic are kept, from whichever of the three keys speaks first; None is for ever."""
+        if self.log_retention_ms is not None:
+            chosen = self.log_retention_ms
+        elif self.log_retention_minutes is not None:
+            chosen = self.log_retention_minutes * 60_000
+        else:
+            chosen = self.log_retention_hours * 3_600_000
+        return chosen if chosen >= 0 else None
+
+
+KEYS: Mapping[str, Key] = keys_of(Config)
+"""Every key, in the order of the sample file."""
+
+
+def load_config(arguments: Sequence[str], environment: Mapping[str, str], read_file: Callable[[str], bytes]) -> Config:
+    """What these three say, or a ConfigError whose sentence names the key, the value, its origin and what is allowed.
+
+    `read_file` gives a file's bytes or raises OSError; it is called for `--config` alone. `--help` and `--version` are
+    not arguments in this sense: `config_text.asked` looks for them first.
+    """
+    path, from_flags = from_arguments(arguments, FLAGS)
+    given = [
+        *(from_file(path, read_file) if path is not None else ()),
+        *from_environment(environment),
+        *from_flags,
+    ]
+    chosen = resolve(given, KEYS)
+    values: dict[str, Any] = {KEYS[name].field: value for name, (value, _) in chosen.items()}
+    config = Config(**values, warnings=warnings_for(given, KEYS))
+    _check_together(config, {name: source for name, (_, source) in chosen.items()})
+    return structs.replace(config, warnings=config.warnings + security_warnings(config) + _idle(config, chosen))
+
+
+def _idle(config: Config, chosen: Iterable[str]) -> tuple[str, ...]:
+    """Of keys without the one that they belong to: it was left out in error, or they were left in. A sample file's
+    defaults are no wish."""
+    defaults = Config()
+    fields = [(key, KEYS[key].field) for key in chosen if key.startswith("upstream.")]
+    keys = sorted(key for key, field in fields if getattr(config, field) != getattr(defaults, field))
+    if config.upstream_servers is not None or not keys:
+        return ()
+    have, are = ("has", "it is") if len(keys) == 1 else ("have", "they are")
+    return (f"{', '.join(keys)} {have} no effect without upstream.servers (--upstream): {are} about a Kafka cluster",)
+
+
+def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
+    """What no key can be asked alone."""
+
+    def wrong(key: str, allowed: str) -> ConfigError:
+        shown = KEYS[key].show(getattr(config, KEYS[key].field))
+        return ConfigError(f"{key} = {shown} ({chosen[key].origin if key in chosen else 'the default'}): {allowed}")
+
+    for key, address in (("native", config.native), ("kafka", config.kafka), ("http", config.http)):
+        is_open = address is not None and not _is_loopback(address.host) and not config.asks_who(key)
+        if is_open and not config.open_to_network:
+            raise wrong(
+                key,
+                "nobody would be asked who they are, so an address off loopback needs tls.client.ca.location, or "
+                "--open-to-network where the network is trusted",
+            )
+    if config.native is None and config.kafka is None and config.http is None:
+        raise wrong("native", "native, kafka and http are all off; one of them must listen")
+    if config.group_max_session_timeout_ms < config.group_min_session_timeout_ms:
+        lowest = config.group_min_session_timeout_ms
+        raise wrong("group.max.session.timeout.ms", f"group.min.session.timeout.ms ({lowest}) or more is allowed")
+    for key, size in (
+        ("offsets.topic.max.message.bytes", config.offsets_topic_max_message_bytes),
+        ("message.max.bytes", config.message_max_bytes),
+    ):
+        if size >= config.wal_segment_bytes:
+            raise wrong(key, f"less than wal.segment.bytes ({config.wal_segment_bytes}) is allowed")
+    check_security(config, chosen, wrong)
+    if config.upstream_servers is not None and config.kafka is None:
+        raise wrong("kafka", "with upstream.servers there must be a listener for Kafka's clients to begin at")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name may resolve to anything

@@ -1,0 +1,1 @@
+"""EDGES: connections to the cluster's brokers and the listeners in front of them."""

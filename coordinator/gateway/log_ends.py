@@ -1,0 +1,197 @@
+"""Where the cluster's partitions begin and end, as their leaders told it, and how long ago that was.
+
+What is told is as old as the question: nobody knows that it was still so when the answer came.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from coordinator.gateway.upstream_requests import DelayedUpstreamRequest, PendingRequest
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.offsets import (
+    ListOffsets,
+    ListOffsetsPartition,
+    ListOffsetsPartitionReply,
+    ListOffsetsReply,
+    ListOffsetsTopic,
+    ListOffsetsTopicReply,
+)
+
+SILENT_FOR_MS = 5_000
+"""How long a broker that owes an answer about ends is not asked for others."""
+_EARLIEST, _LATEST = -2, -1
+_KEPT = (_EARLIEST, _LATEST)
+"""What is kept, and shared; where the records of some time begin, whoever asks is told alone."""
+_NOT_THERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+Question = tuple[int, int, int]
+"""A partition, what is asked of it, and what transactions count."""
+LeaderOf = Callable[[str, int], int | None]
+UnderWay = Callable[[int], PendingRequest | None]
+
+
+class End(msgspec.Struct, frozen=True, gc=False):
+    """`as_of_ms` is when it was asked for. With an error it is what a leader refused to tell."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+    as_of_ms: int
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+Told = dict[tuple[str, Question], End]
+
+
+class Ends:
+    """Of all partitions that somebody wanted to know of."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[Question, End]] = {}
+        self._calls: dict[str, dict[Question, int]] = {}
+        self._silent: dict[int, int] = {}
+        """Until when a broker is not asked."""
+
+    # ------------------------------------------------------------------------------------------------------- asking
+
+    def to_ask(
+        self, message: ListOffsets, leader_of: LeaderOf, under_way: UnderWay, now_ms: int
+    ) -> tuple[tuple[tuple[ListOffsets, int], ...], tuple[int, ...]]:
+        """What to ask which broker, and the calls under way that will tell the rest."""
+        parts: dict[int, dict[str, list[ListOffsetsPartition]]] = {}
+        joined: dict[int, None] = {}
+        oldest_ms = now_ms - message.max_age_ms
+        for topic, part, question in _questions(message):
+            call_id = None
+            if message.max_age_ms > 0:
+                end = self._known.get(topic, {}).get(question)
+                if end is not None and end.as_of_ms >= oldest_ms:
+                    continue
+                call_id = self._calls.get(topic, {}).get(question)
+            asked = None if call_id is None else under_way(call_id)
+            if call_id is not None and asked is not None and asked.asked_ms >= oldest_ms:
+                joined[call_id] = None
+                continue
+            leader = leader_of(topic, part.partition_index)
+            if leader is not None and self._silent.get(leader, -1) < now_ms:
+                parts.setdefault(leader, {}).setdefault(topic, []).append(part)
+        asks = tuple((_question(by_topic, message), leader) for leader, by_topic in parts.items())
+        return asks, tuple(joined)
+
+    def asked(self, delayed: DelayedUpstreamRequest) -> None:
+        """Whoever wants to know the same may wait for these answers."""
+        for call_id, asked in zip(delayed.answers, delayed.questions, strict=True):
+            if isinstance(asked.message, ListOffsets):
+                for topic, _part, question in _questions(asked.message):
+                    if question[1] in _KEPT:
+                        self._calls.setdefault(topic, {})[question] = call_id
+
+    # ------------------------------------------------------------------------------------------------------ learning
+
+    def learn(self, asked: PendingRequest, answer: Message | None, now_ms: int) -> bool:
+        """What a leader told, if it was asked for ends. False if it said nothing, or that others lead: what is known
+        of leaders is old."""
+        if not isinstance(asked.message, ListOffsets):
+            return True
+        if asked.broker is not None:
+            self._silent.pop(asked.broker, None)
+        if not isinstance(answer, ListOffsetsReply):
+            if asked.broker is not None:
+                self._silent[asked.broker] = now_ms + SILENT_FOR_MS
+            return False
+        is_current = True
+        for (topic, question), end in _told(asked, answer).items():
+            if end.error_code:
+                is_current = is_current and end.error_code not in _NOT_THERE
+            elif question[1] in _KEPT:
+                self._known.setdefault(topic, {})[question] = end
+        return is_current
+
+    def silent(self, delayed: DelayedUpstreamRequest, now_ms: int) -> None:
+        """Those that have not answered in time are not asked for a while."""
+        for asked, answer in zip(delayed.questions, delayed.answers.values(), strict=True):
+            if answer is None and asked.broker is not None:
+                self._silent[asked.broker] = now_ms + SILENT_FOR_MS
+
+    def forget(self, topic: str) -> None:
+        """It is gone, or another has its name."""
+        self._known.pop(topic, None)
+        self._calls.pop(topic, None)
+
+    # ------------------------------------------------------------------------------------------------------- telling
+
+    def reply(
+        self,
+        message: ListOffsets,
+        delayed: DelayedUpstreamRequest | None,
+        now_ms: int,
+        count_of: Callable[[str], int | None],
+    ) -> ListOffsetsReply:
+        """What was just told, else what was told last; `count_of` says how many partitions a topic has."""
+        told: Told = {}
+        for asked, answer in zip(delayed.questions, delayed.answers.values(), strict=True) if delayed else ():
+            if isinstance(answer, ListOffsetsReply):
+                told |= _told(asked, answer)
+        return ListOffsetsReply(
+            tuple(
+                ListOffsetsTopicReply(
+                    topic.name,
+                    tuple(self._tell(topic.name, part, message, told, now_ms, count_of) for part in topic.partitions),
+                )
+                for topic in message.topics
+            )
+        )
+
+    def _tell(
+        self,
+        topic: str,
+        part: ListOffsetsPartition,
+        message: ListOffsets,
+        told: Told,
+        now_ms: int,
+        count_of: Callable[[str], int | None],
+    ) -> ListOffsetsPartitionReply:
+        index = part.partition_index
+        question = (index, part.timestamp, message.isolation_level)
+        heard = told.get((topic, question))
+        end = heard if heard is not None and not heard.error_code else self._known.get(topic, {}).get(question)
+        if end is not None:
+            age_ms = max(0, now_ms - end.as_of_ms)
+            return ListOffsetsPartitionReply(
+                index, ErrorCode.NONE, end.timestamp, end.offset, end.leader_epoch, age_ms=age_ms
+            )
+        count = count_of(topic)
+        if count is None or index >= count:
+            return ListOffsetsPartitionReply(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if heard is not None and heard.error_code not in _NOT_THERE:
+            return ListOffsetsPartitionReply(index, heard.error_code)
+        return ListOffsetsPartitionReply(index, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def _questions(message: ListOffsets) -> Iterator[tuple[str, ListOffsetsPartition, Question]]:
+    for topic in message.topics:
+        for part in topic.partitions:
+            yield topic.name, part, (part.partition_index, part.timestamp, message.isolation_level)
+
+
+def _question(by_topic: dict[str, list[ListOffsetsPartition]], message: ListOffsets) -> ListOffsets:
+    """As a broker is asked it, which answers for what it leads alone."""
+    topics = tuple(ListOffsetsTopic(name, tuple(parts)) for name, parts in by_topic.items())
+    return ListOffsets(topics, message.isolation_level)
+
+
+def _told(asked: PendingRequest, reply: ListOffsetsReply) -> Told:
+    """What was asked, of what the broker said."""
+    if not isinstance(asked.message, ListOffsets):
+        return {}
+    wanted = {(topic, part.partition_index): question for topic, part, question in _questions(asked.message)}
+    return {
+        (topic.name, wanted[topic.name, part.partition_index]): End(
+            part.offset, part.timestamp, part.leader_epoch, asked.asked_ms, part.error_code
+        )
+        for topic in reply.topics
+        for part in topic.partitions
+        if (topic.name, part.partition_index) in wanted
+    }

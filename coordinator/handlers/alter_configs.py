@@ -1,0 +1,89 @@
+"""Answer IncrementalAlterConfigs and AlterConfigs. Each resource is answered by itself."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from coordinator.clock import Moment
+from coordinator.handlers.core import Core
+from coordinator.handlers.describe_configs import INVALID, no_such_kind, position, refuse_node
+from coordinator.topics.rules import Refusal
+from protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigs,
+    AlterConfigsReply,
+    AlterConfigsResource,
+    AlteredConfigs,
+    ConfigOperation,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsReply,
+    ReplaceConfigsResource,
+    ResourceType,
+)
+from protocol.session import RequestRef
+
+
+# ---------------------------------------------------------------------------------------------------------- changing
+def alter_configs(core: Core, ref: RequestRef, message: IncrementalAlterConfigs, moment: Moment) -> None:
+    """Durable when answered."""
+    core.outbox.hold(position(core), ref, IncrementalAlterConfigsReply(_altered(core, message, moment)))
+
+
+def replace_configs(core: Core, ref: RequestRef, message: AlterConfigs, moment: Moment) -> None:
+    """The same, of all settings of each resource: those it has and that are not named are taken back."""
+    resources = tuple(_as_changes(core, resource) for resource in message.resources)
+    altered = _altered(core, IncrementalAlterConfigs(resources, message.validate_only), moment)
+    core.outbox.hold(position(core), ref, AlterConfigsReply(altered))
+
+
+def _as_changes(core: Core, resource: ReplaceConfigsResource) -> AlterConfigsResource:
+    kind, name = resource.resource_type, resource.resource_name
+    own: Iterable[str] = ()
+    if kind == ResourceType.TOPIC:
+        own = core.topics.configs(name) or ()
+    elif kind == ResourceType.GROUP:
+        own = core.group_configs.own(name)
+    named = {config.name for config in resource.configs}
+    changes = [AlterableConfig(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
+    changes += [AlterableConfig(left_out, ConfigOperation.DELETE) for left_out in own if left_out not in named]
+    return AlterConfigsResource(kind, name, tuple(changes))
+
+
+def _altered(core: Core, message: IncrementalAlterConfigs, moment: Moment) -> tuple[AlteredConfigs, ...]:
+    times = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
+    replies = []
+    for resource in message.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        if times[kind, name] > 1:
+            refused: Refusal | None = Refusal(INVALID, "each resource must appear at most once")
+        else:
+            refused = _alter(core, resource, moment, validate_only=message.validate_only)
+        if refused is None:
+            replies.append(AlteredConfigs(kind, name))
+        else:
+            replies.append(AlteredConfigs(kind, name, refused.error, refused.message))
+    return tuple(replies)
+
+
+def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> Refusal | None:
+    name = resource.resource_name
+    if resource.resource_type == ResourceType.TOPIC:
+        if not name:
+            return Refusal(INVALID, "settings of all topics are the node's, and read at its start")
+        return core.topics.alter(name, resource.configs, moment, validate_only=validate_only)
+    if resource.resource_type == ResourceType.BROKER:
+        refused = refuse_node(core, name, may_be_all=True)
+        keys = ", ".join(config.name for config in resource.configs)[:1_000]
+        return refused or Refusal(INVALID, f"settings of a node are read at its start, and not changed after: {keys}")
+    if resource.resource_type == ResourceType.GROUP:
+        return _alter_group(core, resource, moment, validate_only=validate_only)
+    return no_such_kind(resource.resource_type)
+
+
+def _alter_group(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> Refusal | None:
+    """A group that is there follows them from now on."""
+    name = resource.resource_name
+    refused = core.group_configs.alter(name, resource.configs, moment, validate_only=validate_only)
+    _shard, group = core.find(name)
+    if refused is None and group is not None:
+        group.settings = core.group_configs.of(name)
+    return refused

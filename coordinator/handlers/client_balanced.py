@@ -1,0 +1,70 @@
+"""Steps that the handlers of client-balanced groups share: admit the request, find the group, refresh what it knows of
+topics."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from coordinator.clock import Moment
+from coordinator.groups.client_balanced.events import BalancedEvent, MetaMade, Places
+from coordinator.groups.client_balanced.meta import holds
+from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.handlers.admission import admit
+from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
+from coordinator.handlers.core import Core
+from coordinator.runtime.shard import Shard
+from protocol.errors import ErrorCode
+from protocol.messages.balanced import ConfirmConsumed, LeaveMember, UnregisterPartitions
+from protocol.session import RequestRef
+
+TASK = "balanced"
+
+
+BAD = ErrorCode.BAD_REQUEST
+
+
+M = TypeVar("M", LeaveMember, UnregisterPartitions, ConfirmConsumed)
+
+
+def admit_client_balanced(core: Core, group_id: str) -> ErrorCode:
+    """Whether this node answers for the group at all."""
+    refused = admit(core, group_id)
+    return BAD if refused is ErrorCode.INVALID_GROUP_ID else refused
+
+
+def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGroup]:
+    """The group, with its configured partitions as the list of topics is now."""
+    shard = core.find(group_id)[0]
+    group = shard.balanced_group(group_id)
+    if group.members and group.meta_as_of != as_of(core):
+        refresh(core, shard, group, moment)
+    return shard, group
+
+
+def refresh(core: Core, shard: Shard, group: BalancedGroup, moment: Moment) -> None:
+    """Look at the topics again."""
+    topics = group.on_record.topics
+    shape, now = shape_of(core, topics), as_of(core)
+    if not holds(group, now, shape):
+        shard.process(group, MetaMade(group.group_id, partition_states(core, topics), now, shape), moment)
+
+
+def topics_changed(core: Core, moment: Moment) -> None:
+    """Every group looks at its topics if it has not seen them as they are, so that members hear of changes at once."""
+    now = as_of(core)
+    for shard in core.shards:
+        for group in list(shard.balanced.values()):
+            if group.members and group.meta_as_of != now:
+                refresh(core, shard, group, moment)
+
+
+def hand_over(
+    core: Core,
+    ref: RequestRef,
+    message: M,
+    keys: list[str],
+    happens: Callable[[RequestRef, M, Places], BalancedEvent],
+    moment: Moment,
+) -> None:
+    """To its group, with what is known of the partitions that it names."""
+    shard, group = find(core, message.group_id, moment)
+    shard.process(group, happens(ref, message, places(core, shard, message.group_id, keys)), moment)

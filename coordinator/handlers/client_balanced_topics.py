@@ -1,0 +1,58 @@
+"""What client-balanced groups are told of topics: which partitions are configured, whether they can be read, and where
+they begin and end."""
+
+from collections.abc import Iterable
+
+from coordinator.groups.client_balanced.events import Place, Places
+from coordinator.handlers.core import Core
+from coordinator.runtime.shard import Shard
+from protocol.messages.balanced import PartitionState
+from protocol.partition_key import PartitionKey, parse_key
+
+DAMAGED = "its log is damaged"
+
+
+def as_of(core: Core) -> int:
+    """A number that grows when something of the topics changes that members are told of."""
+    return core.topics.position + len(core.store.damaged)
+
+
+def shape_of(core: Core, topics: Iterable[str]) -> tuple[int, ...]:
+    """What their partitions depend on: how many there are of each, and how many logs are damaged."""
+    there, count = core.topics.id_of, core.topics.partition_count
+    counts = [count(topic) or 0 if there(topic) is not None else -1 for topic in sorted(set(topics))]
+    return (*counts, len(core.store.damaged))
+
+
+def partition_states(core: Core, topics: Iterable[str]) -> tuple[PartitionState, ...]:
+    """Every partition of the topics, in the order of keys. A topic that is gone has none."""
+    broker_id, damaged = core.placement.node_id, core.store.damaged
+    states = []
+    for topic in sorted(set(topics)):
+        is_there = core.topics.id_of(topic) is not None
+        for partition in range(core.topics.partition_count(topic) or 0 if is_there else 0):
+            reason = DAMAGED if f"{topic}-{partition}" in damaged else None
+            states.append(PartitionState(str(PartitionKey(broker_id, topic, partition)), reason is None, reason))
+    return tuple(states)
+
+
+def places(core: Core, shard: Shard, group_id: str, keys: Iterable[str]) -> Places:
+    """Of those that exist here. Readers see what is durable: a partition ends at its high watermark."""
+    found: Places = {}
+    for text in keys:
+        key = parse_key(text)
+        if key is not None and key.broker_id == core.placement.node_id:
+            place = place_of(core, shard, group_id, key.topic, key.partition)
+            if place is not None:
+                found[text] = place
+    return found
+
+
+def place_of(core: Core, shard: Shard, group_id: str, topic: str, partition: int) -> Place | None:
+    """The partition as the group sees it; None if it is not there."""
+    known = core.topics.log_and_configs(topic, partition)
+    if known is None:
+        return None
+    log, _configs = known
+    committed = shard.offsets.get(group_id, topic, partition)
+    return Place(log.start_offset, log.flushed_offset, -1 if committed is None else committed.offset)

@@ -1,0 +1,113 @@
+"""What requests are served with: the parts of a node, handed to whoever answers a message."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator.clock import Moment
+from coordinator.config.config import Config
+from coordinator.groups.classic.events import Client
+from coordinator.groups.classic.state import Group
+from coordinator.placement import Placement
+from coordinator.runtime.group_configs import GroupConfigs
+from coordinator.runtime.journal import Journal
+from coordinator.runtime.loader import Loadings
+from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.shard import Shard
+from coordinator.tasks.expiration import Expiry
+from coordinator.tasks.retention import Retention
+from coordinator.tasks.topic_deletion import Deletions
+from coordinator.topics.embedded import EmbeddedTopics
+from coordinator.topics.fetch import WaitingFetches
+from coordinator.topics.produce import ProducerIdSource
+from coordinator.topics.produce_queue import ProduceQueue
+from partition_log.cleaner import Cleaner
+from partition_log.log import PartitionLog
+from partition_log.store import LogStore
+from protocol.session import Session
+from purgatory.purgatory import DelayedOperationPurgatory
+
+INTERNAL = -1
+"""The connection of a request that came from inside the process: its number is the id of the call."""
+
+
+@dataclass(slots=True)
+class Connection:
+    """One client. `out` gathers what leaves for it in this step; while `is_paused` nothing of it is read. `broker`: the
+    connection stands in front of the broker of this id."""
+
+    number: int
+    dialect: str
+    peer_host: str
+    session: Session
+    broker: int | None = None
+    out: list[bytes] = field(default_factory=list)
+    is_paused: bool = False
+    is_heavy: bool = False
+    """Whether its last request was worth more than a step: then the next waits for its turn."""
+    has_ended: bool = False
+    """Whether the client says nothing more: it closes when all is answered."""
+
+
+@dataclass(slots=True)
+class Core:
+    """Shared by all requests of a node."""
+
+    config: Config
+    placement: Placement
+    store: LogStore
+    topics: EmbeddedTopics
+    purgatory: DelayedOperationPurgatory[Any]
+    journal: Journal
+    outbox: Outbox
+    shards: list[Shard]
+    cluster_id: str
+    started: Moment
+    directory: dict[str, tuple[Shard, Group]]
+    producer_ids: ProducerIdSource
+    group_configs: GroupConfigs
+    retention: Retention
+    cleaner: Cleaner
+    own_logs: tuple[PartitionLog, ...]
+    """Lists of the node's that are compacted: of topics, of groups' settings."""
+    loads: Loadings
+    expiry: Expiry
+    deletions: Deletions = field(default_factory=Deletions)
+    waiting_produces: ProduceQueue = field(default_factory=ProduceQueue)
+    connections: dict[int, Connection] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    gauges: dict[str, int] = field(default_factory=dict)
+    """What the edge tells of itself, by the name of the metric."""
+    fetches: WaitingFetches = field(default_factory=WaitingFetches)
+    read_bytes: int = 0
+    """Of records, for fetches, in this step."""
+    unsent_bytes: int = 0
+    """Of answers that clients have not taken: what the edge has last seen, and what was read since."""
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter; its name is that of the metric."""
+        self.counters[name] = self.counters.get(name, 0) + by
+
+    def shard_of(self, group_id: str) -> Shard:
+        """The shard the group's id hashes to, wherever it is served."""
+        return self.shards[self.placement.shard_of(group_id)]
+
+    def find(self, group_id: str) -> tuple[Shard, Group | None]:
+        """The group's shard, and the group if it is there."""
+        found = self.directory.get(group_id)
+        return found if found is not None else (self.shard_of(group_id), None)
+
+    def client(self, connection: int) -> Client:
+        """Who is at the other end."""
+        known = self.connections.get(connection)
+        if known is None:
+            return Client("", "/")
+        return Client(known.session.client_id, f"/{known.peer_host}")
+
+    def dialect(self, connection: int) -> str:
+        """The wire language of the connection; requests from inside the process are told native addresses."""
+        known = self.connections.get(connection)
+        return "native" if known is None else known.dialect
+
+    def count_groups(self) -> int:
+        """Groups of all shards."""
+        return len(self.directory)

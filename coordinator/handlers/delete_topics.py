@@ -1,0 +1,34 @@
+"""Answer DeleteTopics."""
+
+from coordinator.clock import Moment
+from coordinator.handlers.client_balanced import topics_changed
+from coordinator.handlers.core import Core
+from coordinator.handlers.fetch_completion import fetch_ready
+from coordinator.node.scheduled_tasks import run_task
+from coordinator.tasks.topic_deletion import TASK
+from coordinator.topics.rules import Refusal
+from protocol.messages.topics import DeletedTopic, DeleteTopics
+from protocol.session import RequestRef
+
+
+def delete_topics(core: Core, ref: RequestRef, message: DeleteTopics, moment: Moment) -> None:
+    """Answered when nothing is left of them, in the logs and in what groups have committed, and that is durable."""
+    replies, names = [], set()
+    for wanted, topic in core.topics.deletable(message):
+        if isinstance(topic, Refusal):
+            replies.append(DeletedTopic(wanted.name, wanted.topic_id, topic.error, topic.message))
+            continue
+        name, topic_id = topic.record.name, topic.record.topic_id
+        nudged = core.topics.delete(topic, moment)
+        if isinstance(nudged, Refusal):
+            replies.append(DeletedTopic(name, topic_id, nudged.error, nudged.message))
+            continue
+        replies.append(DeletedTopic(name, topic_id))
+        names.add(name)
+        for key in nudged:
+            for ready in core.purgatory.check_and_complete(key):
+                fetch_ready(core, ready)
+    if names:
+        topics_changed(core, moment)
+    core.deletions.wait(ref, replies, names, moment.monotonic_ms + max(message.timeout_ms, 0))
+    run_task(core, TASK, moment)

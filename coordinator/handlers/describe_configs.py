@@ -1,0 +1,134 @@
+"""Answer DescribeConfigs: settings of topics and groups, which are kept and changed, and of the node, which are read
+once at its start. Each resource is answered by itself."""
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from coordinator.clock import Moment
+from coordinator.config.config import KEYS
+from coordinator.config.keys import INT_MAX, Key
+from coordinator.handlers.core import Core
+from coordinator.topics.configs import SETTINGS, described_config
+from coordinator.topics.rules import Refusal, refuse_name
+from protocol.errors import ErrorCode
+from protocol.messages.configs import (
+    ConfigSource,
+    ConfigSynonym,
+    ConfigType,
+    DescribeConfigs,
+    DescribeConfigsReply,
+    DescribeConfigsResource,
+    DescribedConfig,
+    DescribedConfigs,
+    ResourceType,
+)
+from protocol.session import RequestRef
+
+NODE_KEYS = (
+    "node.id",
+    "group.min.session.timeout.ms",
+    "group.max.session.timeout.ms",
+    "group.initial.rebalance.delay.ms",
+    "group.max.size",
+    "offset.metadata.max.bytes",
+    "offsets.topic.num.partitions",
+    "offsets.topic.segment.bytes",
+    "offsets.retention.minutes",
+    "offsets.retention.check.interval.ms",
+    "num.partitions",
+    "auto.create.topics.enable",
+    "message.max.bytes",
+    "log.segment.bytes",
+    "log.retention.ms",
+    "log.retention.minutes",
+    "log.retention.hours",
+    "log.retention.bytes",
+    "log.retention.check.interval.ms",
+    "fetch.max.bytes",
+    "max.connections",
+    "socket.request.max.bytes",
+)
+"""Those of the configuration's keys that are Kafka's: tools that ask a broker know what they mean."""
+
+
+INVALID = ErrorCode.INVALID_REQUEST
+
+
+def describe_configs(core: Core, ref: RequestRef, message: DescribeConfigs, moment: Moment) -> None:
+    """What holds, and why."""
+    results = [_described(core, resource, message) for resource in dict.fromkeys(message.resources)]
+    core.outbox.hold(position(core), ref, DescribeConfigsReply(tuple(results)))
+
+
+def position(core: Core) -> int:
+    return max(core.topics.position, core.group_configs.position)
+
+
+def _described(core: Core, resource: DescribeConfigsResource, message: DescribeConfigs) -> DescribedConfigs:
+    found = _find(core, resource)
+    kind, name = resource.resource_type, resource.resource_name
+    if isinstance(found, Refusal):
+        return DescribedConfigs(kind, name, found.error, found.message)
+    if not message.include_synonyms:
+        found = [msgspec.structs.replace(config, synonyms=()) for config in found]
+    if not message.include_documentation:
+        found = [msgspec.structs.replace(config, documentation=None) for config in found]
+    return DescribedConfigs(kind, name, configs=tuple(found))
+
+
+def _find(core: Core, resource: DescribeConfigsResource) -> list[DescribedConfig] | Refusal:
+    name, keys = resource.resource_name, resource.configuration_keys
+    if resource.resource_type == ResourceType.TOPIC:
+        own = core.topics.configs(name)
+        if own is None:
+            return refuse_name(name) or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return [described_config(key, own, core.topics.settings) for key in _wanted(SETTINGS, keys)]
+    if resource.resource_type == ResourceType.BROKER:
+        refused = refuse_node(core, name, may_be_all=True)
+        return refused or [_described_key(core, KEYS[key]) for key in _wanted(NODE_KEYS, keys)]
+    if resource.resource_type == ResourceType.GROUP:
+        if not name:
+            return Refusal(INVALID, "a group has a name")
+        return [config for config in core.group_configs.described(name) if not keys or config.name in keys]
+    return no_such_kind(resource.resource_type)
+
+
+def _wanted(known: Iterable[str], keys: Collection[str] | None) -> list[str]:
+    """Of no keys at all: every one."""
+    return [name for name in known if not keys or name in keys]
+
+
+def no_such_kind(resource_type: int) -> Refusal:
+    kinds = ", ".join(f"{kind.value} ({kind.name})" for kind in ResourceType)
+    return Refusal(INVALID, f"resources of type {resource_type} have no settings here; there are {kinds}")
+
+
+def refuse_node(core: Core, name: str, *, may_be_all: bool) -> Refusal | None:
+    if name == str(core.placement.node_id) or (may_be_all and not name):
+        return None
+    return Refusal(INVALID, f"node {core.placement.node_id} is asked for the settings of node {name[:100]!r}")
+
+
+def _described_key(core: Core, key: Key) -> DescribedConfig:
+    value, default = (None if raw is None else key.show(raw) for raw in (getattr(core.config, key.field), key.default))
+    is_default = value == default
+    synonyms = [] if default is None else [ConfigSynonym(key.name, default, ConfigSource.DEFAULT)]
+    if not is_default:
+        synonyms.insert(0, ConfigSynonym(key.name, value, ConfigSource.STATIC_BROKER))
+    return DescribedConfig(
+        name=key.name,
+        value=value,
+        read_only=True,
+        config_source=ConfigSource.DEFAULT if is_default else ConfigSource.STATIC_BROKER,
+        synonyms=tuple(synonyms),
+        config_type=_type_of(key),
+        documentation=key.about,
+        is_default=is_default,
+    )
+
+
+def _type_of(key: Key) -> ConfigType:
+    if key.type is bool:
+        return ConfigType.BOOLEAN
+    return ConfigType.INT if key.highest is not None and key.highest <= INT_MAX else ConfigType.LONG

@@ -1,0 +1,12 @@
+"""Answer DescribeNode: the node's health in numbers."""
+
+from coordinator.clock import Moment
+from coordinator.handlers.core import Core
+from coordinator.handlers.views import describe_node
+from protocol.messages.node import DescribeNode
+from protocol.session import RequestRef
+
+
+def describe(core: Core, ref: RequestRef, message: DescribeNode, moment: Moment) -> None:
+    """The node's health in numbers."""
+    core.outbox.send(ref, describe_node(core))

@@ -1,0 +1,35 @@
+"""Answer DescribeOwnership (consumer-client E2)."""
+
+from coordinator.clock import Moment
+from coordinator.handlers.admission import admit
+from coordinator.handlers.core import Core
+from protocol.errors import ErrorCode
+from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
+from protocol.session import RequestRef
+
+
+def describe_ownership(core: Core, ref: RequestRef, message: DescribeOwnership, moment: Moment) -> None:
+    """Who owns what, as of one instant; told when it is durable."""
+    refused = admit(core, message.group_id)
+    shard, group = core.find(message.group_id)
+    if not refused and group is None:
+        refused = ErrorCode.GROUP_ID_NOT_FOUND
+    if refused or group is None:
+        core.outbox.send(ref, DescribeOwnershipReply(error_code=refused))
+        return
+    wanted = None if message.topics is None else frozenset(message.topics)
+    items = [
+        OwnedPartition(
+            held.topic,
+            held.partition,
+            held.owner.member_id,
+            held.owner.thread,
+            held.owner.generation_id,
+            held.epoch,
+            held.owner.since_ms,
+        )
+        for held in group.owners or ()
+        if held.owner is not None and (wanted is None or held.topic in wanted)
+    ]
+    items.sort(key=lambda item: (item.topic, item.partition))
+    core.outbox.hold(shard.position_of(message.group_id), ref, DescribeOwnershipReply(items=tuple(items)))

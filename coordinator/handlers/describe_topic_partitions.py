@@ -1,0 +1,11 @@
+"""Answer DescribeTopicPartitions (KIP-966)."""
+
+from coordinator.clock import Moment
+from coordinator.handlers.core import Core
+from protocol.messages.topics import DescribeTopicPartitions
+from protocol.session import RequestRef
+
+
+def describe_topic_partitions(core: Core, ref: RequestRef, message: DescribeTopicPartitions, moment: Moment) -> None:
+    """The same in pages."""
+    core.outbox.hold(core.topics.position, ref, core.topics.describe_partitions(message))

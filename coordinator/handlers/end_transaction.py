@@ -1,0 +1,36 @@
+"""Answer EndTransaction, the marker that ends a transaction's pending offsets (group-protocol 4.3). Only the process
+itself may ask: no transaction coordinator exists yet, so no dialect offers the message."""
+
+from coordinator.clock import Moment
+from coordinator.handlers.admission import admit_to_shard, admit_write
+from coordinator.handlers.core import Core
+from coordinator.handlers.offset_commit import producer_error
+from coordinator.records.records import TransactionEnded
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import EndTransaction, EndTransactionReply
+from protocol.session import RequestRef
+
+_MOVED = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+"""Who writes markers looks for the leader of a partition, not for a group's coordinator: it is told
+NOT_LEADER_OR_FOLLOWER."""
+
+
+def end_transaction(core: Core, ref: RequestRef, message: EndTransaction, moment: Moment) -> None:
+    """The marker stands in the log and has done its work when the reply leaves."""
+    if not 0 <= message.partition_index < len(core.shards):
+        core.outbox.send(ref, EndTransactionReply(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return
+    shard = core.shards[message.partition_index]
+    refused = producer_error(message) or admit_to_shard(core, shard) or admit_write(core)
+    marker = TransactionEnded(
+        message.producer_id, message.producer_epoch, message.is_committed, message.coordinator_epoch
+    )
+    ended = refused or shard.end_transaction(marker, moment)
+    if isinstance(ended, ErrorCode):
+        core.outbox.send(ref, EndTransactionReply(ErrorCode.NOT_LEADER_OR_FOLLOWER if ended in _MOVED else ended))
+    else:
+        core.outbox.hold(ended, ref, EndTransactionReply())

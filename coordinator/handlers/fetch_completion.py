@@ -1,0 +1,47 @@
+"""Fetches that have waited long enough, whichever kind of request they are."""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+
+from coordinator.handlers.core import Core
+from coordinator.handlers.fetch import answer
+from coordinator.handlers.fetch_registered import answer_registered
+from coordinator.topics.fetch import DelayedFetch, FetchReady
+from protocol.messages.balanced import FetchRegistered
+
+_ENTRIES_A_WAITING_FETCH = 20
+
+
+def fetch_ready(core: Core, ready: FetchReady) -> None:
+    """One has waited long enough."""
+    core.fetches.remove(ready.ref)
+    if isinstance(ready.message, FetchRegistered):
+        answer_registered(core, ready.ref, ready.message)
+    else:
+        answer(core, ready.ref, ready.message)
+
+
+class WokenFetches:
+    """Fetches that wait for partitions with new records, and are yet to be looked at."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self) -> None:
+        self._keys: OrderedDict[Hashable, None] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def add(self, keys: Iterable[Hashable]) -> None:
+        self._keys.update(dict.fromkeys(keys))
+
+    def go_on(self, core: Core, entries: int, most_bytes: int) -> None:
+        """Answer those that have enough now, a slice a step: many may wait for one partition, and each for many."""
+        keys = self._keys
+        while keys and entries > 0 and core.read_bytes < most_bytes:
+            key, _ = keys.popitem(last=False)
+            waiting = core.purgatory.get(key)
+            if isinstance(waiting, DelayedFetch):
+                entries -= _ENTRIES_A_WAITING_FETCH + len(waiting.nudged_by)
+                for ready in core.purgatory.check_and_complete(key):
+                    fetch_ready(core, ready)

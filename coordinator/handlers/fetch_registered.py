@@ -1,0 +1,127 @@
+"""Who answers FetchRegistered: records of partitions that the member owns, from where it is, at once or when there are
+some."""
+
+from coordinator.clock import Moment
+from coordinator.groups.client_balanced.events import Fetching, FetchPlanned, PlannedItem
+from coordinator.groups.client_balanced.grants import took
+from coordinator.groups.client_balanced.registering import where_to_read
+from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.groups.ownership import Key
+from coordinator.handlers.admission import admit_operation
+from coordinator.handlers.client_balanced import admit_client_balanced, find
+from coordinator.handlers.client_balanced_topics import places
+from coordinator.handlers.core import Core
+from coordinator.handlers.fetch import count_read, room
+from coordinator.runtime.shard import Ran, Shard
+from coordinator.topics.fetch import DelayedFetch
+from protocol.errors import ErrorCode
+from protocol.messages.balanced import FetchedPartition, FetchRegistered, FetchRegisteredReply
+from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchTopic
+from protocol.record_batch import extent
+from protocol.session import RequestRef
+
+_LARGEST = 2**31 - 1
+_WAIT_MS = 300
+"""How long to let a partition be that cannot be read."""
+
+
+def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, moment: Moment) -> None:
+    """Who owns nothing of it is told at once; so is who asks for more than one thing and owns only some."""
+    if refused := admit_client_balanced(core, message.group_id):
+        core.outbox.send(ref, FetchRegisteredReply(refused))
+        return
+    shard, group = find(core, message.group_id, moment)
+    known = places(core, shard, message.group_id, [item.key for item in message.items])
+    ran = shard.run(group, Fetching(ref, message, known), moment)
+    plans = [one.reply for one in ran.answers if isinstance(one.reply, FetchPlanned)]
+    shard.deliver(Ran([one for one in ran.answers if not isinstance(one.reply, FetchPlanned)], ran.position))
+    if not plans:
+        return
+    planned = plans[0].items
+    if any(item.error_code for item in planned) or not planned or admit_operation(core):
+        _answer(core, ref, shard, group, message, planned)
+        return
+    found = core.topics.fetch(ref, _fetch_of(group, message, planned, message.max_wait_ms), moment, room(core))
+    if not isinstance(found, DelayedFetch) or (
+        core.fetches.watched + len(found.nudged_by) > core.config.max_watched_partitions
+    ):
+        _answer(core, ref, shard, group, message, planned)
+        return
+    found.stands_for(message)
+    core.fetches.add(ref, len(found.nudged_by))
+    core.purgatory.try_complete_else_watch(found, found.nudged_by)
+
+
+def answer_registered(core: Core, ref: RequestRef, message: FetchRegistered) -> None:
+    """It has waited long enough; what it owned then it need not own now."""
+    if refused := admit_client_balanced(core, message.group_id):
+        core.outbox.send(ref, FetchRegisteredReply(refused))
+        return
+    shard = core.shard_of(message.group_id)
+    group = shard.balanced_group(message.group_id)
+    known = places(core, shard, message.group_id, [item.key for item in message.items])
+    planned = [where_to_read(group, message.consumer_id, item, known.get(item.key)) for item in message.items]
+    _answer(core, ref, shard, group, message, tuple(planned))
+
+
+def _answer(
+    core: Core,
+    ref: RequestRef,
+    shard: Shard,
+    group: BalancedGroup,
+    message: FetchRegistered,
+    planned: tuple[PlannedItem, ...],
+) -> None:
+    reply = core.topics.fetch_now(_fetch_of(group, message, planned, 0), room(core))
+    read: dict[Key, FetchPartitionReply] = {
+        (topic.topic, part.partition_index): part for topic in reply.responses for part in topic.partitions
+    }
+    items = []
+    for wanted, plan in zip(message.items, planned, strict=True):
+        place = group.place_of(wanted.key)
+        if plan.error_code or place is None:
+            items.append(FetchedPartition(wanted.key, plan.error_code))
+            continue
+        part = read[place]
+        items.append(_fetched(wanted.key, plan.position, part))
+        if part.records:
+            up_to = _end_of(part.records)
+            took(group, wanted.key, message.consumer_id, wanted.reg_epoch, plan.position, up_to)
+    count_read(core, sum([len(item.records) for item in items]))
+    core.outbox.hold(shard.position_of(message.group_id), ref, FetchRegisteredReply(items=tuple(items)))
+
+
+def _fetched(key: str, position: int, part: FetchPartitionReply) -> FetchedPartition:
+    if part.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
+        return FetchedPartition(key, ErrorCode.UNAVAILABLE, _WAIT_MS, position)
+    if part.error_code:
+        return FetchedPartition(key, ErrorCode.NO_NODE)  # the partition is gone, and whose it was with it
+    error = ErrorCode.NONE if part.records else ErrorCode.NOT_FOUND
+    return FetchedPartition(key, error, 0, position, part.high_watermark, part.records)
+
+
+def _fetch_of(
+    group: BalancedGroup, message: FetchRegistered, planned: tuple[PlannedItem, ...], max_wait_ms: int
+) -> Fetch:
+    topics: dict[str, list[FetchPartition]] = {}
+    for wanted, plan in zip(message.items, planned, strict=True):
+        place = group.place_of(wanted.key)
+        if not plan.error_code and place is not None:
+            part = FetchPartition(place[1], plan.position, max(wanted.max_bytes, 1))
+            topics.setdefault(place[0], []).append(part)
+    most = min(sum([max(item.max_bytes, 1) for item in message.items]), _LARGEST)
+    return Fetch(
+        tuple(FetchTopic(topic, tuple(parts)) for topic, parts in topics.items()),
+        max_wait_ms=min(max_wait_ms, _LARGEST),
+        min_bytes=1,
+        max_bytes=most,
+    )
+
+
+def _end_of(records: bytes) -> int:
+    """The offset after the last of these batches."""
+    at = end = 0
+    while at < len(records):
+        _base, end, size, _timestamp = extent(records, at)
+        at += size
+    return end

@@ -1,0 +1,29 @@
+"""Answer FindCoordinator."""
+
+from coordinator.clock import Moment
+from coordinator.handlers.core import Core
+from protocol.errors import ErrorCode
+from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
+from protocol.session import RequestRef
+
+_GROUP_KEY, _TRANSACTION_KEY = 0, 1
+
+
+def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, moment: Moment) -> None:
+    """Who serves each group, as clients of the asking dialect reach it (group-protocol 2.11)."""
+    dialect = core.dialect(ref.connection)
+    found = []
+    for key in message.coordinator_keys:
+        if message.key_type == _TRANSACTION_KEY:
+            # Of all refusals the one that ends every client: what librdkafka may take for passing it asks for ever.
+            text = "transactions are not served here: produce without a transactional id"
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            found.append(FoundCoordinator(key, error_code=error, error_message=text))
+            continue
+        if message.key_type != _GROUP_KEY:
+            text = f"coordinators of key type {message.key_type} are not served"
+            found.append(FoundCoordinator(key, error_code=ErrorCode.INVALID_REQUEST, error_message=text))
+            continue
+        node = core.placement.node_of_shard(core.placement.shard_of(key), dialect)
+        found.append(FoundCoordinator(key, node.node_id, node.host, node.port))
+    core.outbox.send(ref, FindCoordinatorReply(tuple(found)))

@@ -1,0 +1,13 @@
+"""Answer ListNotes: why a group rebalanced."""
+
+from coordinator.clock import Moment
+from coordinator.handlers.admission import admit
+from coordinator.handlers.core import Core
+from protocol.messages.groups import ListNotes, ListNotesReply
+from protocol.session import RequestRef
+
+
+def list_notes(core: Core, ref: RequestRef, message: ListNotes, moment: Moment) -> None:
+    """Why the group rebalanced. A group that is gone may still have notes."""
+    refused = admit(core, message.group_id, may_be_empty=True)
+    core.outbox.send(ref, ListNotesReply(error_code=refused) if refused else core.journal.list(message))

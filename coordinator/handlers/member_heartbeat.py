@@ -1,0 +1,27 @@
+"""Answer MemberHeartbeat."""
+
+from coordinator.clock import Moment
+from coordinator.groups.client_balanced.events import Beat
+from coordinator.groups.client_balanced.reporting import is_plain, spoke
+from coordinator.groups.client_balanced.table import answer
+from coordinator.handlers.client_balanced import admit_client_balanced, find
+from coordinator.handlers.client_balanced_topics import places
+from coordinator.handlers.core import Core
+from protocol.messages.balanced import MemberHeartbeat, MemberHeartbeatReply
+from protocol.session import RequestRef
+
+
+def member_heartbeat(core: Core, ref: RequestRef, message: MemberHeartbeat, moment: Moment) -> None:
+    """A sign of life, and most times nothing else (client-balanced-groups 11, 13)."""
+    if refused := admit_client_balanced(core, message.group_id):
+        core.outbox.send(ref, MemberHeartbeatReply(refused))
+        return
+    shard, group = find(core, message.group_id, moment)
+    spoke(group, message, ref.connection)
+    if is_plain(group, message):
+        error = answer(group, message, moment.monotonic_ms)
+        version = -1 if error else group.on_record.meta_version
+        core.outbox.send(ref, MemberHeartbeatReply(error, meta_version=version))
+        return
+    known = places(core, shard, message.group_id, [one.key for one in message.released])
+    shard.process(group, Beat(ref, message, known), moment)

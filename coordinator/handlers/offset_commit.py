@@ -1,0 +1,136 @@
+"""Answer OffsetCommit (group-protocol 2.5)."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from coordinator.clock import Moment
+from coordinator.handlers.admission import admit, admit_write
+from coordinator.handlers.core import Core
+from coordinator.runtime.shard import ShardState
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.offsets import (
+    EndTransaction,
+    OffsetCommit,
+    OffsetCommitPartitionReply,
+    OffsetCommitReply,
+    OffsetCommitTopic,
+    OffsetCommitTopicReply,
+    TxnOffsetCommit,
+    TxnOffsetCommitReply,
+    TxnOffsetCommitTopic,
+)
+from protocol.session import RequestRef
+
+_HIGHEST_EPOCH = 2**15 - 1
+
+
+Topics = Sequence[OffsetCommitTopic | TxnOffsetCommitTopic]
+
+
+Errors = Mapping[tuple[str, int], ErrorCode]
+
+
+def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Moment) -> None:
+    """Partitions that do not exist are refused alone; if none is left the group never hears of it (2.5)."""
+    found = core.directory.get(message.group_id)
+    if found is not None and found[0].state is ShardState.ACTIVE and _all_known(core, message):
+        # Nearly always; and then nothing but the write is done.
+        shard, group = found
+        stored = admit_write(core) or shard.store(group, message, moment)
+        if isinstance(stored, ErrorCode):
+            core.outbox.send(ref, OffsetCommitReply(refused_topics(message.topics, stored)))
+        else:
+            core.outbox.hold(shard.position_of(message.group_id), ref, stored)
+        return
+    topics, position = commit_what_exists(core, message, moment)
+    core.outbox.hold(position, ref, OffsetCommitReply(topics))
+
+
+def _all_known(core: Core, message: OffsetCommit) -> bool:
+    partition_count = core.topics.partition_count
+    for topic in message.topics:
+        count = partition_count(topic.name)
+        if count is None:
+            return False
+        for part in topic.partitions:
+            if not 0 <= part.partition_index < count:
+                return False
+    return bool(message.topics)
+
+
+def refused_topics(topics: Topics, error_code: ErrorCode) -> tuple[OffsetCommitTopicReply, ...]:
+    """The same error for each partition of a commit."""
+    names = [topic.name for topic in topics]
+    return _in_order(topics, names, _same_for_all(topics, error_code))
+
+
+def commit_what_exists(
+    core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment
+) -> tuple[tuple[OffsetCommitTopicReply, ...], int]:
+    """What is said of each topic of the request, in its order, and the position to wait for."""
+    names = [topic.name or core.topics.name_of(topic.topic_id) for topic in message.topics]
+    known = _existing(core, message.topics, names)
+    errors: Errors = {}
+    position = 0
+    if known:
+        stored, position = _store(core, msgspec.structs.replace(message, topics=known), moment)
+        if isinstance(stored, ErrorCode):
+            errors = _same_for_all(known, stored)
+        else:
+            assert isinstance(stored, OffsetCommitReply | TxnOffsetCommitReply)
+            errors = {(t.name, p.partition_index): p.error_code for t in stored.topics for p in t.partitions}
+    return _in_order(message.topics, names, errors), position
+
+
+def _existing(
+    core: Core, topics: Topics, names: list[str | None]
+) -> tuple[OffsetCommitTopic | TxnOffsetCommitTopic, ...]:
+    """What of the topics exists, by name."""
+    known = []
+    for topic, name in zip(topics, names, strict=True):
+        count = 0 if name is None else core.topics.partition_count(name) or 0
+        parts = tuple([part for part in topic.partitions if 0 <= part.partition_index < count])
+        if parts:
+            known.append(msgspec.structs.replace(topic, name=name, partitions=parts))
+    return tuple(known)
+
+
+def _store(core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> tuple[Message | ErrorCode, int]:
+    """What the group says, which a commit without generation makes if it is not there, and the position to wait for."""
+    shard, group = core.find(message.group_id)
+    refused = producer_error(message) or admit(core, message.group_id, may_be_empty=isinstance(message, OffsetCommit))
+    refused = refused or admit_write(core)
+    if not refused and group is None:
+        if message.generation_id >= 0:
+            refused = message.absent_group_error
+        elif core.count_groups() >= core.config.max_groups:
+            refused = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if refused:
+        return refused, 0
+    stored = shard.store(group or shard.new_group(message.group_id), message, moment)
+    return stored, 0 if isinstance(stored, ErrorCode) else shard.position_of(message.group_id)
+
+
+def producer_error(message: OffsetCommit | TxnOffsetCommit | EndTransaction) -> ErrorCode:
+    if isinstance(message, OffsetCommit):
+        return ErrorCode.NONE
+    if message.producer_id < 0:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return ErrorCode.NONE if 0 <= message.producer_epoch <= _HIGHEST_EPOCH else ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def _same_for_all(topics: Topics, error_code: ErrorCode) -> Errors:
+    return {(topic.name, part.partition_index): error_code for topic in topics for part in topic.partitions}
+
+
+def _in_order(topics: Topics, names: Sequence[str | None], errors: Errors) -> tuple[OffsetCommitTopicReply, ...]:
+    """The answer to each topic as it was asked; what is not in `errors` does not exist."""
+    answered = []
+    for topic, name in zip(topics, names, strict=True):
+        missing = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        indexes = [part.partition_index for part in topic.partitions]
+        parts = [OffsetCommitPartitionReply(index, errors.get((name or "", index), missing)) for index in indexes]
+        answered.append(OffsetCommitTopicReply(topic.name, tuple(parts), topic.topic_id))
+    return tuple(answered)

@@ -1,0 +1,122 @@
+"""Answer OffsetFetch (group-protocol 2.6)."""
+
+from collections.abc import Callable, Collection, Mapping
+
+from coordinator.clock import Moment
+from coordinator.handlers.admission import admit_to_shard
+from coordinator.handlers.core import Core
+from coordinator.runtime.offset_table import OffsetAndMetadata, Place
+from coordinator.runtime.shard import Shard
+from protocol.errors import ErrorCode
+from protocol.messages.offsets import (
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchGroupReply,
+    OffsetFetchPartitionReply,
+    OffsetFetchReply,
+    OffsetFetchTopic,
+    OffsetFetchTopicReply,
+)
+from protocol.messages.topics import NO_TOPIC_ID
+from protocol.session import RequestRef
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+_UNKNOWN_ID = ErrorCode.UNKNOWN_TOPIC_ID
+
+
+_NOTHING: tuple[Place, ...] = ()
+
+
+_NOTHING_COMMITTED: Mapping[int, OffsetAndMetadata] = {}
+
+
+_NEVER = range(0)
+
+
+Others = Callable[[str], range]
+"""When, by the wall clock, offsets were committed under this name that are another topic's, which is gone."""
+
+
+def offset_fetch(
+    core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment, others: Others = lambda _: _NEVER
+) -> None:
+    """What is committed, of each group by itself; waits until what it tells is durable (2.6)."""
+    replies, position = [], 0
+    listed, most = 0, core.config.max_entries_per_request
+    for wanted in message.groups:
+        shard = core.find(wanted.group_id)[0]
+        refused = admit_to_shard(core, shard)
+        if not refused and listed >= most:
+            # Only one that asks for everything of many large groups comes here; it asks again for the rest.
+            refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        if refused:
+            replies.append(OffsetFetchGroupReply(wanted.group_id, error_code=refused))
+            continue
+        reply = _fetch(core, shard, wanted, others, require_stable=message.require_stable)
+        for topic in reply.topics:
+            listed += len(topic.partitions)
+        replies.append(reply)
+        position = max(position, shard.position_of(wanted.group_id))
+    core.outbox.hold(position, ref, OffsetFetchReply(tuple(replies)))
+
+
+def _fetch(
+    core: Core, shard: Shard, wanted: OffsetFetchGroup, others: Others, *, require_stable: bool
+) -> OffsetFetchGroupReply:
+    committed = shard.offsets.topics(wanted.group_id)
+    unstable = shard.offsets.pending.of(wanted.group_id) if require_stable else _NOTHING
+    if wanted.topics is None:
+        topics = []
+        for name, partitions in committed.items():
+            topic_id = core.topics.id_of(name) if wanted.wants_topic_ids else NO_TOPIC_ID
+            if topic_id is not None:
+                own = _own(partitions, others(name))
+                parts = [_committed(name, index, kept, unstable) for index, kept in own.items()]
+                topics.append(OffsetFetchTopicReply(name, tuple(parts), topic_id))
+    else:
+        topics = [_fetch_named(core, committed, topic, unstable, wanted, others) for topic in wanted.topics]
+    return OffsetFetchGroupReply(wanted.group_id, tuple(topics))
+
+
+def _own(partitions: Mapping[int, OffsetAndMetadata], others: range) -> Mapping[int, OffsetAndMetadata]:
+    if not others:
+        return partitions
+    return {index: kept for index, kept in partitions.items() if kept.commit_timestamp_ms not in others}
+
+
+def _fetch_named(
+    core: Core,
+    committed: Mapping[str, Mapping[int, OffsetAndMetadata]],
+    topic: OffsetFetchTopic,
+    unstable: Collection[Place],
+    wanted: OffsetFetchGroup,
+    others: Others,
+) -> OffsetFetchTopicReply:
+    """Named partitions, by the topic's name or by its id; the answer names it as it was asked for. Where the group has
+    nothing the answer says so, except of an id that nobody has."""
+    name, topic_id = topic.name, topic.topic_id
+    if not name and (topic_id != NO_TOPIC_ID or wanted.wants_topic_ids):
+        known = core.topics.name_of(topic_id)
+        if known is None:
+            none = [OffsetFetchPartitionReply(index, error_code=_UNKNOWN_ID) for index in topic.partition_indexes]
+            return OffsetFetchTopicReply(name, tuple(none), topic_id)
+        name = known
+    elif wanted.wants_topic_ids:
+        topic_id = core.topics.id_of(name) or NO_TOPIC_ID
+    kept = _own(committed.get(name, _NOTHING_COMMITTED), others(name))
+    parts = [_committed(name, index, kept.get(index), unstable) for index in topic.partition_indexes]
+    return OffsetFetchTopicReply(topic.name, tuple(parts), topic_id)
+
+
+def _committed(
+    topic: str, index: int, kept: OffsetAndMetadata | None, unstable: Collection[Place]
+) -> OffsetFetchPartitionReply:
+    if unstable and (topic, index) in unstable:
+        return OffsetFetchPartitionReply(index, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    if kept is None:
+        return OffsetFetchPartitionReply(index)
+    return OffsetFetchPartitionReply(
+        index, kept.offset, kept.leader_epoch, kept.metadata, ErrorCode.NONE, kept.commit_timestamp_ms
+    )

@@ -1,0 +1,11 @@
+"""Answer OffsetForLeaderEpoch."""
+
+from coordinator.clock import Moment
+from coordinator.handlers.core import Core
+from protocol.messages.data import OffsetForLeaderEpoch
+from protocol.session import RequestRef
+
+
+def offset_for_leader_epoch(core: Core, ref: RequestRef, message: OffsetForLeaderEpoch, moment: Moment) -> None:
+    """Where epochs of leaders end."""
+    core.outbox.send(ref, core.topics.end_offsets(message))

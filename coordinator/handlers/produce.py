@@ -1,0 +1,85 @@
+"""Who answers Produce: at once, or when there is room to write ahead.
+
+A producer that is faster than the disk comes to the end of the write-ahead log before its next segment is made. Then
+its requests wait, in their order and up to a limit, and its connection with them: an error would only be sent again.
+Commits and groups go on in what is left.
+
+Nor may the checking of records keep everyone waiting: a request that takes longer than a slice goes on in later steps,
+by turns with those of other connections.
+"""
+
+from coordinator.clock import Moment
+from coordinator.handlers.admission import admit_write
+from coordinator.handlers.core import Core
+from coordinator.tasks.scheduled_task import ScheduledTask
+from coordinator.topics.produce_queue import QueuedProduce
+from protocol.errors import ErrorCode
+from protocol.messages.data import Produce
+from protocol.refusals import REFUSE
+from protocol.session import RequestRef
+
+TASK = "produce"
+_TURN_US = 10_000
+
+
+def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> None:
+    """Records in; with acks -1 durable when answered."""
+    size = size_of(message)
+    others = core.waiting_produces
+    if admit_write(core) or others.bytes + size > core.config.max_unflushed_bytes:
+        core.outbox.send(ref, REFUSE[Produce](message, ErrorCode.REQUEST_TIMED_OUT, None))
+        return
+    work = core.topics.producing(message)
+    next(work)
+    was_waiting = others.waiting
+    others.add(QueuedProduce(ref, size, work))
+    if not was_waiting:
+        produce_waiting(core, moment)
+
+
+def produce_waiting(core: Core, moment: Moment) -> None:
+    """As much as there is room and time for; a checkpoint makes room, and the chore sees to the time."""
+    others = core.waiting_produces
+    others.refill(moment.monotonic_ms)
+    while others.waiting and others.left_us > 0 and not core.store.should_wait(others.first().size):
+        if _have_turn(core, others.first(), moment):
+            others.done()
+        else:
+            others.turn()
+    if others.waiting and others.left_us <= 0:
+        _wait(core, moment.monotonic_ms + others.wait_ms)
+
+
+def produce_when_due(core: Core, moment: Moment) -> None:
+    """The chore."""
+    others = core.waiting_produces
+    rest_ms = others.take_long(moment.monotonic_ms)
+    if others.waiting and rest_ms:
+        _wait(core, moment.monotonic_ms + rest_ms)
+    else:
+        produce_waiting(core, moment)
+
+
+def _wait(core: Core, until_ms: int) -> None:
+    if core.waiting_produces.due_ms is None:
+        core.waiting_produces.due_ms = until_ms
+        core.purgatory.try_complete_else_watch(ScheduledTask(TASK, until_ms))
+
+
+def _have_turn(core: Core, produce: QueuedProduce, moment: Moment) -> bool:
+    """Whether it has been answered."""
+    others = core.waiting_produces
+    until_us = max(others.left_us - _TURN_US, 0)
+    try:
+        while others.left_us > until_us:
+            others.left_us -= produce.work.send(moment)
+    except StopIteration as done:
+        reply, position = done.value
+        core.outbox.hold(position, produce.ref, reply)
+        return True
+    return False
+
+
+def size_of(message: Produce) -> int:
+    """Bytes of records."""
+    return sum([len(part.records) for topic in message.topic_data for part in topic.partition_data])

@@ -1,0 +1,26 @@
+"""Answer RegisterPartitions."""
+
+from coordinator.clock import Moment
+from coordinator.groups.client_balanced.events import LeaseOverdue, Register
+from coordinator.handlers.admission import admit_write
+from coordinator.handlers.client_balanced import admit_client_balanced, find
+from coordinator.handlers.client_balanced_topics import places
+from coordinator.handlers.core import Core
+from protocol.messages.balanced import RegisterPartitions, RegisterPartitionsReply
+from protocol.session import RequestRef
+
+
+# --- partitions ---
+def register_partitions(core: Core, ref: RequestRef, message: RegisterPartitions, moment: Moment) -> None:
+    """Partitions to the first who asks (client-balanced-groups 7, 8)."""
+    if refused := admit_client_balanced(core, message.group_id) or admit_write(core):
+        core.outbox.send(ref, RegisterPartitionsReply(refused))
+        return
+    shard, group = find(core, message.group_id, moment)
+    keys = [item.key for item in message.items]
+    for key in keys:
+        place = group.place_of(key)
+        owner = None if place is None else group.owner(place)
+        if owner is not None and owner.deadline_ms <= moment.monotonic_ms:
+            shard.process(group, LeaseOverdue(group.group_id, owner.consumer_id), moment)
+    shard.process(group, Register(ref, message, places(core, shard, message.group_id, keys)), moment)

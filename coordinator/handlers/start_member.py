@@ -1,0 +1,77 @@
+"""Answer StartMember."""
+
+from coordinator.clock import Moment
+from coordinator.groups.classic.state import GroupState
+from coordinator.groups.client_balanced.checks import refuse_identity, refuse_targets
+from coordinator.groups.client_balanced.events import LeaseOverdue, Refusal, Start
+from coordinator.groups.client_balanced.guards import topics_of
+from coordinator.handlers.admission import admit_operation, admit_start, admit_write, partitions_of
+from coordinator.handlers.client_balanced import BAD, admit_client_balanced, find
+from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
+from coordinator.handlers.core import Core
+from coordinator.runtime.shard import Shard
+from protocol.errors import ErrorCode
+from protocol.messages.balanced import StartMember, StartMemberReply
+from protocol.session import RequestRef
+
+
+# --- members ---
+def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Moment) -> None:
+    """Become, or stay, a member (client-balanced-groups 6.1)."""
+    refusal = _refuse_start(core, message)
+    if refusal is not None:
+        core.outbox.send(ref, StartMemberReply(refusal.error_code, refusal.text))
+        return
+    shard, classic = core.find(message.group_id)
+    if classic is None and (failed := _create(shard, message.group_id, moment)):
+        core.outbox.send(ref, StartMemberReply(failed))
+        return
+    shard, group = find(core, message.group_id, moment)
+    for member in list(group.members.values()):
+        if member.deadline_ms <= moment.monotonic_ms:  # its time is over, and nobody has looked yet
+            shard.process(group, LeaseOverdue(group.group_id, member.consumer_id), moment)
+    client = core.client(ref.connection)
+    owned = [group.key_of(entry) for entry in group.owners.of(message.consumer_id)]
+    held = places(core, shard, message.group_id, [*owned, *(one.key for one in message.held)])
+    shape = shape_of(core, message.topics)
+    is_known = group.meta_as_of == as_of(core) and group.meta_shape == shape
+    is_known = is_known and bool(group.members) and group.on_record.topics == topics_of(message)
+    states = None if is_known else partition_states(core, message.topics)
+    event = Start(ref, message, client.client_id, client.client_host, held, states, as_of(core), shape)
+    shard.process(group, event, moment)
+
+
+def _refuse_start(core: Core, message: StartMember) -> Refusal | None:
+    if refusal := refuse_identity(message, core.group_configs.session_timeouts(message.group_id)):
+        return refusal
+    if error := admit_client_balanced(core, message.group_id) or admit_write(core) or admit_operation(core):
+        return Refusal(error)
+    if refusal := refuse_targets(message, lambda topic: core.topics.id_of(topic) is not None):
+        return refusal
+    if error := admit_start(core, message):
+        return Refusal(error, "what its members say of themselves has no room (group.max.metadata.bytes)")
+    partitions, most = partitions_of(core, message.topics), core.config.max_entries_per_request
+    if partitions > most:
+        text = f"topics: {partitions} partitions, and a group may read {most} (max.entries.per.request)"
+        return Refusal(BAD, text)
+    return _make_room(core, message.group_id)
+
+
+def _make_room(core: Core, group_id: str) -> Refusal | None:
+    """There is a group to commit to, of which no classic member is part."""
+    _shard, classic = core.find(group_id)
+    if classic is None:
+        if core.count_groups() >= core.config.max_groups:
+            return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there are {core.config.max_groups} groups")
+        return None
+    if classic.state is not GroupState.EMPTY:
+        kind = classic.protocol_type or "classic"
+        said = f"group {group_id} is not client-balanced: it has members of type {kind!r}"
+        return Refusal(ErrorCode.INCONSISTENT_MODE, said)
+    return None
+
+
+def _create(shard: Shard, group_id: str, moment: Moment) -> ErrorCode:
+    """The home of what it will commit."""
+    made = shard.create(group_id, moment)
+    return made if isinstance(made, ErrorCode) else ErrorCode.NONE

@@ -1,0 +1,130 @@
+"""What is shown of groups and of the node: made at the moment of asking, frozen, so that no answer is torn."""
+
+from collections import Counter
+
+from coordinator import __version__
+from coordinator.groups.classic.state import Group, GroupState, Member
+from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.handlers.core import Core
+from coordinator.runtime.shard import ShardState
+from protocol.errors import ErrorCode
+from protocol.messages.groups import DescribedGroup, DescribedMember, ListedGroup
+from protocol.messages.node import DescribeNodeReply, FailedShard
+
+CLIENT_BALANCED = "client-balanced"
+"""The type of a group whose members balance it themselves."""
+
+
+def describe_group(group_id: str, group: Group | None, shard: int, absent_is_error: bool) -> DescribedGroup:
+    """A group as DescribeGroups shows it (group-protocol 2.8); one that is not there is Dead."""
+    if group is None or group.state is GroupState.DEAD:
+        error = ErrorCode.GROUP_ID_NOT_FOUND if absent_is_error else ErrorCode.NONE
+        message = f"Group {group_id} not found." if absent_is_error else None
+        return DescribedGroup(group_id, error_code=error, error_message=message, group_state="Dead")
+    stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.title,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if stable else "",
+        members=tuple(_describe_member(group, member, stable) for member in group.members.values()),
+        generation_id=group.generation_id,
+        leader=group.leader or "",
+        rebalance_timeout_ms=group.rebalance_timeout_ms,
+        state_since_ms=group.state_since_ms,
+        pending_members=len(group.pending),
+        shard=shard,
+    )
+
+
+def _describe_member(group: Group, member: Member, stable: bool) -> DescribedMember:
+    return DescribedMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata_for(group.protocol_name) if stable else b"",
+        member_assignment=member.assignment,
+    )
+
+
+def describe_balanced_group(group: BalancedGroup, classic: Group, shard: int) -> DescribedGroup:
+    """The same of a group whose members balance it themselves: to tools it is Stable, and of a type of its own."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.title,
+        protocol_type=CLIENT_BALANCED,
+        members=tuple(
+            DescribedMember(one.consumer_id, one.instance_id, one.client_id, one.client_host)
+            for one in group.members.values()
+        ),
+        generation_id=classic.generation_id,
+        state_since_ms=group.on_record.state_timestamp_ms,
+        shard=shard,
+    )
+
+
+def list_group(group: Group, balanced: BalancedGroup | None = None) -> ListedGroup:
+    """A group as a line of ListGroups (2.9)."""
+    if balanced is not None and balanced.members:
+        return ListedGroup(group.group_id, CLIENT_BALANCED, balanced.state.title, CLIENT_BALANCED)
+    return ListedGroup(group.group_id, group.protocol_type or "", group.state.title)
+
+
+def describe_node(core: Core) -> DescribeNodeReply:
+    """The node's health in numbers."""
+    states: Counter[str] = Counter({state.title: 0 for state in GroupState})
+    members = offsets = pending = balanced_groups = balanced_members = 0
+    for shard in core.shards:
+        offsets += shard.offsets.count
+        for group in shard.groups.values():
+            states[group.state.title] += 1
+            members += len(group.members)
+            pending += len(group.pending)
+        for balanced in shard.balanced.values():
+            if balanced.members:
+                states["Empty"] -= 1
+                states[balanced.state.title] += 1
+                balanced_groups += 1
+                balanced_members += len(balanced.members)
+    load = core.loads.progress()
+    gauges = {
+        "groups": core.count_groups(),
+        "members": members + balanced_members,
+        "client_balanced_groups": balanced_groups,
+        "client_balanced_members": balanced_members,
+        "pending_ids": pending,
+        "committed_offsets": offsets,
+        "connections": len(core.connections),
+        "watched_operations": len(core.purgatory),
+        "held_replies": len(core.outbox.held),
+        "topics": core.topics.topic_count,
+        "notes": len(core.journal),
+        "unflushed_bytes": max(core.store.position - core.store.flushed, 0),
+        "wal_position_bytes": core.store.position,
+        "damaged_logs": len(core.store.damaged),
+        "disk_full": int(core.store.disk_full),
+        "failed_shards": sum(shard.state is ShardState.FAILED for shard in core.shards),
+        "loaded_records": load.records,
+        "load_bytes": load.bytes_done,
+        "load_bytes_wanted": load.bytes_total,
+        "load_ms": load.elapsed_ms,
+        "load_left_ms": load.left_ms,
+        "load_snapshots": load.from_snapshots,
+    }
+    return DescribeNodeReply(
+        node_id=core.placement.node_id,
+        cluster_id=core.cluster_id,
+        version=__version__,
+        started_wall_ms=core.started.wall_ms,
+        shards_total=len(core.shards),
+        shards_loaded=sum(shard.state is ShardState.ACTIVE for shard in core.shards),
+        addresses={kind: f"{host}:{port}" for kind, (host, port) in core.placement.addresses.items()},
+        group_states=dict(states),
+        rebalances_by_cause=dict(core.journal.rebalances),
+        counters=core.counters
+        | {"offsets_expired": core.expiry.offsets_expired, "groups_expired": core.expiry.groups_expired},
+        gauges=core.gauges | gauges,
+        loading=load,
+        failed_shards=tuple(FailedShard(shard.index, shard.failure) for shard in core.shards if shard.failure),
+    )

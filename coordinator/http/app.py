@@ -1,0 +1,233 @@
+"""EDGE: HTTP paths -> messages; replies -> JSON. It is handed `ask` and nothing else: what a page shows, any client can
+ask for, and every question meets the same gates (architecture: no private door)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler, Middleware
+
+from coordinator.http.client_balanced import BALANCED_ROUTES, ORDERS, BalancedPages
+from coordinator.http.connections import Count, HttpConnections, HttpLimits
+from coordinator.http.guard import HEADERS, Guard
+from coordinator.http.metrics import exposition
+from coordinator.http.pages import ROUTES, Names, Pages
+from coordinator.http.queries import Ask, Problem, Questions
+from coordinator.http.scrape import measure
+from coordinator.http.shapes import Json
+from coordinator.io.keepalive import keep_alive
+from coordinator.io.tls.listening import HANDSHAKE_S, ListeningTls
+from protocol.messages import Message
+
+ASK_TIMEOUT_S = 10.0
+MOST_SERIES = 10_000
+SHUTDOWN_S = 5.0
+_LIMITS = HttpLimits()
+
+P = TypeVar("P")
+_SHORT = frozenset(path for path, _page in (*BALANCED_ROUTES, *ORDERS))
+"""Pages whose refusals say `err` and `msg` as well (client-balanced-groups 15.3)."""
+
+log = structlog.get_logger()
+
+
+class _OnlyOurFaults(logging.Handler):
+    """What aiohttp logs, without the tracebacks it writes for bytes that are no HTTP: anyone can send those."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError):
+            log.error("a page failed", message=record.getMessage(), exc_info=error)
+
+
+def _aiohttp_log() -> logging.Logger:
+    logger = logging.getLogger("coordinator.http.app")
+    logger.handlers = [_OnlyOurFaults()]
+    logger.propagate = False
+    return logger
+
+
+def make_app(
+    ask: Ask, *, ask_timeout_s: float = ASK_TIMEOUT_S, most_series: int = MOST_SERIES, hosts: Iterable[str] = ()
+) -> web.Application:
+    """The pages over one question. A question unanswered after `ask_timeout_s` becomes a 504; `/metrics` shows at most
+    `most_series` partitions of groups, and as many of topics. `hosts`: names that it is reached by, besides
+    addresses."""
+    questions = Questions(_patient(ask, ask_timeout_s))
+    pages = Pages(questions)
+    app = web.Application(middlewares=[_problems_as_json, _guarded(Guard(hosts))])
+    app.on_response_prepare.append(_for_no_other_page)
+    app.router.add_get("/", _index(app))
+    app.router.add_get("/healthz", _healthz)
+    app.router.add_get("/readyz", _readyz(questions))
+    app.router.add_get("/metrics", _metrics(questions, most_series))
+    for path, page in ROUTES:
+        app.router.add_get(path, _page(pages, page))
+    balanced = BalancedPages(questions)
+    for path, shown in BALANCED_ROUTES:
+        app.router.add_get(path, _page(balanced, shown))
+    for path, order in ORDERS:
+        app.router.add_post(path, _page(balanced, order, 202))
+    return app
+
+
+async def serve(
+    app: web.Application,
+    host: str,
+    port: int,
+    tls: ListeningTls | None = None,
+    limits: HttpLimits = _LIMITS,
+    gauges: dict[str, int] | None = None,
+    count: Count = lambda name: None,
+) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
+    """Serve until the returned closer is awaited; the address that was bound. Raises OSError. No access log: what is
+    worth knowing is in `/metrics`, by `gauges` and `count`."""
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=_aiohttp_log(),
+        handle_signals=False,
+        shutdown_timeout=SHUTDOWN_S,
+        keepalive_timeout=limits.keepalive_s,
+    )
+    await runner.setup()
+    assert runner.server is not None
+    secured: dict[str, Any] = {} if tls is None else {"ssl": tls.context, "ssl_handshake_timeout": HANDSHAKE_S}
+    connections = HttpConnections(runner.server, limits, {} if gauges is None else gauges, count)
+    try:
+        listening = await asyncio.get_running_loop().create_server(connections, host, port, backlog=128, **secured)
+    except OSError:
+        connections.stop()
+        await runner.cleanup()
+        raise
+    keep_alive(listening)
+    bound = listening.sockets[0].getsockname()
+
+    async def stop() -> None:
+        listening.close()
+        await runner.cleanup()
+        connections.stop()
+
+    return (bound[0], bound[1]), stop
+
+
+def _patient(ask: Ask, timeout_s: float) -> Ask:
+    async def ask_in_time(message: Message) -> Message:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await ask(message)
+        except TimeoutError:
+            sentence = f"{type(message).__name__} was not answered within {timeout_s:g} seconds"
+            raise Problem(504, sentence) from None
+
+    return ask_in_time
+
+
+@web.middleware
+async def _problems_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except Problem as problem:
+        told = {"error_code": problem.error_code, "message": problem.message}
+        resource = request.match_info.route.resource
+        if resource is not None and resource.canonical in _SHORT:
+            told |= {"err": problem.status, "msg": problem.message}
+        answer = _json(told, problem.status)
+        if problem.status == 503:
+            answer.headers["Retry-After"] = "1"
+        return answer
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        answer = _json({"error_code": error.status, "message": _sentence(request, error)}, error.status)
+        if "Allow" in error.headers:
+            answer.headers["Allow"] = error.headers["Allow"]
+        return answer
+
+
+def _guarded(guard: Guard) -> Middleware:
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        guard.check(request.method, request.path, request.headers.getall("Host", []), request.headers)
+        return await handler(request)
+
+    return check
+
+
+async def _for_no_other_page(request: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers.update(HEADERS)
+
+
+def _sentence(request: web.Request, error: web.HTTPException) -> str:
+    if error.status == 404:
+        return f"there is nothing at {request.path}; GET / lists the paths"
+    if error.status == 405:
+        return f"{request.method} is not allowed at {request.path}"
+    return error.reason
+
+
+def _json(body: Any, status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(body), status=status, content_type="application/json", charset="utf-8")
+
+
+def _page(pages: P, page: Callable[[P, str, Names, Names], Awaitable[Json]], status: int = 200) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        # Not request.url: a Host header that is none would raise there.
+        origin = f"{request.scheme}://{request.host}"
+        return _json(await page(pages, origin, request.match_info, request.query), status)
+
+    return handle
+
+
+def _index(app: web.Application) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        paths = sorted({resource.canonical for resource in app.router.resources()})
+        return _json({"service": "musterd", "paths": paths})
+
+    return handle
+
+
+async def _healthz(request: web.Request) -> web.StreamResponse:
+    """The process lives and its loop turns; nothing is asked."""
+    return _json({"healthy": True})
+
+
+def _readyz(questions: Questions) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        node = await questions.node()
+        # A cluster that is away is no reason not to serve groups; one that no client can be led to is.
+        is_led = node.gauges.get("upstream_brokers", 1) > 0
+        ready = node.shards_loaded == node.shards_total and is_led
+        body: dict[str, Any] = {
+            "ready": ready,
+            "shards_loaded": node.shards_loaded,
+            "shards_total": node.shards_total,
+        }
+        if node.failed_shards:
+            body["failed_shards"] = node.failed_shards
+        if node.loading is not None and node.loading.is_loading:
+            body["loading"] = node.loading
+        if "upstream_reachable" in node.gauges:
+            reachable = bool(node.gauges["upstream_reachable"])
+            body["upstream"] = {"reachable": reachable, "age_ms": node.gauges["upstream_age_ms"]}
+            if node.upstream_problem:
+                body["upstream"]["why"] = node.upstream_problem
+        return _json(body, 200 if ready else 503)
+
+    return handle
+
+
+def _metrics(questions: Questions, most_series: int) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        measured = await measure(questions, most_series)
+        # Writing a large page takes longer than a heartbeat should wait.
+        accept = request.headers.get("Accept", "")
+        body, content_type = await asyncio.to_thread(exposition, measured, accept)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    return handle

@@ -1,0 +1,183 @@
+"""The pages about client-balanced groups (client-balanced-groups 15.3): what each asks and shows. Unknown numbers are
+null, never 0."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from coordinator.http.queries import NO_SUCH_GROUP, Problem, Questions
+from protocol.errors import ErrorCode
+from protocol.messages.balanced import BalancedGroupView, BalancedMember, BalancedPartition
+from protocol.partition_key import parse_key
+
+Json = dict[str, Any]
+Names = Mapping[str, str]
+
+CLIENT: Final = "client"
+SERVER: Final = "server"
+_FAR_BEHIND, _BEHIND = 1_000_000, 100_000
+_NO_SUCH_PARTITION: Final = 40403
+_CONFLICT: Final = 409
+
+
+class BalancedPages:
+    """Each method is a page: (origin, names in the path, query)."""
+
+    def __init__(self, questions: Questions) -> None:
+        self._ask = questions
+
+    async def groups(self, origin: str, names: Names, query: Names) -> Json:
+        """Ids; with `mode=client` or `mode=server` those of that kind alone."""
+        mode = query.get("mode")
+        if mode not in (None, CLIENT, SERVER):
+            raise Problem(40002, f"mode must be {CLIENT} or {SERVER}, not {mode[:40]!r}")
+        listed = await self._ask.groups()
+        kinds = {group.group_id: SERVER if group.group_type == "classic" else CLIENT for group in listed}
+        return {"groups": [group_id for group_id, kind in kinds.items() if mode in (None, kind)]}
+
+    async def group(self, origin: str, names: Names, query: Names) -> Json:
+        """One group. Of one that the server balances, what both kinds have."""
+        view = await self._ask.balanced_group(names["group"])
+        if view is None:
+            return await self._classic(names["group"])
+        partitions = {one.key: one for one in view.partitions}
+        return {
+            "group": view.group_id,
+            "mode": CLIENT,
+            "state": view.state,
+            "topics": view.topics,
+            "filters": view.filters,
+            "source_count": view.source_count,
+            "meta_version": view.meta_version,
+            "member_count": len(view.members),
+            "members": [_member(one, partitions) for one in view.members],
+        }
+
+    async def _classic(self, group_id: str) -> Json:
+        group = await self._ask.group(group_id)
+        return {
+            "group": group.group_id,
+            "mode": SERVER,
+            "state": group.group_state,
+            "member_count": len(group.members),
+            "members": [{"consumer_id": one.member_id, "host": one.client_host.lstrip("/")} for one in group.members],
+        }
+
+    async def partitions(self, origin: str, names: Names, query: Names) -> Json:
+        """Every configured partition, those that nobody reads too."""
+        view = await self._view(names)
+        return {"group": view.group_id, "partitions": [_partition(one) for one in view.partitions]}
+
+    async def partition(self, origin: str, names: Names, query: Names) -> Json:
+        view = await self._view(names)
+        for one in view.partitions:
+            if one.key == names["key"]:
+                return _partition(one)
+        raise Problem(_NO_SUCH_PARTITION, f"{view.group_id!r} reads no partition {names['key'][:80]!r}")
+
+    async def lag(self, origin: str, names: Names, query: Names) -> Json:
+        """Records behind what is committed: of all, of what nobody reads, by node and by topic."""
+        view = await self._view(names)
+        by_node: dict[str, int] = {}
+        by_topic: dict[str, int] = {}
+        total = unowned = 0
+        for one in view.partitions:
+            lag, key = one.lag or 0, parse_key(one.key)
+            total += lag
+            unowned += lag if one.owner is None else 0
+            if one.node_id is not None:
+                by_node[str(one.node_id)] = by_node.get(str(one.node_id), 0) + lag
+            if key is not None:
+                by_topic[key.topic] = by_topic.get(key.topic, 0) + lag
+        return {"total": total, "unowned": unowned, "by_node": by_node, "by_topic": by_topic}
+
+    async def readers(self, origin: str, names: Names, query: Names) -> Json:
+        """Client-balanced groups that read the topic."""
+        topic = names["topic"]
+        found = [view for view in await self._ask.balanced() if topic in view.topics]
+        return {"topic": topic, "groups": [{"group": one.group_id, "member_count": len(one.members)} for one in found]}
+
+    async def consume_from_max(self, origin: str, names: Names, query: Names) -> Json:
+        """Members that are online go to the end of what they own, once."""
+        reply = await self._ask.consume_from_max(names["group"], query.get("actor", ""))
+        for refused in reply.refused:
+            if refused.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+                raise Problem(NO_SUCH_GROUP, refused.error_message)
+            raise Problem(_CONFLICT, refused.error_message or refused.error_code.name)
+        return {"group": names["group"], "from_max_id": reply.accepted[0].from_max_id}
+
+    async def _view(self, names: Names) -> BalancedGroupView:
+        view = await self._ask.balanced_group(names["group"])
+        if view is None:
+            raise Problem(NO_SUCH_GROUP, f"there is no client-balanced group {names['group']!r}")
+        return view
+
+
+BalancedPage = Callable[[BalancedPages, str, Names, Names], Awaitable[Json]]
+
+BALANCED_ROUTES: Final[tuple[tuple[str, BalancedPage], ...]] = (
+    ("/v1/groups", BalancedPages.groups),
+    ("/v1/groups/{group}", BalancedPages.group),
+    ("/v1/groups/{group}/partitions", BalancedPages.partitions),
+    ("/v1/groups/{group}/partitions/{key}", BalancedPages.partition),
+    ("/v1/groups/{group}/lag", BalancedPages.lag),
+    ("/v1/topics/{topic}/groups", BalancedPages.readers),
+)
+ORDERS: Final[tuple[tuple[str, BalancedPage], ...]] = (
+    ("/v1/groups/{group}/consume-from-max", BalancedPages.consume_from_max),
+)
+"""What is POSTed, and answered 202: members carry it out."""
+
+
+def _member(member: BalancedMember, partitions: Mapping[str, BalancedPartition]) -> Json:
+    positions = {one.key: one.position for one in member.reported or ()}
+    return {
+        "consumer_id": member.consumer_id,
+        "instance_id": member.instance_id,
+        "host": member.host.lstrip("/"),
+        "node_id": member.node_id,
+        "source_count": member.source_count,
+        "member_epoch": member.member_epoch,
+        "last_heartbeat_ms_ago": member.last_heartbeat_ms_ago,
+        "partition_count": len(member.keys),
+        "partitions": [
+            {
+                "key": key,
+                "reg_epoch": partitions[key].reg_epoch,
+                "position": _known(positions.get(key, -1)),
+                "committed": _known(partitions[key].committed),
+                "end": _known(partitions[key].end),
+                "lag": partitions[key].lag,
+            }
+            for key in member.keys
+            if key in partitions
+        ],
+        "claimed_mismatch": member.claimed_mismatch,
+    }
+
+
+def _partition(one: BalancedPartition) -> Json:
+    return {
+        "key": one.key,
+        "subscribable": one.subscribable,
+        "reason": one.reason,
+        "owner": one.owner,
+        "node_id": one.node_id,
+        "reg_epoch": _known(one.reg_epoch),
+        "since_ms": _known(one.since_ms),
+        "committed": _known(one.committed),
+        "in_flight": _known(one.in_flight),
+        "end": _known(one.end),
+        "lag": one.lag,
+        "level": level(one.lag),
+    }
+
+
+def level(lag: int | None) -> int | None:
+    """How bad it is: 2 above a million records, 1 above a hundred thousand, else 0 (client-balanced-groups 14)."""
+    if lag is None:
+        return None
+    return 2 if lag > _FAR_BEHIND else 1 if lag > _BEHIND else 0
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

@@ -1,0 +1,75 @@
+"""Which HTTP requests a page of somebody else's may not make through a browser. Pure.
+
+A browser lets any page send requests to any address, and show what comes back to pages of the same name. So the name is
+looked at (a rebound one leads to an address that is not its own), and where a request changes something, its origin.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from ipaddress import ip_address
+from typing import Final
+
+from coordinator.http.queries import Problem
+
+UNGUARDED: Final = frozenset({"/healthz", "/readyz"})
+"""What probes ask, under whatever name."""
+HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
+"""Of every answer: no page of another origin is given it, as a script or an image either."""
+_ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_FORMS: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
+"""A page may send these anywhere without asking first."""
+_OWN_SITES: Final = frozenset({"same-origin", "none"})
+_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:\[\]/@]+))(?::[0-9]{0,5})?")
+
+
+class Guard:
+    """Serves addresses, `localhost` and `hosts`."""
+
+    def __init__(self, hosts: Iterable[str] = ()) -> None:
+        self._hosts: Collection[str] = frozenset({"localhost", *map(_plain, hosts)})
+
+    def check(self, method: str, path: str, hosts: list[str], headers: Mapping[str, str]) -> None:
+        """`hosts`: all Host headers. Raises Problem for a request that is not to be served."""
+        if path not in UNGUARDED:
+            self._check_host(hosts)
+        if method not in _ASKING:
+            _check_origin(hosts, headers)
+
+    def _check_host(self, hosts: list[str]) -> None:
+        if len(hosts) != 1:
+            raise Problem(400, f"a request has one Host header, this one has {len(hosts)}")
+        name = _name(hosts[0])
+        if name is None:
+            raise Problem(400, f"this Host is none: {hosts[0][:80]!r}")
+        if name not in self._hosts and not _is_address(name):
+            raise Problem(421, f"no host {name[:80]!r} is served here: name it in http.allowed.hosts if it should be")
+
+
+def _check_origin(hosts: list[str], headers: Mapping[str, str]) -> None:
+    site = headers.get("Sec-Fetch-Site", "none").lower()
+    if site not in _OWN_SITES:
+        raise Problem(403, f"a page of another origin asked for this (Sec-Fetch-Site: {site[:40]})")
+    origin = headers.get("Origin")
+    if origin is not None and origin.lower().partition("://")[2] not in {host.lower() for host in hosts}:
+        raise Problem(403, f"a page of another origin asked for this (Origin: {origin[:80]})")
+    form = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if form in _FORMS:
+        raise Problem(403, f"{form} is what web pages send: leave Content-Type out, or say application/json")
+
+
+def _name(host: str) -> str | None:
+    """Of a Host header, without its port; None if it is none."""
+    found = _HOST.fullmatch(host)
+    return None if found is None else _plain(found[1] or found[2])
+
+
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

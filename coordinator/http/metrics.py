@@ -1,0 +1,147 @@
+"""Views -> Prometheus names. What dashboards made for kafka_exporter look for is called as there
+(`kafka_consumergroup_*`, `kafka_topic_*`, `kafka_brokers`); what is ours is called `muster_*`. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from coordinator.http.lag import Key, PartitionLag, oldest_ms
+from protocol.messages.node import DescribeNodeReply
+
+_MEANINGS: Final = {
+    "upstream_reachable": "1 while brokers of the Kafka cluster answer this node, else 0.",
+    "upstream_brokers": "Brokers of the Kafka cluster that have a listener here.",
+    "upstream_age_ms": "For how long none of its brokers has answered, in milliseconds; 0 while they do.",
+    "upstream_topics_missed": "Topics that the cluster does not name any more, and whose offsets are still kept.",
+}
+"""Of numbers whose names do not say it."""
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
+
+
+class MeasuredGroup(msgspec.Struct, frozen=True):
+    group_id: str
+    members: int
+    lags: tuple[PartitionLag, ...]
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What one scrape shows. `left_out` counts the groups and topics dropped to keep the answer bounded."""
+
+    node: DescribeNodeReply
+    groups: tuple[MeasuredGroup, ...] = ()
+    partition_counts: Mapping[str, int] = {}
+    ends: Mapping[Key, int] = {}
+    left_out: int = 0
+    nodes: int = 1
+
+
+def exposition(measured: Measured, accept: str = "") -> tuple[bytes, str]:
+    """The page and its content type: OpenMetrics for those who ask for it, else Prometheus' own text."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(measured))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _Collector(Collector):
+    def __init__(self, measured: Measured) -> None:
+        self._measured = measured
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _node_metrics(self._measured)
+        yield from _group_metrics(self._measured)
+        yield from _topic_metrics(self._measured)
+
+
+def _node_metrics(measured: Measured) -> Iterator[Metric]:
+    node = measured.node
+    info = GaugeMetricFamily("muster_info", "Always 1.", labels=("cluster_id", "node_id", "version"))
+    info.add_metric((node.cluster_id, str(node.node_id), node.version), 1)
+    yield info
+    yield _gauge("muster_start_time_seconds", "When the process started.", node.started_wall_ms / 1000)
+    yield _gauge("muster_shards", "Shards of the offsets log.", node.shards_total)
+    yield _gauge("muster_shards_loaded", "Shards that answer.", node.shards_loaded)
+    yield _gauge("muster_metrics_left_out", "Groups and topics this page leaves out to stay small.", measured.left_out)
+    states = GaugeMetricFamily("muster_groups", "Groups by state.", labels=("state",))
+    for state, count in sorted(node.group_states.items()):
+        states.add_metric((state,), count)
+    yield states
+    causes = CounterMetricFamily("muster_rebalances", "Rebalances begun, by what caused them.", labels=("cause",))
+    for cause, count in sorted(node.rebalances_by_cause.items()):
+        causes.add_metric((cause,), count)
+    yield causes
+    taken = {states.name, causes.name, "muster_info", "muster_shards", "muster_shards_loaded"}
+    for name, value in sorted(node.gauges.items()):
+        if (own := _own_name(name)) not in taken:
+            taken.add(own)
+            yield _gauge(own, _MEANINGS.get(name) or f"{_in_words(name)} now.", value)
+    for name, value in sorted(node.counters.items()):
+        if (own := _own_name(name).removesuffix("_total")) not in taken:
+            taken.add(own)
+            yield CounterMetricFamily(own, f"{_in_words(name)} since the process started.", value=value)
+
+
+def _group_metrics(measured: Measured) -> Iterator[Metric]:
+    of_group, of_partition = ("consumergroup",), ("consumergroup", "topic", "partition")
+    of_topic = ("consumergroup", "topic")
+    prefix = "kafka_consumergroup"
+    members = GaugeMetricFamily(f"{prefix}_members", "Members of the group.", labels=of_group)
+    current = GaugeMetricFamily(f"{prefix}_current_offset", "Committed offset.", labels=of_partition)
+    lag = GaugeMetricFamily(f"{prefix}_lag", "Records between commit and end.", labels=of_partition)
+    current_sum = GaugeMetricFamily(f"{prefix}_current_offset_sum", "Committed offsets together.", labels=of_topic)
+    lag_sum = GaugeMetricFamily(f"{prefix}_lag_sum", "Lag of all partitions together.", labels=of_topic)
+    age = GaugeMetricFamily(
+        "muster_consumergroup_end_age_ms", "How old the oldest end behind the group's lag is.", labels=of_group
+    )
+    for group in measured.groups:
+        members.add_metric((group.group_id,), group.members)
+        oldest = oldest_ms(group.lags)
+        if oldest is not None:
+            age.add_metric((group.group_id,), oldest)
+        committed: dict[str, int] = {}
+        behind: dict[str, int] = {}
+        for line in group.lags:
+            labels = (group.group_id, line.topic, str(line.partition))
+            current.add_metric(labels, line.current_offset)
+            committed[line.topic] = committed.get(line.topic, 0) + line.current_offset
+            if line.lag is not None:  # not 0: an alarm would never ring
+                lag.add_metric(labels, line.lag)
+                behind[line.topic] = behind.get(line.topic, 0) + line.lag
+        for topic, offsets in committed.items():
+            current_sum.add_metric((group.group_id, topic), offsets)
+        for topic, records in behind.items():
+            lag_sum.add_metric((group.group_id, topic), records)
+    yield from (members, current, lag, current_sum, lag_sum)
+    if age.samples:
+        yield age
+
+
+def _topic_metrics(measured: Measured) -> Iterator[Metric]:
+    yield _gauge("kafka_brokers", "Nodes or brokers clients may connect to.", measured.nodes)
+    counts = GaugeMetricFamily("kafka_topic_partitions", "Partitions of the topic.", labels=("topic",))
+    for topic, count in measured.partition_counts.items():
+        counts.add_metric((topic,), count)
+    ends = GaugeMetricFamily(
+        "kafka_topic_partition_current_offset", "End of the partition.", labels=("topic", "partition")
+    )
+    for (topic, partition), end in measured.ends.items():
+        ends.add_metric((topic, str(partition)), end)
+    yield from (counts, ends)
+
+
+def _gauge(name: str, documentation: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, documentation, value=value)
+
+
+def _in_words(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _own_name(name: str) -> str:
+    return "muster_" + _NOT_IN_A_NAME.sub("_", name).lower()

@@ -1,0 +1,207 @@
+"""The pages under `/v3` and `/v1`: what each asks and shows. A page is handed names from the path and the query, and
+gives a JSON object or raises `Problem`."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+from urllib.parse import parse_qs, urlencode
+
+import msgspec
+
+from coordinator.http.lag import Key, PartitionLag, assigned_partitions
+from coordinator.http.queries import NO_SUCH_GROUP, Problem, Questions
+from coordinator.http.shapes import Json, Shapes, expiring
+from protocol.messages.groups import DescribedGroup, DescribedMember
+
+Names = Mapping[str, str]
+T = TypeVar("T")
+NO_SUCH_PARTITION: Final = 40403
+BAD_PARAMETER: Final = 40002
+MOST_A_PAGE: Final = 1_000
+MOST_NOTES_A_PAGE: Final = 1_000
+_LARGEST: Final = 2**63 - 1
+
+
+class Pages:
+    """Each method is a page: (origin, names in the path, query)."""
+
+    def __init__(self, questions: Questions) -> None:
+        self._ask = questions
+
+    async def clusters(self, origin: str, names: Names, query: Names) -> Json:
+        node = await self._ask.node()
+        return Shapes(origin, node.cluster_id).clusters(node.node_id)
+
+    async def cluster(self, origin: str, names: Names, query: Names) -> Json:
+        shapes = await self._shapes(origin, names)
+        return shapes.cluster((await self._ask.node()).node_id)
+
+    async def brokers(self, origin: str, names: Names, query: Names) -> Json:
+        shapes = await self._shapes(origin, names)
+        return shapes.brokers((await self._ask.topology()).brokers)
+
+    async def broker(self, origin: str, names: Names, query: Names) -> Json:
+        shapes = await self._shapes(origin, names)
+        for broker in (await self._ask.topology()).brokers:
+            if str(broker.node_id) == names["broker"]:
+                return shapes.broker(broker)
+        raise Problem(404, f"there is no broker {names['broker']!r}")
+
+    async def groups(self, origin: str, names: Names, query: Names) -> Json:
+        """By id, `page_size` at a time, after the group `page_token`. A group that goes meanwhile is left out."""
+        shapes = await self._shapes(origin, names)
+        size = _page_size(query)
+        token = query.get("page_token")
+        listed = [group.group_id for group in await self._ask.groups() if token is None or group.group_id > token]
+        rest = listed[size:]
+        described = await self._ask.describe(listed[:size])
+        node_id = (await self._ask.node()).node_id
+        next_page = urlencode({"page_size": size, "page_token": listed[size - 1]}) if rest else None
+        return shapes.groups(described, node_id, next_page)
+
+    async def group(self, origin: str, names: Names, query: Names) -> Json:
+        shapes, group = await self._group(origin, names)
+        return shapes.group(group, (await self._ask.node()).node_id)
+
+    async def consumers(self, origin: str, names: Names, query: Names) -> Json:
+        shapes, group = await self._group(origin, names)
+        return shapes.consumers(group.group_id, *_some(group.members, query))
+
+    async def consumer(self, origin: str, names: Names, query: Names) -> Json:
+        shapes, group = await self._group(origin, names)
+        return shapes.consumer(group.group_id, _member(group, names))
+
+    async def assignments(self, origin: str, names: Names, query: Names) -> Json:
+        shapes, group = await self._group(origin, names)
+        member = _member(group, names)
+        return shapes.assignments(group.group_id, member.member_id, *_some(assigned_partitions(group, member), query))
+
+    async def assignment(self, origin: str, names: Names, query: Names) -> Json:
+        shapes, group = await self._group(origin, names)
+        member = _member(group, names)
+        key = (names["topic"], _partition(names))
+        if key not in assigned_partitions(group, member):
+            raise Problem(NO_SUCH_PARTITION, f"{key[0]}-{key[1]} is not assigned to {member.member_id!r}")
+        return shapes.assignment(group.group_id, member.member_id, *key)
+
+    async def lags(self, origin: str, names: Names, query: Names) -> Json:
+        shapes, group, lines = await self._lags(origin, names)
+        return shapes.lags(group.group_id, *_some(lines, query))
+
+    async def lag(self, origin: str, names: Names, query: Names) -> Json:
+        key = (names["topic"], _partition(names))
+        shapes, group, lines = await self._lags(origin, names)
+        for line in lines:
+            if (line.topic, line.partition) == key:
+                return shapes.lag(group.group_id, line)
+        raise Problem(NO_SUCH_PARTITION, f"{group.group_id!r} has committed nothing for {key[0]}-{key[1]}")
+
+    async def lag_summary(self, origin: str, names: Names, query: Names) -> Json:
+        shapes, group, lines = await self._lags(origin, names)
+        return shapes.lag_summary(group.group_id, lines)
+
+    async def notes(self, origin: str, names: Names, query: Names) -> Json:
+        """The journal: why the group rebalanced. Without `after` the newest `limit` notes; a group that is gone may
+        still have some."""
+        after = _number(query, "after", -1, least=-1, most=_LARGEST)
+        limit = _number(query, "limit", 100, least=1, most=MOST_NOTES_A_PAGE)
+        group_id = names["group"]
+        notes = (await self._ask.notes(group_id, after, limit)).notes
+        if not notes and after < 0:
+            await self._ask.group(group_id)  # nothing to tell of a group that is there, or no group
+        last = notes[-1].number if notes else after
+        return {"group_id": group_id, "notes": [msgspec.to_builtins(note) for note in notes], "next_after": last}
+
+    async def expiring(self, origin: str, names: Names, query: Names) -> Json:
+        """When committed offsets go, or why they stay; `page_token` names the last partition of the page before."""
+        after = _place(query["page_token"]) if "page_token" in query else None
+        reply = await self._ask.expiring(names["group"], _page_size(query), after)
+        return expiring(names["group"], reply)
+
+    async def ownership(self, origin: str, names: Names, query: Names) -> Json:
+        """Who may read which partition, and since which grant."""
+        items, more = _some(await self._ask.ownership(names["group"]), query)
+        return {
+            "group_id": names["group"],
+            "partitions": [msgspec.to_builtins(item) for item in items],
+            "next_page_token": None if more is None else parse_qs(more)["page_token"][0],
+        }
+
+    async def _shapes(self, origin: str, names: Names) -> Shapes:
+        cluster_id = await self._ask.cluster_id()
+        if names["cluster"] != cluster_id:
+            raise Problem(404, f"there is no cluster {names['cluster']!r} here, only {cluster_id!r}")
+        return Shapes(origin, cluster_id)
+
+    async def _group(self, origin: str, names: Names) -> tuple[Shapes, DescribedGroup]:
+        return await self._shapes(origin, names), await self._ask.group(names["group"])
+
+    async def _lags(self, origin: str, names: Names) -> tuple[Shapes, DescribedGroup, list[PartitionLag]]:
+        shapes, group = await self._group(origin, names)
+        return shapes, group, await self._ask.lags(group)
+
+
+Page = Callable[[Pages, str, Names, Names], Awaitable[Json]]
+
+_GROUPS: Final = "/v3/clusters/{cluster}/consumer-groups"
+_CONSUMER: Final = _GROUPS + "/{group}/consumers/{consumer}"
+
+ROUTES: Final[tuple[tuple[str, Page], ...]] = (
+    ("/v3/clusters", Pages.clusters),
+    ("/v3/clusters/{cluster}", Pages.cluster),
+    ("/v3/clusters/{cluster}/brokers", Pages.brokers),
+    ("/v3/clusters/{cluster}/brokers/{broker}", Pages.broker),
+    (_GROUPS, Pages.groups),
+    (_GROUPS + "/{group}", Pages.group),
+    (_GROUPS + "/{group}/consumers", Pages.consumers),
+    (_CONSUMER, Pages.consumer),
+    (_CONSUMER + "/assignments", Pages.assignments),
+    (_CONSUMER + "/assignments/{topic}/partitions/{partition}", Pages.assignment),
+    (_GROUPS + "/{group}/lags", Pages.lags),
+    (_GROUPS + "/{group}/lags/{topic}/partitions/{partition}", Pages.lag),
+    (_GROUPS + "/{group}/lag-summary", Pages.lag_summary),
+    ("/v1/groups/{group}/notes", Pages.notes),
+    ("/v1/groups/{group}/expiring", Pages.expiring),
+    ("/v1/groups/{group}/ownership", Pages.ownership),
+)
+
+
+def _member(group: DescribedGroup, names: Names) -> DescribedMember:
+    for member in group.members:
+        if member.member_id == names["consumer"]:
+            return member
+    raise Problem(NO_SUCH_GROUP, f"{group.group_id!r} has no consumer {names['consumer']!r}")
+
+
+def _page_size(query: Names) -> int:
+    return _number(query, "page_size", MOST_A_PAGE, least=1, most=MOST_A_PAGE)
+
+
+def _some(items: Sequence[T], query: Names) -> tuple[Sequence[T], str | None]:
+    """The items of the page asked for, and the query of the next one. A token is how many came before."""
+    size, start = _page_size(query), _number(query, "page_token", 0, least=0, most=2**31 - 1)
+    end = start + size
+    rest = len(items) > end
+    return items[start:end], urlencode({"page_size": size, "page_token": end}) if rest else None
+
+
+def _place(token: str) -> Key:
+    topic, dash, partition = token.rpartition("-")
+    if not topic or not dash:
+        raise Problem(BAD_PARAMETER, f"page_token must be TOPIC-PARTITION, not {token[:40]!r}")
+    return topic, _whole_number(partition, "the partition of page_token", least=0, most=2**31 - 1)
+
+
+def _partition(names: Names) -> int:
+    return _whole_number(names["partition"], "a partition", least=0, most=2**31 - 1)
+
+
+def _number(query: Names, name: str, default: int, least: int, most: int) -> int:
+    text = query.get(name)
+    return default if text is None else _whole_number(text, name, least, most)
+
+
+def _whole_number(text: str, name: str, least: int, most: int) -> int:
+    # int() takes more than decimal digits, and a text of a million of them.
+    if len(text) <= 19 and text.isascii() and text.removeprefix("-").isdigit() and least <= int(text) <= most:
+        return int(text)
+    raise Problem(BAD_PARAMETER, f"{name} must be a whole number from {least} to {most}, not {text[:40]!r}")

@@ -1,0 +1,248 @@
+"""What the HTTP pages want to know, put as the messages any client can send; refusals become `Problem`s."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from typing import TypeVar
+
+from coordinator.http.lag import End, Key, PartitionLag, committed_offsets, lags
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.balanced import (
+    BalancedGroupView,
+    ConsumeFromMax,
+    ConsumeFromMaxReply,
+    DescribeBalanced,
+    DescribeBalancedReply,
+)
+from protocol.messages.groups import (
+    DescribedGroup,
+    DescribeGroups,
+    DescribeGroupsReply,
+    ListedGroup,
+    ListGroups,
+    ListGroupsReply,
+    ListNotes,
+    ListNotesReply,
+)
+from protocol.messages.node import DescribeNode, DescribeNodeReply, Refused
+from protocol.messages.offsets import (
+    DescribeExpiry,
+    DescribeExpiryReply,
+    ListOffsets,
+    ListOffsetsPartition,
+    ListOffsetsPartitionReply,
+    ListOffsetsReply,
+    ListOffsetsTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchReply,
+)
+from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
+
+Ask = Callable[[Message], Awaitable[Message]]
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+GROUPS_A_QUESTION = 100
+PARTITIONS_A_QUESTION = 1_000
+ENDS_MAX_AGE_MS = 1_000
+_LATEST = -1
+_DEAD = "Dead"
+_NO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+"""Of what is not there, and of what another node knows."""
+_ASK_AGAIN = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+"""Said of groups for which an answer had no room; the first always has."""
+
+
+class Problem(Exception):
+    """An answer that is no success: an HTTP status, Confluent's error code (the status, or the status and two digits)
+    and a sentence."""
+
+    def __init__(self, error_code: int, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message
+
+    @property
+    def status(self) -> int:
+        return self.error_code if self.error_code < 1_000 else self.error_code // 100
+
+
+NO_SUCH_GROUP = 40403
+_PROBLEMS = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: (503, "the coordinator is still loading; try again"),
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: (503, "the coordinator is not available; try again"),
+    ErrorCode.NOT_COORDINATOR: (503, "the group's shard is not served here, or could not be loaded: /readyz says why"),
+    ErrorCode.REQUEST_TIMED_OUT: (504, "the request took too long"),
+    ErrorCode.INVALID_GROUP_ID: (400, "this is no group id"),
+    ErrorCode.INVALID_REQUEST: (400, "the request is not valid"),
+    ErrorCode.GROUP_ID_NOT_FOUND: (NO_SUCH_GROUP, "there is no such group"),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: (40301, "not allowed on this group"),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (40301, "not allowed on this cluster"),
+}
+_OTHERWISE = 50002  # Confluent's code for an error that Kafka answered and HTTP has no word for
+
+
+def problem_of(error: ErrorCode, message: str = "") -> Problem:
+    """The HTTP form of a refusal; `message` is preferred to our own sentence."""
+    code, sentence = _PROBLEMS.get(error, (_OTHERWISE, f"the coordinator answered {error.name}"))
+    return Problem(code, message or sentence)
+
+
+class Questions:
+    """Everything is asked anew at each request, but the cluster's name, which does not change while a process lives.
+
+    Questions about many are put in slices, so that no single step of the node takes long.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._cluster_id: str | None = None
+
+    async def node(self) -> DescribeNodeReply:
+        return await self._answer(DescribeNode(), DescribeNodeReply)
+
+    async def cluster_id(self) -> str:
+        if self._cluster_id is None:
+            self._cluster_id = (await self.node()).cluster_id
+        return self._cluster_id
+
+    async def topology(self, *, topics: bool = False) -> MetadataReply:
+        """The nodes, and all topics if wanted."""
+        return await self._answer(Metadata(topics=None if topics else ()), MetadataReply)
+
+    async def groups(self) -> list[ListedGroup]:
+        """All groups, by id."""
+        reply = await self._answer(ListGroups(), ListGroupsReply)
+        _refuse(reply.error_code)
+        return sorted(reply.groups, key=lambda group: group.group_id)
+
+    async def describe(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
+        """The groups that are still there."""
+        found: list[DescribedGroup] = []
+        for some in _slices(group_ids, GROUPS_A_QUESTION):
+            rest = some
+            while rest:
+                reply = await self._answer(DescribeGroups(tuple(rest)), DescribeGroupsReply)
+                found += (group for group in reply.groups if not group.error_code and group.group_state != _DEAD)
+                rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
+        return found
+
+    async def group(self, group_id: str) -> DescribedGroup:
+        """Raises Problem if there is none."""
+        reply = await self._answer(DescribeGroups((group_id,)), DescribeGroupsReply)
+        group = reply.groups[0]
+        if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+            raise problem_of(group.error_code, group.error_message or "")
+        if group.error_code or group.group_state == _DEAD:
+            raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
+        return group
+
+    async def balanced(self) -> list[BalancedGroupView]:
+        """All client-balanced groups that are online, by id."""
+        reply = await self._answer(DescribeBalanced(with_lag=False), DescribeBalancedReply)
+        found = [group for group in reply.groups if not group.error_code]
+        for rest in [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]:
+            again = await self._answer(DescribeBalanced((rest,), with_lag=False), DescribeBalancedReply)
+            found += [group for group in again.groups if not group.error_code]
+        return found
+
+    async def balanced_group(self, group_id: str) -> BalancedGroupView | None:
+        """None if it is no client-balanced one, now; raises Problem if nobody can tell."""
+        reply = await self._answer(DescribeBalanced((group_id,)), DescribeBalancedReply)
+        (view,) = reply.groups
+        if view.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+            raise problem_of(view.error_code)
+        return view if view.members else None
+
+    async def consume_from_max(self, group_id: str, actor: str) -> ConsumeFromMaxReply:
+        return await self._answer(ConsumeFromMax((group_id,), actor), ConsumeFromMaxReply)
+
+    async def notes(self, group_id: str, after: int, limit: int) -> ListNotesReply:
+        """The journal of a group that is there, or has been."""
+        reply = await self._answer(ListNotes(group_id, after, limit), ListNotesReply)
+        _refuse(reply.error_code)
+        return reply
+
+    async def expiring(self, group_id: str, limit: int, after: Key | None) -> DescribeExpiryReply:
+        """When its committed offsets go, from the one after `after` on. Raises Problem if there is no such group."""
+        topic, partition = after or ("", -1)
+        reply = await self._answer(DescribeExpiry(group_id, limit, topic, partition), DescribeExpiryReply)
+        if reply.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+            raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
+        _refuse(reply.error_code)
+        return reply
+
+    async def ownership(self, group_id: str) -> tuple[OwnedPartition, ...]:
+        """The grants of the group's registry that hold now, by partition."""
+        reply = await self._answer(DescribeOwnership(group_id), DescribeOwnershipReply)
+        if reply.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+            raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
+        _refuse(reply.error_code)
+        return reply.items
+
+    async def committed(self, group_ids: Sequence[str]) -> dict[str, dict[Key, int]]:
+        """Committed offsets of each group; groups that may not be asked now are left out."""
+        found: dict[str, dict[Key, int]] = {}
+        for some in _slices(group_ids, GROUPS_A_QUESTION):
+            rest = some
+            while rest:
+                wanted = tuple(OffsetFetchGroup(group_id) for group_id in rest)
+                reply = await self._answer(OffsetFetch(wanted), OffsetFetchReply)
+                found |= {group.group_id: committed_offsets(group) for group in reply.groups if not group.error_code}
+                rest = [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]
+        return found
+
+    async def ends(self, keys: Iterable[Key]) -> dict[Key, End]:
+        """The next offset of each partition; partitions that are not there are left out. Beside brokers everybody who
+        asks within a second shares an answer."""
+        found: dict[Key, End] = {}
+        for some in _slices(sorted(keys), PARTITIONS_A_QUESTION):
+            topics = tuple(
+                ListOffsetsTopic(name, tuple(ListOffsetsPartition(part, _LATEST) for _, part in parts))
+                for name, parts in groupby(some, key=lambda key: key[0])
+            )
+            reply = await self._answer(ListOffsets(topics, max_age_ms=ENDS_MAX_AGE_MS), ListOffsetsReply)
+            for topic in reply.topics:
+                for part in topic.partitions:
+                    if part.error_code not in _NO_END:
+                        found[topic.name, part.partition_index] = _end(part)
+        return found
+
+    async def lags(self, group: DescribedGroup) -> list[PartitionLag]:
+        committed = (await self.committed([group.group_id])).get(group.group_id, {})
+        return lags(group, committed, await self.ends(committed))
+
+    async def _answer(self, message: Message, kind: type[M]) -> M:
+        reply = await self._ask(message)
+        if isinstance(reply, Refused):
+            raise problem_of(reply.error_code, reply.error_message)
+        assert isinstance(reply, kind), f"{type(message).__name__} was answered by {type(reply).__name__}"
+        return reply
+
+
+def _end(part: ListOffsetsPartitionReply) -> End:
+    if part.error_code or part.offset < 0:
+        return End(None)
+    return End(part.offset, part.age_ms if part.age_ms >= 0 else None)
+
+
+def partitions_of(topics: Iterable[MetadataTopicReply]) -> Mapping[str, int]:
+    """How many partitions each topic has, but the service's own."""
+    return {
+        topic.name: len(topic.partitions)
+        for topic in topics
+        if topic.name is not None and not topic.error_code and not topic.is_internal
+    }
+
+
+def _refuse(error: ErrorCode) -> None:
+    if error:
+        raise problem_of(error)
+
+
+def _slices(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some

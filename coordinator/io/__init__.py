@@ -1,0 +1,1 @@
+"""EDGES: sockets, files' syncs, signals."""

@@ -1,0 +1,393 @@
+"""EDGE: the one file with asyncio. It moves bytes, reads the clock into a `Moment`, carries out effects in order,
+runs one flush at a time in a thread, and keeps one timer at the node's next deadline. No business branch lives here."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import structlog
+
+from coordinator.active_clock import ActiveClock
+from coordinator.clock import Moment
+from coordinator.io.allocator import keep_large_buffers
+from coordinator.io.exit import exit_on_error, exit_process
+from coordinator.io.fsync import Worker, kernel_sync
+from coordinator.io.patient_disk import patient
+from coordinator.io.send_backlog import OWES_NOTHING, SendBacklog
+from coordinator.io.tls.listening import ListeningTls, listen_at
+from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
+from coordinator.node.events import Call, Ended, Event, Flushed, JobDone, Lost, Opened, Received, Stopping, Woke
+from coordinator.node.node import Node
+from partition_log.disk import Disk
+from partition_log.jobs import FlushJob
+from protocol.messages import Message
+
+log = structlog.get_logger()
+
+_RECEIVE_BYTES = 256 * 1024
+_FIRST_CONNECTION = 1
+_LAST_BYTES_S, _LAST_ANSWERS_S, _LOOK_AGAIN_S = 1.0, 30.0, 0.01
+_LOOK_SOON_S = 0.25
+_NEVER_MS = -(2**63)
+"""As what the timer is set to: no deadline comes before it, so it is not set again."""
+_LONG_STALL_MS = 1_000
+"""A stall that the log tells of; `/metrics` counts all."""
+
+
+def read_clock() -> Moment:
+    """Now, on both clocks."""
+    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+
+class ClientProtocol(asyncio.BufferedProtocol):
+    """One client's socket. All share one receive buffer: a buffer each would cost 20 KB a connection."""
+
+    __slots__ = (
+        *("_dialect", "_server", "handed_bytes", "idle_bytes", "moved_ms", "number", "paused_by_node", "reads_slowly"),
+        *("taken_bytes", "taken_ms", "transport"),
+    )
+
+    def __init__(self, server: "Server", dialect: str) -> None:
+        self._server = server
+        self._dialect = dialect
+        self.number = -1
+        self.transport: asyncio.Transport | None = None
+        self.paused_by_node = False
+        self.reads_slowly = False
+        self.handed_bytes = self.taken_ms = self.idle_bytes = 0
+        self.moved_ms = server.moment.monotonic_ms
+        self.taken_bytes = OWES_NOTHING
+
+    def unsent_bytes(self) -> int:
+        """See `unsent.Reader`."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
+        transport = self.transport = cast(asyncio.Transport, transport)
+        transport.set_write_buffer_limits(high=self._server.max_unsent_bytes // 4)
+        self.number = self._server.opened(self, self._dialect, transport.get_extra_info("peername"))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._server.receive_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        server = self._server
+        server.happen(Received(self.number, bytes(server.receive_buffer[:nbytes])))
+        self.moved_ms = server.moment.monotonic_ms
+
+    def eof_received(self) -> bool:
+        """What the client asked for it may want to hear though it says nothing more; with TLS no half stays open."""
+        if self.transport is None or self.transport.get_extra_info("ssl_object") is not None:
+            return False
+        self._server.happen(Ended(self.number))
+        return True
+
+    def pause_writing(self) -> None:
+        # A slow reader: take nothing more from it until it has read its answers.
+        self.reads_slowly = True
+        self.hear_or_not()
+
+    def resume_writing(self) -> None:
+        self.reads_slowly = False
+        self.hear_or_not()
+
+    def hear_or_not(self) -> None:
+        """Read from the client unless there is a reason not to."""
+        if self.transport is None:
+            return
+        if self.paused_by_node or self.reads_slowly:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._server.lost(self.number)
+
+
+class Server:
+    """Carries the node: `node` is set once the sockets are bound, since clients are told the bound ports."""
+
+    def __init__(self, disk: Disk, max_unsent_bytes: int, max_total_unsent_bytes: int) -> None:
+        keep_large_buffers()
+        self.disk = disk
+        self._patient = patient(disk)
+        self.max_unsent_bytes = max_unsent_bytes
+        self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self.node: Node
+        self._loop = asyncio.get_running_loop()
+        self._clients: dict[int, ClientProtocol] = {}
+        self._calls: dict[int, asyncio.Future[Message]] = {}
+        self._next_number = _FIRST_CONNECTION
+        self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._timer_ms: int | None = None
+        self.moment = read_clock()
+        self._clock: ActiveClock
+        self._flushing = Worker("flush")
+        self._kernel_sync = kernel_sync(self._loop)
+        self._working = Worker("checkpoint")
+        self._loaded = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._under_way = 0
+        self._is_stopping = False
+        self._unsent = SendBacklog(max_total_unsent_bytes)
+        self._handed_bytes = 0
+        self._looking: asyncio.TimerHandle | None = None
+        self._listeners: list[asyncio.Server] = []
+        self._effects: dict[type[Effect], Callable[[Any], None]] = {
+            Send: self._send,
+            Close: self._close,
+            Pause: self._pause,
+            Resume: self._resume,
+            Flush: self._flush,
+            RunJob: self._ask,
+            LogError: self._tell,
+            Return: self._replied,
+        }
+
+    async def listen(self, dialect: str, host: str, port: int, tls: ListeningTls | None = None) -> tuple[str, int]:
+        """Bind, without accepting yet; the address that was bound."""
+        bound_one = await listen_at(lambda: ClientProtocol(self, dialect), host, port, tls, starts=False)
+        self._listeners.append(bound_one)
+        bound = bound_one.sockets[0].getsockname()
+        return bound[0], bound[1]
+
+    def carry_out(self, kind: type[Effect], how: Callable[[Any], None]) -> None:
+        """Who carries out the effects of this kind."""
+        self._effects[kind] = how
+
+    async def start(self, node: Node) -> None:
+        """Serve with this node."""
+        self.node = node
+        self._clock = ActiveClock(read_clock().monotonic_ms, self._stalled)
+        for one in self._listeners:
+            await one.start_serving()
+        self._wake_node()
+
+    async def until_loaded(self) -> None:
+        """Until every shard answers for its groups. Clients may be connected meanwhile, and are told to try again."""
+        await self._loaded.wait()
+
+    async def ask(self, message: Message) -> Message:
+        """A request from inside the process, by the way all requests go."""
+        future: asyncio.Future[Message] = self._loop.create_future()
+        number = self._next_number = self._next_number + 1
+        self._calls[number] = future
+        try:
+            self.happen(Call(number, message))
+            return await future
+        finally:
+            self._calls.pop(number, None)
+
+    async def stop(self) -> None:
+        """Stop accepting, answer who waits, let everything reach the disk, leave whole logs."""
+        for one in self._listeners:
+            one.close()
+        self._is_stopping = True
+        for client in self._clients.values():
+            client.paused_by_node = True  # whoever goes on sending must not keep the daemon alive either
+            client.hear_or_not()
+        self.happen(Stopping())
+        await self._until_idle()
+        while self.node.core.outbox:
+            self.happen(Woke())
+        for client in list(self._clients.values()):
+            if client.transport is not None:
+                client.transport.close()
+        # Closing sends what was written first; a client that reads nothing must not keep the daemon alive.
+        patience_s = _LAST_BYTES_S
+        while self._clients and patience_s > 0:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+            patience_s -= _LOOK_AGAIN_S
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = _NEVER_MS
+        await self._until_idle()  # a checkpoint may have begun meanwhile
+        self._flushing.finish()
+        if self._kernel_sync is not None:
+            self._kernel_sync.close()
+        self._working.finish()
+        with exit_on_error("Stopping"):
+            self.node.core.store.close(self.node.snapshots())
+
+    async def _until_idle(self) -> None:
+        while self._under_way:
+            self._idle.clear()
+            await self._idle.wait()
+
+    # --- events in ---
+
+    def opened(
+        self, client: ClientProtocol, dialect: str, peer: tuple[str, int] | None, broker: int | None = None
+    ) -> int:
+        """A client connected; the number it is known by from now on."""
+        number = self._next_number = self._next_number + 1
+        if self._is_stopping and client.transport is not None:  # its handshake was under way when the listeners closed
+            client.transport.abort()
+            return number
+        self._clients[number] = client
+        self.happen(Opened(number, dialect, peer[0] if peer else "unknown", broker))
+        client.moved_ms = self.moment.monotonic_ms
+        return number
+
+    def clients(self) -> Iterable[ClientProtocol]:
+        """All that are connected."""
+        return self._clients.values()
+
+    def client(self, number: int) -> ClientProtocol | None:
+        """Who is known by the number."""
+        return self._clients.get(number)
+
+    def lost(self, number: int) -> None:
+        """A connection is gone."""
+        if self._clients.pop(number, None) is not None:
+            self.happen(Lost(number))
+
+    def happen(self, event: Event) -> None:
+        """One step, and what it asks for. The process does not outlive one that fails."""
+        node, carry_out = self.node, self._effects
+        now_ms = time.monotonic_ns() // 1_000_000
+        if now_ms != self._clock.now_ms:  # one moment serves all steps of a millisecond
+            self.moment = Moment(self._clock.read(now_ms, node.next_deadline_ms), time.time_ns() // 1_000_000)
+        try:
+            for effect in node.step(event, self.moment):
+                carry_out[type(effect)](effect)
+            deadline_ms = node.next_deadline_ms
+            if deadline_ms is not None:
+                deadline_ms += self._clock.lost_ms
+                if self._timer_ms is None or deadline_ms < self._timer_ms:
+                    self._arm(deadline_ms)
+        except BaseException as error:  # noqa: BLE001 - nothing is swallowed: the process ends
+            exit_process(type(event).__name__, error)
+
+    def _stalled(self, stall_ms: int) -> None:
+        self.node.core.count("stalls")
+        self.node.core.count("stalled_ms", stall_ms)
+        if stall_ms >= _LONG_STALL_MS:
+            log.warning("the process stood still: sessions and rebalances go on from where they were", ms=stall_ms)
+
+    def _arm(self, deadline_ms: int) -> None:
+        """Keep the one timer no later than the node's next deadline, on the monotonic clock; waking too early is
+        harmless."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        if deadline_ms * 1_000_000 <= time.monotonic_ns():
+            self._timer = self._loop.call_soon(self._wake)
+        else:
+            # The loop's clock may count from elsewhere than ours: only the distance is the same. A millisecond more,
+            # since a deadline met a moment too early would only be armed again.
+            delay_ms = deadline_ms - time.monotonic_ns() / 1_000_000
+            self._timer = self._loop.call_later(max(delay_ms, 0) / 1000 + 0.0005, self._wake)
+
+    def _wake(self) -> None:
+        self._timer, self._timer_ms = None, None
+        self._wake_node()
+
+    def _wake_node(self) -> None:
+        # A node that loads wants to be woken after every step, so its last slice is never missed here.
+        self.happen(Woke())
+        if self.node.is_loaded:
+            self._loaded.set()
+
+    # --- effects out ---
+
+    def _send(self, effect: Send) -> None:
+        client = self._clients.get(effect.connection)
+        if client is None or client.transport is None:
+            return
+        client.transport.write(effect.data)
+        size = len(effect.data)
+        client.handed_bytes += size
+        client.moved_ms = self.moment.monotonic_ms
+        self._handed_bytes += size
+        if self._handed_bytes > self._unsent.look_every_bytes:
+            self._look()
+        if client.reads_slowly and client.transport.get_write_buffer_size() > self.max_unsent_bytes:
+            log.warning("slow reader closed", connection=effect.connection, unsent_bytes_max=self.max_unsent_bytes)
+            client.transport.abort()
+
+    def _look(self) -> None:
+        """See who reads nothing, and tell the node how full it is."""
+        unsent, self._handed_bytes = self._unsent, 0
+        for client in unsent.look(self._clients.values(), time.monotonic_ns() // 1_000_000):
+            log.warning(
+                "slow reader closed, others need the room", connection=client.number, unsent_bytes=client.unsent_bytes()
+            )
+            if client.transport is not None:
+                client.transport.abort()
+        self.node.core.unsent_bytes = unsent.bytes
+        if unsent.is_crowded and self._looking is None:
+            self._looking = self._loop.call_later(_LOOK_SOON_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._looking = None
+        if not self._is_stopping:
+            self._look()
+
+    def _tell(self, effect: LogError) -> None:
+        log.error(effect.sentence)
+
+    def _close(self, effect: Close) -> None:
+        client = self._clients.pop(effect.connection, None)
+        if client is not None and client.transport is not None:
+            if effect.reason:
+                peer = client.transport.get_extra_info("peername")
+                log.info("connection closed", connection=effect.connection, peer=peer and peer[0], reason=effect.reason)
+            # One that does not read its last answers would keep its socket for ever, and is counted no more. Who has
+            # gone without a mistake is given longer to.
+            if effect.reason or client.unsent_bytes():
+                self._loop.call_later(_LAST_BYTES_S if effect.reason else _LAST_ANSWERS_S, client.transport.abort)
+            client.transport.close()
+
+    def _pause(self, effect: Pause) -> None:
+        if (client := self._clients.get(effect.connection)) is not None:
+            client.paused_by_node = True
+            client.hear_or_not()
+
+    def _resume(self, effect: Resume) -> None:
+        if (client := self._clients.get(effect.connection)) is not None:
+            client.paused_by_node = self._is_stopping
+            client.hear_or_not()
+
+    def _flush(self, effect: Flush) -> None:
+        job = effect.job
+        if self._kernel_sync is None or not job.is_brief or job.spills:
+            self._run(self._flushing, lambda: job.run(self._patient), lambda: Flushed(job.up_to))
+            return
+        self._under_way += 1
+        with exit_on_error("Flush"):
+            self._kernel_sync.begin(job.write(self.disk), lambda error: self._synced(job, error))
+
+    def _synced(self, job: FlushJob, error: OSError | None) -> None:
+        with exit_on_error("Flush"):
+            if error is not None:
+                raise OSError(error.errno, f"{error.strerror}: a sync of the write-ahead log")
+        self._done(Flushed(job.up_to))
+
+    def _ask(self, effect: RunJob) -> None:
+        call_id, job = effect.call_id, effect.job
+        self._run(self._working, lambda: job.run(self._patient), lambda: JobDone(call_id, job))
+
+    def _run(self, worker: Worker, work: Callable[[], None], event: Callable[[], Event]) -> None:
+        self._under_way += 1
+
+        def attempt() -> None:
+            with exit_on_error("Ask" if worker is self._working else "Flush"):
+                work()
+            self._loop.call_soon_threadsafe(lambda: self._done(event()))
+
+        worker.submit(attempt)
+
+    def _done(self, event: Event) -> None:
+        self._under_way -= 1
+        self.happen(event)
+        if not self._under_way:
+            self._idle.set()
+
+    def _replied(self, effect: Return) -> None:
+        if (future := self._calls.get(effect.call_id)) is not None and not future.done():
+            future.set_result(effect.reply)

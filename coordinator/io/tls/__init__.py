@@ -1,0 +1,1 @@
+"""EDGES: TLS of the listeners."""

@@ -1,0 +1,1 @@
+"""One process's share of the service: events in, effects out."""

@@ -1,0 +1,124 @@
+"""The parts of a node, put together and read from disk; only its groups are loaded later, shard by shard."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from coordinator.clock import Moment
+from coordinator.config.config import Config
+from coordinator.groups.classic.state import Group
+from coordinator.groups.outcome import IdSource
+from coordinator.handlers.core import Core
+from coordinator.placement import Placement
+from coordinator.runtime.group_configs import CONFIGS_LOG, GroupConfigs
+from coordinator.runtime.journal import Journal, decode_note
+from coordinator.runtime.loader import Loadings
+from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.shard import Shard, ShardTools
+from coordinator.tasks.expiration import Expiry
+from coordinator.tasks.retention import Retention
+from coordinator.topics.embedded import EmbeddedTopics, TopicIdSource
+from coordinator.topics.embedded import settings_from as topic_settings_from
+from coordinator.topics.offsets_topic import offsets_topic
+from coordinator.topics.produce import ProducerIdSource
+from coordinator.topics.records import TOPICS_LOG
+from coordinator.topics.rules import OFFSETS_TOPIC
+from partition_log.cleaner import Cleaner
+from partition_log.cleaning import Compact, Retain
+from partition_log.store import LogStore
+from protocol.record_batch import decode_batch
+from purgatory.purgatory import DelayedOperationPurgatory
+
+_NOTES_LOG = "__muster_notes-0"
+
+
+class Ids(IdSource, TopicIdSource, ProducerIdSource, Protocol):
+    """All sources of unguessable ids."""
+
+
+def notes_policy(config: Config) -> Retain:
+    """The journal is read at each start: it may not grow for ever."""
+    most = config.journal_retention_bytes
+    return Retain(retention_bytes=most, segment_bytes=most // 8)
+
+
+def make_core(
+    config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
+) -> Core:
+    """See `Node`. Raises what the topics and the journal raise where the disk holds what cannot have been written."""
+    purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
+    journal = Journal(config.journal_notes_per_group, config.journal_retention_bytes)
+    outbox = Outbox(store.flushed)
+    notes_log = store.log(_NOTES_LOG, notes_policy(config))
+    directory: dict[str, tuple[Shard, Group]] = {}
+    group_configs = GroupConfigs(store, config)
+    group_configs.load()
+    tools = ShardTools(
+        store=store,
+        purgatory=purgatory,
+        journal=journal,
+        notes_log=notes_log,
+        outbox=outbox,
+        ids=ids,
+        settings=group_configs.settings,
+        overrides=group_configs.overrides,
+        max_batch_bytes=config.offsets_topic_max_message_bytes,
+        directory=directory,
+        broker_id=config.node_id,
+    )
+    own_policy = Compact(
+        delete_retention_ms=config.log_cleaner_delete_retention_ms,
+        min_dirty_ratio=config.log_cleaner_min_cleanable_ratio,
+        max_lag_ms=config.log_cleaner_max_compaction_lag_ms,
+    )
+    offsets_policy = replace(own_policy, segment_bytes=config.offsets_topic_segment_bytes)
+    shards = [
+        Shard(
+            index,
+            store.log(f"{OFFSETS_TOPIC}-{index}", offsets_policy),
+            tools,
+        )
+        for index in range(config.offsets_topic_num_partitions)
+    ]
+    placement = Placement(config.node_id, len(shards), dict(addresses))
+    core = Core(
+        config=config,
+        placement=placement,
+        store=store,
+        topics=EmbeddedTopics(store, topic_settings_from(config), ids, placement),
+        purgatory=purgatory,
+        journal=journal,
+        outbox=outbox,
+        shards=shards,
+        cluster_id=store.identity.cluster_id,
+        started=started,
+        directory=directory,
+        producer_ids=ids,
+        group_configs=group_configs,
+        loads=Loadings(shards, started),
+        retention=Retention(config.log_retention_check_interval_ms),
+        cleaner=Cleaner(
+            store,
+            slice_bytes=config.cleaning_slice_bytes,
+            map_bytes=config.log_cleaner_dedupe_buffer_size,
+            backoff_ms=config.log_cleaner_backoff_ms,
+        ),
+        own_logs=(store.log(TOPICS_LOG, own_policy), store.log(CONFIGS_LOG, own_policy)),
+        expiry=Expiry(
+            config.offsets_retention_minutes * 60_000,
+            config.offsets_retention_check_interval_ms,
+            config.offsets_topic_max_message_bytes,
+        ),
+    )
+    core.topics.load()
+    logs = [shard.log for shard in shards]
+    core.topics.show(offsets_topic(logs, core.topics.settings, placement, started.wall_ms))
+    for _header, data in notes_log.batches_from(notes_log.start_offset):
+        for entry in decode_batch(bytes(data)):
+            if entry.value is not None:
+                with suppress(msgspec.DecodeError):  # of a later version: history is no reason not to serve
+                    journal.load(decode_note(entry.value))
+    return core

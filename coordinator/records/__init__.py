@@ -1,0 +1,1 @@
+"""Records of the offsets log and their bytes."""

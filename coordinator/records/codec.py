@@ -1,0 +1,359 @@
+"""Keys and values of the offsets log as bytes: Kafka's own schemas (group-protocol 5.2), so that other people's
+tools read it.
+
+The key's version is the record's type. Written: offset commits as value v4 (v1 when the commit named a retention),
+groups as value v3. Read: every version there is. `LogCorrupt` is a value that does not parse; an unknown key version
+is skipped.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from coordinator.records.muster_codec import OwnRecord, decode_own, encode_own
+from coordinator.records.records import (
+    CommittedOffset,
+    GroupMetadata,
+    GroupTombstone,
+    LogCorrupt,
+    MemberRecord,
+    OffsetTombstone,
+    ShardRecord,
+    TransactionEnded,
+)
+from protocol.record_batch import BatchHeader
+from protocol.record_writing import encode_record, varint
+
+_OFFSET_KEY, _GROUP_KEY = 1, 2
+_NO_TAGS, _NO_EPOCH = b"\x00", -1
+
+
+# --- writing ---
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return len(data).to_bytes(2, "big") + data
+
+
+def _nullable(text: str | None) -> bytes:
+    return b"\xff\xff" if text is None else _string(text)
+
+
+def _bytes(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def _compact(data: bytes) -> bytes:
+    length = len(data) + 1
+    out = bytearray()
+    while length > 0x7F:
+        out.append(length & 0x7F | 0x80)
+        length >>= 7
+    out.append(length)
+    return bytes(out) + data
+
+
+def encode(record: ShardRecord) -> tuple[bytes, bytes | None]:
+    """Key and value of a record; the value of a tombstone is None."""
+    kind = type(record)
+    if kind is CommittedOffset:
+        return _offset_key(record), _offset_value(record)  # type: ignore[arg-type]
+    if kind is OffsetTombstone:
+        return _offset_key(record), None  # type: ignore[arg-type]
+    if isinstance(record, GroupMetadata):
+        return _group_key(record.group_id), _group_value(record)
+    if isinstance(record, OwnRecord):
+        return encode_own(record)
+    assert isinstance(record, GroupTombstone)
+    return _group_key(record.group_id), None
+
+
+def _offset_key(record: CommittedOffset | OffsetTombstone) -> bytes:
+    group, topic = record.group_id.encode(), record.topic.encode()
+    return b"".join(
+        (
+            b"\x00\x01",
+            len(group).to_bytes(2, "big"),
+            group,
+            len(topic).to_bytes(2, "big"),
+            topic,
+            record.partition.to_bytes(4, "big"),
+        )
+    )
+
+
+def _offset_value(record: CommittedOffset) -> bytes:
+    if record.expire_timestamp_ms >= 0:
+        times = struct.pack(">qq", record.commit_timestamp_ms, record.expire_timestamp_ms)
+        return struct.pack(">hq", 1, record.offset) + _string(record.metadata) + times
+    head = struct.pack(">hqi", 4, record.offset, record.leader_epoch)
+    metadata = b"\x01" if not record.metadata else _compact(record.metadata.encode())
+    tail = _NO_TAGS if record.topic_id is None else b"\x01\x00\x10" + record.topic_id
+    return head + metadata + record.commit_timestamp_ms.to_bytes(8, "big", signed=True) + tail
+
+
+_COMMON_REST_BYTES = 30
+_LENGTH_AND_VERSION = b"\x30\x00\x04"
+"""Of a value of 24 bytes, version 4."""
+_NO_TEXT = 1
+_LONGER_FROM = frozenset({1 << 6, 1 << 13, 1 << 20})
+"""Places in a batch from which on a place takes one byte more."""
+
+
+@lru_cache(maxsize=4_096)
+def _commits_have_in_common(group_id: str, topic: str, place_bytes: int) -> tuple[Callable[..., bytes], bytes, bytes]:
+    """What makes a whole record of a group's commits to a topic: of what stands before its place in the batch, the
+    place, the key up to the partition, and the rest. No text, no tags, no headers: they are zeros at the end."""
+    key = b"\x00\x01" + _string(group_id) + _string(topic)
+    key = varint(len(key) + 4) + key
+    before = varint(2 + place_bytes + len(key) + _COMMON_REST_BYTES) + b"\0\0"
+    return struct.Struct(f">{len(before)}s{place_bytes}s{len(key)}si3sqiBq2x").pack, before, key
+
+
+def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes | None:
+    """The records of one group's commit as they stand in a batch, one after the other; None if they are more than
+    `max_bytes`. At least one record.
+
+    They are what `encode` and `encode_batch` make, in a straight line for what nearly all commits are: no text, no
+    retention. It is much of what a commit costs.
+    """
+    pieces: list[bytes] = []
+    topic, size = records[0].topic, 0
+    pack, before, key = _commits_have_in_common(records[0].group_id, topic, 1)
+    for place, record in enumerate(records):
+        if record.topic is not topic or place in _LONGER_FROM:
+            topic = record.topic
+            pack, before, key = _commits_have_in_common(record.group_id, topic, len(varint(place)))
+        if record.metadata or record.expire_timestamp_ms >= 0 or record.topic_id is not None:
+            piece = encode_record(varint(place), *encode(record))
+        else:
+            piece = pack(
+                before,
+                varint(place),
+                key,
+                record.partition,
+                _LENGTH_AND_VERSION,
+                record.offset,
+                record.leader_epoch,
+                _NO_TEXT,
+                record.commit_timestamp_ms,
+            )
+        pieces.append(piece)
+        size += len(piece)
+        if size > max_bytes:
+            return None
+    return b"".join(pieces)
+
+
+_MARKER_KEY, _MARKER_VALUE = struct.Struct(">hh"), struct.Struct(">hi")
+_ABORT, _COMMIT = 0, 1
+
+
+def encode_marker(record: TransactionEnded) -> tuple[bytes, bytes]:
+    """Key and value of the control record that ends a transaction (KIP-98)."""
+    kind = _COMMIT if record.is_committed else _ABORT
+    return _MARKER_KEY.pack(0, kind), _MARKER_VALUE.pack(0, record.coordinator_epoch)
+
+
+def decode_marker(header: BatchHeader, key: bytes | None, value: bytes | None) -> TransactionEnded | None:
+    """The marker; None if the control record is of another kind. Raises LogCorrupt."""
+    if key is None or value is None or len(key) < _MARKER_KEY.size or len(value) < _MARKER_VALUE.size:
+        raise LogCorrupt("a control record too short to be one")
+    _version, kind = _MARKER_KEY.unpack_from(key)
+    if kind not in (_ABORT, _COMMIT):
+        return None
+    _version, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
+    return TransactionEnded(header.producer_id, header.producer_epoch, kind == _COMMIT, coordinator_epoch)
+
+
+def _group_key(group_id: str) -> bytes:
+    return b"\x00\x02" + _string(group_id)
+
+
+def _group_value(record: GroupMetadata) -> bytes:
+    out = [
+        b"\x00\x03",
+        _string(record.protocol_type),
+        struct.pack(">i", record.generation_id),
+        _nullable(record.protocol),
+        _nullable(record.leader),
+        struct.pack(">qi", record.state_timestamp_ms, len(record.members)),
+    ]
+    for member in record.members:
+        out += (
+            _string(member.member_id),
+            _nullable(member.group_instance_id),
+            _string(member.client_id),
+            _string(member.client_host),
+            struct.pack(">ii", member.rebalance_timeout_ms, member.session_timeout_ms),
+            _bytes(member.subscription),
+            _bytes(member.assignment),
+        )
+    return b"".join(out)
+
+
+# --- reading ---
+
+
+class _Reader:
+    """Walks over one key or value; any step beyond its end is `LogCorrupt`."""
+
+    __slots__ = ("_data", "_flexible", "_position")
+
+    def __init__(self, data: bytes, flexible: bool = False) -> None:
+        self._data, self._position, self._flexible = data, 0, flexible
+
+    def use_compact_forms(self) -> None:
+        self._flexible = True
+
+    def take(self, length: int) -> bytes:
+        end = self._position + length
+        if length < 0 or end > len(self._data):
+            raise LogCorrupt(f"{length} bytes wanted at {self._position} of {len(self._data)}")
+        piece = self._data[self._position : end]
+        self._position = end
+        return piece
+
+    def integer(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big", signed=True)
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+            if shift > 28:
+                raise LogCorrupt("a varint without end")
+
+    def _length(self, size: int) -> int:
+        return self.varint() - 1 if self._flexible else self.integer(size)
+
+    def nullable(self) -> str | None:
+        length = self._length(2)
+        if length == -1:
+            return None
+        try:
+            return self.take(length).decode()
+        except UnicodeDecodeError as error:
+            raise LogCorrupt(f"not UTF-8: {error}") from None
+
+    def string(self) -> str:
+        text = self.nullable()
+        if text is None:
+            raise LogCorrupt("null where a string must stand")
+        return text
+
+    def data(self) -> bytes:
+        return self.take(self._length(4))
+
+    def count(self) -> int:
+        count = self._length(4)
+        if count < 0:
+            raise LogCorrupt(f"an array of {count} elements")
+        return count
+
+    def tags(self) -> dict[int, bytes]:
+        if not self._flexible:
+            return {}
+        return {self.varint(): self.take(self.varint()) for _ in range(self.varint())}
+
+
+def decode(key: bytes | None, value: bytes | None) -> ShardRecord | None:
+    """The record; None if its key is of a type this version does not know. Raises LogCorrupt."""
+    if key is None:
+        raise LogCorrupt("a record without a key")
+    # Straight-line for what nearly all records are: loading a million offsets is a start-up time.
+    if value is not None and key[:2] == b"\x00\x01" and value[:2] == b"\x00\x04":
+        common = _decode_common_offset(key, value)
+        if common is not None:
+            return common
+    reader = _Reader(key)
+    kind = reader.integer(2)
+    if kind in (0, _OFFSET_KEY):
+        group_id, topic, partition = reader.string(), reader.string(), reader.integer(4)
+        if value is None:
+            return OffsetTombstone(group_id, topic, partition)
+        return _decode_offset(group_id, topic, partition, value)
+    if kind == _GROUP_KEY:
+        group_id = reader.string()
+        return GroupTombstone(group_id) if value is None else _decode_group(group_id, value)
+    return decode_own(key, value)
+
+
+_OFFSET_HEAD = struct.Struct(">qi")
+_COMMON_VALUE_BYTES = 24
+_LEAST_OFFSET_KEY_BYTES = 10
+
+
+def _decode_common_offset(key: bytes, value: bytes) -> CommittedOffset | None:
+    """A commit without text and tags, whose lengths all fit; None for any other, which the reader looks at."""
+    if len(value) != _COMMON_VALUE_BYTES or value[14] != 1 or value[23] != 0 or len(key) < _LEAST_OFFSET_KEY_BYTES:
+        return None
+    topic_at = 4 + (key[2] << 8 | key[3])
+    partition_at = len(key) - 4
+    if topic_at + 2 > partition_at or topic_at + 2 + (key[topic_at] << 8 | key[topic_at + 1]) != partition_at:
+        return None
+    try:
+        group_id, topic = key[4:topic_at].decode(), key[topic_at + 2 : partition_at].decode()
+    except UnicodeDecodeError:
+        return None
+    offset, leader_epoch = _OFFSET_HEAD.unpack_from(value, 2)
+    partition = int.from_bytes(key[partition_at:], "big", signed=True)
+    return CommittedOffset(
+        group_id, topic, partition, offset, leader_epoch, "", int.from_bytes(value[15:23], "big", signed=True)
+    )
+
+
+def _decode_offset(group_id: str, topic: str, partition: int, value: bytes) -> CommittedOffset:
+    reader = _Reader(value)
+    version = reader.integer(2)
+    if not 0 <= version <= 4:
+        raise LogCorrupt(f"an offset commit of unknown version {version}")
+    if version >= 4:
+        reader.use_compact_forms()
+    offset = reader.integer(8)
+    leader_epoch = reader.integer(4) if version >= 3 else _NO_EPOCH
+    metadata = reader.string()
+    commit_ms = reader.integer(8)
+    expire_ms = reader.integer(8) if version == 1 else -1
+    topic_id = reader.tags().get(0)
+    return CommittedOffset(group_id, topic, partition, offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id)
+
+
+def _decode_group(group_id: str, value: bytes) -> GroupMetadata:
+    reader = _Reader(value)
+    version = reader.integer(2)
+    if not 0 <= version <= 4:
+        raise LogCorrupt(f"a group of unknown version {version}")
+    if version >= 4:
+        reader.use_compact_forms()
+    protocol_type, generation_id = reader.string(), reader.integer(4)
+    protocol, leader = reader.nullable(), reader.nullable()
+    state_timestamp_ms = reader.integer(8) if version >= 2 else -1
+    members = tuple(_decode_member(reader, version) for _ in range(reader.count()))
+    reader.tags()
+    return GroupMetadata(group_id, protocol_type, generation_id, protocol, leader, state_timestamp_ms, members)
+
+
+def _decode_member(reader: _Reader, version: int) -> MemberRecord:
+    member_id = reader.string()
+    instance_id = reader.nullable() if version >= 3 else None
+    client_id, client_host = reader.string(), reader.string()
+    rebalance_ms = reader.integer(4) if version >= 1 else None
+    session_ms = reader.integer(4)
+    subscription, assignment = reader.data(), reader.data()
+    reader.tags()
+    return MemberRecord(
+        member_id=member_id,
+        group_instance_id=instance_id,
+        client_id=client_id,
+        client_host=client_host,
+        rebalance_timeout_ms=session_ms if rebalance_ms is None else rebalance_ms,
+        session_timeout_ms=session_ms,
+        subscription=subscription,
+        assignment=assignment,
+    )

@@ -1,0 +1,137 @@
+"""Keys and values of the records that are ours alone, in the offsets log beside Kafka's.
+
+Their key's version is one that Kafka has no use for: its tools say that they do not know it, and go on. A value is its
+format as two bytes, and a MessagePack array. `LogCorrupt` is one that does not parse; a newer format is one as well,
+since to pass over a grant would be to make it twice.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from coordinator.records.records import (
+    BalancedMember,
+    BalancedMetadata,
+    BalancedTombstone,
+    LogCorrupt,
+    Owner,
+    Ownership,
+    OwnershipTombstone,
+)
+
+OWNERSHIP_KEY, BALANCED_KEY = 0x4D01, 0x4D02
+_FORMAT = b"\x00\x00"
+
+OwnRecord = Ownership | OwnershipTombstone | BalancedMetadata | BalancedTombstone
+T = TypeVar("T")
+
+
+class _Grant(msgspec.Struct, frozen=True, array_like=True):
+    epoch: int
+    owner: tuple[str, int, int, int, int, int] | None
+
+
+class _Balanced(msgspec.Struct, frozen=True, array_like=True):
+    """The fields of `BalancedMetadata` but the group's id, in its order; a member's are those of `BalancedMember`."""
+
+    state_timestamp_ms: int
+    epoch: int
+    meta_version: int
+    meta_digest: bytes
+    from_max_id: int
+    topics: tuple[str, ...]
+    filters: tuple[tuple[str, tuple[str, ...]], ...]
+    source_count: int | None
+    members: tuple[tuple[str, str | None, str, str, int | None, str, int, int, int, int], ...]
+    replaced: tuple[str, ...]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_grant = msgspec.msgpack.Decoder(_Grant).decode
+_decode_balanced = msgspec.msgpack.Decoder(_Balanced).decode
+
+
+def encode_own(record: OwnRecord) -> tuple[bytes, bytes | None]:
+    """Key and value of the record; the value of a tombstone is None."""
+    if isinstance(record, BalancedMetadata | BalancedTombstone):
+        return _balanced_key(record.group_id), _balanced_value(record)
+    key = _ownership_key(record.group_id, record.topic, record.partition)
+    if isinstance(record, OwnershipTombstone):
+        return key, None
+    owner = record.owner
+    line = None if owner is None else msgspec.structs.astuple(owner)
+    return key, _FORMAT + _encode(_Grant(record.epoch, line))
+
+
+def _balanced_key(group_id: str) -> bytes:
+    group = group_id.encode()
+    return struct.pack(">HH", BALANCED_KEY, len(group)) + group
+
+
+def _balanced_value(record: BalancedMetadata | BalancedTombstone) -> bytes | None:
+    if isinstance(record, BalancedTombstone):
+        return None
+    fields = msgspec.structs.asdict(record)
+    del fields["group_id"]
+    fields["members"] = tuple([msgspec.structs.astuple(member) for member in record.members])
+    return _FORMAT + _encode(_Balanced(**fields))
+
+
+def _ownership_key(group_id: str, topic: str, partition: int) -> bytes:
+    group, name = group_id.encode(), topic.encode()
+    head = struct.pack(">HH", OWNERSHIP_KEY, len(group))
+    return head + group + len(name).to_bytes(2, "big") + name + partition.to_bytes(4, "big")
+
+
+def decode_own(key: bytes, value: bytes | None) -> OwnRecord | None:
+    """The record; None if its key is not one of ours. Raises LogCorrupt."""
+    kind = int.from_bytes(key[:2], "big")
+    if kind == OWNERSHIP_KEY:
+        return _decode_ownership(key, value)
+    if kind == BALANCED_KEY:
+        return _decode_group(key, value)
+    return None
+
+
+def _decode_ownership(key: bytes, value: bytes | None) -> Ownership | OwnershipTombstone:
+    (group_id, topic), rest = _read_key(key, texts=2, rest=4)
+    partition = int.from_bytes(rest, "big", signed=True)
+    if value is None:
+        return OwnershipTombstone(group_id, topic, partition)
+    grant = _read(_decode_grant, value, "a grant")
+    return Ownership(group_id, topic, partition, grant.epoch, None if grant.owner is None else Owner(*grant.owner))
+
+
+def _decode_group(key: bytes, value: bytes | None) -> BalancedMetadata | BalancedTombstone:
+    (group_id,), _rest = _read_key(key, texts=1, rest=0)
+    if value is None:
+        return BalancedTombstone(group_id)
+    read = _read(_decode_balanced, value, "a client-balanced group")
+    fields = msgspec.structs.asdict(read)
+    fields["members"] = tuple([BalancedMember(*member) for member in read.members])
+    return BalancedMetadata(group_id, **fields)
+
+
+def _read_key(key: bytes, *, texts: int, rest: int) -> tuple[list[str], bytes]:
+    found, at = [], 2
+    try:
+        for _ in range(texts):
+            end = at + 2 + int.from_bytes(key[at : at + 2], "big")
+            found.append(key[at + 2 : end].decode())
+            at = end
+    except UnicodeDecodeError as error:
+        raise LogCorrupt(f"not UTF-8: {error}") from None
+    if len(key) != at + rest:
+        raise LogCorrupt(f"a key of our own has {len(key)} bytes, where {at + rest} must be")
+    return found, key[at:]
+
+
+def _read(decode: Callable[[bytes], T], value: bytes, what: str) -> T:
+    if value[:2] != _FORMAT:
+        raise LogCorrupt(f"{what} of unknown format {value[:2].hex()}")
+    try:
+        return decode(value[2:])
+    except msgspec.MsgspecError as error:
+        raise LogCorrupt(f"{what}: {error}") from None

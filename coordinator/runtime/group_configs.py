@@ -1,0 +1,204 @@
+"""Settings of single groups, over the node's: kept in `__muster_configs-0`, a compacted log.
+
+Key: "group/" and the group's id. Value, version 1: two bytes of version, then a MessagePack map of the settings. No
+value: the group follows the node. A group need not exist to have settings.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from coordinator.clock import Moment
+from coordinator.config.config import KEYS, Config
+from coordinator.config.keys import Key
+from coordinator.groups.classic.state import GroupSettings
+from coordinator.topics.configs import unknown
+from coordinator.topics.registry import APPEND_ERRORS
+from coordinator.topics.rules import Refusal
+from partition_log.cleaning import Compact
+from partition_log.errors import AppendError
+from partition_log.store import LogStore
+from protocol.errors import ErrorCode
+from protocol.messages.configs import (
+    AlterableConfig,
+    ConfigOperation,
+    ConfigSource,
+    ConfigSynonym,
+    ConfigType,
+    DescribedConfig,
+)
+from protocol.record_batch import decode_batch, encode_batch
+
+CONFIGS_LOG = "__muster_configs-0"
+MOST_GROUPS = 10_000
+"""That may have settings of their own."""
+
+_KIND = b"group/"
+_VERSION = b"\x00\x01"
+_INITIAL_DELAY, _MAX_SIZE = "group.initial.rebalance.delay.ms", "group.max.size"
+_MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
+SETTINGS: Mapping[str, Key] = {name: KEYS[name] for name in (_INITIAL_DELAY, _MAX_SIZE, _MIN_SESSION, _MAX_SESSION)}
+
+
+class ConfigsCorrupt(Exception):
+    """A record of the log that does not parse, or was written by a newer version. The node must not start: groups would
+    be served as they were told not to be."""
+
+
+class GroupConfigs:
+    """`overrides` has what differs from `settings`, by group."""
+
+    def __init__(self, store: LogStore, config: Config) -> None:
+        self._store = store
+        self._config = config
+        self._log = store.log(CONFIGS_LOG, Compact())
+        self._own: dict[str, dict[str, str]] = {}
+        self.settings = GroupSettings(
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            max_size=config.group_max_size,
+            max_pending_ids=config.max_pending_ids_per_group,
+            offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        )
+        self.overrides: dict[str, GroupSettings] = {}
+        self.position = 0
+        """Write-ahead position of the last change."""
+
+    def load(self) -> None:
+        """Replays the log. Raises `ConfigsCorrupt`, `LogDamaged`."""
+        for _header, data in self._log.batches_from(self._log.start_offset):
+            for entry in decode_batch(bytes(data)):
+                self._apply(*_decode(entry.key, entry.value))
+
+    def _apply(self, group_id: str, own: dict[str, str] | None) -> None:
+        if not own:
+            self._own.pop(group_id, None)
+            self.overrides.pop(group_id, None)
+            return
+        self._own[group_id] = own
+        self.overrides[group_id] = replace(
+            self.settings,
+            initial_rebalance_delay_ms=int(own.get(_INITIAL_DELAY, self.settings.initial_rebalance_delay_ms)),
+            max_size=int(own.get(_MAX_SIZE, self.settings.max_size)),
+        )
+
+    def of(self, group_id: str) -> GroupSettings:
+        """What holds for the group."""
+        return self.overrides.get(group_id, self.settings)
+
+    def session_timeouts(self, group_id: str) -> tuple[int, int]:
+        """The shortest and the longest that a member of the group may have."""
+        own, config = self._own.get(group_id), self._config
+        if own is None:
+            return config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        return self._session_timeouts(own)
+
+    def _session_timeouts(self, own: Mapping[str, str]) -> tuple[int, int]:
+        config = self._config
+        return (
+            int(own.get(_MIN_SESSION, config.group_min_session_timeout_ms)),
+            int(own.get(_MAX_SESSION, config.group_max_session_timeout_ms)),
+        )
+
+    # ---------------------------------------------------------------------------------------------------- changing
+
+    def alter(
+        self, group_id: str, changes: Iterable[AlterableConfig], moment: Moment, *, validate_only: bool
+    ) -> Refusal | None:
+        """All of the changes or none; durable when `position` is."""
+        if not group_id:
+            return Refusal(ErrorCode.INVALID_REQUEST, "settings of all groups are the node's, and read at its start")
+        before = self._own.get(group_id, {})
+        own = self._altered(before, changes)
+        if isinstance(own, Refusal):
+            return own
+        if own and not before and len(self._own) >= MOST_GROUPS:
+            return Refusal(ErrorCode.POLICY_VIOLATION, f"{MOST_GROUPS} groups have settings, the most there may be")
+        if validate_only or own == before:
+            return None
+        entry = (
+            _KIND + group_id.encode("utf-8", "surrogatepass"),
+            _VERSION + msgspec.msgpack.encode(own) if own else None,
+        )
+        appended = self._store.append(self._log, encode_batch([entry], timestamp_ms=moment.wall_ms))
+        if isinstance(appended, AppendError):
+            return Refusal(APPEND_ERRORS[appended], appended.value)
+        self.position = appended.position
+        self._apply(group_id, own)
+        return None
+
+    def _altered(self, before: Mapping[str, str], changes: Iterable[AlterableConfig]) -> dict[str, str] | Refusal:
+        own, seen = dict(before), set[str]()
+        for change in changes:
+            refused = _refuse(change, seen)
+            if refused is not None:
+                return refused
+            seen.add(change.name)
+            own.pop(change.name, None)
+            if change.config_operation == ConfigOperation.SET and change.value is not None:
+                own[change.name] = str(SETTINGS[change.name].parse(change.value))
+        lowest, highest = self._session_timeouts(own)
+        if lowest > highest:
+            reason = f"{_MIN_SESSION} would be {lowest}, {_MAX_SESSION} less: {highest}"
+            return Refusal(ErrorCode.INVALID_CONFIG, reason)
+        return own
+
+    # ----------------------------------------------------------------------------------------------------- showing
+
+    def own(self, group_id: str) -> Collection[str]:
+        """Names of the settings the group has itself."""
+        return self._own.get(group_id, {}).keys()
+
+    def described(self, group_id: str) -> list[DescribedConfig]:
+        """Every setting, with where it could come from, the strongest first."""
+        own = self._own.get(group_id, {})
+        return [self._described(key, own.get(key.name)) for key in SETTINGS.values()]
+
+    def _described(self, key: Key, own: str | None) -> DescribedConfig:
+        value, default = str(getattr(self._config, key.field)), str(key.default)
+        synonyms = [ConfigSynonym(key.name, default, ConfigSource.DEFAULT)]
+        if value != default:
+            synonyms.insert(0, ConfigSynonym(key.name, value, ConfigSource.STATIC_BROKER))
+        if own is not None:
+            synonyms.insert(0, ConfigSynonym(key.name, own, ConfigSource.GROUP))
+        return DescribedConfig(
+            name=key.name,
+            value=value if own is None else own,
+            config_source=synonyms[0].source,
+            synonyms=tuple(synonyms),
+            config_type=ConfigType.INT,
+            documentation=key.about,
+            is_default=synonyms[0].source == ConfigSource.DEFAULT,
+        )
+
+
+def _refuse(change: AlterableConfig, seen: set[str]) -> Refusal | None:
+    name, value, operation = change.name, change.value, change.config_operation
+    if name in seen:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"the request changes {name} more than once")
+    if operation == ConfigOperation.DELETE:
+        return None
+    if name not in SETTINGS:
+        return Refusal(ErrorCode.INVALID_CONFIG, unknown("group", name, SETTINGS))
+    if operation in {ConfigOperation.APPEND, ConfigOperation.SUBTRACT}:
+        return Refusal(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
+    if operation != ConfigOperation.SET:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"{operation} is no operation on a setting")
+    if value is None:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"{name} has no value")
+    try:
+        SETTINGS[name].parse(value)
+    except ValueError:
+        return Refusal(ErrorCode.INVALID_CONFIG, f"{name} = {value[:200]}: {SETTINGS[name].allowed} is allowed")
+    return None
+
+
+def _decode(key: bytes | None, value: bytes | None) -> tuple[str, dict[str, str] | None]:
+    key = key or b""
+    if not key.startswith(_KIND) or (value is not None and value[:2] != _VERSION):
+        raise ConfigsCorrupt(f"settings under {key[:200]!r}: their record is not of a version known here")
+    try:
+        own = None if value is None else msgspec.msgpack.decode(value[2:], type=dict[str, str])
+        return key[len(_KIND) :].decode("utf-8", "surrogatepass"), own
+    except (UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise ConfigsCorrupt(f"settings under {key[:200]!r}: {error}") from None

@@ -1,0 +1,39 @@
+"""The kinds of groups a shard has, each with its table: asked here, once, and nowhere else."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from coordinator.groups.classic import events as classic
+from coordinator.groups.classic import table as classic_table
+from coordinator.groups.classic.state import Group
+from coordinator.groups.client_balanced import events as balanced
+from coordinator.groups.client_balanced import table as balanced_table
+from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.groups.outcome import Outcome
+from protocol.errors import ErrorCode
+
+AnyGroup = Group | BalancedGroup
+AnyEvent = classic.GroupEvent | balanced.BalancedEvent
+
+
+class _Kind(NamedTuple):
+    handle: Callable[[Any, Any, Outcome], None]
+    append_failed: Callable[[Any, ErrorCode], AnyEvent]
+
+
+_KINDS: dict[type, _Kind] = {
+    Group: _Kind(classic_table.handle, classic.AppendFailed),
+    BalancedGroup: _Kind(balanced_table.handle, balanced.AppendFailed),
+}
+
+
+def handle(group: AnyGroup, event: AnyEvent, out: Outcome) -> None:
+    """What the event does to the group goes into the outcome."""
+    _KINDS[type(group)].handle(group, event, out)
+
+
+def append_failed(group: AnyGroup, event: AnyEvent, error_code: ErrorCode) -> AnyEvent:
+    """What happens to the group whose records the log refused."""
+    failed = isinstance(event, classic.AppendFailed | balanced.AppendFailed)
+    assert not failed, "what undoes a failed append appends nothing"
+    return _KINDS[type(group)].append_failed(event, error_code)

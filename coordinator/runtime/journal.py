@@ -1,0 +1,213 @@
+"""Why groups rebalanced: notes by group, kept in the notes log and answered from memory.
+
+Memory is bounded by bytes, as the log is: the oldest notes of all groups make room. Repetitions fold: else two
+processes that fence each other would push out all that happened before.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from coordinator.records.records import Note
+from protocol.messages.groups import ListedNote, ListNotes, ListNotesReply
+
+_NOTE_BYTES: Final = 200
+"""Of a note in memory without its texts: the object, its numbers, its places in two lists."""
+_GROUP_BYTES: Final = 320
+_FOLD_WITHIN_MS: Final = 600_000
+"""Repetitions further apart stay apart: a process that is restarted once a day is at war with nobody."""
+_COMPLETION: Final = "completion of a repeated rebalance"
+_SPARE_ORDERS: Final = 1_024
+
+
+class _Kept:
+    """The notes of a group, oldest first. `gone`: entries of the journal's order whose notes made room already."""
+
+    __slots__ = ("gone", "next_number", "notes")
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self.next_number = 0
+        self.gone = 0
+
+
+class Journal:
+    """The newest `limit` notes of each group, `max_bytes` of all groups together. `rebalances` counts those of kind
+    `rebalance` by cause since the start, repetitions too.
+
+    Notes outlive their group. A group whose last note made room is numbered from 0 again.
+    """
+
+    def __init__(self, limit: int, max_bytes: int = 32 << 20) -> None:
+        self._limit = limit
+        self._max_bytes = max_bytes
+        self._groups: dict[str, _Kept] = {}
+        self._order: deque[str] = deque()
+        """The group of each note in order of arrival. Entries of a group stand for its notes, oldest first."""
+        self._count = 0
+        self._bytes = 0
+        self.rebalances: dict[str, int] = {}
+
+    def add(self, note: Note) -> Note | None:
+        """Number the note and keep it. Return what the notes log should get: None for a repetition of no news, which
+        grows the note before it where it stands. News is that the count of repetitions has doubled: that note is the
+        newest again, so that whoever reads on from a number sees it."""
+        if note.kind == "rebalance":
+            self.rebalances[note.cause] = self.rebalances.get(note.cause, 0) + 1
+        kept = self._kept(note.group_id)
+        note = _with_subject(kept.notes, note)
+        at = _repeated(kept.notes, note)
+        if at is not None:
+            before = kept.notes[at]
+            note = replace(note, times=before.times + 1, since_ms=_since(before))
+            if note.times & before.times:  # no power of two
+                kept.notes[at] = replace(note, number=before.number)
+                self._bytes += _size(note) - _size(before)
+                self._make_room()
+                return None
+        note = replace(note, number=kept.next_number)
+        self._append(kept, note, at)
+        return note
+
+    def load(self, note: Note) -> None:
+        """Keep a note that was read from the log."""
+        text = sys.intern
+        note = replace(
+            note,
+            group_id=text(note.group_id),
+            kind=text(note.kind),
+            cause=text(note.cause),
+            group_state=text(note.group_state),
+        )
+        kept = self._kept(note.group_id)
+        self._append(kept, note, _repeated(kept.notes, note) if note.times > 1 else None)
+
+    def list(self, message: ListNotes) -> ListNotesReply:
+        """Notes with numbers above `after`, oldest first; without `after`, the newest `limit`."""
+        group = self._groups.get(message.group_id)
+        kept = [] if group is None else [note for note in group.notes if note.number > message.after]
+        limit = max(message.limit, 0)
+        chosen = kept[:limit] if message.after >= 0 else kept[len(kept) - min(limit, len(kept)) :]
+        return ListNotesReply(notes=tuple(_listed(note) for note in chosen))
+
+    def notes(self) -> Iterator[Note]:
+        """All that are kept, group by group."""
+        for kept in self._groups.values():
+            yield from kept.notes
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of memory, as far as it is counted."""
+        return self._bytes
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _kept(self, group_id: str) -> _Kept:
+        kept = self._groups.get(group_id)
+        if kept is None:
+            kept = self._groups[group_id] = _Kept()
+            self._bytes += _GROUP_BYTES + sys.getsizeof(group_id)
+        return kept
+
+    def _append(self, kept: _Kept, note: Note, in_place_of: int | None) -> None:
+        """Keep the note as the newest. It takes the place of another, or the oldest of its group may have to go."""
+        kept.next_number = note.number + 1
+        kept.notes.append(note)
+        self._order.append(note.group_id)
+        self._count += 1
+        self._bytes += _size(note)
+        if in_place_of is not None:
+            self._forget(kept, in_place_of)
+            kept.gone += 1
+        elif len(kept.notes) > self._limit:
+            self._forget(kept, 0)
+            kept.gone += 1
+        self._make_room()
+        if len(self._order) > 2 * self._count + _SPARE_ORDERS:
+            self._take_out_gone()
+
+    def _forget(self, kept: _Kept, index: int) -> None:
+        self._count -= 1
+        self._bytes -= _size(kept.notes.pop(index))
+
+    def _take_out_gone(self) -> None:
+        entries = self._order
+        self._order = deque()
+        for group_id in entries:
+            kept = self._groups[group_id]
+            if kept.gone:
+                kept.gone -= 1
+            else:
+                self._order.append(group_id)
+
+    def _make_room(self) -> None:
+        while self._bytes > self._max_bytes and self._count > 1:
+            group_id = self._order.popleft()
+            kept = self._groups[group_id]
+            if kept.gone:
+                kept.gone -= 1
+                continue
+            self._forget(kept, 0)
+            if not kept.notes:
+                del self._groups[group_id]
+                self._bytes -= _GROUP_BYTES + sys.getsizeof(group_id)
+
+
+def _with_subject(notes: list[Note], note: Note) -> Note:
+    """A rebalance that repeats is completed each time: that repeats too."""
+    if note.kind == "completed" and notes and notes[-1].subject:
+        return replace(note, subject=_COMPLETION)
+    return note
+
+
+def _repeated(notes: list[Note], note: Note) -> int | None:
+    """Index of the note that this one repeats. Nothing but repeatable notes may stand between, of other instances."""
+    if not note.subject:
+        return None
+    for index in range(len(notes) - 1, -1, -1):
+        before = notes[index]
+        if not before.subject:
+            return None
+        if (before.subject, before.kind, before.cause) == (note.subject, note.kind, note.cause):
+            is_recent = note.wall_ms - before.wall_ms <= _FOLD_WITHIN_MS
+            return index if is_recent or note.since_ms == _since(before) else None
+    return None
+
+
+def _since(note: Note) -> int:
+    return note.wall_ms if note.since_ms < 0 else note.since_ms
+
+
+def _size(note: Note) -> int:
+    return _NOTE_BYTES + sum(map(sys.getsizeof, (note.detail, note.initiator, note.subject)))
+
+
+def _listed(note: Note) -> ListedNote:
+    return ListedNote(
+        number=note.number,
+        generation_id=note.generation_id,
+        cause=note.cause,
+        initiator=note.initiator,
+        wall_ms=note.wall_ms,
+        detail=note.detail,
+        members=note.members,
+        group_state=note.group_state,
+        kind=note.kind,
+        times=note.times,
+        since_ms=_since(note),
+    )
+
+
+def encode_note(note: Note) -> tuple[bytes, bytes]:
+    """Key and value in the notes log: the group's id, and the note as JSON that people can read."""
+    return note.group_id.encode(), msgspec.json.encode(note)
+
+
+def decode_note(value: bytes) -> Note:
+    """The note. Raises msgspec.DecodeError."""
+    return msgspec.json.decode(value, type=Note)

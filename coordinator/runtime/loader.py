@@ -1,0 +1,235 @@
+"""A shard on its way from its log to serving: its snapshot if there is one, then the log from there on, in slices that
+take a few milliseconds each, so that whoever asks for groups of other shards is served in between.
+
+Nothing here reads a clock: a slice is bounded by what it reads, and how long all of it takes is said by the `Moment`s
+that come with the slices.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+
+import msgspec
+
+from coordinator.clock import Moment
+from coordinator.groups.classic.events import Loaded
+from coordinator.groups.client_balanced import events as balanced_events
+from coordinator.records.codec import decode, decode_marker
+from coordinator.records.records import LogCorrupt
+from coordinator.runtime.offset_replay import CommonCommits
+from coordinator.runtime.shard import NO_PRODUCER, Shard, ShardState
+from coordinator.runtime.snapshot import SnapshotUnknown, restore
+from partition_log.aids import Aid, AidDamaged
+from partition_log.errors import LogDamaged
+from protocol.messages.node import LoadProgress
+from protocol.record_batch import HEADER_BYTES, BatchHeader, CorruptBatch, decode_records, record_bytes, record_slices
+
+_WORK_A_SLICE = 2_500
+"""What a millisecond or three are enough for, where a common commit is 1."""
+_BATCH, _RECORD, _PIECE, _GROUP, _MEMBER = 2, 3, 20, 3, 3
+_BYTES_A_UNIT = 500  # of what is read, whatever stands in it
+_RECORDS_A_PART = 500
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What an operator should know of a load: a snapshot that was there and could not be used."""
+
+    shard: int
+    text: str
+
+
+class Loading:
+    """One shard's. `bytes_total` may grow by what a snapshot that turns out to be useless was to spare."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+        self.note: Note | None = None
+        self.used_snapshot = False
+        self.bytes_done = 0
+        self._aid = self._find_aid()
+        aid = self._aid
+        self.bytes_total = shard.log.size_bytes if aid is None else aid.size + shard.log.bytes_from(aid.end)
+        self._moment: Moment
+        self._room = 0
+        self._slices = self._run()
+
+    def go_on(self, moment: Moment) -> bool:
+        """One slice; whether there is more. At the end the shard serves, or its log did not parse and it is FAILED."""
+        self._moment, self._room = moment, _WORK_A_SLICE
+        return next(self._slices, self) is None
+
+    def close(self) -> None:
+        """It will not go on; the shard does not serve."""
+        self._slices.close()
+
+    def _find_aid(self) -> Aid | None:
+        log = self.shard.log
+        try:
+            aid = log.newest_aid()
+        except OSError as error:
+            self._ignore(str(error))
+            return None
+        if aid is not None and not log.start_offset <= aid.end <= log.next_offset:
+            self._ignore(f"{aid.path} is not of this log, which is {log.start_offset} to {log.next_offset}")
+            return None
+        return aid
+
+    def _ignore(self, why: str) -> None:
+        self.note = Note(self.shard.index, f"snapshot ignored, the whole log is read: {why}")
+
+    def _run(self) -> Generator[None, None, None]:
+        shard = self.shard
+        try:
+            start = yield from self._restore()
+            yield from self._replay(shard.log.start_offset if start is None else start)
+        except (LogCorrupt, LogDamaged, CorruptBatch) as error:
+            shard.state, shard.failure = ShardState.FAILED, str(error)
+            if isinstance(error, LogDamaged):
+                shard.log.note_damage(error)
+            shard.forget_all()
+            return
+        shard.is_replaying = False
+        yield from self._settle()
+        shard.metadata_bytes = sum([group.metadata_bytes for group in shard.groups.values()])
+        shard.metadata_bytes += sum([group.metadata_bytes for group in shard.balanced.values()])
+        shard.state = ShardState.ACTIVE
+        self.bytes_done = self.bytes_total
+
+    def _restore(self) -> Generator[None, None, int | None]:
+        """Returns the offset from which on the log is to be read; None if all of it is."""
+        aid = self._aid
+        if aid is None:
+            return None
+        try:
+            for size in restore(self.shard, aid.end, aid.pieces):
+                self.bytes_done += size
+                if self._spent(_PIECE + size // 40):
+                    yield
+        except (AidDamaged, SnapshotUnknown, OSError) as error:
+            self._ignore(f"{aid.path}: {error}" if isinstance(error, SnapshotUnknown) else str(error))
+            self.shard.forget_all()
+            self.bytes_total = self.bytes_done + self.shard.log.size_bytes
+            return None
+        self.used_snapshot, self.shard.snapshot_end = True, aid.end
+        return aid.end
+
+    def _spent(self, work: int) -> bool:
+        """Whether that was all the work of this slice."""
+        self._room -= work
+        return self._room <= 0
+
+    # --- the log ---
+
+    def _replay(self, start: int) -> Iterator[None]:
+        shard, log = self.shard, self.shard.log
+        common = CommonCommits(shard)
+        for header, data in log.batches_from(start):
+            size = len(data)
+            self.bytes_done += size
+            payload = record_bytes(header, data) if header.compression else bytes(data[HEADER_BYTES:])
+            is_plain = header.producer_id < 0 and not header.is_control
+            if header.record_count <= _RECORDS_A_PART:
+                parts: Iterable[tuple[bytes, BatchHeader]] = ((payload, header),)
+            else:
+                parts = record_slices(payload, header, _RECORDS_A_PART)
+            for part, part_header in parts:
+                try:
+                    work = self._apply_part(common, part, part_header, is_plain=is_plain)
+                except LogCorrupt as error:
+                    raise LogCorrupt(f"{log.name}: batch at offset {header.base_offset}: {error}") from None
+                if self._spent(work):
+                    yield
+            if self._spent(_BATCH + size // _BYTES_A_UNIT):
+                yield
+
+    def _apply_part(self, common: CommonCommits, part: bytes, header: BatchHeader, *, is_plain: bool) -> int:
+        """Apply the records; how much work that was."""
+        shard, count = self.shard, header.record_count
+        shard.loaded_records += count
+        number, at = common.apply(part, 0, count) if is_plain and not shard.offsets.pending else (0, 0)
+        if number == count and at == len(part):
+            return count
+        common.forget()
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
+        for entry in decode_records(part, header)[number:]:
+            if header.is_control:
+                marker = decode_marker(header, entry.key, entry.value)
+                if marker is not None:
+                    shard.apply_marker(marker)
+                continue
+            record = decode(entry.key, entry.value)
+            if record is not None:
+                shard.apply(record, producer_id=producer_id)
+        return count * _RECORD
+
+    # --- what follows ---
+
+    def _settle(self) -> Iterator[None]:
+        """Groups of which nothing is left are gone, and everybody else has a full session from now on."""
+        shard = self.shard
+        for group in list(shard.groups.values()):
+            balanced = shard.balanced.get(group.group_id)
+            is_said = group.stored is not None or balanced is not None
+            if not is_said and not shard.offsets.holds(group.group_id) and not group.owners:
+                # All that was ever said of it is deleted: compaction may have left nothing, so it is nothing.
+                shard.remove(group.group_id)
+            else:
+                shard.process(group, Loaded(group.group_id), self._moment)
+            if balanced is not None:
+                shard.process(balanced, balanced_events.Loaded(group.group_id), self._moment)
+            if self._spent(_GROUP + _MEMBER * len(group.members)):
+                yield
+
+
+class Loadings:
+    """All shards of a node, one after the other."""
+
+    def __init__(self, shards: Sequence[Shard], started: Moment) -> None:
+        self._all = [Loading(shard) for shard in shards]
+        self._left = list(reversed(self._all))
+        self._started = self._now = started
+
+    def __bool__(self) -> bool:
+        """Whether there is more to load."""
+        return bool(self._left)
+
+    def go_on(self, moment: Moment) -> None:
+        """One slice."""
+        self._now = moment
+        if not self._left[-1].go_on(moment):
+            self._left.pop()
+
+    def stop(self) -> None:
+        """Nothing is loaded any more."""
+        for loading in self._left:
+            loading.close()
+        self._left.clear()
+
+    @property
+    def notes(self) -> list[Note]:
+        """Of the shards looked at until now."""
+        return [loading.note for loading in self._all if loading.note is not None]
+
+    def progress(self, now: Moment | None = None) -> LoadProgress:
+        """As of `now`, or of the last slice; once all is loaded, how it was."""
+        done, total = sum(one.bytes_done for one in self._all), sum(one.bytes_total for one in self._all)
+        at = now if now is not None and self._left else self._now
+        elapsed_ms = max(at.monotonic_ms - self._started.monotonic_ms, 0)
+        rate = done * 1_000 // elapsed_ms if elapsed_ms else 0
+        left = max(total - done, 0)
+        left_ms = 0 if not self._left else left * 1_000 // rate if rate else -1
+        return LoadProgress(
+            is_loading=bool(self._left),
+            records=sum(one.shard.loaded_records for one in self._all),
+            bytes_done=done,
+            bytes_total=total,
+            bytes_per_second=rate,
+            elapsed_ms=elapsed_ms,
+            left_ms=left_ms,
+            from_snapshots=sum(one.used_snapshot for one in self._all),
+        )
+
+
+def load(shard: Shard, moment: Moment) -> Iterator[None]:
+    """The shard's log, a slice for each `next`."""
+    loading = Loading(shard)
+    while loading.go_on(moment):
+        yield

@@ -1,0 +1,397 @@
+"""One offsets-log partition with its groups: decide, append, apply, settle, hold (the write rule)."""
+
+import enum
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from coordinator.clock import Moment
+from coordinator.config.keys import INT_MAX
+from coordinator.groups.classic import loading
+from coordinator.groups.classic.state import Group, GroupSettings, GroupState
+from coordinator.groups.classic.table import decide
+from coordinator.groups.client_balanced import loading as balanced_loading
+from coordinator.groups.client_balanced.state import BalancedGroup
+from coordinator.groups.client_balanced.state import GroupState as BalancedState
+from coordinator.groups.outcome import Answer, IdSource, Outcome
+from coordinator.groups.ownership import Owners
+from coordinator.records.codec import encode, encode_marker, encode_offsets
+from coordinator.records.records import (
+    BalancedMetadata,
+    BalancedTombstone,
+    CommittedOffset,
+    GroupMetadata,
+    GroupTombstone,
+    Note,
+    OffsetTombstone,
+    Ownership,
+    OwnershipTombstone,
+    ShardRecord,
+    TransactionEnded,
+)
+from coordinator.runtime.group_kinds import AnyEvent, AnyGroup, append_failed, handle
+from coordinator.runtime.journal import Journal, encode_note
+from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable
+from coordinator.runtime.outbox import Outbox
+from partition_log.log import PartitionLog
+from partition_log.store import AppendError, LogStore
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit
+from protocol.record_batch import TRANSACTIONAL, encode_batch, seal_batch
+from purgatory.purgatory import DelayedOperationPurgatory
+
+_SETTLE_ROUNDS = 64
+NO_PRODUCER = -1
+"""Of a batch that is no transaction's."""
+
+_APPEND_ERRORS = {
+    # group-protocol 0.5: a full disk is a storage error and reads as NOT_COORDINATOR, a batch too large as unknown.
+    AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
+    AppendError.RECORD_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+_TOO_LARGE = _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
+
+
+class ShardState(enum.Enum):
+    """Whether the shard serves."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    UNLOADED = "unloaded"
+
+
+class Ran(NamedTuple):
+    """What came of an event and all that followed from it."""
+
+    answers: list[Answer]
+    position: int
+
+
+class ShardTools(NamedTuple):
+    """What the shards of a node share."""
+
+    store: LogStore
+    purgatory: DelayedOperationPurgatory[Any]
+    journal: Journal
+    notes_log: PartitionLog
+    outbox: Outbox
+    ids: IdSource
+    settings: GroupSettings
+    max_batch_bytes: int
+    directory: dict[str, tuple["Shard", Group]]
+    """Every group of the node; the hot path finds a group here without hashing its id as Java does."""
+    overrides: Mapping[str, GroupSettings] = {}
+    """Of groups that do not follow `settings`."""
+    broker_id: int = 0
+    """The home of every partition here."""
+
+
+class Shard:
+    """The groups whose ids hash to one partition of `__consumer_offsets`."""
+
+    def __init__(self, index: int, log: PartitionLog, tools: ShardTools) -> None:
+        self.index = index
+        self.log = log
+        self.state = ShardState.LOADING
+        self.is_replaying = True
+        """Records of the log are applied, or of its snapshot: what a group had before does not count."""
+        self.failure = ""
+        self.groups: dict[str, Group] = {}
+        self.balanced: dict[str, BalancedGroup] = {}
+        """Of groups that are, or were, client-balanced. What they commit and own is the classic group's of the same id,
+        which is Empty while members are here."""
+        self.offsets = OffsetTable()
+        self.loaded_records = 0
+        self.snapshot_end = -1
+        """Up to where a snapshot spoke for the log when the shard was loaded; -1: there was none of use."""
+        self.metadata_bytes = 0
+        """Of what all members offer."""
+        self._tools = tools
+
+    # --- the write rule ---
+
+    def process(self, group: AnyGroup, event: AnyEvent, moment: Moment) -> None:
+        """Let the event happen to the group; its replies leave at once, or when their record is on disk."""
+        self.deliver(self.run(group, event, moment))
+
+    def deliver(self, ran: Ran) -> None:
+        """Send what may leave at once, hold the rest."""
+        outbox = self._tools.outbox
+        for ref, reply, at_once in ran.answers:
+            if at_once:
+                outbox.send(ref, reply)
+            else:
+                outbox.hold(ran.position, ref, reply)
+
+    def run(self, group: AnyGroup, event: AnyEvent, moment: Moment) -> Ran:
+        """Let the event happen to the group, and what follows from it until nothing changes any more."""
+        answers: list[Answer] = []
+        metadata_bytes = group.metadata_bytes
+        events: deque[AnyEvent] = deque((event,))
+        for _ in range(_SETTLE_ROUNDS):
+            while events:
+                self._step(group, events.popleft(), moment, events, answers)
+            if group.phase is not None:
+                events.extend(self._tools.purgatory.check_and_complete(group.phase))
+                if group.phase not in self._tools.purgatory:
+                    group.phase = None
+            if not events:
+                self.metadata_bytes += group.metadata_bytes - metadata_bytes
+                return Ran(answers, self.position_of(group.group_id))
+        raise AssertionError(f"{group.group_id} does not settle after {event!r}")
+
+    def _step(
+        self, group: AnyGroup, event: AnyEvent, moment: Moment, events: deque[AnyEvent], answers: list[Answer]
+    ) -> None:
+        tools = self._tools
+        out = Outcome(moment, tools.ids)
+        handle(group, event, out)
+        if out.records:
+            if group.group_id in self.balanced and type(out.records[-1]) is GroupTombstone:
+                out.records.append(BalancedTombstone(group.group_id))
+            failed = self._record(out.records, group, moment, comes_apart=out.comes_apart)
+            if failed is not None:
+                events.appendleft(append_failed(group, event, failed))
+                return
+        for key, operation in out.watched.items():
+            if operation is None:
+                tools.purgatory.cancel(key)
+            else:
+                events.extend(tools.purgatory.try_complete_else_watch(operation))
+        answers.extend(out.replies)
+        for connection, message in out.pushes:
+            tools.outbox.push(connection, message)
+        if out.notes:
+            self.write_down(out.notes, moment)
+        events.extend(out.followers)
+
+    def store(self, group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> Message | ErrorCode:
+        """A commit: what to answer when `position_of` the group is durable, or why it is refused. Nobody waits for such
+        a thing and nothing follows from it, so nothing is settled."""
+        if self.balanced and self.is_balanced(group.group_id):
+            return ErrorCode.UNKNOWN_MEMBER_ID  # who owns a partition commits for it, and nobody else does
+        records: list[CommittedOffset] = []
+        decided = decide(group, message, moment, records)
+        if not records:
+            return decided
+        payload = encode_offsets(records, self._tools.max_batch_bytes)
+        if payload is None:
+            return _TOO_LARGE
+        producer_id = NO_PRODUCER
+        if type(message) is TxnOffsetCommit:
+            producer_id = message.producer_id
+            producer = producer_id, message.producer_epoch, 0
+            batch = seal_batch(payload, len(records), moment.wall_ms, TRANSACTIONAL, producer)
+        else:
+            batch = seal_batch(payload, len(records), moment.wall_ms)
+        failed = self._write_of(group.group_id, batch)
+        if failed is not None:
+            return failed
+        self._apply_offsets(records, producer_id, group)
+        return decided
+
+    def take_over(self, group: Group, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
+        """Offsets the group has from elsewhere, all of them or none, durable when `position_of` it is: one batch, which
+        a segment of the write-ahead log bounds alone. At least one."""
+        payload = encode_offsets(records, INT_MAX)
+        if payload is None:
+            return _TOO_LARGE
+        batch = seal_batch(payload, len(records), moment.wall_ms)
+        appended = self._tools.store.append(self.log, batch, must_fit=False)
+        if isinstance(appended, AppendError):
+            return _APPEND_ERRORS[appended]
+        self._tools.outbox.wrote(group.group_id, appended.position)
+        self._apply_offsets(records, NO_PRODUCER, group)
+        return None
+
+    def forget_offsets(self, group_id: str, topic: str, partitions: Sequence[int], moment: Moment) -> ErrorCode | None:
+        """What the group, and transactions of its, have for these partitions is forgotten, whatever state the group is
+        in; durable when `position_of` it is."""
+        tombstones: list[ShardRecord] = [OffsetTombstone(group_id, topic, partition) for partition in partitions]
+        failed = self._append(tombstones, moment)
+        if failed is None:
+            for tombstone in tombstones:
+                self.apply(tombstone)
+        return failed
+
+    def end_transaction(self, marker: TransactionEnded, moment: Moment) -> int | ErrorCode:
+        """The write-ahead position from which on the marker counts. That of an unknown producer changes nothing, and
+        stands in the log all the same: this log does not know what other logs know of the producer."""
+        batch = encode_batch(
+            [encode_marker(marker)],
+            timestamp_ms=moment.wall_ms,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            transactional=True,
+            control=True,
+        )
+        position = self._write(batch)
+        if not isinstance(position, ErrorCode):
+            for group_id in self.apply_marker(marker):
+                self._tools.outbox.wrote(group_id, position)
+        return position
+
+    def _record(
+        self, records: list[ShardRecord], group: AnyGroup, moment: Moment, *, comes_apart: bool
+    ) -> ErrorCode | None:
+        """Appended and applied. Of what comes apart a part may be, if a later one is refused."""
+        failed = self._append(records, moment)
+        if failed is _TOO_LARGE and comes_apart and len(records) > 1:
+            half = len(records) // 2
+            for part in (records[:half], records[half:]):
+                if failed := self._record(part, group, moment, comes_apart=True):
+                    return failed
+            return None
+        if failed is None:
+            for record in records:
+                self.apply(record, group)
+        return failed
+
+    def _append(self, records: list[ShardRecord], moment: Moment) -> ErrorCode | None:
+        """All of them or none, as one batch. The position of the last is every one's."""
+        encoded, size, most = [], 0, self._tools.max_batch_bytes
+        for record in records:
+            key, value = encode(record)
+            size += len(key) + len(value or b"")
+            if size > most:  # before the memory is taken
+                return _TOO_LARGE
+            encoded.append((key, value))
+        return self._write_of(records[0].group_id, encode_batch(encoded, timestamp_ms=moment.wall_ms))
+
+    def _write_of(self, group_id: str, batch: bytes) -> ErrorCode | None:
+        position = self._write(batch)
+        if isinstance(position, ErrorCode):
+            return position
+        self._tools.outbox.wrote(group_id, position)
+        return None
+
+    def _write(self, batch: bytes) -> int | ErrorCode:
+        """The batch's position, or what clients are told of an append that failed."""
+        if len(batch) > self._tools.max_batch_bytes:
+            return _TOO_LARGE
+        appended = self._tools.store.append(self.log, batch)
+        return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended.position
+
+    def write_down(self, unnumbered: Iterable[Note], moment: Moment) -> None:
+        """Notes, in the journal from now on."""
+        # A note that finds no room on disk is still in the journal: it must not fail the rebalance it explains.
+        numbered = [self._tools.journal.add(note) for note in unnumbered]
+        news = [encode_note(note) for note in numbered if note is not None]
+        if news:
+            self._tools.store.append(self._tools.notes_log, encode_batch(news, timestamp_ms=moment.wall_ms))
+
+    def apply(self, record: ShardRecord, happened: AnyGroup | None = None, producer_id: int = NO_PRODUCER) -> None:
+        """With `_apply_offsets` and `apply_marker` the only mutator of hard state, live and at load alike. The record's
+        event `happened` to this group; `producer_id` is that of the batch, if it is a transaction's."""
+        group = happened if isinstance(happened, Group) else None
+        if type(record) is CommittedOffset:
+            self._apply_offsets((record,), producer_id, group)
+        elif isinstance(record, OffsetTombstone):
+            self.offsets.forget(record.group_id, record.topic, record.partition)
+        elif isinstance(record, GroupMetadata):
+            known = self.groups.get(record.group_id)
+            group = known or self.adopt(group or self.new_group(record.group_id))
+            loading.apply(group, record, live=not self.is_replaying)
+        elif isinstance(record, GroupTombstone):
+            self.remove(record.group_id)
+        elif isinstance(record, Ownership):
+            self.owners_of(record.group_id).apply(record)
+        elif isinstance(record, OwnershipTombstone):
+            self.owners_of(record.group_id).drop((record.topic, record.partition))
+        elif isinstance(record, BalancedMetadata):
+            one = happened if isinstance(happened, BalancedGroup) else self.balanced_group(record.group_id)
+            self.balanced[record.group_id] = one
+            balanced_loading.apply(one, record)
+        elif isinstance(record, BalancedTombstone):
+            self.balanced.pop(record.group_id, None)
+
+    def _apply_offsets(self, records: Sequence[CommittedOffset], producer_id: int, group: Group | None) -> None:
+        """Commits of one group."""
+        group_id = records[0].group_id
+        if group_id not in self.groups:
+            self.adopt(group or self.new_group(group_id))
+        if producer_id == NO_PRODUCER:
+            self.offsets.set(records)
+        else:
+            self.offsets.set_pending(producer_id, records)
+
+    def apply_marker(self, marker: TransactionEnded) -> list[str]:
+        """What the producer has pending counts or is dropped: the groups whose it was."""
+        return self.offsets.end_transaction(marker.producer_id, is_committed=marker.is_committed)
+
+    def owners_of(self, group_id: str) -> Owners:
+        """The group's ownership registry. The group is the shard's from now on."""
+        group = self.groups.get(group_id) or self.adopt(self.new_group(group_id))
+        if group.owners is None:
+            group.owners = Owners()
+        return group.owners
+
+    def balanced_group(self, group_id: str) -> BalancedGroup:
+        """The client-balanced group. One nobody has heard of yet is Empty, and not the shard's until a record of it is
+        applied."""
+        known = self.balanced.get(group_id)
+        if known is not None:
+            return known
+        is_there = self.is_replaying or group_id in self.groups
+        settings = self._tools.overrides.get(group_id, self._tools.settings)
+        owners = self.owners_of(group_id) if is_there else Owners()
+        return BalancedGroup(group_id, owners, self._tools.broker_id, settings.max_size)
+
+    def is_balanced(self, group_id: str) -> bool:
+        """Whether members balance the group themselves, now."""
+        group = self.balanced.get(group_id)
+        return group is not None and bool(group.members)
+
+    def new_group(self, group_id: str) -> Group:
+        """A group nobody has heard of yet: Empty, and not the shard's until a record of it is applied."""
+        return Group(group_id, self._tools.overrides.get(group_id, self._tools.settings))
+
+    def adopt(self, group: Group) -> Group:
+        """The group is one of the shard's from now on."""
+        self.groups[group.group_id] = group
+        self._tools.directory[group.group_id] = (self, group)
+        return group
+
+    def remove(self, group_id: str) -> None:
+        """The group is gone, but for what it has committed."""
+        group = self.groups.pop(group_id, None)
+        gone = self.balanced.pop(group_id, None)
+        if gone is not None:
+            gone.state = BalancedState.DEAD
+        if group is not None:
+            group.state = GroupState.DEAD
+            self._tools.directory.pop(group_id, None)
+        if self.offsets.holds(group_id):
+            # Offsets outlive their group's record only in a log; they make a simple group (group-protocol 5.3).
+            self.adopt(self.new_group(group_id))
+
+    def create(self, group_id: str, moment: Moment) -> Group | ErrorCode:
+        """A new group, on record before its first event: its empty record is appended and applied here."""
+        record = GroupMetadata(group_id, "", 0, None, None, moment.wall_ms)
+        failed = self._append([record], moment)
+        if failed is not None:
+            return failed
+        self.apply(record)
+        return self.groups[group_id]
+
+    def partitions_of(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
+        """For loading: where commits of the group to the topic are put, without a record of each. Something must be
+        put there, and be counted; the group is the shard's from now on."""
+        group = self.groups.get(group_id) or self.adopt(self.new_group(group_id))
+        return self.offsets.partitions_to_load(group.group_id, topic)
+
+    def forget_all(self) -> None:
+        """Half of a log is no state to show anybody."""
+        for group_id in self.groups:
+            del self._tools.directory[group_id]
+        self.groups.clear()
+        self.balanced.clear()
+        self.offsets = OffsetTable()
+        self.loaded_records = 0
+
+    def position_of(self, group_id: str) -> int:
+        """The write-ahead position of the group's last record: nobody may see the group's state before it is
+        durable."""
+        return self._tools.outbox.position_of(group_id)

@@ -1,0 +1,226 @@
+"""A shard's hard state as bytes, for the next start to read in place of the log it came from.
+
+Written at a clean stop, in pieces (`partition_log.aids` keeps them whole or not at all), each of which takes a few
+milliseconds at most to read. What stands in them is what the log says, no more: groups as their own records (Kafka's
+schema), offsets, and offsets that wait for their transaction. Order is kept: it is that of the log.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+
+from coordinator.records.codec import decode, encode
+from coordinator.records.records import BalancedMetadata, GroupMetadata, LogCorrupt, Ownership
+from coordinator.runtime.offset_table import OffsetAndMetadata, PendingPlace, PendingProducer
+from coordinator.runtime.shard import Shard
+from partition_log.aids import NewAid
+
+FORMAT = 1
+_OFFSETS_A_PIECE = 2_000
+_GROUPS_A_PIECE_BYTES = 64 * 1024
+_PENDING_A_PIECE = 1_000
+_GRANTS_A_PIECE = 500
+
+
+class SnapshotUnknown(Exception):
+    """The pieces are not those of a snapshot of this format."""
+
+
+class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
+    format: int
+    end: int
+
+
+class Groups(msgspec.Struct, frozen=True, array_like=True, tag="groups"):
+    """Key and value of each group's record; of a group that is there for its offsets alone, its id."""
+
+    groups: list[tuple[bytes, bytes] | str]
+
+
+class Registries(msgspec.Struct, frozen=True, array_like=True, tag="registries"):
+    """Key and value of each grant's record, ended ones too."""
+
+    grants: list[tuple[bytes, bytes]]
+
+
+class Balanced(msgspec.Struct, frozen=True, array_like=True, tag="balanced"):
+    """Key and value of each client-balanced group's record."""
+
+    groups: list[tuple[bytes, bytes]]
+
+
+class Offsets(msgspec.Struct, frozen=True, array_like=True, tag="offsets"):
+    """Group, topic, and by partition. A topic with very many partitions stands in several pieces."""
+
+    offsets: list[tuple[str, str, dict[int, OffsetAndMetadata]]]
+
+
+class Pending(msgspec.Struct, frozen=True, array_like=True, tag="pending"):
+    places: list[PendingPlace]
+    producers: list[PendingProducer]
+
+
+class End(msgspec.Struct, frozen=True, array_like=True, tag="end"):
+    offsets: int
+
+
+_R = TypeVar("_R", GroupMetadata, Ownership, BalancedMetadata)
+_Piece = Head | Groups | Registries | Balanced | Offsets | Pending | End
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Piece).decode
+
+
+def pieces_of(shard: Shard) -> Iterator[bytes]:
+    """The shard as it is: it must not change before the last piece is taken."""
+    yield _encode(Head(FORMAT, shard.log.next_offset))
+    yield from map(_encode, _groups(shard))
+    yield from map(_encode, _registries(shard))
+    for group in shard.balanced.values():
+        if group.stored is not None:
+            key, value = encode(group.stored)
+            yield _encode(Balanced([(key, value or b"")]))
+    yield from map(_encode, _offsets(shard))
+    places, producers = shard.offsets.pending.dump()
+    for first in range(0, len(places), _PENDING_A_PIECE):
+        yield _encode(Pending(places[first : first + _PENDING_A_PIECE], []))
+    for producer_id, own in producers:
+        for first in range(0, len(own), _PENDING_A_PIECE):
+            yield _encode(Pending([], [(producer_id, own[first : first + _PENDING_A_PIECE])]))
+    yield _encode(End(shard.offsets.count))
+
+
+def to_keep(shards: Iterable[Shard]) -> Iterator[NewAid]:
+    """Snapshots of those shards that are worth one: all that is on record of a shard is in memory, and is not in the
+    snapshot that it was loaded from. Raises `OSError`."""
+    for shard in shards:
+        log = shard.log
+        if shard.is_replaying or shard.failure or not log.next_offset:
+            continue
+        known = log.newest_aid()
+        if known is None or not known.end == shard.snapshot_end == log.next_offset:
+            yield NewAid(log.folder, log.next_offset, pieces_of(shard))
+
+
+def _groups(shard: Shard) -> Iterator[Groups]:
+    some: list[tuple[bytes, bytes] | str] = []
+    size = 0
+    for group in shard.groups.values():
+        if group.stored is None:
+            if not shard.offsets.holds(group.group_id) and not group.owners:
+                continue  # nothing is on record of it
+            some.append(group.group_id)
+            size += len(group.group_id)
+        else:
+            key, value = encode(group.stored)
+            some.append((key, value or b""))
+            size += len(key) + len(value or b"")
+        if size >= _GROUPS_A_PIECE_BYTES:
+            yield Groups(some)
+            some, size = [], 0
+    if some:
+        yield Groups(some)
+
+
+def _registries(shard: Shard) -> Iterator[Registries]:
+    for group in shard.groups.values():
+        grants = group.owners.entries if group.owners is not None else []
+        for first in range(0, len(grants), _GRANTS_A_PIECE):
+            some = map(encode, grants[first : first + _GRANTS_A_PIECE])
+            yield Registries([(key, value or b"") for key, value in some])
+
+
+def _offsets(shard: Shard) -> Iterator[Offsets]:
+    some: list[tuple[str, str, dict[int, OffsetAndMetadata]]] = []
+    room = _OFFSETS_A_PIECE
+    for group_id in shard.offsets.groups():
+        for topic, partitions in shard.offsets.topics(group_id).items():
+            for part in _parts(partitions, room):
+                some.append((group_id, topic, part))
+                room -= len(part)
+                if room <= 0:
+                    yield Offsets(some)
+                    some, room = [], _OFFSETS_A_PIECE
+    if some:
+        yield Offsets(some)
+
+
+def _parts(partitions: Mapping[int, OffsetAndMetadata], room: int) -> Iterator[dict[int, OffsetAndMetadata]]:
+    rest = iter(partitions.items())
+    while part := dict(islice(rest, room)):
+        yield part
+        room = _OFFSETS_A_PIECE
+
+
+def restore(shard: Shard, end: int, pieces: Iterator[bytes]) -> Iterator[int]:
+    """Make an empty shard what the snapshot up to `end` says: for each piece, how many bytes it had. Raises
+    `SnapshotUnknown`, or what the pieces raise: then the shard is half made, and to be emptied."""
+    ended: End | None = None
+    is_first = True
+    for piece in pieces:
+        read = _read(piece)
+        if isinstance(read, Head) is not is_first or ended is not None:
+            raise SnapshotUnknown("its pieces are not in order")
+        is_first = False
+        if isinstance(read, Head):
+            if (read.format, read.end) != (FORMAT, end):
+                raise SnapshotUnknown(f"it is of format {read.format} up to {read.end}, not {FORMAT} up to {end}")
+        elif isinstance(read, End):
+            ended = read
+        else:
+            _take(shard, read)
+        yield len(piece)
+    if ended is None or ended.offsets != shard.offsets.count:
+        raise SnapshotUnknown("it does not hold as many offsets as it says")
+
+
+def _read(piece: bytes) -> _Piece:
+    try:
+        read: _Piece = _decode(piece)
+    except msgspec.MsgspecError as error:
+        raise SnapshotUnknown(str(error)) from None
+    return read
+
+
+def _take(shard: Shard, read: Any) -> None:
+    if isinstance(read, Offsets):
+        for group_id, topic, partitions in read.offsets:
+            group = shard.groups.get(group_id)
+            shard.offsets.restore(group_id if group is None else group.group_id, topic, partitions)
+            shard.loaded_records += len(partitions)
+    elif isinstance(read, Groups):
+        for one in read.groups:
+            _take_group(shard, one)
+        shard.loaded_records += len(read.groups)
+    elif isinstance(read, Registries):
+        for key, value in read.grants:
+            shard.apply(_decoded(key, value, Ownership))
+        shard.loaded_records += len(read.grants)
+    elif isinstance(read, Balanced):
+        for key, value in read.groups:
+            shard.apply(_decoded(key, value, BalancedMetadata))
+        shard.loaded_records += len(read.groups)
+    elif isinstance(read, Pending):
+        for place in read.places:
+            shard.offsets.pending.restore_place(place)
+            shard.loaded_records += len(place[3])
+        for producer in read.producers:
+            shard.offsets.pending.restore_producer(producer)
+
+
+def _take_group(shard: Shard, one: tuple[bytes, bytes] | str) -> None:
+    if isinstance(one, str):
+        shard.adopt(shard.new_group(one))
+        return
+    shard.apply(_decoded(*one, GroupMetadata))
+
+
+def _decoded(key: bytes, value: bytes, kind: type[_R]) -> _R:
+    try:
+        record = decode(key, value)
+    except LogCorrupt as error:
+        raise SnapshotUnknown(str(error)) from None
+    if not isinstance(record, kind):
+        raise SnapshotUnknown(f"what should be a {kind.__name__} is none")
+    return record

@@ -1,0 +1,1 @@
+"""Work that a node does from time to time in slices."""

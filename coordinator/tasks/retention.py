@@ -1,0 +1,63 @@
+"""Old records of embedded topics and of the journal go, by age and by size: a pass over all logs from time to time, a
+slice at a time, whole segments only."""
+
+from coordinator.clock import Moment
+from coordinator.topics.embedded import EmbeddedTopics
+from partition_log.cleaning import Retain
+from partition_log.errors import LogDamaged
+from partition_log.store import LogStore
+
+TASK = "retention"
+SLICE_LOGS = 64
+"""Partitions that one slice looks at: a segment just taken over may have its index read."""
+_NEXT_SLICE_MS, _AGAIN_MS = 1, 1_000
+
+
+class Retention:
+    """Where the pass is. What must reach the disk before it can go is looked at again when the store has seen to it."""
+
+    def __init__(self, check_interval_ms: int) -> None:
+        self._check_interval_ms = check_interval_ms
+        self._to_do: list[str] = []
+        self._is_under_way = False
+        self.dropped_segments = 0
+
+    def run(self, topics: EmbeddedTopics, store: LogStore, moment: Moment) -> int:
+        """One slice. How many milliseconds later the next is due."""
+        if not self._is_under_way:
+            self._to_do = store.names()
+            self._to_do.reverse()
+            self._is_under_way = True
+        waiting = []
+        for _ in range(min(SLICE_LOGS, len(self._to_do))):
+            name = self._to_do.pop()
+            if not self._drop(name, topics, store, moment):
+                waiting.append(name)
+        if self._to_do:
+            self._to_do[:0] = waiting
+            return _NEXT_SLICE_MS
+        self._to_do = waiting
+        self._is_under_way = bool(waiting)
+        return _AGAIN_MS if waiting else self._check_interval_ms
+
+    def _drop(self, name: str, topics: EmbeddedTopics, store: LogStore, moment: Moment) -> bool:
+        """False if it must be asked again."""
+        topic, _, partition = name.rpartition("-")
+        found = topics.log_and_configs(topic, int(partition))
+        if found is None:
+            log = store.log(name)
+            if not isinstance(log.policy, Retain):
+                return True
+            retention_ms, retention_bytes = log.policy.retention_ms, log.policy.retention_bytes
+        else:
+            log, configs = found
+            retention_ms, retention_bytes = configs.retention_ms, configs.retention_bytes
+        try:
+            count = log.expired(moment.wall_ms, retention_ms, retention_bytes)
+        except LogDamaged as damage:
+            log.note_damage(damage)
+            return True
+        before = len(log.segments)
+        done = count == 0 or store.drop(log, count)
+        self.dropped_segments += before - len(log.segments)
+        return done

@@ -1,0 +1,117 @@
+"""Topics that are deleted, and what groups have committed for them, which is forgotten a slice at a time
+(group-protocol 4.4): it may be a hundred thousand offsets.
+
+The order is what makes it whole through a crash: a record says that the topic is deleted, then come the tombstones of
+the offsets, and at last the record that frees its name. A start in between goes on where it was.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from coordinator.clock import Moment
+from coordinator.runtime.offset_table import OffsetTable
+from coordinator.runtime.outbox import Outbox
+from coordinator.runtime.shard import Shard, ShardState
+from coordinator.topics.embedded import EmbeddedTopics
+from protocol.errors import ErrorCode
+from protocol.messages.topics import DeletedTopic, DeleteTopicsReply
+from protocol.session import RequestRef
+
+TASK = "deletions"
+SLICE_RECORDS = 2_000
+"""Offsets that one slice forgets, at most."""
+_BATCH_RECORDS = 500
+_GROUPS_A_RECORD = 20
+"""Groups that may be looked at for what one tombstone costs."""
+_NEXT_SLICE_MS, _BLOCKED_MS = 1, 200
+
+
+class _Waiting:
+    """A request that is answered when its topics are gone, or its time is over."""
+
+    __slots__ = ("deadline_ms", "names", "ref", "replies")
+
+    def __init__(self, ref: RequestRef, replies: Sequence[DeletedTopic], names: set[str], deadline_ms: int) -> None:
+        self.ref = ref
+        self.replies = replies
+        self.names = names
+        self.deadline_ms = deadline_ms
+
+
+class Deletions:
+    """The topics whose deletion is under way, and who waits for it."""
+
+    def __init__(self) -> None:
+        self._next_shard: dict[str, int] = {}
+        self._waiting: list[_Waiting] = []
+        self._room = 0
+
+    def wait(self, ref: RequestRef, replies: Sequence[DeletedTopic], names: set[str], deadline_ms: int) -> None:
+        """Answer so when the topics of these names are gone."""
+        self._waiting.append(_Waiting(ref, replies, names, deadline_ms))
+
+    def run(self, topics: EmbeddedTopics, shards: Sequence[Shard], outbox: Outbox, moment: Moment) -> int | None:
+        """One slice. How many milliseconds later the next is due; None when all is done."""
+        self._room = SLICE_RECORDS
+        left = []
+        for name in topics.deleted:
+            if self._room > 0 and self._forget(name, topics, shards, moment):
+                self._next_shard.pop(name, None)
+            else:
+                left.append(name)
+        self._answer(left, outbox, topics.position, moment)
+        if not left:
+            return None
+        return _NEXT_SLICE_MS if self._room <= 0 else _BLOCKED_MS
+
+    def _forget(self, name: str, topics: EmbeddedTopics, shards: Sequence[Shard], moment: Moment) -> bool:
+        """Whether nothing is left of it. It goes on later if the slice is over, a shard is not loaded, or the disk
+        is full. A shard that could not be loaded is left out: nobody reads its offsets."""
+        index = self._next_shard.get(name, 0)
+        while index < len(shards):
+            shard = shards[index]
+            self._next_shard[name] = index
+            is_active = shard.state is ShardState.ACTIVE
+            if shard.state is not ShardState.FAILED and not (is_active and self._forget_in(shard, name, moment)):
+                return False
+            index += 1
+        return topics.remove_logs(name) and topics.free(name, moment) is None
+
+    def _forget_in(self, shard: Shard, topic: str, moment: Moment) -> bool:
+        for group_id in list(shard.groups):
+            partitions = held(shard.offsets, group_id, topic)
+            for at in range(0, len(partitions), _BATCH_RECORDS):
+                if self._room <= 0:
+                    return False
+                some = partitions[at : at + _BATCH_RECORDS]
+                if shard.forget_offsets(group_id, topic, some, moment) is not None:
+                    return False
+                self._room -= len(some)
+        self._room -= len(shard.groups) // _GROUPS_A_RECORD
+        return True
+
+    def _answer(self, left: Sequence[str], outbox: Outbox, position: int, moment: Moment) -> None:
+        still: list[_Waiting] = []
+        for waiting in self._waiting:
+            late = waiting.names.intersection(left)
+            if late and moment.monotonic_ms < waiting.deadline_ms:
+                still.append(waiting)
+                continue
+            replies = [_timed_out(reply) if reply.name in late else reply for reply in waiting.replies]
+            outbox.hold(position, waiting.ref, DeleteTopicsReply(tuple(replies)))
+        self._waiting = still
+
+
+def held(offsets: OffsetTable, group_id: str, topic: str) -> list[int]:
+    """Partitions of the topic for which the group, or a transaction of its, has an offset."""
+    places = list(offsets.topics(group_id).get(topic, ()))
+    if offsets.pending:
+        pending = [partition for name, partition in offsets.pending.of(group_id) if name == topic]
+        places = list(dict.fromkeys(places + pending))
+    return places
+
+
+def _timed_out(reply: DeletedTopic) -> DeletedTopic:
+    text = "it is deleted, and what groups have committed for it is still being forgotten"
+    return replace(reply, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=text)

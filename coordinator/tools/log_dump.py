@@ -1,0 +1,242 @@
+"""What stands in a log, record by record, in words: what `musterd log dump` prints.
+
+An entry is a mapping of plain values that makes a JSON line, or a line of text. `offset`, `timestamp_ms` and `type`
+come first; what follows depends on the type.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from coordinator.records.codec import decode, decode_marker
+from coordinator.records.records import (
+    BalancedMetadata,
+    BalancedTombstone,
+    CommittedOffset,
+    GroupMetadata,
+    GroupTombstone,
+    LogCorrupt,
+    MemberRecord,
+    OffsetTombstone,
+    Ownership,
+    OwnershipTombstone,
+    ShardRecord,
+)
+from coordinator.runtime.group_configs import CONFIGS_LOG
+from coordinator.runtime.journal import decode_note
+from coordinator.topics.records import TOPICS_LOG, TopicsCorrupt, decode_topic
+from partition_log.inspection import Framed
+from partition_log.walking import Walked
+from protocol.record_batch import BatchHeader, CorruptBatch, Record, decode_batch
+
+NOTES_LOG, OFFSETS = "__muster_notes-0", "__consumer_offsets"
+Entry = dict[str, Any]
+_TEXT_BYTES = 4096
+_NO_PRODUCER = -1
+
+
+def entries_of(log: str, batch: Walked, *, with_values: bool = False) -> Iterator[Entry]:
+    """One a record. A batch that is damaged, or does not parse, is an entry of type `damaged`."""
+    if batch.header is None:
+        yield _damaged(batch, batch.problem)
+        return
+    try:
+        records = decode_batch(batch.data)
+    except CorruptBatch as error:
+        yield _damaged(batch, error.reason)
+        return
+    for record in records:
+        entry: Entry = {"offset": record.offset, "timestamp_ms": record.timestamp_ms}
+        if batch.header.producer_id != _NO_PRODUCER:
+            entry |= {"producer_id": batch.header.producer_id, "producer_epoch": batch.header.producer_epoch}
+        try:
+            told = _control(batch.header, record) or _teller(log)(record)
+        except (LogCorrupt, TopicsCorrupt, msgspec.DecodeError, msgspec.ValidationError) as error:
+            told = {"type": "unreadable", "why": str(error), **_sizes(record)}
+        yield entry | told | (_texts(record) if with_values else {})
+
+
+def frame_entry(framed: Framed) -> Entry:
+    """Of the write-ahead log: which batch it is for which log, or that the log is removed."""
+    entry: Entry = {"wal_position": framed.position, "log": framed.log}
+    batch = framed.batch
+    if batch is None:
+        return entry | {"type": "removed"}
+    entry |= {"type": "batch", "file": batch.path, "file_position": batch.position, "offset": batch.offset}
+    if batch.header is None:
+        return entry | {"type": "damaged", "why": batch.problem}
+    return entry | {"next_offset": batch.next_offset, "records": batch.header.record_count, "bytes": batch.size}
+
+
+def text_of(entry: Mapping[str, Any]) -> str:
+    """The same on a line for people."""
+    words = []
+    for name, value in entry.items():
+        if name.endswith("timestamp_ms"):
+            words.append(f"{name.removesuffix('_ms')}={_time(value)}")
+        elif name == "members" and isinstance(value, list):  # a note counts them
+            words.append(f"members=[{'; '.join(text_of(member) for member in value)}]")
+        elif name == "type":
+            words.append(str(value))
+        else:
+            words.append(f"{name}={value!r}" if isinstance(value, str) else f"{name}={value}")
+    return " ".join(words)
+
+
+def _time(wall_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds") if wall_ms >= 0 else "-"
+    except (OverflowError, ValueError):
+        return str(wall_ms)
+
+
+def _damaged(batch: Walked, why: str) -> Entry:
+    return {"offset": batch.offset, "type": "damaged", "file": batch.path, "file_position": batch.position, "why": why}
+
+
+def _control(header: BatchHeader, record: Record) -> Entry | None:
+    if not header.is_control:
+        return None
+    marker = decode_marker(header, record.key, record.value)
+    if marker is None:
+        return {"type": "control", **_sizes(record)}
+    kind = "commit_marker" if marker.is_committed else "abort_marker"
+    return {"type": kind, "coordinator_epoch": marker.coordinator_epoch}
+
+
+# -------------------------------------------------------------------------------------------------------- by the log
+
+
+def _offsets(record: Record) -> Entry:
+    decoded = decode(record.key, record.value)
+    return {"type": "unknown", **_sizes(record)} if decoded is None else _of_shard(decoded)
+
+
+def _of_shard(record: ShardRecord) -> Entry:
+    if isinstance(record, CommittedOffset):
+        told: Entry = {
+            "type": "offset",
+            "group": record.group_id,
+            "topic": record.topic,
+            "partition": record.partition,
+            "committed_offset": record.offset,
+            "leader_epoch": record.leader_epoch,
+            "metadata": record.metadata,
+            "commit_timestamp_ms": record.commit_timestamp_ms,
+        }
+        if record.expire_timestamp_ms >= 0:
+            told["expire_timestamp_ms"] = record.expire_timestamp_ms
+        if record.topic_id is not None:
+            told["topic_id"] = record.topic_id.hex()
+        return told
+    if isinstance(record, OffsetTombstone):
+        names = {"group": record.group_id, "topic": record.topic, "partition": record.partition}
+        return {"type": "offset_tombstone", **names}
+    if isinstance(record, GroupTombstone):
+        return {"type": "group_tombstone", "group": record.group_id}
+    if isinstance(record, Ownership | OwnershipTombstone):
+        return _grant(record)
+    if isinstance(record, BalancedTombstone):
+        return {"type": "balanced_tombstone", "group": record.group_id}
+    return _balanced(record) if isinstance(record, BalancedMetadata) else _group(record)
+
+
+def _grant(record: Ownership | OwnershipTombstone) -> Entry:
+    names = {"group": record.group_id, "topic": record.topic, "partition": record.partition}
+    if isinstance(record, OwnershipTombstone):
+        return {"type": "ownership_tombstone", **names}
+    owner = None if record.owner is None else msgspec.structs.asdict(record.owner)
+    return {"type": "ownership", **names, "epoch": record.epoch, "owner": owner}
+
+
+def _balanced(record: BalancedMetadata) -> Entry:
+    told = msgspec.structs.asdict(record)
+    told["members"] = [msgspec.structs.asdict(member) for member in record.members]
+    told["filters"] = {topic: list(ones) for topic, ones in record.filters}
+    told["meta_digest"] = record.meta_digest.hex()
+    return {"type": "balanced_group", "group": told.pop("group_id"), **told}
+
+
+def _group(record: GroupMetadata) -> Entry:
+    return {
+        "type": "group",
+        "group": record.group_id,
+        "protocol_type": record.protocol_type,
+        "generation": record.generation_id,
+        "protocol": record.protocol,
+        "leader": record.leader,
+        "state_timestamp_ms": record.state_timestamp_ms,
+        "members": [_member(member) for member in record.members],
+    }
+
+
+def _member(member: MemberRecord) -> Entry:
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "session_timeout_ms": member.session_timeout_ms,
+        "subscription_bytes": len(member.subscription),
+        "assignment_bytes": len(member.assignment),
+    }
+
+
+def _note(record: Record) -> Entry:
+    if record.value is None:
+        return {"type": "note_tombstone", "group": _text(record.key)}
+    told = msgspec.to_builtins(decode_note(record.value))
+    return {"type": "note", "group": told.pop("group_id"), **told}
+
+
+def _topic(record: Record) -> Entry:
+    name, topic = decode_topic(record.key, record.value)
+    if topic is None:
+        return {"type": "topic_tombstone", "topic": name}
+    return {
+        "type": "topic_deleted" if topic.is_deleted else "topic",
+        "topic": name,
+        "topic_id": topic.topic_id.hex(),
+        "partitions": topic.partitions,
+        "configs": topic.configs,
+        "created_timestamp_ms": topic.created_wall_ms,
+    }
+
+
+def _config(record: Record) -> Entry:
+    if record.value is None:
+        return {"type": "config_tombstone", "of": _text(record.key)}
+    return {"type": "config", "of": _text(record.key), "settings": msgspec.msgpack.decode(record.value[2:])}
+
+
+def _plain(record: Record) -> Entry:
+    return {"type": "record", **_sizes(record)}
+
+
+_TELLERS: Mapping[str, Callable[[Record], Entry]] = {NOTES_LOG: _note, TOPICS_LOG: _topic, CONFIGS_LOG: _config}
+
+
+def _teller(log: str) -> Callable[[Record], Entry]:
+    return _offsets if log.rpartition("-")[0] == OFFSETS else _TELLERS.get(log, _plain)
+
+
+def _sizes(record: Record) -> Entry:
+    sizes: Entry = {
+        "key_bytes": None if record.key is None else len(record.key),
+        "value_bytes": None if record.value is None else len(record.value),
+    }
+    if record.headers:
+        sizes["headers"] = len(record.headers)
+    return sizes
+
+
+def _texts(record: Record) -> Entry:
+    return {"key": _text(record.key), "value": _text(record.value)}
+
+
+def _text(data: bytes | None) -> str | None:
+    """The beginning of it; bytes that are no text as Python writes them."""
+    return None if data is None else data[:_TEXT_BYTES].decode(errors="backslashreplace")

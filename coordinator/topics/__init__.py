@@ -1,0 +1,1 @@
+"""Embedded topics: which exist, their settings, produce and fetch."""

@@ -1,0 +1,140 @@
+"""What changes the list of topics on request: made, grown, deleted, set otherwise. Each topic by itself; what is asked
+of one twice in a request is refused, as Kafka does, since nobody can tell which was meant."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from coordinator.clock import Moment
+from coordinator.topics.configs import SETTINGS, created_configs, kept, refuse_config, unknown, words_of
+from coordinator.topics.registry import Topic, TopicList
+from coordinator.topics.rules import Refusal, TopicSettings
+from protocol.errors import ErrorCode
+from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigType
+from protocol.messages.topics import (
+    NO_TOPIC_ID,
+    CreatedTopic,
+    CreatePartitions,
+    CreatePartitionsReply,
+    CreateTopics,
+    CreateTopicsReply,
+    DeletableTopic,
+    GrownTopic,
+)
+
+_TWICE = Refusal(ErrorCode.INVALID_REQUEST, "the request names it more than once")
+
+
+def _twice(names: Iterable[str]) -> set[str]:
+    return {name for name, times in Counter(names).items() if times > 1}
+
+
+def create(topics: TopicList, settings: TopicSettings, message: CreateTopics, moment: Moment) -> CreateTopicsReply:
+    """The reply waits for the list's `position`."""
+    twice = _twice(wanted.name for wanted in message.topics)
+    replies = []
+    for wanted in {wanted.name: wanted for wanted in message.topics}.values():
+        if wanted.name in twice:
+            made: Topic | Refusal = _TWICE
+        elif message.validate_only:
+            made = topics.plan(wanted, moment)
+        else:
+            made = topics.make(wanted, moment)
+        replies.append(_created(wanted.name, made, settings))
+    return CreateTopicsReply(tuple(replies))
+
+
+def _created(name: str, made: Topic | Refusal, settings: TopicSettings) -> CreatedTopic:
+    if isinstance(made, Refusal):
+        return CreatedTopic(name, error_code=made.error, error_message=made.message)
+    record = made.record
+    return CreatedTopic(
+        name,
+        record.topic_id,
+        num_partitions=record.partitions,
+        replication_factor=1,
+        configs=created_configs(record.configs, settings),
+    )
+
+
+def grow(topics: TopicList, message: CreatePartitions, moment: Moment) -> CreatePartitionsReply:
+    """The reply waits for the list's `position`."""
+    twice = _twice(wanted.name for wanted in message.topics)
+    replies = []
+    for wanted in {wanted.name: wanted for wanted in message.topics}.values():
+        if wanted.name in twice:
+            refused: Refusal | None = _TWICE
+        else:
+            refused = topics.grow(wanted, moment, validate_only=message.validate_only)
+        if refused is None:
+            replies.append(GrownTopic(wanted.name))
+        else:
+            replies.append(GrownTopic(wanted.name, refused.error, refused.message))
+    return CreatePartitionsReply(tuple(replies))
+
+
+def deletable(topics: TopicList, wanted: Iterable[DeletableTopic]) -> list[tuple[DeletableTopic, Topic | Refusal]]:
+    """Which topics are meant, and what is wrong with the others; each once. One named twice stays."""
+    meant: dict[object, tuple[DeletableTopic, Topic | Refusal]] = {}
+    for one in wanted:
+        found = _find(topics, one)
+        key = found.record.name if isinstance(found, Topic) else one
+        meant[key] = (one, found) if key not in meant else (one, _TWICE)
+    return list(meant.values())
+
+
+def _find(topics: TopicList, wanted: DeletableTopic) -> Topic | Refusal:
+    if wanted.name is not None and wanted.topic_id != NO_TOPIC_ID:
+        return Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by name or by id, not by both")
+    if wanted.name is None and wanted.topic_id == NO_TOPIC_ID:
+        return Refusal(ErrorCode.INVALID_REQUEST, "neither name nor id is given")
+    name = topics.name_of(wanted.topic_id) if wanted.name is None else wanted.name
+    topic = None if name is None else topics.get(name)
+    if topic is not None:
+        return topic
+    if name is not None and (refused := topics.refuse_own(name)) is not None:
+        return refused
+    if wanted.name is None:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+    return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+
+
+# ---------------------------------------------------------------------------------------------------------- settings
+
+
+def altered(topic: Topic, changes: Iterable[AlterableConfig], settings: TopicSettings) -> dict[str, str] | Refusal:
+    """The topic's own settings with all the changes, or what is wrong with the first that cannot be (KIP-339)."""
+    configs, seen = dict(topic.record.configs), set[str]()
+    for change in changes:
+        if change.name in seen:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"the request changes {change.name} more than once")
+        seen.add(change.name)
+        if change.config_operation == ConfigOperation.DELETE:
+            configs.pop(change.name, None)  # what it never had is gone too, whatever it is, as in Kafka
+            continue
+        if change.name not in SETTINGS:
+            return Refusal(ErrorCode.INVALID_CONFIG, unknown("topic", change.name, SETTINGS))
+        value = _changed(change, configs, settings)
+        if isinstance(value, Refusal):
+            return value
+        configs[change.name] = value
+    return configs
+
+
+def _changed(change: AlterableConfig, configs: dict[str, str], settings: TopicSettings) -> str | Refusal:
+    """The value it shall have."""
+    name, value, setting = change.name, change.value, SETTINGS[change.name]
+    if value is None:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"{name} has no value")
+    if change.config_operation in {ConfigOperation.APPEND, ConfigOperation.SUBTRACT}:
+        if setting.type is not ConfigType.LIST:
+            return Refusal(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
+        words = words_of(configs.get(name, setting.node_value(settings)))
+        others = words_of(value)
+        if change.config_operation == ConfigOperation.APPEND:
+            words += others
+        else:
+            words = [word for word in words if word not in others]
+        value = ",".join(words)
+    elif change.config_operation != ConfigOperation.SET:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"{change.config_operation} is no operation on a setting")
+    return refuse_config(name, value, settings) or kept(name, value)

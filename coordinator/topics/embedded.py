@@ -1,0 +1,408 @@
+"""Embedded topics: what there is, produce and fetch, answered from partition logs.
+
+Refusals are values in the replies, topic by topic or partition by partition. Where an answer promises something that
+lasts, the write-ahead position it must wait for comes with it (the write rule).
+"""
+
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+
+from coordinator.clock import Moment
+from coordinator.config.keys import INT_MAX
+from coordinator.placement import Placement
+from coordinator.topics.admin import altered, create, deletable, grow
+from coordinator.topics.append_time import with_append_time
+from coordinator.topics.configs import TopicConfigs
+from coordinator.topics.fetch import DelayedFetch, FetchReady, Room, epoch_error, nudge_key, read
+from coordinator.topics.find_offset import EFFORT_US, Effort, end_of_epoch, find_offset
+from coordinator.topics.metadata import describe_partitions, metadata
+from coordinator.topics.produce import (
+    PARTITION_US,
+    Allowance,
+    Bad,
+    Limits,
+    allowed_times,
+    check_records,
+    check_sequences,
+)
+from coordinator.topics.registry import APPEND_ERRORS, Topic, TopicIdSource, TopicList
+from coordinator.topics.rules import OFFSETS_TOPIC, Refusal, TopicSettings, settings_from
+from partition_log.errors import AppendError
+from partition_log.log import PartitionLog
+from partition_log.store import LogStore
+from protocol.errors import ErrorCode
+from protocol.messages.configs import AlterableConfig
+from protocol.messages.data import (
+    EpochEndOffset,
+    EpochPartition,
+    EpochTopicReply,
+    Fetch,
+    FetchPartition,
+    FetchPartitionReply,
+    FetchReply,
+    FetchTopic,
+    FetchTopicReply,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochReply,
+    Produce,
+    ProducePartition,
+    ProducePartitionReply,
+    ProduceReply,
+    ProduceTopicReply,
+)
+from protocol.messages.offsets import (
+    ListOffsets,
+    ListOffsetsPartition,
+    ListOffsetsPartitionReply,
+    ListOffsetsReply,
+    ListOffsetsTopic,
+    ListOffsetsTopicReply,
+)
+from protocol.messages.topics import (
+    CreatePartitions,
+    CreatePartitionsReply,
+    CreateTopics,
+    CreateTopicsReply,
+    DeletableTopic,
+    DeleteTopics,
+    DescribeTopicPartitions,
+    DescribeTopicPartitionsReply,
+    Metadata,
+    MetadataTopicReply,
+)
+from protocol.session import RequestRef
+
+__all__ = ["DelayedFetch", "EmbeddedTopics", "FetchReady", "TopicIdSource", "TopicSettings", "settings_from"]
+
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_NONE = ErrorCode.NONE
+
+Producing = Generator[int, Moment, tuple[ProduceReply, int]]
+Putting = Generator[int, Moment, ProducePartitionReply]
+Answers = dict[tuple[str, ListOffsetsPartition], ListOffsetsPartitionReply]
+
+
+class EmbeddedTopics:
+    """Topics whose partitions are logs of this node."""
+
+    def __init__(self, store: LogStore, settings: TopicSettings, ids: TopicIdSource, placement: Placement) -> None:
+        self._store = store
+        self._settings = settings
+        self._topics = TopicList(store, settings, ids, placement)
+        # Partitions with records above the high watermark, and the high watermark their readers were last told.
+        self._advancing: dict[tuple[str, str, int], tuple[PartitionLog, int]] = {}
+
+    def load(self) -> None:
+        """Before anything else. Raises `TopicsCorrupt`, `LogDamaged`: a node must not start without its topics."""
+        self._topics.load()
+        for name in self.deleted:
+            self.remove_logs(name)  # a crash may have come before
+        self._remove_strays()
+
+    def show(self, own: Topic) -> None:
+        """The service's own topic, for readers."""
+        self._topics.own = own
+
+    @property
+    def settings(self) -> TopicSettings:
+        """What all topics share."""
+        return self._settings
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._topics)
+
+    @property
+    def topic_count(self) -> int:
+        return len(self._topics)
+
+    @property
+    def position(self) -> int:
+        """Write-ahead position of the last change of the list: a reply that tells of topics waits for it."""
+        return self._topics.position
+
+    def partition_count(self, name: str) -> int | None:
+        """How many partitions the topic has; None if there is no such topic."""
+        topic = self._topics.find(name)
+        return None if topic is None else topic.record.partitions
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The name of the topic with the id; None if no topic has it."""
+        return self._topics.name_of(topic_id)
+
+    def id_of(self, name: str) -> bytes | None:
+        """The topic's id; None if there is no such topic."""
+        topic = self._topics.find(name)
+        return None if topic is None else topic.record.topic_id
+
+    def _log(self, name: str, partition: int) -> PartitionLog | None:
+        """The partition's log, opened when it is first asked for; None if there is no such partition."""
+        topic = self._topics.find(name)
+        if topic is None:
+            return None
+        log = topic.logs.get(partition)
+        if log is None and 0 <= partition < topic.record.partitions:
+            log = self._store.log(f"{name}-{partition}", topic.configs.policy)
+            topic.logs[partition] = log
+        return log
+
+    def log_and_configs(self, name: str, partition: int) -> tuple[PartitionLog, TopicConfigs] | None:
+        """Of a partition; None if there is no such one."""
+        topic, log = self._topics.get(name), self._log(name, partition)
+        return None if topic is None or log is None else (log, topic.configs)
+
+    # ------------------------------------------------------------------------------------------------ what there is
+
+    def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
+        """What is asked for; the reply waits for `position`."""
+        return metadata(self._topics, self._settings, message, moment)
+
+    def describe_partitions(self, message: DescribeTopicPartitions) -> DescribeTopicPartitionsReply:
+        """The same in pages; the reply waits for `position`."""
+        return describe_partitions(self._topics, message)
+
+    def create(self, message: CreateTopics, moment: Moment) -> tuple[CreateTopicsReply, int]:
+        """Topics made or refused, each by itself, and the position the reply waits for."""
+        return create(self._topics, self._settings, message, moment), self.position
+
+    def grow(self, message: CreatePartitions, moment: Moment) -> tuple[CreatePartitionsReply, int]:
+        """Partitions added or refused, and the position the reply waits for."""
+        return grow(self._topics, message, moment), self.position
+
+    def configs(self, name: str) -> Mapping[str, str] | None:
+        """The topic's own settings; None if there is no such topic."""
+        topic = self._topics.find(name)
+        return None if topic is None else topic.record.configs
+
+    def alter(
+        self, name: str, changes: Sequence[AlterableConfig], moment: Moment, *, validate_only: bool
+    ) -> Refusal | None:
+        """The topic's own settings changed, all or none; durable when `position` is."""
+        topic = self._topics.get(name)
+        if topic is None:
+            return self._topics.refuse_own(name) or Refusal(_UNKNOWN, f"there is no topic {name}")
+        configs = altered(topic, changes, self._settings)
+        if isinstance(configs, Refusal):
+            return configs
+        if validate_only or configs == topic.record.configs:
+            return None
+        return self._topics.configure(topic, configs, moment)
+
+    # ----------------------------------------------------------------------------------------------------- deletion
+
+    def deletable(self, message: DeleteTopics) -> list[tuple[DeletableTopic, Topic | Refusal]]:
+        """Which topics are meant, and what is wrong with the others."""
+        return deletable(self._topics, message.topics)
+
+    def delete(self, topic: Topic, moment: Moment) -> Refusal | list[Hashable]:
+        """Nobody sees the topic from now on, and its logs go. Nudge keys of those who wait for its records. Its name is
+        taken until `free`: whoever calls this sees to what groups have committed for it."""
+        refused = self._topics.delete(topic, moment)
+        if refused is not None:
+            return refused
+        self.remove_logs(topic.record.name)
+        keys: list[Hashable] = []
+        for partition in topic.logs:
+            key = nudge_key(topic.record.name, partition)
+            self._advancing.pop(key, None)
+            keys.append(key)
+        return keys
+
+    @property
+    def deleted(self) -> list[str]:
+        """Names of topics that are deleted and not free."""
+        return list(self._topics.deleted)
+
+    def remove_logs(self, name: str) -> bool:
+        """Of a topic that is deleted; false if the disk is too full to say so."""
+        record = self._topics.deleted[name]
+        for partition in range(record.partitions):
+            if isinstance(self._store.remove(f"{name}-{partition}"), AppendError):
+                return False
+        return True
+
+    def free(self, name: str, moment: Moment) -> Refusal | None:
+        """Nothing is left of a deleted topic: another may have its name when `position` is durable."""
+        return self._topics.free(name, moment)
+
+    def _remove_strays(self) -> None:
+        """Logs without a topic. Names like the service's own are left alone: a later version may have more of them."""
+        for log in self._store.names():
+            name, _, partition = log.rpartition("-")
+            topic = self._topics.get(name)
+            if not name.startswith("__") and (topic is None or int(partition) >= topic.record.partitions):
+                self._store.remove(log)
+
+    # ------------------------------------------------------------------------------------------------------ produce
+
+    def produce(self, message: Produce, moment: Moment) -> tuple[ProduceReply, int]:
+        """All of it at one go."""
+        work = self.producing(message)
+        next(work)
+        try:
+            while True:
+                work.send(moment)
+        except StopIteration as done:
+            told: tuple[ProduceReply, int] = done.value
+            return told
+
+    def producing(self, message: Produce) -> Producing:
+        """Records appended or refused, each partition by itself. The position to wait for, if `acks` asks to (-1). A
+        piece at a time, each no longer than others can wait: whoever asks for the next says what time it is, and hears
+        what it has cost in microseconds, by and large. Other requests may come in between."""
+        allowance = Allowance(self._settings.max_work_us)
+        put: Callable[[str, ProducePartition, Allowance, Moment], Putting] = self._put
+        moment = yield 0
+        if message.acks not in {-1, 0, 1}:
+            put = _refuse_acks
+        elif message.transactional_id is not None:
+            put = _refuse_transactions
+        replies = []
+        for topic in message.topic_data:
+            name = topic.name or self._topics.name_of(topic.topic_id)
+            if name is None:
+                parts = [ProducePartitionReply(part.index, ErrorCode.UNKNOWN_TOPIC_ID) for part in topic.partition_data]
+            else:
+                parts = []
+                for part in topic.partition_data:
+                    parts.append((yield from put(name, part, allowance, moment)))
+                    moment = yield PARTITION_US
+            replies.append(ProduceTopicReply(topic.name, tuple(parts), topic.topic_id))
+        # What was stored before, and is told of again, may not be durable yet either.
+        stored = any(part.error_code is _NONE for topic in replies for part in topic.partition_responses)
+        return ProduceReply(tuple(replies)), self._store.position if message.acks == -1 and stored else 0
+
+    def _put(self, name: str, part: ProducePartition, allowance: Allowance, moment: Moment) -> Putting:
+        """Several batches are appended one by one: where the disk fills up between them, those before it stay."""
+        known = self.log_and_configs(name, part.index)
+        if known is None:
+            return ProducePartitionReply(part.index, self._topics.absence(name))
+        limits = Limits(
+            known[1].max_message_bytes, self._settings.max_decompressed_bytes, self._settings.max_records_per_batch
+        )
+        checked = yield from check_records(part.records, limits, allowance, allowed_times(known[1], moment))
+        if isinstance(checked, Bad):
+            return ProducePartitionReply(part.index, checked.error, error_message=checked.message)
+        topic, log = self._topics.get(name), self._log(name, part.index)
+        if topic is None or log is None:  # deleted meanwhile
+            return ProducePartitionReply(part.index, _UNKNOWN)
+        stored_at = check_sequences(log, checked)
+        if isinstance(stored_at, Bad):
+            return ProducePartitionReply(part.index, stored_at.error, error_message=stored_at.message)
+        base_offset = log.next_offset if stored_at[0] is None else stored_at[0]
+        append_time_ms = moment.wall_ms if topic.configs.has_append_time else -1
+        for batch, known_at in zip(checked, stored_at, strict=True):
+            if known_at is not None:
+                continue
+            timed = batch if append_time_ms < 0 else with_append_time(batch, append_time_ms)
+            appended = self._store.append(log, timed)
+            if isinstance(appended, AppendError):
+                return ProducePartitionReply(part.index, APPEND_ERRORS[appended], error_message=appended.value)
+            self._advancing.setdefault(nudge_key(name, part.index), (log, log.flushed_offset))
+        return ProducePartitionReply(part.index, _NONE, base_offset, append_time_ms, log.start_offset)
+
+    def advanced(self) -> list[Hashable]:
+        """Nudge keys of the partitions whose high watermark has moved since last asked."""
+        moved: list[Hashable] = []
+        for key, (log, told) in list(self._advancing.items()):
+            if log.flushed_offset > told:
+                moved.append(key)
+                self._advancing[key] = (log, log.flushed_offset)
+            if log.flushed_offset == log.next_offset:
+                del self._advancing[key]
+        return moved
+
+    # -------------------------------------------------------------------------------------------------------- fetch
+
+    def fetch(self, ref: RequestRef, message: Fetch, moment: Moment, room: int = INT_MAX) -> FetchReply | DelayedFetch:
+        """The answer if there is enough, something is wrong, or nobody wants to wait; else what waits for it."""
+        if message.session_epoch > 0 or message.max_wait_ms <= 0:
+            return self.fetch_now(message, room)
+        watched = []
+        for topic in message.topics:
+            name = self._name_of(topic)
+            for part in topic.partitions:
+                log = self._readable(name, part.partition, part.current_leader_epoch)
+                if isinstance(log, ErrorCode):
+                    return self.fetch_now(message, room)
+                watched.append((nudge_key(name or "", part.partition), log, part.fetch_offset))
+        deadline_ms = moment.monotonic_ms + min(message.max_wait_ms, self._settings.fetch_max_wait_ms)
+        enough = min(message.min_bytes, message.max_bytes, self._settings.fetch_max_bytes)
+        delayed = DelayedFetch(ref, message, deadline_ms, watched, enough)
+        return self.fetch_now(message, room) if not watched or delayed.is_satisfied() else delayed
+
+    def fetch_now(self, message: Fetch, room: int = INT_MAX) -> FetchReply:
+        """What is there, in `room` bytes or one batch. Every fetch is a full one, said so: no sessions (KIP-227)."""
+        if message.session_epoch > 0:
+            return FetchReply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        left = Room(min(message.max_bytes, self._settings.fetch_max_bytes, room))
+        return FetchReply(responses=tuple([self._fetch_topic(topic, left) for topic in message.topics]))
+
+    def _fetch_topic(self, topic: FetchTopic, room: Room) -> FetchTopicReply:
+        name = self._name_of(topic)
+        replies = tuple([self._fetch_partition(name, part, room) for part in topic.partitions])
+        return FetchTopicReply(topic.topic, replies, topic.topic_id)
+
+    def _fetch_partition(self, name: str | None, part: FetchPartition, room: Room) -> FetchPartitionReply:
+        log = self._readable(name, part.partition, part.current_leader_epoch)
+        return FetchPartitionReply(part.partition, log) if isinstance(log, ErrorCode) else read(log, part, room)
+
+    def _name_of(self, topic: FetchTopic) -> str | None:
+        """Asked for by name, or by id where there is none; None for an id nobody has."""
+        return topic.topic or self._topics.name_of(topic.topic_id)
+
+    def _readable(self, name: str | None, partition: int, current_leader_epoch: int) -> PartitionLog | ErrorCode:
+        if name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        log = self._log(name, partition)
+        return _UNKNOWN if log is None else epoch_error(current_leader_epoch) or log
+
+    # ------------------------------------------------------------------------------------------------- list offsets
+
+    def list_offsets(self, message: ListOffsets) -> tuple[ListOffsetsReply, int]:
+        """First, last, newest, and by time, each partition by itself; and the position the reply waits for."""
+        effort, known = Effort(EFFORT_US), Answers()
+        reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
+        told = (nudge_key(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
+        waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, told))
+        return reply, self._store.position if waits else 0
+
+    def _find_topic(self, topic: ListOffsetsTopic, effort: Effort, known: Answers) -> ListOffsetsTopicReply:
+        replies = []
+        for part in topic.partitions:
+            question = (topic.name, part)
+            if question not in known:
+                known[question] = self._find(topic.name, part, effort)
+            replies.append(known[question])
+        return ListOffsetsTopicReply(topic.name, tuple(replies))
+
+    def _find(self, name: str, part: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
+        log = self._readable(name, part.partition_index, part.current_leader_epoch)
+        if isinstance(log, ErrorCode):
+            return ListOffsetsPartitionReply(part.partition_index, log)
+        return find_offset(log, part, effort)
+
+    # ----------------------------------------------------------------------------------------------- leaders' epochs
+
+    def end_offsets(self, message: OffsetForLeaderEpoch) -> OffsetForLeaderEpochReply:
+        """Where epochs of leaders end, each partition by itself (KIP-320)."""
+        return OffsetForLeaderEpochReply(
+            tuple(
+                EpochTopicReply(topic.topic, tuple(self._end_offset(topic.topic, part) for part in topic.partitions))
+                for topic in message.topics
+            )
+        )
+
+    def _end_offset(self, name: str, part: EpochPartition) -> EpochEndOffset:
+        log = self._readable(name, part.partition, part.current_leader_epoch)
+        if isinstance(log, ErrorCode):
+            return EpochEndOffset(part.partition, log)
+        return end_of_epoch(log, part.partition, part.leader_epoch)
+
+
+def _refuse_acks(_name: str, part: ProducePartition, _allowance: Allowance, _moment: Moment) -> Putting:
+    yield PARTITION_US
+    return ProducePartitionReply(part.index, ErrorCode.INVALID_REQUIRED_ACKS, error_message="acks are -1, 0 or 1")
+
+
+def _refuse_transactions(_name: str, part: ProducePartition, _allowance: Allowance, _moment: Moment) -> Putting:
+    yield PARTITION_US
+    return ProducePartitionReply(part.index, ErrorCode.INVALID_TXN_STATE, error_message="transactions are not served")

@@ -1,0 +1,230 @@
+"""What a producer's bytes must be before they are stored: whole batches that say the truth about their records, and,
+of an idempotent producer, the ones that come next (KIP-98).
+
+They are checked to the last record, compressed or not: a batch that cannot be read would stop everyone who comes to it.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple, Protocol
+
+from crc32c import crc32c
+
+from coordinator.clock import Moment
+from coordinator.topics.configs import TopicConfigs
+from partition_log.log import PartitionLog
+from partition_log.producers import Objection, judge
+from protocol.errors import ErrorCode
+from protocol.record_batch import (
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    CorruptBatch,
+    UnsupportedMagic,
+    check_batch,
+    record_bytes,
+)
+from protocol.record_compression import Compression
+from protocol.record_walk import MOST_HEADERS, TooManyHeaders, oldest_timestamp, walk_records
+
+_LZ4_FLAGS = HEADER_BYTES + 4  # of the frame, behind its magic number
+_LZ4_INDEPENDENT = 0x20
+_OBJECTIONS = {
+    Objection.OLD_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
+    Objection.OUT_OF_ORDER: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    Objection.TOO_MANY: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+}
+MOST_BATCHES = 2_000
+"""Of one partition in a request: they are appended at one go. Kafka allows one."""
+PARTITION_US = 5
+_BATCH_US, _COMPRESSED_US, _IDEMPOTENT_US = 10, 10, 6
+_BYTES_AN_US, _DECOMPRESSED_BYTES_AN_US = 2048, 512
+
+
+class ProducerIdSource(Protocol):
+    """Where the ids of idempotent producers come from; seeded in tests."""
+
+    def producer_id(self) -> int:
+        """From 0 to 2^63-1, and nobody's yet."""
+
+
+class Bad(NamedTuple):
+    """Why nothing of it was stored."""
+
+    error: ErrorCode
+    message: str
+
+
+class Limits(NamedTuple):
+    """What one batch may be: it is checked at one go, and a few bytes compressed may be very much."""
+
+    bytes: int
+    decompressed_bytes: int
+    records: int
+    headers: int = MOST_HEADERS
+
+
+class Times(NamedTuple):
+    """What is allowed of records' timestamps. (Kafka: -1 is "none", and always may be.)"""
+
+    lowest_ms: int
+    highest_ms: int
+
+
+ANY_TIME = Times(-(2**63), 2**63 - 1)
+
+
+def allowed_times(configs: TopicConfigs, moment: Moment) -> Times:
+    """What producers may say of the time of their records, if it is theirs to say."""
+    if configs.has_append_time:
+        return ANY_TIME
+    highest_ms = min(moment.wall_ms + configs.time_after_ms, ANY_TIME.highest_ms)
+    return Times(moment.wall_ms - configs.time_before_ms, highest_ms)
+
+
+class Allowance:
+    """Microseconds of work that the records of one request may be, by and large: from counts, not a clock. The batch
+    that goes beyond is the last, so that one batch always may."""
+
+    __slots__ = ("left_us",)
+
+    def __init__(self, left_us: int) -> None:
+        self.left_us = left_us
+
+
+class _Refused(Exception):
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.bad = Bad(error, message)
+
+
+def check_records(
+    data: bytes, limits: Limits, allowance: Allowance, times: Times = ANY_TIME
+) -> Generator[int, object, list[bytes] | Bad]:
+    """The batches of `data`, each sound and within the limits, or what is wrong with the first that is not. What others
+    of the request have left of the allowance must do: REQUEST_TIMED_OUT where nothing is, which producers try again.
+
+    Everyone else waits meanwhile, so this is done batch by batch: what each has cost, in microseconds, is yielded."""
+    found: list[bytes] = []
+    position = 0
+    before_us = allowance.left_us
+    try:
+        while position < len(data) or not found:
+            header = _check_frame(data, position, limits.bytes)
+            batch = data if header.size == len(data) else data[position : position + header.size]
+            _check_claims(header)
+            if len(found) == MOST_BATCHES:
+                raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, f"more than {MOST_BATCHES} batches of a partition")
+            if allowance.left_us <= 0:
+                raise _Refused(ErrorCode.REQUEST_TIMED_OUT, "the request has too many records; send these later")
+            found.append(_check_contents(batch, header, limits, allowance, times))
+            position += header.size
+            yield before_us - allowance.left_us
+            before_us = allowance.left_us
+    except _Refused as refused:
+        yield before_us - allowance.left_us
+        return refused.bad
+    return found
+
+
+def check_sequences(log: PartitionLog, batches: Sequence[bytes]) -> list[int | None] | Bad:
+    """Of each batch, None if it is to be appended, or the base offset that it was stored at when it first came. A
+    batch that its producer sent out of order, or before it lost its epoch, and nothing may be stored."""
+    verdicts = judge(log.producers, batches, log.next_offset)
+    return Bad(_OBJECTIONS[verdicts], verdicts.value) if isinstance(verdicts, Objection) else verdicts
+
+
+def _check_frame(data: bytes, position: int, max_batch_bytes: int) -> BatchHeader:
+    if not data:
+        raise _Refused(ErrorCode.INVALID_RECORD, "no records")
+    # Said before the checksum: of a batch that is refused for its size nothing more need be known.
+    size = int.from_bytes(data[position + 8 : position + 12], "big", signed=True) + 12
+    if max_batch_bytes < size <= len(data) - position:
+        raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, at most {max_batch_bytes} are allowed")
+    if size > len(data) - position:
+        # Not damage on the way, after which a producer would try again: it says something that is not so.
+        raise _Refused(ErrorCode.INVALID_RECORD, f"a batch of {size} bytes, of which {len(data) - position} are there")
+    try:
+        return check_batch(data, position)
+    except UnsupportedMagic as error:
+        raise _Refused(ErrorCode.INVALID_RECORD, str(error)) from None
+    except CorruptBatch as error:
+        raise _Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+
+
+def _check_claims(header: BatchHeader) -> None:
+    """What a batch says of itself, and only brokers may, or nobody."""
+    if header.is_control:
+        raise _Refused(ErrorCode.INVALID_RECORD, "control batches are not for clients to write")
+    if header.is_transactional:
+        raise _Refused(ErrorCode.INVALID_TXN_STATE, "a batch of a transaction, and transactions are not served")
+    if header.attributes & LOG_APPEND_TIME:
+        raise _Refused(ErrorCode.INVALID_TIMESTAMP, "a producer does not set the time of append")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        reason = f"sequence {header.base_sequence} of producer {header.producer_id}"
+        raise _Refused(ErrorCode.INVALID_RECORD, reason)
+    if header.compression > Compression.ZSTD:
+        raise _Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {header.compression} has no meaning")
+    if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
+        reason = f"{header.record_count} records that span {header.last_offset_delta + 1} offsets"
+        raise _Refused(ErrorCode.INVALID_RECORD, reason)
+
+
+def _check_contents(batch: bytes, header: BatchHeader, limits: Limits, allowance: Allowance, times: Times) -> bytes:
+    """The batch, with a largest timestamp that is true: searches by time believe it. (Kafka corrects it too.)"""
+    allowance.left_us -= _BATCH_US + len(batch) // _BYTES_AN_US + (_IDEMPOTENT_US if header.producer_id >= 0 else 0)
+    if header.record_count > limits.records:
+        reason = f"{header.record_count} records, at most {limits.records} are allowed"
+        raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, reason)
+    if header.compression == Compression.LZ4 and _is_linked(batch):
+        # Our own reader could, but Java's consumers cannot, and would never come past it. (Kafka fails on it.)
+        reason = "lz4 blocks that depend on each other, which not every consumer can read"
+        raise _Refused(ErrorCode.INVALID_RECORD, reason)
+    try:
+        if header.compression:
+            payload = _decompressed(batch, header, limits.decompressed_bytes, allowance)
+        else:
+            payload = record_bytes(header, batch)
+        newest, cost_us = _walked(payload, header, limits, allowance)
+    except TooManyHeaders as error:
+        raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+    except CorruptBatch as error:
+        raise _Refused(ErrorCode.INVALID_RECORD, str(error)) from None
+    allowance.left_us -= cost_us
+    _check_times(payload, header, newest, times)
+    return batch if newest == header.max_timestamp_ms else _with_newest(batch, newest)
+
+
+def _walked(payload: bytes, header: BatchHeader, limits: Limits, allowance: Allowance) -> tuple[int, int]:
+    try:
+        return walk_records(payload, header, limits.headers)
+    except CorruptBatch:
+        # How far it came is not known: as if each record, and as many headers, had been looked at.
+        allowance.left_us -= header.record_count + min(limits.headers, len(payload) // 2)
+        raise
+
+
+def _check_times(payload: bytes, header: BatchHeader, newest: int, times: Times) -> None:
+    oldest = oldest_timestamp(payload, header) if times.lowest_ms >= 0 else newest
+    for timestamp in (newest, oldest):
+        if timestamp != -1 and not times.lowest_ms <= timestamp <= times.highest_ms:
+            allowed = f"from {times.lowest_ms} to {times.highest_ms} is allowed"
+            raise _Refused(ErrorCode.INVALID_TIMESTAMP, f"a record of {timestamp} ms; {allowed}")
+
+
+def _is_linked(lz4_batch: bytes) -> bool:
+    flags = lz4_batch[_LZ4_FLAGS : _LZ4_FLAGS + 1]
+    return bool(flags) and not flags[0] & _LZ4_INDEPENDENT
+
+
+def _decompressed(batch: bytes, header: BatchHeader, most_bytes: int, allowance: Allowance) -> bytes:
+    # One that fails may have filled all the room there is.
+    all_us = most_bytes // _DECOMPRESSED_BYTES_AN_US
+    allowance.left_us -= _COMPRESSED_US + all_us
+    payload = record_bytes(header, batch, max_bytes=most_bytes)
+    allowance.left_us += all_us - len(payload) // _DECOMPRESSED_BYTES_AN_US
+    return payload
+
+
+def _with_newest(batch: bytes, newest_ms: int) -> bytes:
+    covered = batch[21:35] + newest_ms.to_bytes(8, "big", signed=True) + batch[43:]
+    return batch[:17] + crc32c(covered).to_bytes(4, "big") + covered
