@@ -74,11 +74,8 @@ interop: $(ALL) ## other clients of any language against a fresh daemon; ARGS="k
 outages: $(ALL) ## musterd in front of three Apache Kafka brokers, killed, restarted and away, under load; 8 minutes
 	$(BIN)/python -m interop.outages $(ARGS)
 
-table: $(ALL) ## print the state table into docs/state-table.md
-	@mkdir -p docs
-	$(BIN)/python -m coordinator.groups.classic.printed > docs/state-table.md
-	echo >> docs/state-table.md
-	$(BIN)/python -m coordinator.groups.client_balanced.printed >> docs/state-table.md
+table: $(ALL) ## print the state tables into docs/state-table.md
+	$(BIN)/python -m coordinator.tools.state_table_page > docs/state-table.md
 
 scenarios: $(ALL) ## print which test shows which scenario into docs/scenarios.md
 	$(BIN)/python -m tests.client.scenarios > docs/scenarios.md

@@ -3,8 +3,9 @@
 from coordinator.clock import Moment
 from coordinator.groups.classic.state import GroupState
 from coordinator.groups.client_balanced.checks import refuse_identity, refuse_targets
-from coordinator.groups.client_balanced.events import LeaseOverdue, Refusal, Start
+from coordinator.groups.client_balanced.events import LeaseOverdue, Start
 from coordinator.groups.client_balanced.guards import topics_of
+from coordinator.groups.table import Refusal
 from coordinator.handlers.admission import admit_operation, admit_start, admit_write, partitions_of
 from coordinator.handlers.client_balanced import BAD, admit_client_balanced, find
 from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of

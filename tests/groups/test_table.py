@@ -29,10 +29,10 @@ from coordinator.groups.classic.events import (
     SyncOverdue,
     Unloaded,
 )
-from coordinator.groups.classic.rows import refuse
 from coordinator.groups.classic.state import MAY_BECOME, Group, GroupSettings, GroupState
-from coordinator.groups.classic.table import BRIEF, QUIET, TABLE, answer, decide, handle
+from coordinator.groups.classic.table import TABLE, answer, decide, handle
 from coordinator.groups.outcome import Outcome
+from coordinator.groups.table import Path, reject
 from coordinator.records.records import CommittedOffset
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, LeaveGroup, LeavingMember, SyncGroup, SyncGroupAssignment
@@ -120,14 +120,15 @@ def sample(kind: type, group: Group) -> Any:
 
 
 def test_every_event_has_one_row_and_every_row_a_cell_for_each_state() -> None:
-    assert [row.event for row in TABLE] == list(dict.fromkeys(row.event for row in TABLE))
-    assert {row.event for row in TABLE} == set(EVENTS)
-    for event, _, cells in (*TABLE, *QUIET, *BRIEF):
-        assert len(cells) == len(STATES) and all(map(callable, cells)), event
+    full = [row.event for row in TABLE.on(Path.FULL)]
+    assert full == list(dict.fromkeys(full))
+    assert set(full) == set(EVENTS)
+    for row in TABLE.rows:
+        assert len(row.cells) == len(STATES) and all(map(callable, row.cells)), row.event
 
 
-def test_what_is_brief_is_a_commit() -> None:
-    assert [row.event for row in BRIEF] == [OffsetCommit, TxnOffsetCommit]
+def test_commits_alone_are_append_only() -> None:
+    assert [row.event for row in TABLE.on(Path.APPEND_ONLY)] == [OffsetCommit, TxnOffsetCommit]
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.title)
@@ -151,8 +152,8 @@ def test_a_commit_of_a_member_is_decided_by_the_state(state: GroupState) -> None
     assert is_refused is (state is GroupState.DEAD), "a transaction need not wait for the assignment"
 
 
-def test_what_is_quiet_is_a_heartbeat_alone() -> None:
-    assert [row.event for row in QUIET] == [Heartbeat]
+def test_heartbeats_alone_are_read_only() -> None:
+    assert [row.event for row in TABLE.on(Path.READ_ONLY)] == [Heartbeat]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def test_every_move_that_may_be_made_is_made() -> None:
 def test_a_refusal_is_an_answer_at_once_and_nothing_else() -> None:
     bench = bench_in(GroupState.STABLE)
     out = Outcome(bench.moment, bench.ids)
-    refuse(ErrorCode.NOT_COORDINATOR)(bench.group, sample(Release, bench.group), out)
+    reject(ErrorCode.NOT_COORDINATOR)(bench.group, sample(Release, bench.group), out)
     assert [(ref, reply, at_once) for ref, reply, at_once in out.replies] == [
         (REF, ReleasePartitionsReply(error_code=ErrorCode.NOT_COORDINATOR), True)
     ]

@@ -11,11 +11,12 @@ from coordinator.groups.classic.actions import answer_sync, collect_sync, heard,
 from coordinator.groups.classic.events import JoinAgain, JoinFirst, Leave, SessionOverdue, Sync
 from coordinator.groups.classic.guards import has_room, is_current_generation, is_member
 from coordinator.groups.classic.static import replace_static
-from coordinator.groups.classic.rows import on, quietly_on, refuse, say, unless
+from coordinator.groups.classic.rows import on, read_only_on
+from coordinator.groups.table import reject, unless
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat
 
-_, no = refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE), say(ErrorCode.NONE)
+_ = no = reject(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 """
 DEFAULTS = "empty=_, preparing=_, completing=_, stable=_, dead=_"
 QUIET = "empty=no, preparing=heard, completing=heard, stable=heard, dead=no"
@@ -32,14 +33,14 @@ RIGHT = {
         "Sync", "is_member, is_current_generation", completing="collect_sync", stable="answer_sync"
     ),
     "a guard with its own action": row("JoinFirst", "unless(has_room, turn_away),"),
-    "a quiet row": f"quietly_on(Heartbeat)(guards=(is_member,), {QUIET})",
+    "a read-only row": f"read_only_on(Heartbeat)(guards=(is_member,), {QUIET})",
 }
 WRONG = {
     "a missing cell": ("on(Sync)(empty=_, preparing=_, completing=_, stable=_)", "call-arg"),
-    "a missing quiet cell": ("quietly_on(Heartbeat)(empty=no, preparing=heard)", "call-arg"),
+    "a missing read-only cell": ("read_only_on(Heartbeat)(empty=no, preparing=heard)", "call-arg"),
     "a state there is none of": (row("Sync", gone="_"), "call-arg"),
     "an action of another event": (row("Sync", preparing="leave"), "arg-type"),
-    "a quiet action in a row that is not": (row("Sync", preparing="heard"), "arg-type"),
+    "a read-only action in a row of the full path": (row("Sync", preparing="heard"), "arg-type"),
     "a refusal of what nobody asked": (row("SessionOverdue"), "arg-type"),
     "a guard of another event": (row("Leave", "is_member,"), "arg-type"),
     "a guard's action of another event": (row("JoinFirst", "unless(has_room, replace_static),"), "arg-type"),

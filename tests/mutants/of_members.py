@@ -54,9 +54,9 @@ MUTANTS = (
         (
             Edit(
                 _TABLE,
-                "        guards=(protocols_agree,),\n        empty=refuse(ErrorCode.UNKNOWN_SERVER_ERROR),\n",
+                "        guards=(protocols_agree,),\n        empty=reject(ErrorCode.UNKNOWN_SERVER_ERROR),\n",
                 "        guards=(unless(has_room, actions.turn_away), protocols_agree),\n"
-                "        empty=refuse(ErrorCode.UNKNOWN_SERVER_ERROR),\n",
+                "        empty=reject(ErrorCode.UNKNOWN_SERVER_ERROR),\n",
             ),
         ),
         Transcript("06_group_max_size"),
@@ -260,7 +260,7 @@ MUTANTS = (
         (
             Edit(
                 _TABLE,
-                "        preparing=refuse(ErrorCode.REBALANCE_IN_PROGRESS),\n        completing=actions.collect_sync,",
+                "        preparing=reject(ErrorCode.REBALANCE_IN_PROGRESS),\n        completing=actions.collect_sync,",
                 "        preparing=actions.answer_sync,\n        completing=actions.collect_sync,",
             ),
         ),

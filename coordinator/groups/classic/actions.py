@@ -5,7 +5,6 @@ from coordinator.groups.classic.delayed import DelayedPendingId
 from coordinator.groups.classic.events import (
     AssignmentStored,
     Client,
-    Event,
     InitialDelayOver,
     JoinAgain,
     JoinFirst,
@@ -284,7 +283,3 @@ def join_phase_over(group: Group, event: JoinPhaseOver, out: Outcome) -> None:
 
 def initial_delay_over(group: Group, event: InitialDelayOver, out: Outcome) -> None:
     extend_or_complete_join(group, out, event.elapsed_ms, event.remaining_ms)
-
-
-def ignore(group: Group, event: Event, out: Outcome) -> None:
-    """What waited has been overtaken by what happened meanwhile."""

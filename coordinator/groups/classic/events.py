@@ -61,16 +61,6 @@ class Identified(Protocol):
     def group_instance_id(self) -> str | None: ...
 
 
-class Answerable(Protocol):
-    """An event that is a request."""
-
-    @property
-    def ref(self) -> RequestRef: ...
-
-    def refused(self, error_code: ErrorCode) -> Message:
-        """The reply that refuses it."""
-
-
 class Joining(Event):
     """A JoinGroup, of one of the four kinds below."""
 
@@ -86,7 +76,7 @@ class Joining(Event):
     def group_instance_id(self) -> str | None:
         return self.request.group_instance_id
 
-    def refused(self, error_code: ErrorCode) -> Message:
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         """Errors echo the id the request came with, except where a full group has just dropped it (2.1.1)."""
         kept = error_code not in (ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR)
         return JoinGroupReply(error_code=error_code, member_id=self.request.member_id if kept else "")
@@ -126,7 +116,7 @@ class Sync(Event):
     def generation_id(self) -> int:
         return self.request.generation_id
 
-    def refused(self, error_code: ErrorCode) -> Message:
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return SyncGroupReply(error_code=error_code)
 
 
@@ -136,7 +126,7 @@ class Leave(Event):
     ref: RequestRef
     request: LeaveGroup
 
-    def refused(self, error_code: ErrorCode) -> Message:
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return LeaveGroupReply(error_code=error_code)
 
 
@@ -147,7 +137,7 @@ class DeleteOffsets(Event):
     request: OffsetDelete
     known: frozenset[tuple[str, int]]
 
-    def refused(self, error_code: ErrorCode) -> Message:
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return OffsetDeleteReply(error_code=error_code)
 
 
@@ -158,7 +148,7 @@ class Deleted(Event):
     group_id: str
     offsets: tuple[tuple[str, int], ...]
 
-    def refused(self, error_code: ErrorCode) -> Message:
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return GroupDeleted(error_code=error_code)
 
 
@@ -187,7 +177,7 @@ class Claim(Event):
     def generation_id(self) -> int:
         return self.request.generation_id
 
-    def refused(self, error_code: ErrorCode) -> Message:
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return ClaimPartitionsReply(error_code=error_code)
 
 
@@ -197,7 +187,7 @@ class Release(Event):
     ref: RequestRef
     request: ReleasePartitions
 
-    def refused(self, error_code: ErrorCode) -> Message:
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return ReleasePartitionsReply(error_code=error_code)
 
 
@@ -261,7 +251,7 @@ class ReplacementStored(Event):
     connection: int
     owes_sync: bool
 
-    def refused(self, error_code: ErrorCode) -> Message:
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return JoinGroupReply(error_code=error_code)
 
 

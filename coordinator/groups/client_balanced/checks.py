@@ -4,8 +4,8 @@
 import re
 from collections.abc import Callable
 
-from coordinator.groups.client_balanced.events import Refusal
 from coordinator.groups.client_balanced.grants import CONSUME_POSITIONS
+from coordinator.groups.table import Refusal
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import StartMember
 from protocol.partition_key import may_be_keyed

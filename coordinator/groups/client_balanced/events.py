@@ -4,7 +4,7 @@ the group sees partitions that exist, and yields records.
 `ref` is the request to answer; `refused` gives the typed reply that refuses it.
 """
 
-from typing import NamedTuple, Protocol, dataclass_transform
+from typing import Protocol, dataclass_transform
 
 import msgspec
 
@@ -32,13 +32,6 @@ from protocol.messages.balanced import (
 from protocol.session import RequestRef
 
 
-class Refusal(NamedTuple):
-    """Why not: a code, and a sentence that names who or what stands against it."""
-
-    error_code: ErrorCode
-    text: str = ""
-
-
 class Place(msgspec.Struct, frozen=True, gc=False):
     """A partition that exists: its first offset, the one after its last, and what the group has committed for it; -1
     if nothing."""
@@ -59,16 +52,6 @@ Places = dict[str, Place]
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
 class Event(msgspec.Struct, frozen=True, gc=False):
     """Base of all."""
-
-
-class Answerable(Protocol):
-    """An event that is a request."""
-
-    @property
-    def ref(self) -> RequestRef: ...
-
-    def refused(self, refusal: Refusal) -> Message:
-        """The reply that refuses it."""
 
 
 class OfMember(Protocol):
@@ -113,8 +96,8 @@ class Start(Event):
     def consumer_id(self) -> str:
         return self.request.consumer_id
 
-    def refused(self, refusal: Refusal) -> Message:
-        return StartMemberReply(refusal.error_code, refusal.text)
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return StartMemberReply(error_code, text)
 
 
 class Beat(ByMember):
@@ -123,8 +106,8 @@ class Beat(ByMember):
     request: MemberHeartbeat
     places: Places
 
-    def refused(self, refusal: Refusal) -> Message:
-        return MemberHeartbeatReply(refusal.error_code)
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return MemberHeartbeatReply(error_code)
 
 
 class AskMeta(ByMember):
@@ -132,8 +115,8 @@ class AskMeta(ByMember):
 
     request: PartitionMeta
 
-    def refused(self, refusal: Refusal) -> Message:
-        return PartitionMetaReply(refusal.error_code)
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return PartitionMetaReply(error_code)
 
 
 class Register(ByMember):
@@ -142,8 +125,8 @@ class Register(ByMember):
     request: RegisterPartitions
     places: Places
 
-    def refused(self, refusal: Refusal) -> Message:
-        return RegisterPartitionsReply(refusal.error_code)
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return RegisterPartitionsReply(error_code)
 
 
 class Unregister(Event):
@@ -153,8 +136,8 @@ class Unregister(Event):
     request: UnregisterPartitions
     places: Places
 
-    def refused(self, refusal: Refusal) -> Message:
-        return UnregisterPartitionsReply(refusal.error_code)
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return UnregisterPartitionsReply(error_code)
 
 
 class Fetching(Event):
@@ -164,8 +147,8 @@ class Fetching(Event):
     request: FetchRegistered
     places: Places
 
-    def refused(self, refusal: Refusal) -> Message:
-        return FetchRegisteredReply(refusal.error_code)
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return FetchRegisteredReply(error_code)
 
 
 class PlannedItem(msgspec.Struct, frozen=True, gc=False):
@@ -189,8 +172,8 @@ class Confirm(Event):
     request: ConfirmConsumed
     places: Places
 
-    def refused(self, refusal: Refusal) -> Message:
-        return ConfirmConsumedReply(refusal.error_code)
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return ConfirmConsumedReply(error_code)
 
 
 class Leave(ByMember):
@@ -199,8 +182,8 @@ class Leave(ByMember):
     request: LeaveMember
     places: Places
 
-    def refused(self, refusal: Refusal) -> Message:
-        return LeaveMemberReply(refusal.error_code)
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return LeaveMemberReply(error_code)
 
 
 class Mark(Event):
@@ -211,8 +194,8 @@ class Mark(Event):
     origin: str
     remark: str
 
-    def refused(self, refusal: Refusal) -> Message:
-        return Marked(refusal.error_code, refusal.text)
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        return Marked(error_code, text)
 
 
 class Marked(Message):

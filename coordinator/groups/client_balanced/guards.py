@@ -1,8 +1,9 @@
 """The checks the table names, in the order clients can observe (client-balanced-groups 6.1, 15.2). Each lets pass with
 None, or says why not."""
 
-from coordinator.groups.client_balanced.events import OfMember, Refusal, Start
+from coordinator.groups.client_balanced.events import OfMember, Start
 from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.table import Refusal
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import StartMember
 

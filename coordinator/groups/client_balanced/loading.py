@@ -2,7 +2,7 @@
 arrival, its departure, and what to do when the log refuses."""
 
 from coordinator.groups.client_balanced.delayed import DelayedLease, lease_key
-from coordinator.groups.client_balanced.events import AppendFailed, LeaseOverdue, Loaded, MetaMade, Refusal, Unloaded
+from coordinator.groups.client_balanced.events import AppendFailed, LeaseOverdue, Loaded, MetaMade, Unloaded
 from coordinator.groups.client_balanced.members import watch_lease
 from coordinator.groups.client_balanced.state import BalancedGroup, GroupState, Member, bytes_of, bytes_of_member
 from coordinator.groups.outcome import Outcome
@@ -77,4 +77,4 @@ def undo(group: BalancedGroup, event: AppendFailed, out: Outcome) -> None:
     else:
         refused = getattr(failed, "refused", None)
         assert refused is not None, f"{type(failed).__name__} yields no records"
-        out.reply_at_once(failed.ref, refused(Refusal(event.error_code)))  # type: ignore[union-attr]
+        out.reply_at_once(failed.ref, refused(event.error_code))  # type: ignore[union-attr]

@@ -1,39 +1,19 @@
-"""What rows of the state table are made of. All cells of a row are required and typed by its event: a forgotten one, or
-a guard or an action that does not take the event, is a type error at its line."""
+"""Typed builders of the rows of a client-balanced group; see `coordinator.groups.classic.rows`."""
 
-from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
-from coordinator.groups.client_balanced.events import Answerable, Refusal
+from coordinator.groups import table
 from coordinator.groups.client_balanced.state import BalancedGroup
-from coordinator.groups.outcome import Outcome
-from protocol.errors import ErrorCode
+from coordinator.groups.table import Path, Row, make_row
 
 E = TypeVar("E")
-Action = Callable[[BalancedGroup, E, Outcome], None]
-QuietAction = Callable[[BalancedGroup, E, int], ErrorCode]
-Guard = Callable[[BalancedGroup, E], Refusal | None]
-
-
-class Row(NamedTuple):
-    """What an event does."""
-
-    event: type
-    guards: tuple[Guard[Any], ...]
-    cells: tuple[Action[Any], ...]
-
-
-class QuietRow(NamedTuple):
-    """What a quiet message does."""
-
-    event: type
-    guards: tuple[Guard[Any], ...]
-    cells: tuple[QuietAction[Any], ...]
+Action = table.Action[BalancedGroup, E]
+ReadAction = table.ReadAction[BalancedGroup, E]
+Guard = table.Guard[BalancedGroup, E]
 
 
 class on(Generic[E]):  # noqa: N801 - reads as a row's first word
-    """`on(Event)(guards=..., empty=..., ...)` is a row. Binding the event's type first lets the checker see the
-    rest."""
+    """`on(Event)(guards=..., empty=..., ...)` is a row of the full path."""
 
     def __init__(self, event: type[E]) -> None:
         self._event = event
@@ -41,41 +21,16 @@ class on(Generic[E]):  # noqa: N801 - reads as a row's first word
     def __call__(
         self, *, guards: tuple[Guard[E], ...] = (), empty: Action[E], online: Action[E], dead: Action[E]
     ) -> Row:
-        return Row(self._event, guards, (empty, online, dead))
+        return make_row(self._event, Path.FULL, guards, empty, online, dead)
 
 
-class quietly_on(Generic[E]):  # noqa: N801 - as above
+class read_only_on(Generic[E]):  # noqa: N801 - as above
     """The same for a message that changes nothing that lasts."""
 
     def __init__(self, event: type[E]) -> None:
         self._event = event
 
     def __call__(
-        self, *, guards: tuple[Guard[E], ...] = (), empty: QuietAction[E], online: QuietAction[E], dead: QuietAction[E]
-    ) -> QuietRow:
-        return QuietRow(self._event, guards, (empty, online, dead))
-
-
-class refuse:  # noqa: N801 - reads as a cell
-    """The cell that answers with an error and does nothing else."""
-
-    def __init__(self, error_code: ErrorCode, text: str = "") -> None:
-        self.error_code = error_code
-        self._refusal = Refusal(error_code, text)
-
-    def __call__(self, group: BalancedGroup, event: Answerable, out: Outcome) -> None:
-        out.reply_at_once(event.ref, event.refused(self._refusal))
-
-
-class say:  # noqa: N801 - reads as a cell
-    """The quiet cell that only answers."""
-
-    def __init__(self, error_code: ErrorCode) -> None:
-        self.error_code = error_code
-
-    def __call__(self, group: BalancedGroup, message: object, now_ms: int) -> ErrorCode:
-        return self.error_code
-
-
-def ignore(group: BalancedGroup, event: object, out: Outcome) -> None:
-    """It does not matter any more."""
+        self, *, guards: tuple[Guard[E], ...] = (), empty: ReadAction[E], online: ReadAction[E], dead: ReadAction[E]
+    ) -> Row:
+        return make_row(self._event, Path.READ_ONLY, guards, empty, online, dead)

@@ -15,18 +15,17 @@ from coordinator.groups.client_balanced.events import (
     LeaseOverdue,
     MetaMade,
     Place,
-    Refusal,
     Register,
     Start,
 )
 from coordinator.groups.client_balanced.guards import filters_of, replaced_by, topics_of
 from coordinator.groups.client_balanced.loading import apply, undo
 from coordinator.groups.client_balanced.notes import Cause, partitions
-from coordinator.groups.client_balanced.rows import ignore, refuse
 from coordinator.groups.client_balanced.state import MAY_BECOME, BalancedGroup, GroupState, Member
-from coordinator.groups.client_balanced.table import QUIET, TABLE, answer, handle
+from coordinator.groups.client_balanced.table import TABLE, answer, handle
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
+from coordinator.groups.table import Path, Refusal, ignore, reject
 from coordinator.handlers.describe_balanced import describe_balanced
 from coordinator.handlers.fetch import room
 from coordinator.handlers.fetch_completion import fetch_ready
@@ -70,8 +69,8 @@ def is_nothing(out: Outcome) -> bool:
 
 
 def test_every_event_has_its_row_and_the_routes_are_the_methods() -> None:
-    assert {row.event for row in TABLE} == set(get_args(BalancedEvent))
-    assert [row.event for row in QUIET] == [MemberHeartbeat]
+    assert {row.event for row in TABLE.on(Path.FULL)} == set(get_args(BalancedEvent))
+    assert [row.event for row in TABLE.on(Path.READ_ONLY)] == [MemberHeartbeat]
     assert ROUTES[FetchRegistered] is fetch_registered
     assert ROUTES[DescribeBalanced] is describe_balanced
     assert fetch_ready.__doc__ == "One has waited long enough."
@@ -212,7 +211,7 @@ def test_only_the_same_instance_of_the_same_number_is_replaced() -> None:
 
 def test_words_and_cells() -> None:
     assert (partitions(1), partitions(0)) == ("1 partition", "0 partitions")
-    assert refuse(ErrorCode.NO_NODE).error_code is ErrorCode.NO_NODE
+    assert reject(ErrorCode.NO_NODE).error_code is ErrorCode.NO_NODE
     assert not reporting.mismatches(group(), "a", ())
     out = outcome()
     ignore(group(), LeaseOverdue("g", "a"), out)

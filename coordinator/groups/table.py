@@ -1,0 +1,189 @@
+"""The state table of every kind of group: who may do what, in which state. A kind writes its rows; this module runs
+them.
+
+A row is an event; a cell is what happens in one state. Guards run first, in the order clients can observe; a Dead group
+answers before them, as Kafka does. A row has one of three paths:
+
+* full: the action fills an `Outcome`; its records are appended and applied, and the group is settled.
+* append-only: records and a reply. Nobody waits for such an event and nothing follows from it.
+* read-only: a reply alone. Deadlines of members may move; nothing that must survive a crash changes.
+"""
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
+
+from coordinator.clock import Moment
+from coordinator.groups.outcome import Outcome
+from coordinator.records.records import CommittedOffset
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.session import RequestRef
+
+G = TypeVar("G")
+E = TypeVar("E")
+S = TypeVar("S", bound=enum.IntEnum)
+
+
+class Refusal(NamedTuple):
+    """A refusal that carries a sentence for the client."""
+
+    error_code: ErrorCode
+    text: str = ""
+
+
+Verdict = ErrorCode | Refusal | None
+"""A guard's answer: `None` and `ErrorCode.NONE` let the event pass."""
+Guard = Callable[[G, E], Verdict]
+Action = Callable[[G, E, Outcome], None]
+ReadAction = Callable[[G, E, int], ErrorCode]
+AppendAction = Callable[[G, E, Moment, list[CommittedOffset]], Message | ErrorCode]
+
+
+class Answerable(Protocol):
+    """An event that came as a request."""
+
+    @property
+    def ref(self) -> RequestRef:
+        """The request to answer."""
+
+    def refused(self, error_code: ErrorCode, text: str = "") -> Message:
+        """Return the typed reply that refuses the request."""
+
+
+class Stateful(Protocol):
+    """A group, as far as its table is concerned."""
+
+    @property
+    def state(self) -> int:
+        """The state's place in a row."""
+
+
+class Path(enum.Enum):
+    """The parts of the write rule that an event goes through."""
+
+    FULL = "full"
+    APPEND_ONLY = "append-only"
+    READ_ONLY = "read-only"
+
+
+class Unless(NamedTuple, Generic[G, E]):
+    """A guard whose refusal is an action of its own."""
+
+    guard: Guard[G, E]
+    action: Action[G, E]
+
+
+def unless(guard: Guard[G, E], action: Action[G, E]) -> Unless[G, E]:
+    """Let the event pass if the guard does; else run the action and nothing more."""
+    return Unless(guard, action)
+
+
+class Row(NamedTuple):
+    """One event. `guards` are (guard, the action that runs if it refuses, or None for a plain refusal)."""
+
+    event: type
+    path: Path
+    guards: tuple[tuple[Callable[..., Verdict], Callable[..., None] | None], ...]
+    cells: tuple[Callable[..., Any], ...]
+
+
+def make_row(event: type, path: Path, guards: Sequence[Any], *cells: Callable[..., Any]) -> Row:
+    """Build a row from what a kind's typed builders were given."""
+    pairs = tuple((one.guard, one.action) if isinstance(one, Unless) else (one, None) for one in guards)
+    return Row(event, path, pairs, cells)
+
+
+class reject:  # noqa: N801 - reads as a cell
+    """The cell that answers with an error and does nothing else, on any path."""
+
+    def __init__(self, error_code: ErrorCode, text: str = "") -> None:
+        self.error_code = error_code
+        self._text = text
+
+    @overload
+    def __call__(self, group: object, event: Answerable, context: Outcome, /) -> None: ...
+    @overload
+    def __call__(self, group: object, event: object, context: int, /) -> ErrorCode: ...
+    @overload
+    def __call__(
+        self, group: object, event: object, context: Moment, records: list[CommittedOffset], /
+    ) -> ErrorCode: ...
+    def __call__(self, group: object, event: Any, context: Any, /, *records: object) -> ErrorCode | None:
+        if type(context) is not Outcome:
+            return self.error_code
+        context.reply_at_once(event.ref, event.refused(self.error_code, self._text))
+        return None
+
+
+def ignore(group: object, event: object, out: Outcome) -> None:
+    """Do nothing: the event no longer matters."""
+
+
+class StateTable(Generic[G]):
+    """The rows of one kind of group. `states` are in the order of a row's cells; the last is Dead."""
+
+    __slots__ = ("_append_rows", "_dead", "_full_rows", "_read_rows", "rows", "states")
+
+    def __init__(self, states: type[enum.IntEnum], rows: Sequence[Row], events: Sequence[type]) -> None:
+        """Build the table. `events` are all events that take the full path: each must have its row, and only these."""
+        self.rows = tuple(rows)
+        self.states = tuple(states)
+        self._dead = self.states[-1]
+        by_path: dict[Path, dict[type, Row]] = {path: {} for path in Path}
+        for row in rows:
+            assert len(row.cells) == len(self.states), f"{row.event.__name__}: a cell a state"
+            assert row.event not in by_path[row.path], f"{row.event.__name__} has two rows"
+            by_path[row.path][row.event] = row
+        self._full_rows = by_path[Path.FULL]
+        self._append_rows = by_path[Path.APPEND_ONLY]
+        self._read_rows = by_path[Path.READ_ONLY]
+        assert self._full_rows.keys() == set(events), "every event has its row"
+
+    def on(self, path: Path) -> tuple[Row, ...]:
+        """Return the rows of one path."""
+        return tuple(row for row in self.rows if row.path is path)
+
+    def handle(self, group: Any, event: Any, out: Outcome) -> None:
+        """Run the full path of an event: what it does to the group in its present state goes into the outcome."""
+        row = self._full_rows[type(event)]
+        if group.state is not self._dead:
+            for guard, instead in row.guards:
+                refused = guard(group, event)
+                if refused:
+                    if instead is not None:
+                        instead(group, event, out)
+                    else:
+                        error_code, text = refused if type(refused) is Refusal else (refused, "")
+                        out.reply_at_once(event.ref, event.refused(error_code, text))
+                    return
+        row.cells[group.state](group, event, out)
+
+    def answer(self, group: Any, message: Any, now_ms: int) -> ErrorCode:
+        """Answer a read-only message."""
+        row = self._read_rows[type(message)]
+        state = group.state
+        if state is not self._dead:
+            for guard, _ in row.guards:
+                refused = guard(group, message)
+                if refused:
+                    return refused.error_code if type(refused) is Refusal else refused  # type: ignore[return-value]
+        error_code: ErrorCode = row.cells[state](group, message, now_ms)
+        return error_code
+
+    def decide(self, group: Any, message: Any, moment: Moment, records: list[CommittedOffset]) -> Message | ErrorCode:
+        """Decide an append-only message: the reply that holds once `records`, which this fills, are durable; or the
+        error that refuses it."""
+        row = self._append_rows[type(message)]
+        state = group.state
+        if state is not self._dead:
+            for guard, _ in row.guards:
+                refused = guard(group, message)
+                if refused:
+                    return refused.error_code if type(refused) is Refusal else refused  # type: ignore[return-value]
+        decided: Message | ErrorCode = row.cells[state](group, message, moment, records)
+        return decided
+
+
+Moves = Mapping[S, frozenset[S]]
+"""The states that each state may turn into."""
