@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
+from coordinator.gateway.effects import AbandonUpstream
 from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.core import Connection
-from coordinator.node.effects import AbandonUpstream
 
 
 class BrokerTimeouts:

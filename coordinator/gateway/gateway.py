@@ -12,6 +12,15 @@ from coordinator.gateway.brokers import Brokers, GatewayPlacement
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.commit_order import CommitOrder
 from coordinator.gateway.deleted_topics import DeletedTopics
+from coordinator.gateway.effects import AbandonUpstream, Forward, Splice
+from coordinator.gateway.events import (
+    BrokersFound,
+    Forwarded,
+    Spliced,
+    UpstreamLost,
+    UpstreamReply,
+    UpstreamUnreachable,
+)
 from coordinator.gateway.handlers import REFUSED, SERVED, places
 from coordinator.gateway.migration import Migration
 from coordinator.gateway.migration_lookup import OFFSETS_TOPIC, MigrationLookup, NextQuestions, begin, go_on
@@ -24,17 +33,8 @@ from coordinator.handlers.core import INTERNAL, Connection
 from coordinator.handlers.table import ROUTES
 from coordinator.handlers.views import describe_node
 from coordinator.node.build import Ids
-from coordinator.node.effects import AbandonUpstream, Effect, Forward, LogError, Send, Splice
-from coordinator.node.events import (
-    BrokersFound,
-    Event,
-    Forwarded,
-    Opened,
-    Spliced,
-    UpstreamLost,
-    UpstreamReply,
-    UpstreamUnreachable,
-)
+from coordinator.node.effects import Effect, LogError, Send
+from coordinator.node.events import Event, Opened
 from coordinator.node.node import Node
 from coordinator.tasks.scheduled_task import ScheduledTask, TaskDue
 from coordinator.topics.embedded import settings_from

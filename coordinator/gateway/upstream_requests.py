@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from coordinator.clock import Moment
-from coordinator.node.effects import UpstreamRequest
-from coordinator.node.events import UpstreamReply
+from coordinator.gateway.effects import UpstreamRequest
+from coordinator.gateway.events import UpstreamReply
 from protocol.messages import Message
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperation

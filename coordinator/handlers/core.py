@@ -15,6 +15,7 @@ from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard
 from coordinator.tasks.expiration import Expiry
 from coordinator.tasks.retention import Retention
+from coordinator.tasks.scheduled_task import ScheduledTask
 from coordinator.tasks.topic_deletion import Deletions
 from coordinator.topics.embedded import EmbeddedTopics
 from coordinator.topics.fetch import WaitingFetches
@@ -86,6 +87,10 @@ class Core:
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter; its name is that of the metric."""
         self.counters[name] = self.counters.get(name, 0) + by
+
+    def schedule(self, task: str, at_ms: int) -> None:
+        """Run the task's next slice then, in place of one that was due at another time."""
+        self.purgatory.try_complete_else_watch(ScheduledTask(task, at_ms))
 
     def shard_of(self, group_id: str) -> Shard:
         """The shard the group's id hashes to, wherever it is served."""

@@ -4,7 +4,6 @@ from coordinator.clock import Moment
 from coordinator.handlers.client_balanced import topics_changed
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch_completion import fetch_ready
-from coordinator.node.scheduled_tasks import run_task
 from coordinator.tasks.topic_deletion import TASK
 from coordinator.topics.rules import Refusal
 from protocol.messages.topics import DeletedTopic, DeleteTopics
@@ -31,4 +30,6 @@ def delete_topics(core: Core, ref: RequestRef, message: DeleteTopics, moment: Mo
     if names:
         topics_changed(core, moment)
     core.deletions.wait(ref, replies, names, moment.monotonic_ms + max(message.timeout_ms, 0))
-    run_task(core, TASK, moment)
+    delay_ms = core.deletions.run(core.topics, core.shards, core.outbox, moment)
+    if delay_ms is not None:
+        core.schedule(TASK, moment.monotonic_ms + delay_ms)

@@ -6,7 +6,6 @@ from coordinator.clock import Moment
 from coordinator.handlers import client_balanced, produce
 from coordinator.handlers.core import Core
 from coordinator.tasks import cleaning, expiration, retention, topic_deletion
-from coordinator.tasks.scheduled_task import ScheduledTask
 
 _LOOK_AT_TOPICS_MS = 60_000
 """What becomes of a log is not told; client-balanced groups look at theirs this often (client-balanced-groups 9)."""
@@ -34,11 +33,20 @@ def _look_at_topics(core: Core, moment: Moment) -> int:
     return _LOOK_AT_TOPICS_MS
 
 
+def _clean(core: Core, moment: Moment) -> int:
+    delay_ms, grown = cleaning.clean(
+        core.cleaner, lambda: cleaning.cleanable_logs(core.shards, core.own_logs, core.topics), moment
+    )
+    for counter, by in grown.items():
+        core.count(counter, by)
+    return delay_ms
+
+
 TASKS: Mapping[str, Callable[[Core, Moment], int | None]] = {
     topic_deletion.TASK: _delete,
     retention.TASK: _retain,
     expiration.TASK: _expire,
-    cleaning.TASK: cleaning.clean,
+    cleaning.TASK: _clean,
     produce.TASK: _produce,
     client_balanced.TASK: _look_at_topics,
 }
@@ -46,21 +54,18 @@ TASKS: Mapping[str, Callable[[Core, Moment], int | None]] = {
 
 
 def run_task(core: Core, name: str, moment: Moment) -> None:
-    """One slice now, the next when it is due."""
+    """Run one slice now, and schedule the next."""
     delay_ms = TASKS[name](core, moment)
     if delay_ms is not None:
-        core.purgatory.try_complete_else_watch(ScheduledTask(name, moment.monotonic_ms + delay_ms))
+        core.schedule(name, moment.monotonic_ms + delay_ms)
 
 
 def begin(core: Core, moment: Moment) -> None:
-    """At the start: what a crash came between goes on. Records and offsets are looked at after the first interval."""
+    """Schedule all tasks at the start. Deletions that a crash interrupted go on at once, the others after their first
+    interval."""
+    now_ms, config = moment.monotonic_ms, core.config
     run_task(core, topic_deletion.TASK, moment)
-    core.purgatory.try_complete_else_watch(
-        ScheduledTask(cleaning.TASK, moment.monotonic_ms + core.config.log_cleaner_backoff_ms)
-    )
-    first_ms = moment.monotonic_ms + core.config.log_retention_check_interval_ms
-    core.purgatory.try_complete_else_watch(ScheduledTask(retention.TASK, first_ms))
-    core.purgatory.try_complete_else_watch(
-        ScheduledTask(client_balanced.TASK, moment.monotonic_ms + _LOOK_AT_TOPICS_MS)
-    )
-    core.purgatory.try_complete_else_watch(ScheduledTask(expiration.TASK, core.expiry.wait(moment)))
+    core.schedule(cleaning.TASK, now_ms + config.log_cleaner_backoff_ms)
+    core.schedule(retention.TASK, now_ms + config.log_retention_check_interval_ms)
+    core.schedule(client_balanced.TASK, now_ms + _LOOK_AT_TOPICS_MS)
+    core.schedule(expiration.TASK, core.expiry.wait(moment))

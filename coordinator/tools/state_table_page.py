@@ -78,4 +78,4 @@ def _cell(cell: Callable[..., Any]) -> str:
 
 
 if __name__ == "__main__":
-    print(page(), end="")  # noqa: T201 - that is what it is for
+    print(page(), end="")

@@ -17,12 +17,13 @@ from typing import cast
 import pytest
 import uvloop
 
+from coordinator.gateway.events import Spliced
 from coordinator.gateway.io import splice
 from coordinator.gateway.io.proxied_connection import ProxyProtocol
 from coordinator.gateway.io.splice import PIPE_BYTES, Passing, Pipes, begin, can_pass
 from coordinator.gateway.io.supervisor import Supervisor
 from coordinator.io.server import Server
-from coordinator.node.events import Event, Spliced
+from coordinator.node.events import Event
 
 MIB = 1 << 20
 _RESET = struct.pack("ii", 1, 0)

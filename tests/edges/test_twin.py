@@ -10,9 +10,10 @@ from typing import Any, cast
 import pytest
 import uvloop
 
+from coordinator.gateway.events import UpstreamLost
 from coordinator.gateway.io.proxied_connection import ProxiedConnection, ProxyProtocol
 from coordinator.io.server import Server
-from coordinator.node.events import Event, UpstreamLost
+from coordinator.node.events import Event
 from tests.edges.tcp import tcp_server
 
 Tell = Callable[[Callable[[], Awaitable[None]]], None]

@@ -14,12 +14,13 @@ from structlog.testing import capture_logs
 
 from coordinator.config.config import Address
 from coordinator.config.keys import Ports
+from coordinator.gateway.effects import UpstreamRequest
+from coordinator.gateway.events import BrokersFound, UpstreamReply, UpstreamUnreachable
 from coordinator.gateway.io.broker_client import MOST_UNDER_WAY, BrokerClient, RequestFailed
 from coordinator.gateway.io.listeners import Listeners
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.io.server import Server
-from coordinator.node.effects import UpstreamRequest
-from coordinator.node.events import BrokersFound, Event, UpstreamReply, UpstreamUnreachable
+from coordinator.node.events import Event
 from protocol.apis import APIS
 from protocol.kafka.calls import Call
 from protocol.messages import Message

@@ -1,11 +1,14 @@
 """Compaction as a node does it: in slices between requests, of logs that nobody is replaying."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+from coordinator.handlers.core import Core
 from coordinator.runtime.shard import ShardState
 from coordinator.tasks.cleaning import cleanable_logs
 from partition_log.cleaning import Compact
+from partition_log.log import PartitionLog
 from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import (
     OffsetCommit,
@@ -23,6 +26,10 @@ SETTINGS: dict[str, Any] = {
     "log_cleaner_backoff_ms": 1_000,
     "cleaning_slice_bytes": 4_096,
 }
+
+
+def _cleanable(core: Core) -> Iterator[PartitionLog]:
+    return cleanable_logs(core.shards, core.own_logs, core.topics)
 
 
 def commit_many(desk: Desk, times: int) -> None:
@@ -93,25 +100,25 @@ def test_a_slice_is_short_whatever_there_is_to_clean() -> None:
 
 def test_a_shard_that_is_loading_is_left_alone() -> None:
     desk = Desk(**SETTINGS)
-    logs = list(cleanable_logs(desk.node.core))
+    logs = list(_cleanable(desk.node.core))
     shard = desk.node.core.shards[0]
     assert shard.log in logs
     shard.state = ShardState.LOADING
-    assert shard.log not in cleanable_logs(desk.node.core)
+    assert shard.log not in _cleanable(desk.node.core)
 
 
 def test_compacted_topics_and_the_nodes_own_lists_are_cleaned_and_no_others() -> None:
     desk = Desk()
     compacted = CreatableTopic("last-values", 2, configs=(TopicConfig("cleanup.policy", "compact"),))
     desk.ask_inside(CreateTopics((compacted, CreatableTopic("events", 1))))
-    names = [log.name for log in cleanable_logs(desk.node.core)]
+    names = [log.name for log in _cleanable(desk.node.core)]
     assert [name for name in names if not name.startswith("__consumer_offsets")] == [
         "__muster_topics-0",
         "__muster_configs-0",
         "last-values-0",
         "last-values-1",
     ]
-    assert all(isinstance(log.policy, Compact) for log in cleanable_logs(desk.node.core))
+    assert all(isinstance(log.policy, Compact) for log in _cleanable(desk.node.core))
 
 
 def test_a_topics_settings_and_the_nodes_reach_the_policy() -> None:
@@ -119,7 +126,7 @@ def test_a_topics_settings_and_the_nodes_reach_the_policy() -> None:
     configs = {"cleanup.policy": "compact", "min.compaction.lag.ms": "5", "max.compaction.lag.ms": "60000"}
     topic = CreatableTopic("t", 1, configs=tuple(TopicConfig(*pair) for pair in configs.items()))
     desk.ask_inside(CreateTopics((topic,)))
-    policy = next(log.policy for log in cleanable_logs(desk.node.core) if log.name == "t-0")
+    policy = next(log.policy for log in _cleanable(desk.node.core) if log.name == "t-0")
     assert isinstance(policy, Compact)
     assert (policy.min_dirty_ratio, policy.delete_retention_ms) == (0.25, 7)
     assert (policy.min_lag_ms, policy.max_lag_ms, policy.segment_ms) == (5, 60_000, 60_000)
@@ -150,7 +157,7 @@ def test_a_node_of_very_many_partitions_looks_for_what_to_clean_a_few_at_a_time(
     core = desk.node.core
     (topic,) = (topic for topic in core.topics if topic.record.name == "last-values")
     seen = [len(topic.logs)]
-    while core.cleaner.run(lambda: cleanable_logs(core), 10_000) == 1:
+    while core.cleaner.run(lambda: _cleanable(core), 10_000) == 1:
         seen.append(len(topic.logs))
     assert len(topic.logs) == 2_000, "all are looked at"
     assert max(after - before for before, after in pairwise(seen)) <= 64

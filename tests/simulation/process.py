@@ -1,5 +1,5 @@
 """The daemon of a world: the node, the disk below it, and what may befall them. Carries out what the node asks for, as
-`coordinator.io.server` does, and whatever job an `Ask` brings, with crashes and failures between its disk operations."""
+`coordinator.io.server` does, and whatever job a `RunJob` brings, with crashes and failures between its disk operations."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -179,10 +179,10 @@ class Process(ABC):
     def _carry_out(self, effect: Effect) -> None:
         kind = type(effect)
         if kind is Send:
-            self._trace.update(effect.data)  # type: ignore[union-attr]
-            link = self.links.get(effect.connection)  # type: ignore[union-attr]
+            self._trace.update(effect.data)  # type: ignore[attr-defined]
+            link = self.links.get(effect.connection)  # type: ignore[attr-defined]
             if link is not None and link.open:
-                link.reply(effect.data)  # type: ignore[union-attr]
+                link.reply(effect.data)  # type: ignore[attr-defined]
         elif isinstance(effect, Flush):
             self._begin(effect.job, lambda: Flushed(effect.job.up_to), self._flush_ms())
         elif isinstance(effect, RunJob):

@@ -7,38 +7,18 @@ from typing import Any
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.gateway.brokers import Broker
-from coordinator.gateway.gateway import Gateway
-from coordinator.node.effects import (
-    AbandonUpstream,
-    Close,
-    Effect,
-    Flush,
-    Forward,
-    LogError,
-    Pause,
-    Resume,
-    Return,
-    RunJob,
-    Send,
-    Splice,
-    UpstreamRequest,
-)
-from coordinator.node.events import (
+from coordinator.gateway.effects import AbandonUpstream, Forward, Splice, UpstreamRequest
+from coordinator.gateway.events import (
     BrokersFound,
-    Call,
-    Event,
-    Flushed,
     Forwarded,
-    JobDone,
-    Lost,
-    Opened,
-    Received,
     Spliced,
     UpstreamLost,
     UpstreamReply,
     UpstreamUnreachable,
-    Woke,
 )
+from coordinator.gateway.gateway import Gateway
+from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
+from coordinator.node.events import Call, Event, Flushed, JobDone, Lost, Opened, Received, Woke
 from coordinator.node.node import Node
 from partition_log.store import LogStore
 from protocol.kafka.client import KafkaClient

@@ -1,8 +1,8 @@
 """Questions to the cluster: each has its call, and the request behind them goes on once."""
 
 from coordinator.clock import Moment
+from coordinator.gateway.events import UpstreamReply
 from coordinator.gateway.upstream_requests import UpstreamRequestDone, UpstreamRequests
-from coordinator.node.events import UpstreamReply
 from protocol.messages.topics import Metadata, MetadataReply
 from protocol.session import RequestRef
 

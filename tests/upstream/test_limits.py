@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.config.config import Config
+from coordinator.gateway.effects import UpstreamRequest
 from coordinator.gateway.log_ends import Ends
-from coordinator.node.effects import UpstreamRequest
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroupReply

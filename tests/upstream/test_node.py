@@ -5,8 +5,9 @@ from typing import Any
 
 from coordinator.config.keys import UpstreamOffsets
 from coordinator.gateway.cluster_topics import UpstreamTopics
+from coordinator.gateway.events import BrokersFound, Forwarded, Spliced
 from coordinator.gateway.handlers import REFUSED
-from coordinator.node.events import BrokersFound, Ended, Forwarded, Lost, Received, Spliced
+from coordinator.node.events import Ended, Lost, Received
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import (

@@ -3,8 +3,9 @@
 import pytest
 
 from coordinator.config.keys import UpstreamOffsets
+from coordinator.gateway.events import BrokersFound
 from coordinator.gateway.offline import metadata_of_brokers
-from coordinator.node.events import BrokersFound, Received
+from coordinator.node.events import Received
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     Heartbeat,

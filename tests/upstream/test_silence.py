@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from coordinator.gateway.broker_timeout import BrokerTimeouts
+from coordinator.gateway.effects import AbandonUpstream
 from coordinator.gateway.session.front import Proxy
 from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.core import Connection
-from coordinator.node.effects import AbandonUpstream
 from protocol.kafka.client import encode_request
 from protocol.messages.node import ApiVersion, ApiVersionsReply
 from protocol.messages.offsets import ListOffsets

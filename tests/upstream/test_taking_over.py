@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.node.effects import UpstreamRequest
+from coordinator.gateway.effects import UpstreamRequest
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import (

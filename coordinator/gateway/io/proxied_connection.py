@@ -5,17 +5,14 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 import structlog
 
+from coordinator.gateway.events import Forwarded, Spliced, UpstreamLost
 from coordinator.gateway.io.splice import Passing, Pipes, begin, can_pass
 from coordinator.gateway.io.tls import Unreachable, dial
 from coordinator.io.server import ClientProtocol, Server
-from coordinator.node.events import Forwarded, Spliced, UpstreamLost
-
-if TYPE_CHECKING:
-    from coordinator.gateway.io.supervisor import Supervisor
 
 log = structlog.get_logger()
 
@@ -26,21 +23,36 @@ _FIRST_BYTES = 64 * 1024
 _DIAL_S, _LAST_BYTES_S = 10.0, 10.0
 
 
+class Cluster(Protocol):
+    """The brokers behind the proxied connections."""
+
+    pipes: Pipes
+
+    def any_broker(self) -> int | None:
+        """Return a broker that can be reached, or one that is known."""
+
+    def address_of(self, broker: int) -> tuple[str, int]:
+        """Return the broker's real address; port 0 if it has left the cluster."""
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Return the context of a connection to a broker; None for plaintext."""
+
+
 class ProxyProtocol(ClientProtocol):
     """A client. `broker` is whose listener it came by; None: of any."""
 
-    __slots__ = ("_beside", "_broker", "twin")
+    __slots__ = ("_cluster", "_broker", "twin")
 
-    def __init__(self, server: Server, beside: "Supervisor", broker: int | None) -> None:
+    def __init__(self, server: Server, cluster: Cluster, broker: int | None) -> None:
         super().__init__(server, "kafka")
-        self._beside = beside
+        self._cluster = cluster
         self._broker = broker
         self.twin: ProxiedConnection | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
         transport = self.transport = cast(asyncio.Transport, transport)
-        broker = self._beside.any_broker() if self._broker is None else self._broker
+        broker = self._cluster.any_broker() if self._broker is None else self._broker
         if broker is None:
             log.warning("a client is sent away: no broker of the cluster was reached yet, or none has a listener here")
             transport.abort()
@@ -53,13 +65,15 @@ class ProxyProtocol(ClientProtocol):
         """To the broker."""
         if self.twin is None:
             assert self._broker is not None
-            self.twin = ProxiedConnection(self._server, self, self._beside.address_of(self._broker), self._beside.tls())
+            self.twin = ProxiedConnection(
+                self._server, self, self._cluster.address_of(self._broker), self._cluster.tls()
+            )
         self.twin.send(data)
 
     def let_pass(self, size: int) -> None:
         """What the broker sends next, past this process, if there is a way."""
         if self.twin is not None and self.transport is not None:
-            self.twin.let_pass(size, self.transport, self._beside.pipes)
+            self.twin.let_pass(size, self.transport, self._cluster.pipes)
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -12,6 +12,8 @@ import structlog
 from coordinator.config.config import Address
 from coordinator.config.keys import Ports
 from coordinator.gateway.brokers import Broker
+from coordinator.gateway.effects import AbandonUpstream, Forward, Splice, UpstreamRequest
+from coordinator.gateway.events import BrokersFound, UpstreamReply, UpstreamUnreachable
 from coordinator.gateway.io.broker_client import BrokerClient, HostPort, Login, RequestFailed
 from coordinator.gateway.io.broker_clients import BrokerClients
 from coordinator.gateway.io.cluster_identity import Identity
@@ -23,8 +25,6 @@ from coordinator.gateway.native import HANDED_ON
 from coordinator.io.exit import exit_process
 from coordinator.io.server import ClientProtocol, Server
 from coordinator.io.tls.listening import ListeningTls
-from coordinator.node.effects import AbandonUpstream, Forward, Splice, UpstreamRequest
-from coordinator.node.events import BrokersFound, UpstreamReply, UpstreamUnreachable
 from protocol.messages import Message
 from protocol.messages.topics import (
     CreatePartitions,

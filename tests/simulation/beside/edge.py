@@ -1,5 +1,4 @@
-"""What `coordinator.gateway.io.supervisor` and `twin` do, on simulated time: looks for brokers, puts the node's questions to
-them, and has a connection to the broker for each client's. It lives and dies with its node."""
+"""`coordinator.gateway.io` on simulated time: looks for brokers, puts the node's questions to them, and has a connection to the broker for each client's. It lives and dies with its node."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,16 +6,16 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from coordinator.gateway.brokers import Broker
-from coordinator.node.effects import AbandonUpstream, Forward, Splice, UpstreamRequest
-from coordinator.node.events import (
+from coordinator.gateway.effects import AbandonUpstream, Forward, Splice, UpstreamRequest
+from coordinator.gateway.events import (
     BrokersFound,
-    Event,
     Forwarded,
     Spliced,
     UpstreamLost,
     UpstreamReply,
     UpstreamUnreachable,
 )
+from coordinator.node.events import Event
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ProtocolViolation
 from protocol.kafka.client import KafkaClient

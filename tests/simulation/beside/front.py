@@ -5,18 +5,9 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from coordinator.gateway.effects import AbandonUpstream, Forward, Splice, UpstreamRequest
 from coordinator.gateway.gateway import Gateway
-from coordinator.node.effects import (
-    AbandonUpstream,
-    Close,
-    Effect,
-    Forward,
-    LogError,
-    Pause,
-    Resume,
-    Splice,
-    UpstreamRequest,
-)
+from coordinator.node.effects import Close, Effect, LogError, Pause, Resume
 from coordinator.node.events import Event, Opened
 from coordinator.node.node import Node
 from partition_log.store import LogStore

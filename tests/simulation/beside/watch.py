@@ -3,9 +3,10 @@
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from coordinator.gateway.events import Forwarded, UpstreamLost
 from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.offset_commit import refused_topics
-from coordinator.node.events import Event, Forwarded, Received, UpstreamLost
+from coordinator.node.events import Event, Received
 from coordinator.node.node import Node
 from muster.topic_partition import TopicPartition
 from protocol.messages.groups import DescribeGroupsReply
