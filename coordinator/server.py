@@ -44,13 +44,13 @@ class ClientProtocol(asyncio.BufferedProtocol):
     """One client's socket. All share one receive buffer: a buffer each would cost 20 KB a connection."""
 
     __slots__ = (
-        *("_dialect", "_server", "handed_bytes", "idle_bytes", "moved_ms", "number", "paused_by_node", "reads_slowly"),
+        *("_server", "dialect", "handed_bytes", "idle_bytes", "moved_ms", "number", "paused_by_node", "reads_slowly"),
         *("taken_bytes", "taken_ms", "transport"),
     )
 
     def __init__(self, server: "Server", dialect: str) -> None:
         self._server = server
-        self._dialect = dialect
+        self.dialect = dialect
         self.number = -1
         self.transport: asyncio.Transport | None = None
         self.paused_by_node = False
@@ -67,7 +67,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
         transport = self.transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=self._server.max_unsent_bytes // 4)
-        self.number = self._server.opened(self, self._dialect, transport.get_extra_info("peername"))
+        self.number = self._server.opened(self, self.dialect, transport.get_extra_info("peername"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._server.receive_buffer
@@ -136,7 +136,7 @@ class Server:
         self._unsent = Unsent(max_total_unsent_bytes)
         self._handed_bytes = 0
         self._looking: asyncio.TimerHandle | None = None
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[tuple[str, asyncio.Server]] = []
         self._effects: dict[type[Effect], Callable[[Any], None]] = {
             Send: self._send,
             Close: self._close,
@@ -151,9 +151,18 @@ class Server:
     async def listen(self, dialect: str, host: str, port: int, tls: ListeningTls | None = None) -> tuple[str, int]:
         """Bind, without accepting yet; the address that was bound."""
         bound_one = await listen_at(lambda: ClientProtocol(self, dialect), host, port, tls, starts=False)
-        self._listeners.append(bound_one)
+        self._listeners.append((dialect, bound_one))
         bound = bound_one.sockets[0].getsockname()
         return bound[0], bound[1]
+
+    async def shut(self, dialect: str) -> None:
+        """Accept nobody who speaks it any more, and send away who does."""
+        for spoken, one in self._listeners:
+            if spoken == dialect:
+                one.close()
+        for client in list(self._clients.values()):
+            if client.dialect == dialect and client.transport is not None:
+                client.transport.abort()
 
     def carry_out(self, kind: type[Effect], how: Callable[[Any], None]) -> None:
         """Who carries out the effects of this kind."""
@@ -163,7 +172,7 @@ class Server:
         """Serve with this node."""
         self.node = node
         self._clock = ActiveClock(read_clock().monotonic_ms, self._stalled)
-        for one in self._listeners:
+        for _, one in self._listeners:
             await one.start_serving()
         self._wake_node()
 
@@ -184,7 +193,7 @@ class Server:
 
     async def stop(self) -> None:
         """Stop accepting, answer who waits, let everything reach the disk, leave whole logs."""
-        for one in self._listeners:
+        for _, one in self._listeners:
             one.close()
         self._is_stopping = True
         for client in self._clients.values():

@@ -168,9 +168,7 @@ class _Drawing:
 
     def beat(self) -> Step:
         named = self.chance(0.7)
-        return Beat(
-            version=self.version(Beat), who=self.who(), generation=self.generation(), names_instance=named
-        )
+        return Beat(version=self.version(Beat), who=self.who(), generation=self.generation(), names_instance=named)
 
     def leave(self) -> Step:
         return Leave(version=self.version(Leave), by=self.pick("id", "instance", "both"))

@@ -44,9 +44,7 @@ class Names:
 class Member:
     """One client in one group, at one server. It is the `View` of steps."""
 
-    def __init__(
-        self, profile: Profile, names: Names, client: int, number: int, group_ids: tuple[str, ...]
-    ) -> None:
+    def __init__(self, profile: Profile, names: Names, client: int, number: int, group_ids: tuple[str, ...]) -> None:
         self.profile = profile
         self.group_ids = group_ids
         self.group_id = group_ids[number]

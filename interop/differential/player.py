@@ -315,8 +315,7 @@ class Player:
     ) -> None:
         self._asked[type(exchange.ask).api.__name__] += 1
         kafka, muster = (
-            normal(answer, side.names, self._unique)
-            for answer, side in zip(exchange.answers, self._sides, strict=True)
+            normal(answer, side.names, self._unique) for answer, side in zip(exchange.answers, self._sides, strict=True)
         )
         group = exchange.ask.group
         said = brief(kafka) if brief(kafka) == brief(muster) else f"Kafka {brief(kafka)}, Muster {brief(muster)}"

@@ -81,9 +81,7 @@ class Rounds:
             examples={kind: example for kind, example in examples.items() if example is not None},
             whole=sum(outcome.ended is None and not outcome.is_late for outcome in outcomes),
             late=[history.seed for history, outcome in zip(drawn, outcomes, strict=True) if outcome.is_late],
-            unstable=[
-                f"{kind} (seed {shown[kind][0].seed})" for kind, example in examples.items() if example is None
-            ],
+            unstable=[f"{kind} (seed {shown[kind][0].seed})" for kind, example in examples.items() if example is None],
         )
 
     async def _example(self, kind: str, histories: list[History]) -> Example | None:

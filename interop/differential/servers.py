@@ -51,7 +51,9 @@ async def _server(port: int) -> Server:
                 assert isinstance(found, FindCoordinatorReply)
                 assert isinstance(groups, DescribeGroupsReply)
                 assert isinstance(told, MetadataReply)
-                parts = {topic.name: topic for topic in told.topics if len(topic.partitions) == TOPICS[topic.name or ""]}
+                parts = {
+                    topic.name: topic for topic in told.topics if len(topic.partitions) == TOPICS[topic.name or ""]
+                }
                 refused = [one for one in (*found.coordinators, *groups.groups) if one.error_code]
                 if not refused and len(parts) == len(TOPICS):
                     return Server("127.0.0.1", port, {name or "": topic.topic_id for name, topic in parts.items()})
