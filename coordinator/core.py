@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from sortedcontainers import SortedDict
+
 from coordinator.config import Config
 from coordinator.deletions import Deletions
 from coordinator.expiry_chore import Expiry
@@ -19,6 +21,7 @@ from coordinator.producing import ProducerIdSource
 from coordinator.retention import Retention
 from coordinator.room import WaitingProduces
 from coordinator.shard import Shard
+from coordinator.slices import SlicedRequests
 from coordinator.topics import EmbeddedTopics
 from partition_log.cleaner import Cleaner
 from partition_log.log import PartitionLog
@@ -62,7 +65,8 @@ class Core:
     shards: list[Shard]
     cluster_id: str
     started: Moment
-    directory: dict[str, tuple[Shard, Group]]
+    directory: SortedDict[str, tuple[Shard, Group]]
+    """Every group of the node, by id."""
     producer_ids: ProducerIdSource
     group_configs: GroupConfigs
     retention: Retention
@@ -73,6 +77,7 @@ class Core:
     expiry: Expiry
     deletions: Deletions = field(default_factory=Deletions)
     waiting_produces: WaitingProduces = field(default_factory=WaitingProduces)
+    slices: SlicedRequests = field(default_factory=SlicedRequests)
     connections: dict[int, Connection] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)

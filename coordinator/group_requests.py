@@ -1,18 +1,15 @@
 """Who answers the messages about groups: gate, find the group, hand its event to the shard."""
 
 from coordinator.core import Core
-from coordinator.gates import gate, join_gate, shard_gate, sync_gate, write_gate
-from coordinator.groups.classic.events import Deleted, GroupDeleted, Leave, OwnershipEnded, Sync, joined
+from coordinator.gates import gate, join_gate, sync_gate, write_gate
+from coordinator.groups.classic.events import Leave, OwnershipEnded, Sync, joined
 from coordinator.groups.classic.state import Group
 from coordinator.groups.classic.table import answer
 from coordinator.moment import Moment
-from coordinator.shard import Ran, Shard, ShardState
-from coordinator.views import describe_balanced_group, describe_group, list_group
+from coordinator.shard import Shard, ShardState
+from coordinator.views import describe_balanced_group, describe_group
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
-    DeletedGroup,
-    DeleteGroups,
-    DeleteGroupsReply,
     DescribedGroup,
     DescribeGroups,
     DescribeGroupsReply,
@@ -23,8 +20,6 @@ from protocol.messages.groups import (
     LeaveGroup,
     LeaveGroupReply,
     LeftMember,
-    ListGroups,
-    ListGroupsReply,
     ListNotes,
     ListNotesReply,
     SyncGroup,
@@ -137,56 +132,6 @@ def _describe(shard: Shard, group_id: str, group: Group | None, message: Describ
     if group is not None and shard.is_balanced(group_id):
         return describe_balanced_group(shard.balanced[group_id], group, shard.index)
     return describe_group(group_id, group, shard.index, message.absent_is_error)
-
-
-def list_groups(core: Core, ref: RequestRef, message: ListGroups, moment: Moment) -> None:
-    """All groups of this node that pass the filters (2.9)."""
-    refusals = [refused for shard in core.shards if (refused := shard_gate(core, shard))]
-    if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in refusals:
-        core.outbox.send(ref, ListGroupsReply(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-        return
-    states = {state.strip().lower() for state in message.states_filter}
-    types = {kind.lower() for kind in message.types_filter}
-    listed = (
-        list_group(group, shard.balanced.get(group.group_id))
-        for shard in core.shards
-        for group in shard.groups.values()
-    )
-    groups = tuple(
-        line
-        for line in listed
-        if (not states or line.group_state.lower() in states) and (not types or line.group_type in types)
-    )
-    core.outbox.hold(core.store.position, ref, ListGroupsReply(groups=groups))
-
-
-def delete_groups(core: Core, ref: RequestRef, message: DeleteGroups, moment: Moment) -> None:
-    """Each group by itself; duplicates collapse (2.10)."""
-    results, position = [], 0
-    forgotten, most = 0, core.config.max_entries_per_request
-    for group_id in dict.fromkeys(message.groups_names):
-        if forgotten >= most:
-            results.append(DeletedGroup(group_id, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
-            continue
-        forgotten += core.shard_of(group_id).offsets.count_of(group_id)
-        error, at = _delete(core, ref, group_id, moment)
-        results.append(DeletedGroup(group_id, error))
-        position = max(position, at)
-    core.outbox.hold(position, ref, DeleteGroupsReply(tuple(results)))
-
-
-def _delete(core: Core, ref: RequestRef, group_id: str, moment: Moment) -> tuple[ErrorCode, int]:
-    refused = gate(core, group_id, may_be_empty=True) or write_gate(core)
-    shard, group = core.find(group_id)
-    if refused or group is None:
-        return refused or ErrorCode.GROUP_ID_NOT_FOUND, 0
-    if shard.is_balanced(group_id):
-        return ErrorCode.NON_EMPTY_GROUP, shard.position_of(group_id)
-    ran = shard.run(group, Deleted(ref, group_id, tuple(shard.offsets.partitions(group_id))), moment)
-    verdicts = [answer.reply for answer in ran.answers if isinstance(answer.reply, GroupDeleted)]
-    others = [answer for answer in ran.answers if not isinstance(answer.reply, GroupDeleted)]
-    shard.deliver(Ran(others, ran.position))
-    return verdicts[0].error_code, ran.position
 
 
 def list_notes(core: Core, ref: RequestRef, message: ListNotes, moment: Moment) -> None:
