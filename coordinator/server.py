@@ -326,7 +326,7 @@ class Server:
             self._look()
 
     def _tell(self, effect: Tell) -> None:
-        log.error(effect.sentence)
+        getattr(log, effect.level)(effect.sentence)
 
     def _close(self, effect: Close) -> None:
         client = self._clients.pop(effect.connection, None)
