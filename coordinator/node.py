@@ -13,7 +13,8 @@ from coordinator.chores import Chore, ChoreDue
 from coordinator.config import Config
 from coordinator.core import ASKED, Connection
 from coordinator.dialects import make_dialects
-from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send, Tell
+from coordinator.disk_news import DiskNews
+from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send
 from coordinator.events import Answered, Asked, Ended, Event, Flushed, Idle, Lost, Opened, Received, Stopping, Woke
 from coordinator.fetch_ends import Nudged, fetch_ready
 from coordinator.gates import entries_of, size_gate
@@ -85,7 +86,7 @@ class Node:
         self._nudged = Nudged()
         self._bytes_to_look = self._look_every_bytes = config.max_unfinished_bytes // _LOOKS_A_LIMIT
         self._work_left = self._next_call = 0
-        self._told: dict[str, None] = {}  # the damaged logs of which the operator knows
+        self._disk_news = DiskNews(store, config.data_dir)
         self._watch_chore(started)
         upkeep.begin(self.core, started)
         self._wants_step = True
@@ -270,6 +271,7 @@ class Node:
     def _flushed(self, event: Flushed, moment: Moment) -> None:
         core = self.core
         flushed = core.store.finish_flush(event.up_to)
+        self._effects += self._disk_news.told()
         core.outbox.release(core.store.flushed)
         core.slices.unblock()
         if core.fetches.watched:
@@ -289,6 +291,7 @@ class Node:
         assert isinstance(event.reply, CheckpointJob)
         self.core.store.finish_checkpoint(event.reply)
         self.core.slices.unblock()
+        self._effects += self._disk_news.told()
         if self.core.waiting_produces.waiting:
             produce_waiting(self.core, moment)
             self._checkpoint(force=False)
@@ -325,7 +328,7 @@ class Node:
         if isinstance(event, ChoreDue):
             # A full disk is tried again from time to time: a checkpoint that succeeds ends it.
             self._checkpoint(force=self.core.store.disk_full)
-            self._tell_of_damage()
+            self._effects += self._disk_news.told()
             self.core.store.expire_producers(moment.wall_ms, self.core.config.producer_id_expiration_ms)
             self._watch_chore(moment)
             return
@@ -336,12 +339,6 @@ class Node:
                 shard.process(balanced, event, moment)
         elif group is not None:
             shard.process(group, event, moment)
-
-    def _tell_of_damage(self) -> None:
-        damaged = self.core.store.damaged
-        if len(damaged) > len(self._told):
-            self._effects += [Tell(damaged[name]) for name in damaged if name not in self._told]
-        self._told = dict.fromkeys(damaged)
 
     def _watch_chore(self, moment: Moment) -> None:
         self.core.purgatory.try_complete_else_watch(Chore(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS))

@@ -11,6 +11,7 @@ import structlog
 from coordinator.active_clock import ActiveClock
 from coordinator.allocator import keep_large_buffers
 from coordinator.beside import Worker, kernel_sync
+from coordinator.complaints import Complaints
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send, Tell
 from coordinator.ending import end_at_once, or_end
 from coordinator.events import Answered, Asked, Ended, Event, Flushed, Lost, Opened, Received, Stopping, Woke
@@ -117,6 +118,7 @@ class Server:
         self.max_unsent_bytes = max_unsent_bytes
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self.node: Node
+        self.complaints = Complaints()
         self._loop = asyncio.get_running_loop()
         self._clients: dict[int, ClientProtocol] = {}
         self._calls: dict[int, asyncio.Future[Message]] = {}
@@ -219,6 +221,7 @@ class Server:
         if self._kernel_sync is not None:
             self._kernel_sync.close()
         self._working.finish()
+        self.complaints.close()
         with or_end("Stopping"):
             self.node.core.store.close(self.node.snapshots())
 
@@ -316,16 +319,16 @@ class Server:
         if self._handed_bytes > self._unsent.look_every_bytes:
             self._look()
         if client.reads_slowly and client.transport.get_write_buffer_size() > self.max_unsent_bytes:
-            log.warning("slow reader closed", connection=effect.connection, unsent_bytes_max=self.max_unsent_bytes)
+            told = {"connection": effect.connection, "unsent_bytes_max": self.max_unsent_bytes}
+            self.complaints.tell("slow reader closed", level="warning", **told)
             client.transport.abort()
 
     def _look(self) -> None:
         """See who reads nothing, and tell the node how full it is."""
         unsent, self._handed_bytes = self._unsent, 0
         for client in unsent.look(self._clients.values(), time.monotonic_ns() // 1_000_000):
-            log.warning(
-                "slow reader closed, others need the room", connection=client.number, unsent_bytes=client.unsent_bytes()
-            )
+            told = {"connection": client.number, "unsent_bytes": client.unsent_bytes()}
+            self.complaints.tell("slow reader closed, others need the room", level="warning", **told)
             if client.transport is not None:
                 client.transport.abort()
         self.node.core.unsent_bytes = unsent.bytes
@@ -338,14 +341,15 @@ class Server:
             self._look()
 
     def _tell(self, effect: Tell) -> None:
-        log.error(effect.sentence)
+        getattr(log, effect.level)(effect.sentence)
 
     def _close(self, effect: Close) -> None:
         client = self._clients.pop(effect.connection, None)
         if client is not None and client.transport is not None:
             if effect.reason:
                 peer = client.transport.get_extra_info("peername")
-                log.info("connection closed", connection=effect.connection, peer=peer and peer[0], reason=effect.reason)
+                told = {"connection": effect.connection, "peer": peer and peer[0]}
+                self.complaints.tell("connection closed", effect.reason, **told)
             # One that does not read its last answers would keep its socket for ever, and is counted no more. Who has
             # gone without a mistake is given longer to.
             if effect.reason or client.unsent_bytes():

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import structlog
-
 from coordinator.events import Forwarded, Passed, UpstreamLost
 from coordinator.server import ClientProtocol, Server
 from coordinator.upstream.passing import Passing, Pipes, begin, can_pass
@@ -17,7 +15,6 @@ from coordinator.upstream.tls import Unreachable, dial
 if TYPE_CHECKING:
     from coordinator.upstream.edge import Beside
 
-log = structlog.get_logger()
 
 UNSENT_BYTES = 512 * 1024
 """Written and not taken, on either side, beyond which the other side is not read."""
@@ -42,7 +39,8 @@ class FrontProtocol(ClientProtocol):
         transport = self.transport = cast(asyncio.Transport, transport)
         broker = self._beside.any_broker() if self._broker is None else self._broker
         if broker is None:
-            log.warning("a client is sent away: no broker of the cluster was reached yet, or none has a listener here")
+            why = "no broker of the cluster was reached yet, or none has a listener here"
+            self._server.complaints.tell("a client is sent away", why, level="warning")
             transport.abort()
             return
         self._broker = broker
