@@ -1,6 +1,8 @@
 """What the node asks of the world, to be carried out in the order given. What comes of it, if anything does, returns
 as an event of `events.py`."""
 
+from typing import Literal
+
 import msgspec
 
 from partition_log.store import CheckpointJob, FlushJob
@@ -44,9 +46,10 @@ class RunJob(msgspec.Struct, frozen=True):
 
 
 class LogError(msgspec.Struct, frozen=True, gc=False):
-    """A sentence for the operator: something needs a person."""
+    """A sentence for the operator. An error needs a person; information says that it does no more."""
 
     sentence: str
+    level: Literal["error", "info"] = "error"
 
 
 class Return(msgspec.Struct, frozen=True, gc=False):

@@ -90,9 +90,11 @@ class UpstreamLost(msgspec.Struct, frozen=True, gc=False):
 
 
 class BrokersFound(msgspec.Struct, frozen=True):
-    """The cluster was asked for its brokers: these have a listener, and no others."""
+    """The cluster was asked for its brokers: these have a listener, and no others. `has_authorizer`: it has ACLs, so
+    clients' permissions for groups are asked of their brokers."""
 
     brokers: tuple[Broker, ...]
+    has_authorizer: bool = False
 
 
 class UpstreamUnreachable(msgspec.Struct, frozen=True, gc=False):

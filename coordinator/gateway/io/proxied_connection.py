@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import structlog
-
 from coordinator.gateway.io.splice import Passing, Pipes, begin, can_pass
 from coordinator.gateway.io.tls import Unreachable, dial
 from coordinator.io.server import ClientProtocol, Server
@@ -17,7 +15,6 @@ from coordinator.node.events import Forwarded, Spliced, UpstreamLost
 if TYPE_CHECKING:
     from coordinator.gateway.io.supervisor import Supervisor
 
-log = structlog.get_logger()
 
 UNSENT_BYTES = 512 * 1024
 """Written and not taken, on either side, beyond which the other side is not read."""
@@ -42,7 +39,8 @@ class ProxyProtocol(ClientProtocol):
         transport = self.transport = cast(asyncio.Transport, transport)
         broker = self._beside.any_broker() if self._broker is None else self._broker
         if broker is None:
-            log.warning("a client is sent away: no broker of the cluster was reached yet, or none has a listener here")
+            why = "no broker of the cluster was reached yet, or none has a listener here"
+            self._server.complaints.tell("a client is sent away", why, level="warning")
             transport.abort()
             return
         self._broker = broker
