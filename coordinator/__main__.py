@@ -10,6 +10,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from coordinator.gateway.io.security import upstream_login, upstream_tls
 from coordinator.gateway.io.splice import FILES_A_PASS, MAX_PASSES
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.gateway.io.tls import UpstreamTls
+from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
 from coordinator.http.app import make_app, serve
 from coordinator.http.connections import KEEPALIVE_S, HttpLimits
 from coordinator.io.exit import DISK_FAILED
@@ -179,7 +181,10 @@ async def _serve(config: Config) -> None:
     disk = OsDisk()
     store = _open(config, disk, identity)
     server = Server(disk, config.max_unsent_bytes, config.max_total_unsent_bytes)
-    beside = _beside(config, server, identity, tls, brokers_tls)
+    unguarded = UnguardedListeners(config, identity)
+    beside = _beside(config, server, identity, tls, brokers_tls, unguarded)
+    if beside is not None:
+        config = unguarded.permitted(await beside.has_authorizer())
     addresses, bound = await _bind(config, server, beside, tls)
     kind = Node if beside is None else Gateway
     node = kind(config, store, RandomIds(), addresses, read_clock())
@@ -188,12 +193,14 @@ async def _serve(config: Config) -> None:
     await server.start(node)
     idle = IdleConnections(server, config.connections_max_idle_ms)
     idle.watch()
+    unguarded.opened("native", partial(server.shut, "native"))
     stop_http = None
     if config.http is not None:
         try:
             bound["http"], stop_http = await _serve_http(config, config.http, server, tls)
         except OSError as error:
             raise _cannot_listen("http", config.http, error) from None
+        unguarded.opened("http", stop_http)
     stopping = _until_signalled(tls, brokers_tls)
     await _either(_until_loaded(server, beside), stopping.wait())
     if not stopping.is_set():
@@ -293,7 +300,12 @@ def _cannot_listen(kind: str, wanted: Address, error: OSError, is_needed: bool =
 
 
 def _beside(
-    config: Config, server: Server, identity: Identity, tls: ListeningTls | None, brokers_tls: UpstreamTls | None
+    config: Config,
+    server: Server,
+    identity: Identity,
+    tls: ListeningTls | None,
+    brokers_tls: UpstreamTls | None,
+    unguarded: UnguardedListeners,
 ) -> Supervisor | None:
     """What the cluster's brokers are reached by, if there is one."""
     if config.upstream_servers is None or config.kafka is None:
@@ -311,6 +323,7 @@ def _beside(
         tls if config.speaks_tls("kafka") else None,
         told.port,
         identity,
+        unguarded,
     )
     return Supervisor(server, plan)
 

@@ -99,6 +99,7 @@ def on_each_partition(group: OffsetFetchGroup, error: ErrorCode) -> OffsetFetchG
         OffsetFetchTopicReply(
             topic.name,
             tuple(OffsetFetchPartitionReply(index, error_code=error) for index in topic.partition_indexes),
+            topic.topic_id,
         )
         for topic in group.topics or ()
     )

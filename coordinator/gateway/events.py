@@ -27,9 +27,11 @@ class UpstreamLost(Event):
 
 
 class BrokersFound(Event):
-    """The cluster was asked for its brokers: these have a listener, and no others."""
+    """The cluster was asked for its brokers: these have a listener, and no others. `has_authorizer`: it has ACLs, so
+    clients' permissions for groups are asked of their brokers."""
 
     brokers: tuple[Broker, ...]
+    has_authorizer: bool = False
 
 
 class UpstreamUnreachable(Event):

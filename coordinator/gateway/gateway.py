@@ -12,12 +12,9 @@ from coordinator.gateway.brokers import Brokers, GatewayPlacement
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.commit_order import CommitOrder
 from coordinator.gateway.deleted_topics import DeletedTopics
-from coordinator.gateway.effects import AbandonUpstream, Forward, Splice
+from coordinator.gateway.effects import AbandonUpstream
 from coordinator.gateway.events import (
     BrokersFound,
-    Forwarded,
-    Spliced,
-    UpstreamLost,
     UpstreamReply,
     UpstreamUnreachable,
 )
@@ -27,31 +24,30 @@ from coordinator.gateway.migration_lookup import OFFSETS_TOPIC, MigrationLookup,
 from coordinator.gateway.native import HANDED_ON, answer, is_ours, not_now
 from coordinator.gateway.offline import describe_cluster
 from coordinator.gateway.offset_cleanup import OffsetCleanup
+from coordinator.gateway.proxy_node import NodeInFront
 from coordinator.gateway.session.session import ProxySession
 from coordinator.gateway.upstream_requests import DelayedUpstreamRequest, Then, UpstreamRequestDone, UpstreamRequests
-from coordinator.handlers.core import INTERNAL, Connection
+from coordinator.handlers.core import INTERNAL
 from coordinator.handlers.table import ROUTES
 from coordinator.handlers.views import describe_node
 from coordinator.node.build import Ids
-from coordinator.node.effects import Effect, LogError, Send
-from coordinator.node.events import Event, Opened
-from coordinator.node.node import Node
+from coordinator.node.effects import Effect, LogError
+from coordinator.node.events import Event
 from coordinator.tasks.scheduled_task import ScheduledTask, TaskDue
 from coordinator.topics.embedded import settings_from
 from partition_log.store import LogStore
-from protocol.errors import ProtocolViolation
 from protocol.messages import Message
-from protocol.messages.groups import JoinGroup, ListGroupsReply
+from protocol.messages.groups import JoinGroup
 from protocol.messages.node import DescribeCluster, DescribeNode
 from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata
-from protocol.session import RequestRef, Session
+from protocol.session import RequestRef
 
 _LOOK, _LOOK_EVERY_MS = "upstream", 1_000
 _FORGET = "forgetting"
 
 
-class Gateway(Node):
+class Gateway(NodeInFront):
     """See `Node`."""
 
     def __init__(
@@ -93,11 +89,9 @@ class Gateway(Node):
             DescribeCluster: describe_cluster,
             DescribeNode: self._describe,
         }
+        self._begin_guarding(config.upstream_ask_timeout_ms)
         self._handlers.update(
             {
-                Forwarded: self._forwarded,
-                UpstreamLost: self._forwarded,
-                Spliced: self._passed,
                 BrokersFound: self._found,
                 UpstreamUnreachable: self._away,
                 UpstreamReply: self._upstream_answered,
@@ -110,90 +104,18 @@ class Gateway(Node):
         effects += self.asking.take_effects()
         return effects
 
-    # ------------------------------------------------------------------------------------------------- connections
-
-    def _open_session(self, event: Opened) -> Session:
-        if event.broker is None:
-            return super()._open_session(event)
-        return self.brokers.open(event.broker)
-
-    def _forwarded(self, event: Forwarded | UpstreamLost, moment: Moment) -> None:
-        """The broker's side of a connection said something, or is gone."""
-        connection = self.core.connections.get(event.connection)
-        if connection is None:
-            return
-        session = connection.session
-        assert isinstance(session, ProxySession)
-        self._touched[connection.number] = connection
-        try:
-            if isinstance(event, UpstreamLost):
-                session.upstream_lost(event.reason)
-            else:
-                connection.out += session.receive_upstream(event.data)
-        except ProtocolViolation as violation:
-            self._close(connection, str(violation))
-            return
-        for said in session.take_heard():
-            self.topics.overhear(said)
-        self._serve_on(connection, moment)
-
-    def _passed(self, event: Spliced, moment: Moment) -> None:
-        connection = self.core.connections.get(event.connection)
-        if connection is None:
-            return
-        session = connection.session
-        assert isinstance(session, ProxySession)
-        if session.passed(event.size):
-            self._touched[connection.number] = connection
-            self._serve_on(connection, moment)
-
-    def _forget(self, number: int) -> None:
-        self.silence.forget(number)
-        super()._forget(number)
-
-    def _flush_connection(self, connection: Connection) -> None:
-        session = connection.session
-        if not isinstance(session, ProxySession):
-            super()._flush_connection(connection)
-            return
-        connection.out.append(session.take_data())
-        # Piece by piece, as they came: nothing is copied to make one of them.
-        self._effects += [Send(connection.number, piece) for piece in connection.out if piece]
-        self._effects += [Forward(connection.number, piece) for piece in session.take_forward()]
-        if size := session.take_pass():
-            self._effects.append(Splice(connection.number, size))
-        connection.out.clear()
-        if session.awaits_broker and connection.number in self.core.connections:  # and not just closed
-            self.silence.watch(connection.number)
-
-    def _encode(self, ref: RequestRef, reply: Message, moment: Moment) -> int:
-        if isinstance(reply, ListGroupsReply):
-            reply = self._of_broker(ref.connection, reply)
-        return super()._encode(ref, reply, moment)
-
-    def _of_broker(self, number: int, reply: ListGroupsReply) -> ListGroupsReply:
-        """Tools ask every broker for its groups, and put the answers together."""
-        connection = self.core.connections.get(number)
-        if connection is None or connection.broker is None:
-            return reply
-        placement, broker = self.core.placement, connection.broker
-        mine = (
-            group
-            for group in reply.groups
-            if placement.node_of_shard(placement.shard_of(group.group_id), "kafka").node_id == broker
-        )
-        return ListGroupsReply(reply.error_code, tuple(mine))
-
     # ------------------------------------------------------------------------------------------------- the cluster
 
     def _found(self, event: BrokersFound, moment: Moment) -> None:
         was_away = not self.brokers.is_reachable
         self.brokers.found(event.brokers, moment.monotonic_ms)
+        self._guard_or_not(has_authorizer=event.has_authorizer)
         if was_away:
             self._list_topics(moment)
 
     def _away(self, event: UpstreamUnreachable, moment: Moment) -> None:
         self.brokers.away(event.reason)
+        self._guard.away(moment)
         for number in self.silence.watched:
             session = self.core.connections[number].session
             if isinstance(session, ProxySession) and session.awaits_names:
@@ -222,6 +144,7 @@ class Gateway(Node):
         if self.brokers.is_reachable and (listed_ms is None or now_ms - listed_ms >= self._list_every_ms):
             self._list_topics(moment)
         self._look_for_gone(moment)
+        self._guard.look(moment)
         self._effects += self.silence.given_up(self.core.connections, now_ms)
         self._watch_look(moment)
 

@@ -8,6 +8,7 @@ from coordinator.groups.client_balanced.state import bytes_of, bytes_of_member
 from coordinator.handlers.core import Core
 from coordinator.handlers.request_cost import COSTS
 from coordinator.runtime.shard import Shard, ShardState
+from coordinator.runtime.slices import SLICE_US
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import DescribeBalanced, FetchRegistered, PartitionMeta, StartMember
@@ -24,6 +25,10 @@ _CONFIGURED_AN_ENTRY = 4
 _OFFSETS_AN_ENTRY = 8
 """That are only looked at."""
 
+_LISTED_AN_ENTRY = 3
+_MOST_A_SLICE = SLICE_US // 3
+"""Entries that one step serves of a request that takes many (see `slices`)."""
+
 _SHARD_REFUSALS = {
     ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
@@ -36,7 +41,12 @@ def admit(core: Core, group_id: str, *, may_be_empty: bool = False) -> ErrorCode
     """Whether this node answers for the group at all."""
     if not group_id and not may_be_empty:
         return ErrorCode.INVALID_GROUP_ID
-    return admit_to_shard(core, core.find(group_id)[0])
+    return serving_gate(core, core.find(group_id)[0], group_id)
+
+
+def serving_gate(core: Core, shard: Shard, group_id: str) -> ErrorCode:
+    """Whether the shard is served here, now, and the group not about to go: that passes, as loading does."""
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if group_id in shard.deleting else admit_to_shard(core, shard)
 
 
 def admit_to_shard(core: Core, shard: Shard) -> ErrorCode:
@@ -81,7 +91,10 @@ def admit_start(core: Core, message: StartMember) -> ErrorCode:
 def _room_for(core: Core, held: int, added: int) -> ErrorCode:
     if held + added > core.config.group_max_metadata_bytes:
         return ErrorCode.MESSAGE_TOO_LARGE
-    if added > 0 and sum([shard.metadata_bytes for shard in core.shards]) + added > core.config.max_metadata_bytes:
+    if (
+        added > 0
+        and sum([shard.counts.metadata_bytes for shard in core.shards]) + added > core.config.max_metadata_bytes
+    ):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.NONE
 
@@ -144,9 +157,14 @@ def _described(core: Core, message: DescribeBalanced) -> int:
     return sum([len(one.meta) + len(one.members) for shard in shards for one in shard.balanced.values()])
 
 
+def _groups_listed(core: Core, message: ListGroups) -> int:
+    listed = core.count_groups() if message.limit < 0 else min(core.count_groups(), message.limit)
+    return min(listed // _LISTED_AN_ENTRY, _MOST_A_SLICE)
+
+
 _LISTED: dict[type[Message], Callable[[Core, Any], int]] = {
-    ListGroups: lambda core, _message: core.count_groups(),
-    DescribeNode: lambda core, _message: core.count_groups(),
+    ListGroups: _groups_listed,
+    DescribeNode: lambda core, _message: len(core.shards),
     Metadata: lambda core, message: 0 if message.topics is not None else _ENTRIES_A_TOPIC * core.topics.topic_count,
     Fetch: lambda _core, _message: _ENTRIES_A_FETCH,
     Produce: _produced,

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from sortedcontainers import SortedDict
+
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.groups.classic.events import Client
@@ -13,6 +15,7 @@ from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import Loadings
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard
+from coordinator.runtime.slices import SlicedRequests
 from coordinator.tasks.expiration import Expiry
 from coordinator.tasks.retention import Retention
 from coordinator.tasks.scheduled_task import ScheduledTask
@@ -63,7 +66,8 @@ class Core:
     shards: list[Shard]
     cluster_id: str
     started: Moment
-    directory: dict[str, tuple[Shard, Group]]
+    directory: SortedDict[str, tuple[Shard, Group]]
+    """Every group of the node, by id."""
     producer_ids: ProducerIdSource
     group_configs: GroupConfigs
     retention: Retention
@@ -74,6 +78,7 @@ class Core:
     expiry: Expiry
     deletions: Deletions = field(default_factory=Deletions)
     waiting_produces: ProduceQueue = field(default_factory=ProduceQueue)
+    slices: SlicedRequests = field(default_factory=SlicedRequests)
     connections: dict[int, Connection] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)

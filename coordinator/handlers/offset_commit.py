@@ -35,8 +35,12 @@ Errors = Mapping[tuple[str, int], ErrorCode]
 def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Moment) -> None:
     """Partitions that do not exist are refused alone; if none is left the group never hears of it (2.5)."""
     found = core.directory.get(message.group_id)
-    if found is not None and found[0].state is ShardState.ACTIVE and _all_known(core, message):
-        # Nearly always; and then nothing but the write is done.
+    if (
+        found is not None
+        and found[0].state is ShardState.ACTIVE
+        and not found[0].deleting
+        and _all_known(core, message)
+    ):  # Nearly always; and then nothing but the write is done.
         shard, group = found
         stored = admit_write(core) or shard.store(group, message, moment)
         if isinstance(stored, ErrorCode):

@@ -73,28 +73,19 @@ def list_group(group: Group, balanced: BalancedGroup | None = None) -> ListedGro
 
 def describe_node(core: Core) -> DescribeNodeReply:
     """The node's health in numbers."""
-    states: Counter[str] = Counter({state.title: 0 for state in GroupState})
-    members = offsets = pending = balanced_groups = balanced_members = 0
+    states = Counter({state.title: 0 for state in GroupState})
     for shard in core.shards:
-        offsets += shard.offsets.count
-        for group in shard.groups.values():
-            states[group.state.title] += 1
-            members += len(group.members)
-            pending += len(group.pending)
-        for balanced in shard.balanced.values():
-            if balanced.members:
-                states["Empty"] -= 1
-                states[balanced.state.title] += 1
-                balanced_groups += 1
-                balanced_members += len(balanced.members)
+        states.update(shard.counts.states)
+    counts = [shard.counts for shard in core.shards]
+    balanced_members = sum([one.balanced_members for one in counts])
     load = core.loads.progress()
     gauges = {
         "groups": core.count_groups(),
-        "members": members + balanced_members,
-        "client_balanced_groups": balanced_groups,
+        "members": sum([one.members for one in counts]) + balanced_members,
+        "client_balanced_groups": sum([one.balanced_groups for one in counts]),
         "client_balanced_members": balanced_members,
-        "pending_ids": pending,
-        "committed_offsets": offsets,
+        "pending_ids": sum([one.pending_ids for one in counts]),
+        "committed_offsets": sum([shard.offsets.count for shard in core.shards]),
         "connections": len(core.connections),
         "watched_operations": len(core.purgatory),
         "held_replies": len(core.outbox.held),

@@ -208,6 +208,8 @@ def _readyz(questions: Questions) -> Handler:
             "shards_loaded": node.shards_loaded,
             "shards_total": node.shards_total,
         }
+        if node.gauges.get("disk_full"):  # what is there is served: no reason to be taken out of service
+            body["disk_full"] = True
         if node.failed_shards:
             body["failed_shards"] = node.failed_shards
         if node.loading is not None and node.loading.is_loading:

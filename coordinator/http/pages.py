@@ -50,8 +50,7 @@ class Pages:
         """By id, `page_size` at a time, after the group `page_token`. A group that goes meanwhile is left out."""
         shapes = await self._shapes(origin, names)
         size = _page_size(query)
-        token = query.get("page_token")
-        listed = [group.group_id for group in await self._ask.groups() if token is None or group.group_id > token]
+        listed = [group.group_id for group in await self._ask.groups(query.get("page_token"), size + 1)]
         rest = listed[size:]
         described = await self._ask.describe(listed[:size])
         node_id = (await self._ask.node()).node_id

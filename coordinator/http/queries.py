@@ -112,11 +112,11 @@ class Questions:
         """The nodes, and all topics if wanted."""
         return await self._answer(Metadata(topics=None if topics else ()), MetadataReply)
 
-    async def groups(self) -> list[ListedGroup]:
-        """All groups, by id."""
-        reply = await self._answer(ListGroups(), ListGroupsReply)
+    async def groups(self, after: str | None = None, limit: int = -1) -> Sequence[ListedGroup]:
+        """All groups, or so many, that come after an id; by id."""
+        reply = await self._answer(ListGroups(after=after, limit=limit), ListGroupsReply)
         _refuse(reply.error_code)
-        return sorted(reply.groups, key=lambda group: group.group_id)
+        return reply.groups
 
     async def describe(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
         """The groups that are still there."""

@@ -11,6 +11,7 @@ import structlog
 from coordinator.active_clock import ActiveClock
 from coordinator.clock import Moment
 from coordinator.io.allocator import keep_large_buffers
+from coordinator.io.complaints import Complaints
 from coordinator.io.exit import exit_on_error, exit_process
 from coordinator.io.fsync import Worker, kernel_sync
 from coordinator.io.patient_disk import patient
@@ -44,13 +45,13 @@ class ClientProtocol(asyncio.BufferedProtocol):
     """One client's socket. All share one receive buffer: a buffer each would cost 20 KB a connection."""
 
     __slots__ = (
-        *("_dialect", "_server", "handed_bytes", "idle_bytes", "moved_ms", "number", "paused_by_node", "reads_slowly"),
+        *("_server", "dialect", "handed_bytes", "idle_bytes", "moved_ms", "number", "paused_by_node", "reads_slowly"),
         *("taken_bytes", "taken_ms", "transport"),
     )
 
     def __init__(self, server: "Server", dialect: str) -> None:
         self._server = server
-        self._dialect = dialect
+        self.dialect = dialect
         self.number = -1
         self.transport: asyncio.Transport | None = None
         self.paused_by_node = False
@@ -67,7 +68,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
         transport = self.transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=self._server.max_unsent_bytes // 4)
-        self.number = self._server.opened(self, self._dialect, transport.get_extra_info("peername"))
+        self.number = self._server.opened(self, self.dialect, transport.get_extra_info("peername"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._server.receive_buffer
@@ -117,6 +118,7 @@ class Server:
         self.max_unsent_bytes = max_unsent_bytes
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self.node: Node
+        self.complaints = Complaints()
         self._loop = asyncio.get_running_loop()
         self._clients: dict[int, ClientProtocol] = {}
         self._calls: dict[int, asyncio.Future[Message]] = {}
@@ -136,7 +138,7 @@ class Server:
         self._unsent = SendBacklog(max_total_unsent_bytes)
         self._handed_bytes = 0
         self._looking: asyncio.TimerHandle | None = None
-        self._listeners: list[asyncio.Server] = []
+        self._listeners: list[tuple[str, asyncio.Server]] = []
         self._effects: dict[type[Effect], Callable[[Any], None]] = {
             Send: self._send,
             Close: self._close,
@@ -151,9 +153,18 @@ class Server:
     async def listen(self, dialect: str, host: str, port: int, tls: ListeningTls | None = None) -> tuple[str, int]:
         """Bind, without accepting yet; the address that was bound."""
         bound_one = await listen_at(lambda: ClientProtocol(self, dialect), host, port, tls, starts=False)
-        self._listeners.append(bound_one)
+        self._listeners.append((dialect, bound_one))
         bound = bound_one.sockets[0].getsockname()
         return bound[0], bound[1]
+
+    async def shut(self, dialect: str) -> None:
+        """Accept nobody who speaks it any more, and send away who does."""
+        for spoken, one in self._listeners:
+            if spoken == dialect:
+                one.close()
+        for client in list(self._clients.values()):
+            if client.dialect == dialect and client.transport is not None:
+                client.transport.abort()
 
     def carry_out(self, kind: type[Effect], how: Callable[[Any], None]) -> None:
         """Who carries out the effects of this kind."""
@@ -163,7 +174,7 @@ class Server:
         """Serve with this node."""
         self.node = node
         self._clock = ActiveClock(read_clock().monotonic_ms, self._stalled)
-        for one in self._listeners:
+        for _, one in self._listeners:
             await one.start_serving()
         self._wake_node()
 
@@ -184,7 +195,7 @@ class Server:
 
     async def stop(self) -> None:
         """Stop accepting, answer who waits, let everything reach the disk, leave whole logs."""
-        for one in self._listeners:
+        for _, one in self._listeners:
             one.close()
         self._is_stopping = True
         for client in self._clients.values():
@@ -210,6 +221,7 @@ class Server:
         if self._kernel_sync is not None:
             self._kernel_sync.close()
         self._working.finish()
+        self.complaints.close()
         with exit_on_error("Stopping"):
             self.node.core.store.close(self.node.snapshots())
 
@@ -307,16 +319,16 @@ class Server:
         if self._handed_bytes > self._unsent.look_every_bytes:
             self._look()
         if client.reads_slowly and client.transport.get_write_buffer_size() > self.max_unsent_bytes:
-            log.warning("slow reader closed", connection=effect.connection, unsent_bytes_max=self.max_unsent_bytes)
+            told = {"connection": effect.connection, "unsent_bytes_max": self.max_unsent_bytes}
+            self.complaints.tell("slow reader closed", level="warning", **told)
             client.transport.abort()
 
     def _look(self) -> None:
         """See who reads nothing, and tell the node how full it is."""
         unsent, self._handed_bytes = self._unsent, 0
         for client in unsent.look(self._clients.values(), time.monotonic_ns() // 1_000_000):
-            log.warning(
-                "slow reader closed, others need the room", connection=client.number, unsent_bytes=client.unsent_bytes()
-            )
+            told = {"connection": client.number, "unsent_bytes": client.unsent_bytes()}
+            self.complaints.tell("slow reader closed, others need the room", level="warning", **told)
             if client.transport is not None:
                 client.transport.abort()
         self.node.core.unsent_bytes = unsent.bytes
@@ -329,14 +341,15 @@ class Server:
             self._look()
 
     def _tell(self, effect: LogError) -> None:
-        log.error(effect.sentence)
+        getattr(log, effect.level)(effect.sentence)
 
     def _close(self, effect: Close) -> None:
         client = self._clients.pop(effect.connection, None)
         if client is not None and client.transport is not None:
             if effect.reason:
                 peer = client.transport.get_extra_info("peername")
-                log.info("connection closed", connection=effect.connection, peer=peer and peer[0], reason=effect.reason)
+                told = {"connection": effect.connection, "peer": peer and peer[0]}
+                self.complaints.tell("connection closed", effect.reason, **told)
             # One that does not read its last answers would keep its socket for ever, and is counted no more. Who has
             # gone without a mistake is given longer to.
             if effect.reason or client.unsent_bytes():

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
+from sortedcontainers import SortedDict
 
 from coordinator.clock import Moment
 from coordinator.config.config import Config
@@ -53,7 +54,7 @@ def make_core(
     journal = Journal(config.journal_notes_per_group, config.journal_retention_bytes)
     outbox = Outbox(store.flushed)
     notes_log = store.log(_NOTES_LOG, notes_policy(config))
-    directory: dict[str, tuple[Shard, Group]] = {}
+    directory: SortedDict[str, tuple[Shard, Group]] = SortedDict()
     group_configs = GroupConfigs(store, config)
     group_configs.load()
     tools = ShardTools(

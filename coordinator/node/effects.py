@@ -1,7 +1,7 @@
 """What the node asks of the world, to be carried out in the order given. What comes of it, if anything does, returns
 as an event of `events.py`."""
 
-from typing import dataclass_transform
+from typing import Literal, dataclass_transform
 
 import msgspec
 
@@ -51,9 +51,10 @@ class RunJob(Effect):
 
 
 class LogError(Effect):
-    """A sentence for the operator: something needs a person."""
+    """A sentence for the operator. An error needs a person; information says that it does no more."""
 
     sentence: str
+    level: Literal["error", "info"] = "error"
 
 
 class Return(Effect):

@@ -19,7 +19,8 @@ from coordinator.handlers.table import INSIDE, ROUTES
 from coordinator.node import scheduled_tasks
 from coordinator.node.build import Ids, make_core
 from coordinator.node.dialects import make_dialects
-from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
+from coordinator.node.disk_news import DiskNews
+from coordinator.node.effects import Close, Effect, Flush, Pause, Resume, Return, RunJob, Send
 from coordinator.node.events import Call, Ended, Event, Flushed, Idle, JobDone, Lost, Opened, Received, Stopping, Woke
 from coordinator.node.receive_backlog import largest_backlogs
 from coordinator.node.unloading import unload
@@ -83,11 +84,9 @@ class Node:
         self._waiting: dict[int, Connection] = {}
         # Fetches that wait for partitions with new records, and are yet to be looked at.
         self._nudged = WokenFetches()
-        self._look_every_bytes = config.max_unfinished_bytes // _LOOKS_A_LIMIT
-        self._bytes_to_look = self._look_every_bytes
-        self._work_left = 0
-        self._next_call = 0
-        self._told: dict[str, None] = {}  # the damaged logs of which the operator knows
+        self._bytes_to_look = self._look_every_bytes = config.max_unfinished_bytes // _LOOKS_A_LIMIT
+        self._work_left = self._next_call = 0
+        self._disk_news = DiskNews(store, config.data_dir)
         self._watch_chore(started)
         scheduled_tasks.begin(self.core, started)
         self._wants_step = True
@@ -95,10 +94,10 @@ class Node:
     @property
     def next_deadline_ms(self) -> int | None:
         """When the node wants to be woken (`Woke`) if nothing else happens; a time already past means at once."""
-        outbox = self.core.outbox
-        if self._wants_step or self._waiting or self._nudged or outbox.ready or outbox.pushes:
+        core = self.core
+        if self._wants_step or self._waiting or self._nudged or core.outbox or core.slices.is_ready:
             return -(2**62)
-        return self.core.purgatory.next_deadline_ms
+        return core.purgatory.next_deadline_ms
 
     @property
     def is_loaded(self) -> bool:
@@ -112,12 +111,11 @@ class Node:
         self._handlers[type(event)](event, moment)
         self._wants_step = False
         self._run_overdue(moment)
-        if self.loads:
-            self._load_on(event, moment)
         if self._nudged:
             self._nudged.go_on(self.core, _WORK_A_STEP, _BYTES_A_STEP)
-        if self._waiting and type(event) is Woke:  # once a round, whatever the others ask for in between
-            self._serve_waiting(moment)
+        if type(event) is Woke:
+            self._continue(moment)
+        self._wants_step |= bool(self.loads)
         self._send_out(moment)
         job = self.core.store.begin_flush()
         if job is not None:
@@ -165,6 +163,7 @@ class Node:
     def _forget(self, number: int) -> None:
         core = self.core
         core.connections.pop(number, None)
+        core.slices.leave(number)
         self._waiting.pop(number, None)
         for key in core.fetches.leave(number):
             core.purgatory.cancel(key)
@@ -219,7 +218,12 @@ class Node:
             connection.is_paused = should_pause
             self._effects.append(Pause(number) if should_pause else Resume(number))
 
-    def _serve_waiting(self, moment: Moment) -> None:
+    def _continue(self, moment: Moment) -> None:
+        """Continue what takes many steps, once a round, whatever is asked for in between."""
+        if self.loads:
+            self.loads.go_on(moment)
+        if self.core.slices.is_ready:
+            self.core.slices.go_on(self.core.outbox, moment)
         for number, connection in list(self._waiting.items()):
             if self._work_left <= 0:
                 break
@@ -267,7 +271,9 @@ class Node:
     def _flushed(self, event: Flushed, moment: Moment) -> None:
         core = self.core
         flushed = core.store.finish_flush(event.up_to)
+        self._effects += self._disk_news.told()
         core.outbox.release(core.store.flushed)
+        core.slices.unblock()
         if core.fetches.watched:
             for key in advanced(flushed):
                 self._nudged.add(core.purgatory.listening_to(key))
@@ -284,6 +290,8 @@ class Node:
     def _answered(self, event: JobDone, moment: Moment) -> None:
         assert isinstance(event.reply, CheckpointJob)
         self.core.store.finish_checkpoint(event.reply)
+        self.core.slices.unblock()
+        self._effects += self._disk_news.told()
         if self.core.waiting_produces.waiting:
             produce_waiting(self.core, moment)
             self._checkpoint(force=False)
@@ -320,7 +328,7 @@ class Node:
         if isinstance(event, TaskDue):
             # A full disk is tried again from time to time: a checkpoint that succeeds ends it.
             self._checkpoint(force=self.core.store.disk_full)
-            self._tell_of_damage()
+            self._effects += self._disk_news.told()
             self.core.store.expire_producers(moment.wall_ms, self.core.config.producer_id_expiration_ms)
             self._watch_chore(moment)
             return
@@ -332,21 +340,10 @@ class Node:
         elif group is not None:
             shard.process(group, event, moment)
 
-    def _tell_of_damage(self) -> None:
-        damaged = self.core.store.damaged
-        if len(damaged) > len(self._told):
-            self._effects += [LogError(damaged[name]) for name in damaged if name not in self._told]
-        self._told = dict.fromkeys(damaged)
-
     def _watch_chore(self, moment: Moment) -> None:
         self.core.purgatory.try_complete_else_watch(
             ScheduledTask(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS)
         )
-
-    def _load_on(self, event: Event, moment: Moment) -> None:
-        if type(event) is Woke:  # once a round, whatever is asked for in between
-            self.loads.go_on(moment)
-        self._wants_step |= bool(self.loads)
 
     def snapshots(self) -> Iterator[NewAid]:
         """What the next start should find beside the logs, once this one has stopped and its logs are whole."""

@@ -88,8 +88,6 @@ class Loading:
             return
         shard.is_replaying = False
         yield from self._settle()
-        shard.metadata_bytes = sum([group.metadata_bytes for group in shard.groups.values()])
-        shard.metadata_bytes += sum([group.metadata_bytes for group in shard.balanced.values()])
         shard.state = ShardState.ACTIVE
         self.bytes_done = self.bytes_total
 

@@ -2,7 +2,7 @@
 
 import enum
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 from coordinator.clock import Moment
@@ -29,6 +29,7 @@ from coordinator.records.records import (
     ShardRecord,
     TransactionEnded,
 )
+from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.group_kinds import AnyEvent, AnyGroup, append_failed, handle
 from coordinator.runtime.journal import Journal, encode_note
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable
@@ -42,11 +43,9 @@ from protocol.record_batch import TRANSACTIONAL, encode_batch, seal_batch
 from purgatory.purgatory import DelayedOperationPurgatory
 
 _SETTLE_ROUNDS = 64
-NO_PRODUCER = -1
-"""Of a batch that is no transaction's."""
+NO_PRODUCER = -1  # of a batch that is no transaction's
 
-_APPEND_ERRORS = {
-    # group-protocol 0.5: a full disk is a storage error and reads as NOT_COORDINATOR, a batch too large as unknown.
+_APPEND_ERRORS = {  # group-protocol 0.5: a full disk is a storage error, which reads as NOT_COORDINATOR
     AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
     AppendError.RECORD_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
@@ -80,8 +79,8 @@ class ShardTools(NamedTuple):
     ids: IdSource
     settings: GroupSettings
     max_batch_bytes: int
-    directory: dict[str, tuple["Shard", Group]]
-    """Every group of the node; the hot path finds a group here without hashing its id as Java does."""
+    directory: MutableMapping[str, tuple["Shard", Group]]
+    """Every group of the node, by id; the hot path finds a group here without hashing its id as Java does."""
     overrides: Mapping[str, GroupSettings] = {}
     """Of groups that do not follow `settings`."""
     broker_id: int = 0
@@ -106,8 +105,9 @@ class Shard:
         self.loaded_records = 0
         self.snapshot_end = -1
         """Up to where a snapshot spoke for the log when the shard was loaded; -1: there was none of use."""
-        self.metadata_bytes = 0
-        """Of what all members offer."""
+        self.counts = GroupCounts(self.groups, self.balanced)
+        self.deleting: set[str] = set()
+        """Groups whose deletion takes several steps; nothing else is done with them meanwhile."""
         self._tools = tools
 
     # --- the write rule ---
@@ -128,7 +128,6 @@ class Shard:
     def run(self, group: AnyGroup, event: AnyEvent, moment: Moment) -> Ran:
         """Let the event happen to the group, and what follows from it until nothing changes any more."""
         answers: list[Answer] = []
-        metadata_bytes = group.metadata_bytes
         events: deque[AnyEvent] = deque((event,))
         for _ in range(_SETTLE_ROUNDS):
             while events:
@@ -138,7 +137,7 @@ class Shard:
                 if group.phase not in self._tools.purgatory:
                     group.phase = None
             if not events:
-                self.metadata_bytes += group.metadata_bytes - metadata_bytes
+                self.counts.count(group.group_id)
                 return Ran(answers, self.position_of(group.group_id))
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
@@ -352,6 +351,7 @@ class Shard:
         """The group is one of the shard's from now on."""
         self.groups[group.group_id] = group
         self._tools.directory[group.group_id] = (self, group)
+        self.counts.count(group.group_id)
         return group
 
     def remove(self, group_id: str) -> None:
@@ -362,6 +362,7 @@ class Shard:
             gone.state = BalancedState.DEAD
         if group is not None:
             group.state = GroupState.DEAD
+            self.counts.drop(group)
             self._tools.directory.pop(group_id, None)
         if self.offsets.holds(group_id):
             # Offsets outlive their group's record only in a log; they make a simple group (group-protocol 5.3).
@@ -389,6 +390,7 @@ class Shard:
         self.groups.clear()
         self.balanced.clear()
         self.offsets = OffsetTable()
+        self.counts = GroupCounts(self.groups, self.balanced)
         self.loaded_records = 0
 
     def position_of(self, group_id: str) -> int:

@@ -58,6 +58,8 @@ class Background:
         self._wires: dict[Way, Wire] = {}
         self._attempts: dict[NodeAddress, int] = {}
         """To connect, in vain since the last that was not: a name may stand for several addresses."""
+        self._has_other_addresses: set[NodeAddress] = set()
+        """Names of which another address is tried at once, without a pause."""
         self._due: deque[tuple[Driven, MemberEvent]] = deque()
         """What cores have yet to hear."""
         self._selector: selectors.BaseSelector | None = None
@@ -170,6 +172,10 @@ class Background:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         attempt = self._attempts[address] = self._attempts.get(address, -1) + 1
         family, kind, protocol, _, where = found[attempt % len(found)]
+        if (attempt + 1) % len(found):
+            self._has_other_addresses.add(address)
+        else:
+            self._has_other_addresses.discard(address)
         connecting = socket.socket(family, kind, protocol)
         connecting.setblocking(False)
         connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -224,7 +230,7 @@ class Background:
                 self.refusals.welcomed(wire.way[1])
 
     def _note_failure(self, address: NodeAddress, error: Exception, *, had_answered: bool = False) -> None:
-        if not had_answered:
+        if not had_answered and address not in self._has_other_addresses:
             self.refusals.attempt_failed(address, _now_ms())
         failed = authentication_failed(address, error)
         if failed is not None:

@@ -158,10 +158,12 @@ class DescribeGroupsReply(Message):
 
 
 class ListGroups(Message):
-    """Empty filters let everything pass."""
+    """Empty filters let everything pass. The answer is by id; `after` and `limit` ask for a page of it."""
 
     states_filter: tuple[Text, ...] = ()
     types_filter: tuple[Text, ...] = ()
+    after: Text | None = None
+    limit: int = -1
 
 
 class ListedGroup(Message):

@@ -25,6 +25,8 @@ class Daemon:
         self.port = 0
         self.kafka_port = 0
         self.http_port = 0
+        self.open: frozenset[str] = frozenset()
+        """Listeners that the first line named."""
         self.process: subprocess.Popen[str] | None = None
 
     @property
@@ -48,15 +50,13 @@ class Daemon:
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("ready native="), f"{line!r}: {Path(log.name).read_text()[-2000:]}"
+        assert line.startswith("ready "), f"{line!r}: {Path(log.name).read_text()[-2000:]}"
         bound = dict(part.split("=") for part in line.split()[1:])
-        self.port = int(bound["native"].rpartition(":")[2])
-        if self.with_kafka:
-            self.kafka_port = int(bound["kafka"].rpartition(":")[2])
-        if self.with_http:
-            self.http_port = int(bound["http"].rpartition(":")[2])
-        if self.with_kafka:
-            self.kafka_port = int(bound["kafka"].rpartition(":")[2])
+        self.open = frozenset(bound)
+        ports = {kind: int(address.rpartition(":")[2]) for kind, address in bound.items() if ":" in address}
+        self.port = ports.get("native", self.port)
+        self.kafka_port = ports.get("kafka", self.kafka_port)
+        self.http_port = ports.get("http", self.http_port)
         return self
 
     def kill(self) -> None:

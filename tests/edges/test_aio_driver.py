@@ -87,7 +87,7 @@ async def test_nobody_there_is_said_plainly() -> None:
     driver, driven = driving(core, address)
     driver.feed(driven, Woke())
     assert await driver.changed.wait_for(lambda: len(core.heard) == 2, 5)
-    assert core.heard[1] == CallFailed(1)
+    assert core.heard[1] == CallFailed(1, is_unreached=True)
     assert driver.trouble == driver.last_failure
     assert driver.last_failure.startswith(f"cannot connect to {address}: Connection refused. Is musterd running there")
     assert not driver.has_ever_connected
@@ -99,7 +99,7 @@ async def test_bytes_that_no_server_sends_end_the_connection() -> None:
     async with serving(requests_each=9, says=b"\x7f" * 64) as (bootstrap, _):
         driver, driven = driving(core, bootstrap)
         driver.feed(driven, Woke())
-        assert await driver.changed.wait_for(lambda: CallFailed(1) in core.heard, 5)
+        assert await driver.changed.wait_for(lambda: CallFailed(1, is_unreached=True) in core.heard, 5)
         assert "cannot connect to 127.0.0.1" in driver.trouble
         await driver.stop()
 
@@ -108,7 +108,7 @@ async def test_hanging_up_while_connecting_fails_what_was_asked_and_asks_the_nex
     def follow(event: MemberEvent) -> list[Effect]:
         if isinstance(event, Woke):
             return [Call(1, None, BEAT), HangUp(None)]
-        return [Call(2, None, BEAT)] if event == CallFailed(1) else []
+        return [Call(2, None, BEAT)] if isinstance(event, CallFailed) else []
 
     core = Core(follow)
     async with serving(requests_each=9) as (bootstrap, seen):
@@ -116,7 +116,7 @@ async def test_hanging_up_while_connecting_fails_what_was_asked_and_asks_the_nex
         driver.feed(driven, Woke())
         assert await driver.changed.wait_for(lambda: len(core.heard) == 3, 5)
         await driver.stop()
-    assert core.heard == [Woke(), CallFailed(1), Replied(2, HeartbeatReply())]
+    assert core.heard == [Woke(), CallFailed(1, is_unreached=True), Replied(2, HeartbeatReply())]
     assert seen == [1]
 
 

@@ -315,6 +315,8 @@ def test_a_start_on_a_full_disk_says_so_serves_what_is_there_and_heals(data: Pat
             reply = connection.ask(Fetch((FetchTopic("orders", (FetchPartition(0, 0),)),)), 5)
             assert isinstance(reply, FetchReply)
             assert reply.responses[0].partitions[0].records
+            with urllib.request.urlopen(f"http://{daemon.http}/readyz") as answer:
+                assert json.load(answer) == {"ready": True, "shards_loaded": 2, "shards_total": 2, "disk_full": True}
             daemon.armed.unlink()
             for _ in range(200):
                 if code_of(commit(connection, "a")) is ErrorCode.NONE:
@@ -323,7 +325,8 @@ def test_a_start_on_a_full_disk_says_so_serves_what_is_there_and_heals(data: Pat
             else:
                 pytest.fail("it did not heal")
         warnings = [line["event"] for line in daemon.said() if line["level"] == "warning"]
-        assert any(warning.startswith("the disk is full") for warning in warnings)
+        assert sum(warning.startswith("the disk is full") for warning in warnings) == 1
+        assert [line["level"] for line in daemon.said() if line["event"].startswith("the disk has room")] == ["info"]
 
 
 def test_where_few_files_may_be_open_fewer_connections_are_taken_and_a_warning_says_so(tmp_path: Path) -> None:

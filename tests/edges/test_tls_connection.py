@@ -345,7 +345,7 @@ def refusal(port: int, context: ssl.SSLContext) -> str:
         return str(error)
 
 
-def test_handshakes_are_counted_to_the_most() -> None:
+async def test_handshakes_are_counted_to_the_most() -> None:
     handshakes = Handshakes(1)
     handshakes.begin()
     with pytest.raises(ssl.SSLError):

@@ -7,6 +7,7 @@ from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.client_balanced.state import GroupState as BalancedState
 from coordinator.records.records import BalancedMetadata, Ownership
+from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.shard import Shard
 from purgatory.purgatory import DelayedOperationPurgatory
 
@@ -115,3 +116,15 @@ def balanced(shard: Shard) -> dict[str, BalancedMetadata | None]:
 def grants(group: Group) -> dict[tuple[str, int], Ownership]:
     """What the ownership registry remembers, by partition."""
     return {} if group.owners is None else {(one.topic, one.partition): one for one in group.owners.entries}
+
+
+def check_counts(shard: Shard) -> None:
+    """What is kept of how many groups there are is what counting them all comes to."""
+    counts, anew = shard.counts, GroupCounts(shard.groups, shard.balanced)
+    for group in shard.groups.values():
+        kept, group.counted = group.counted, None
+        anew.count(group.group_id)
+        group.counted = kept
+    for name in ("members", "pending_ids", "balanced_members", "balanced_groups", "metadata_bytes"):
+        assert getattr(counts, name) == getattr(anew, name), f"{name}: {getattr(counts, name)} kept"
+    assert +counts.states == +anew.states, "states are miscounted"

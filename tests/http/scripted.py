@@ -135,8 +135,9 @@ class ScriptedCoordinator:
         return DescribeGroupsReply(tuple(self.groups.get(group_id) or _dead(group_id) for group_id in message.groups))
 
     def _list(self, message: ListGroups) -> Message:
-        listed = (ListedGroup(g.group_id, g.protocol_type, g.group_state) for g in self.groups.values())
-        return ListGroupsReply(groups=tuple(listed))
+        rest = [name for name in sorted(self.groups) if message.after is None or name > message.after]
+        some = [self.groups[name] for name in (rest if message.limit < 0 else rest[: message.limit])]
+        return ListGroupsReply(groups=tuple([ListedGroup(g.group_id, g.protocol_type, g.group_state) for g in some]))
 
     def _list_notes(self, message: ListNotes) -> Message:
         kept = [note for note in self.notes.get(message.group_id, ()) if note.number > message.after]

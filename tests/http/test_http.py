@@ -52,6 +52,16 @@ async def test_it_tells_how_far_it_is_while_it_loads(browser: Browser, coordinat
     assert await browser.get("/readyz", 503) == {"ready": False, "shards_loaded": 13, "shards_total": 50}
 
 
+async def test_a_full_disk_is_named_and_no_reason_not_to_be_ready(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.node = msgspec.structs.replace(NODE, gauges={"disk_full": 1})
+
+    answer = await browser.get("/readyz")
+
+    assert answer == {"ready": True, "shards_loaded": 50, "shards_total": 50, "disk_full": True}
+
+
 async def test_beside_a_cluster_that_was_never_reached_it_is_not_ready_and_tells_why(
     browser: Browser, coordinator: ScriptedCoordinator
 ) -> None:

@@ -161,10 +161,10 @@ def test_a_join_that_adds_to_what_all_groups_hold_beyond_the_limit_is_refused() 
     errors = [getattr(_join(desk, f"g{n}", bytes(300_000)), "error_code", ErrorCode.NONE) for n in range(5)]
     assert errors[:3] == [ErrorCode.NONE] * 3
     assert errors[3:] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
-    held = sum(shard.metadata_bytes for shard in desk.node.core.shards)
+    held = sum(shard.counts.metadata_bytes for shard in desk.node.core.shards)
     assert held == 900_000
     desk.wait(7_000)
-    assert sum(shard.metadata_bytes for shard in desk.node.core.shards) == 0, "their sessions are over"
+    assert sum(shard.counts.metadata_bytes for shard in desk.node.core.shards) == 0, "their sessions are over"
     assert getattr(_join(desk, "g9", bytes(300_000)), "error_code", ErrorCode.NONE) is ErrorCode.NONE
 
 

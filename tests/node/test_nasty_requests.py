@@ -19,7 +19,7 @@ from coordinator.node.events import Lost, Opened, Received
 from protocol.messages.balanced import StartMember
 from protocol.native.methods import METHODS, FindCoordinatorWire, LeaveGroupWire, OffsetFetchWire
 from protocol.record_batch import encode_batch
-from tests.groups.checks import check_balanced, check_group
+from tests.groups.checks import check_balanced, check_counts, check_group
 from tests.node.desk import WALL_MS, Desk
 
 STORIES = int(os.environ.get("MUSTER_NASTY_STORIES", "150"))
@@ -128,6 +128,7 @@ class Stranger(Desk):
     def check(self) -> None:
         core = self.node.core
         for shard in core.shards:
+            check_counts(shard)
             for group in shard.groups.values():
                 check_group(group, core.purgatory)
             for balanced in shard.balanced.values():

@@ -1,5 +1,7 @@
 """What the node does beyond any one group: limits, slices, holding, stopping, chores."""
 
+import errno
+
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.handlers.heartbeat import HEARTBEAT_OK
@@ -9,7 +11,7 @@ from coordinator.runtime.shard import ShardState
 from coordinator.tasks.scheduled_task import ScheduledTask, TaskDue
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.data import Fetch, FetchPartition, FetchTopic
+from protocol.messages.data import Fetch, FetchPartition, FetchTopic, Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import (
     DescribeGroups,
     Heartbeat,
@@ -30,8 +32,10 @@ from protocol.messages.offsets import (
     OffsetFetch,
     OffsetFetchGroup,
 )
+from protocol.record_batch import encode_batch
 from tests.groups.checks import CountingIds
 from tests.node.desk import Desk
+from tests.partition_log.faulty_disk import FaultyDisk
 from tests.simulation.disk import SimDisk
 
 RANGE = (JoinProtocol("range", b""),)
@@ -207,6 +211,24 @@ def test_a_full_disk_refuses_writes_serves_reads_and_heals_when_there_is_room() 
     (stored,) = desk.ask(1, commit(7))
     assert isinstance(stored, OffsetCommitReply)
     assert stored.topics[0].partitions[0].error_code is ErrorCode.NONE
+
+
+def test_that_the_disk_is_full_is_told_once_and_so_is_that_it_has_room() -> None:
+    disk = FaultyDisk()
+    desk = Desk(disk)
+    desk.make_topic()
+    disk.spoil("write_at", errno.ENOSPC, "checkpoint")
+    for _ in range(40):
+        desk.wait(1_000)
+        if not desk.store.disk_full:
+            part = ProducePartition(0, encode_batch([(None, bytes(9_000))], timestamp_ms=1))
+            desk.ask_inside(Produce((ProduceTopic("orders", (part,)),)))
+    assert desk.complaints == ["the disk is full: ./muster-data is served, writes are refused until there is room"]
+    disk.mend()
+    desk.wait(1_000)
+    assert desk.complaints[1:] == ["the disk has room again: ./muster-data takes writes"]
+    desk.wait(60_000)
+    assert len(desk.complaints) == 2
 
 
 def test_a_chore_is_due_once_and_never_before() -> None:

@@ -10,7 +10,6 @@ from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic, Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import (
     DeleteGroups,
-    DeleteGroupsReply,
     DescribeGroups,
     DescribeGroupsReply,
     JoinGroup,
@@ -113,17 +112,6 @@ def test_an_answer_has_room_for_so_many_offsets_and_the_groups_beyond_are_to_be_
     reply = desk.ask_inside(OffsetFetch(wanted[2:]))
     assert isinstance(reply, OffsetFetchReply)
     assert len(reply.groups[0].topics[0].partitions) == 900
-
-
-def test_groups_are_deleted_until_so_many_offsets_go_with_them() -> None:
-    desk = Desk(max_entries_per_request=1_000)
-    desk.make_topic(partitions=900)
-    for group_id in ("a", "b", "c"):
-        desk.ask_inside(_commit(group_id, 900))
-    reply = desk.ask_inside(DeleteGroups(("a", "b", "c")))
-    assert isinstance(reply, DeleteGroupsReply)
-    again = ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert [group.error_code for group in reply.results] == [ErrorCode.NONE, ErrorCode.NONE, again]
 
 
 def test_a_large_group_asked_for_many_times_is_described_until_there_is_no_more_room() -> None:

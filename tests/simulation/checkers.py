@@ -13,7 +13,7 @@ from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages.groups import ListNotes, SyncGroup
 from protocol.messages.offsets import OffsetCommit, OffsetFetch
-from tests.groups.checks import check_group
+from tests.groups.checks import check_counts, check_group
 from tests.simulation.errors import Broken
 from tests.simulation.heartbeats import Heartbeats
 from tests.simulation.members import SimMember
@@ -197,7 +197,7 @@ class Checkers:
         looks, purgatory = self._looks, node.core.purgatory
         if len(looks) > len(node.core.directory):
             self._gone(node)
-        for group_id, (_shard, group) in node.core.directory.items():
+        for group_id, (shard, group) in node.core.directory.items():
             state = group.state
             if state in _UNSETTLED and (group.phase is None or group.phase not in purgatory):
                 raise Broken(f"{group_id} is {state.title} and nothing will ever end that")
@@ -214,6 +214,7 @@ class Checkers:
             if looks.get(group_id) != look:
                 looks[group_id] = look
                 self._look_closely(node, group)
+                check_counts(shard)
 
     def _gone(self, node: Node) -> None:
         """A group is deleted for nothing but this: it had no member and no offset (spec, group protocol, section 4).

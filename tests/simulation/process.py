@@ -1,5 +1,5 @@
 """The daemon of a world: the node, the disk below it, and what may befall them. Carries out what the node asks for, as
-`coordinator.io.server` does, and whatever job a `RunJob` brings, with crashes and failures between its disk operations."""
+`coordinator.io.server` does, and each job of a `RunJob`, with crashes and failures between its disk operations."""
 
 import hashlib
 from abc import ABC, abstractmethod

@@ -1,5 +1,6 @@
 """EDGE: which cluster the groups of a data folder belong to, in a file beside them. Their offsets mean nothing in the
-topics of another: at best a group would read records again, at worst it would leave some out."""
+topics of another: at best a group would read records again, at worst it would leave some out. Another file is there
+while the cluster has an authorizer: a start that does not reach it keeps to what it said last."""
 
 import os
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from partition_log.store import LogStore
 from protocol.record_batch import decode_batch
 
 _FILE = "upstream-cluster-id"
+_AUTHORIZER_FILE = "upstream-authorizer"
 _NAMED = 3
 
 
@@ -18,6 +20,7 @@ class Identity:
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / _FILE
+        self._authorizer_file = folder / _AUTHORIZER_FILE
         self._known: str | None = None
 
     def doubt(self, cluster_id: str | None) -> str:
@@ -68,18 +71,35 @@ class Identity:
             return ""
 
     def _note(self, cluster_id: str) -> str:
-        half = self._file.with_suffix(".new")
-        with half.open("w") as file:
-            file.write(f"{cluster_id}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        half.rename(self._file)
-        folder = os.open(self._file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        _write(self._file, cluster_id)
         return cluster_id
+
+    @property
+    def had_authorizer(self) -> bool:
+        """Whether the cluster had one when it was last asked. Raises OSError."""
+        return self._authorizer_file.exists()
+
+    def note_authorizer(self, *, has_authorizer: bool) -> None:
+        """Keep it for a start that does not reach the cluster. Raises OSError."""
+        if has_authorizer:
+            _write(self._authorizer_file, "the cluster has an authorizer")
+        else:
+            self._authorizer_file.unlink(missing_ok=True)
+
+
+def _write(path: Path, line: str) -> None:
+    """Durably."""
+    half = path.with_suffix(".new")
+    with half.open("w") as file:
+        file.write(f"{line}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    half.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def embedded_topics(store: LogStore) -> list[str]:

@@ -7,14 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, cast
 
-import structlog
-
 from coordinator.gateway.events import Forwarded, Spliced, UpstreamLost
 from coordinator.gateway.io.splice import Passing, Pipes, begin, can_pass
 from coordinator.gateway.io.tls import Unreachable, dial
 from coordinator.io.server import ClientProtocol, Server
-
-log = structlog.get_logger()
 
 UNSENT_BYTES = 512 * 1024
 """Written and not taken, on either side, beyond which the other side is not read."""
@@ -54,7 +50,8 @@ class ProxyProtocol(ClientProtocol):
         transport = self.transport = cast(asyncio.Transport, transport)
         broker = self._cluster.any_broker() if self._broker is None else self._broker
         if broker is None:
-            log.warning("a client is sent away: no broker of the cluster was reached yet, or none has a listener here")
+            why = "no broker of the cluster was reached yet, or none has a listener here"
+            self._server.complaints.tell("a client is sent away", why, level="warning")
             transport.abort()
             return
         self._broker = broker

@@ -21,11 +21,15 @@ from coordinator.gateway.io.listeners import Listeners
 from coordinator.gateway.io.proxied_connection import ProxyProtocol
 from coordinator.gateway.io.splice import Pipes
 from coordinator.gateway.io.tls import UpstreamTls
+from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
 from coordinator.gateway.native import HANDED_ON
 from coordinator.io.exit import exit_process
 from coordinator.io.server import ClientProtocol, Server
 from coordinator.io.tls.listening import ListeningTls
+from protocol.apis import BY_MESSAGE
+from protocol.errors import ErrorCode
 from protocol.messages import Message
+from protocol.messages.acls import DescribeAcls, DescribeAclsReply
 from protocol.messages.topics import (
     CreatePartitions,
     CreateTopics,
@@ -37,6 +41,10 @@ from protocol.messages.topics import (
 
 log = structlog.get_logger()
 
+_AUTHORIZER_FOR_S = 60.0
+_DESCRIBE_ACLS = BY_MESSAGE[DescribeAcls].key
+_GROUPS, _NO_GROUP = 3, "muster"
+"""A filter by which few ACLs are told: that there are any is all we want to know."""
 _MOST_OWN_S = 60.0
 """A broker that is gone without a word is noticed by then, whatever a client says that its request may take."""
 
@@ -64,6 +72,8 @@ class GatewayPlan:
     """What clients are told of where they begin; 0: of the port that was bound."""
     identity: Identity | None = None
     """Which cluster it has to be; None: any."""
+    unguarded: UnguardedListeners | None = None
+    """Is told whether the cluster has an authorizer."""
 
 
 class Supervisor:
@@ -81,6 +91,8 @@ class Supervisor:
         """What tells who is there has a connection of its own: however much is asked, nobody waits in front of it."""
         self._listeners = Listeners(plan.host, plan.told_host, plan.ports, plan.listening, told_port=plan.told_port)
         self._told_own: set[tuple[int, HostPort]] = set()
+        self._authorizer: tuple[bool, float] | None = None
+        """Whether the cluster has one, and when it was asked."""
         self._turn = 0
         self._reason = ""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -94,6 +106,15 @@ class Supervisor:
     async def listen(self, port: int) -> HostPort:
         """The listener that leads to any broker; the address that was bound. Nobody is accepted until `start`."""
         return await self._listeners.open_first(self._in_front_of(None), port)
+
+    async def has_authorizer(self) -> bool | None:
+        """Whether the cluster authorizes requests; None if no broker answers."""
+        try:
+            async with asyncio.timeout(self._plan.timeout_s):
+                await self._topology()
+                return await self._ask_authorizer()
+        except (RequestFailed, TimeoutError):
+            return None
 
     async def start(self) -> None:
         """Look for brokers, now and from time to time. The node must have been started."""
@@ -216,6 +237,7 @@ class Supervisor:
     async def _find(self) -> dict[int, Broker]:
         """Every broker of the cluster, with its listener. Raises AskFailed if none answers."""
         reply = await self._topology()
+        await self._ask_authorizer()
         self._listeners.keep({broker.node_id for broker in reply.brokers})  # their ports may be wanted now
         self._told_own &= {(broker.node_id, (broker.host, broker.port)) for broker in reply.brokers}
         found = await asyncio.gather(*(self._meet(broker) for broker in reply.brokers))
@@ -235,6 +257,27 @@ class Supervisor:
                 return reply
             why = doubt or "it names no brokers yet"
         raise RequestFailed(why)
+
+    async def _ask_authorizer(self) -> bool:
+        """Ask who answered last, once a minute. A broker without an authorizer says SECURITY_DISABLED, others anything
+        else; one that has never heard of ACLs has none. Raises AskFailed where it was never answered."""
+        assert self._lookout is not None
+        now_s = asyncio.get_running_loop().time()
+        link, known = self._lookout[1], self._authorizer
+        if known is not None and now_s - known[1] < _AUTHORIZER_FOR_S:
+            return known[0]
+        has_authorizer = any(row.api_key == _DESCRIBE_ACLS for row in link.versions.api_keys)
+        if has_authorizer:
+            try:
+                reply = await link.ask(DescribeAcls(_GROUPS, _NO_GROUP), self._plan.timeout_s)
+            except RequestFailed:
+                if known is None:
+                    raise
+                return known[0]
+            assert isinstance(reply, DescribeAclsReply)
+            has_authorizer = reply.error_code is not ErrorCode.SECURITY_DISABLED
+        self._authorizer = has_authorizer, now_s
+        return has_authorizer
 
     def _doubt(self, reply: MetadataReply) -> str:
         """Why this is not the cluster to stand beside; empty if it is."""
@@ -292,7 +335,11 @@ class Supervisor:
         self._links.keep(kept)
         self._links_to_work.keep(kept)
         self._brokers = brokers
-        self._server.happen(BrokersFound(tuple(brokers.values())))
+        assert self._authorizer is not None
+        has_authorizer = self._authorizer[0]
+        self._server.happen(BrokersFound(tuple(brokers.values()), has_authorizer))
+        if self._plan.unguarded is not None:
+            await self._plan.unguarded.heard(has_authorizer=has_authorizer)
         await self._listeners.serve()
 
 

@@ -20,11 +20,12 @@ from coordinator.gateway.session.apis import (
     offer,
 )
 from coordinator.gateway.session.replies import Addresses, Rewriting, rewriting
-from protocol.apis import APIS
+from protocol.apis import APIS, BY_MESSAGE
 from protocol.errors import ProtocolViolation
 from protocol.kafka.reading import MAX_ENTRIES
 from protocol.kafka.session import KafkaDialect, KafkaSession
 from protocol.kafka.varint import read_tags
+from protocol.messages import Message
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.node import ApiVersionsReply, FindCoordinator
 
@@ -64,6 +65,7 @@ class Proxy:
 
     __slots__ = (
         "_dialect",
+        "_spoken",
         "_ways",
         "addresses",
         "max_frame_bytes",
@@ -86,6 +88,7 @@ class Proxy:
         self.wants_exchange = wants_exchange
         self.reach = reach or Reach()
         self.offer = offer(broker)
+        self._spoken = {row.api_key: row for row in broker.api_keys}
         self.addresses = addresses
         self.max_frame_bytes = max_frame_bytes
         self._dialect = KafkaDialect(max_frame_bytes, {*OURS, *OF_GROUPS, *OURS_WHILE_AWAY}, most_entries)
@@ -93,6 +96,14 @@ class Proxy:
         self._ways: dict[int, Way] = {}
         newest = [row.max_version for row in self.offer.api_keys if row.api_key == METADATA]
         self.metadata_version = min(_PROBE_VERSION, *newest) if newest else _PROBE_VERSION
+
+    def version_of(self, message: type[Message], oldest: int, newest: int) -> int | None:
+        """The newest version of these that the broker speaks; None if it speaks none of them."""
+        row = self._spoken.get(BY_MESSAGE[message].key)
+        if row is None:
+            return None
+        version = min(row.max_version, newest)
+        return version if version >= max(row.min_version, oldest) else None
 
     def inner(self) -> KafkaSession:
         """Who reads and answers what is ours."""

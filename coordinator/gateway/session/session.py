@@ -16,7 +16,8 @@ from coordinator.gateway.session.acks import acks_of
 from coordinator.gateway.session.apis import API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SHARED_KEYS
 from coordinator.gateway.session.front import Proxy, Way
 from coordinator.gateway.session.inbox import Inbox
-from coordinator.gateway.session.replies import Rewriting
+from coordinator.gateway.session.replies import Rewriting, rewriting
+from protocol.apis import BY_MESSAGE
 from protocol.errors import ProtocolViolation
 from protocol.kafka.client import encode_request
 from protocol.kafka.session import MAX_WAITING_BYTES
@@ -36,6 +37,7 @@ _LEAST_FRAME: Final = 10
 _REPLY_HEAD_BYTES: Final = 8
 _FIRST_LOOK: Final = 64
 _PROBE_NUMBER: Final = -7
+_QUESTION_NUMBER: Final = -8
 
 _LENGTH: Final = Struct(">i").unpack_from
 _HEAD: Final = Struct(">ihhi").unpack_from
@@ -43,17 +45,20 @@ _REPLY_HEAD: Final = Struct(">ii").unpack_from
 
 
 class _Awaited(NamedTuple):
-    """An answer the broker owes. `is_own`: we asked, and the client is told nothing."""
+    """An answer the broker owes. `is_own`: we asked, and the client is told nothing. `question`: how the answer to a
+    question of `ProxySession.ask` is read."""
 
     number: int
     rewriting: Rewriting | None = None
     is_own: bool = False
+    question: Rewriting | None = None
 
 
 class ProxySession:
     """One connection. `receive_data` and `take_forward` are its client's half, `receive_upstream` is the broker's."""
 
     __slots__ = (
+        "_answers",
         "_awaited",
         "_front",
         "_has_exchange",
@@ -99,6 +104,7 @@ class ProxySession:
         self._must_stay = False
         """Whether a request went to the broker that nobody answers."""
         self._heard: list[MetadataReply | None] = []
+        self._answers: list[Message] = []
         self.heard_bytes = 0
 
     # ------------------------------------------------------------------------------------------------ from the client
@@ -160,7 +166,7 @@ class ProxySession:
 
     def _take(self, length: int, key: int, version: int, number: int, way: Way) -> bool:
         """One that is read here, so all of it must be there."""
-        if self._awaited:
+        if self._awaited and not self._awaits_questions_alone:
             self._is_blocked = True
             return False
         if not self._has(length):
@@ -191,10 +197,12 @@ class ProxySession:
         self._passing = length
         self._wanted = 4
 
-    def _await(self, number: int, how: Rewriting | None, *, is_own: bool = False) -> None:
+    def _await(
+        self, number: int, how: Rewriting | None, *, is_own: bool = False, question: Rewriting | None = None
+    ) -> None:
         if self._awaited is None:
             self._awaited = deque()
-        self._awaited.append(_Awaited(number, how, is_own))
+        self._awaited.append(_Awaited(number, how, is_own, question))
 
     def _has_no_answer(self, length: int, version: int) -> bool | None:
         """Whether a Produce has `acks` 0; None if more must arrive first."""
@@ -251,6 +259,23 @@ class ProxySession:
         heard, self._heard = self._heard, []
         return heard
 
+    def ask(self, message: Message, oldest: int, newest: int) -> bool:
+        """Put a question of our own to the broker on this connection, where the broker takes it for the client's, while
+        a request of the client's is out. False if the broker speaks none of these versions."""
+        version = self._front.version_of(type(message), oldest, newest)
+        if version is None:
+            return False
+        assert self._is_out and not self._passing
+        self._to_broker.append(encode_request(message, version, _QUESTION_NUMBER, "muster"))
+        reading = rewriting(BY_MESSAGE[type(message)].key, version)
+        self._await(_QUESTION_NUMBER, None, is_own=True, question=reading)
+        return True
+
+    def take_answers(self) -> list[Message]:
+        """Answers to the questions of `ask`, in their order."""
+        answers, self._answers = self._answers, []
+        return answers
+
     def take_pass(self) -> int:
         """How many bytes the broker sends next that are the client's as they are, if it is worth not looking at them.
         Those that went by themselves are told to `passed`, all others to `receive_upstream`, in whatever parts."""
@@ -277,16 +302,23 @@ class ProxySession:
         awaited = self._awaited[0]
         if number != awaited.number:
             raise ProtocolViolation(f"the broker answered request {number}, but {awaited.number} is next")
-        if size < 4 or (awaited.rewriting is not None and size > self._front.max_frame_bytes):
+        reads_it = awaited.rewriting is not None or awaited.question is not None
+        if size < 4 or (reads_it and size > self._front.max_frame_bytes):
             raise ProtocolViolation(f"the broker's answer has a length of {size} bytes")
-        if awaited.rewriting is None:
+        if not reads_it:
             self._reply_left = 4 + size
             return True
         if self._replies.size < 4 + size:
             self._wanted_reply = 4 + size
             return False
         self._wanted_reply = _REPLY_HEAD_BYTES
-        frame, said = awaited.rewriting.apply(self._replies.take_whole(4 + size), number, self._front.addresses)
+        frame = self._replies.take_whole(4 + size)
+        if awaited.question is not None:
+            self._answers.append(awaited.question.read(frame))
+            self._answered()
+            return True
+        assert awaited.rewriting is not None
+        frame, said = awaited.rewriting.apply(frame, number, self._front.addresses)
         if said is None or isinstance(said, MetadataReply):
             self._heard.append(said)
         out.append(frame)
@@ -295,23 +327,32 @@ class ProxySession:
 
     def _answered(self) -> None:
         assert self._awaited
-        if self._awaited.popleft().is_own:
+        answered = self._awaited.popleft()
+        if answered.is_own and answered.question is None:
             self._is_exchanging, self._let_in_at = False, self._front.reach.minute
         if not self._awaited:
             self._awaited = None
 
     def upstream_lost(self, reason: str) -> None:
-        """The broker's side is gone. Raises ProtocolViolation where the client must hear of it: something was not
-        answered, or whoever is connected to the broker next is not known there."""
-        if self._awaited or self._has_exchange or self._must_stay or self._passing:
+        """The broker's side is gone, and with it the answers to questions of ours. Raises ProtocolViolation where the
+        client must hear of it: something was not answered, or whoever is connected to the broker next is not known
+        there."""
+        if not self._awaits_questions_alone or self._has_exchange or self._must_stay or self._passing:
             raise ProtocolViolation(f"the broker's side of the connection is gone: {reason}")
+        self._awaited = None
         self._replies.clear()
+        self._wanted_reply = _REPLY_HEAD_BYTES
 
     # ------------------------------------------------------------------------------------------------------- how it is
 
     @property
     def _unheard(self) -> int:
         return len(self._awaited) if self._awaited else 0
+
+    @property
+    def _awaits_questions_alone(self) -> bool:
+        """Whether the broker owes the client nothing."""
+        return all(one.question is not None for one in self._awaited or ())
 
     @property
     def awaits_broker(self) -> bool:

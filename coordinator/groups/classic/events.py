@@ -142,11 +142,12 @@ class DeleteOffsets(Event):
 
 
 class Deleted(Event):
-    """One group of a DeleteGroups; `offsets` are all it has."""
+    """One group of a DeleteGroups; `offsets` are all it has, and `forgotten` those that have gone before."""
 
     ref: RequestRef
     group_id: str
     offsets: tuple[tuple[str, int], ...]
+    forgotten: int = 0
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return GroupDeleted(error_code=error_code)

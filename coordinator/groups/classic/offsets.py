@@ -163,7 +163,7 @@ def _topics_of(metadata: bytes) -> tuple[str, ...]:
 
 def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
     """An Empty group goes, with its offsets. It is Dead once the tombstone is applied."""
-    note(group, out, "admin", Cause.DELETED, "", f"with {len(event.offsets)} committed offsets")
+    note(group, out, "admin", Cause.DELETED, "", f"with {event.forgotten + len(event.offsets)} committed offsets")
     out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.offsets)
     _remove(group, out)
     out.reply(event.ref, GroupDeleted())

@@ -6,6 +6,7 @@ is soft: a crash forgets it, and members bring it back.
 
 import enum
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -120,6 +121,8 @@ class Group:
     stored: GroupMetadata | None = None
     owners: Owners | None = None
     """The ownership registry; None before anything was ever granted. As hard as `stored`."""
+    counted: Any = None
+    """What the shard's counts hold of the group."""
 
     def become(self, state: GroupState, wall_ms: int) -> None:
         """The one way for live events to change the state."""

@@ -10,6 +10,7 @@ from typing import cast
 
 import structlog
 
+from coordinator.io.complaints import Complaints
 from coordinator.io.keepalive import keep_alive
 from coordinator.io.tls.connection import ClientSide, TlsConnection
 from coordinator.io.tls.contexts import OwnCertificate, PemFile, Renewed, in_words, trust
@@ -22,13 +23,12 @@ MOST_HANDSHAKES = 1_000
 """Under way at once: until a handshake is over nobody has counted its connection."""
 _MOST_LINGERING = 100
 _BACKLOG = 1024
-_TELL_EVERY_S = 1.0
 _SOON_S = 14 * 86_400
 _NO_TLS = frozenset({"HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL"})
 
 
 class Handshakes:
-    """Those under way, and a line for those that fail: one a second at most, whoever tries."""
+    """Those under way, and a line for those that fail: one a second and reason at most, whoever tries."""
 
     def __init__(self, most: int = MOST_HANDSHAKES) -> None:
         self.under_way = 0
@@ -37,8 +37,7 @@ class Handshakes:
         self.count: Callable[[], None] = lambda: None
         """Is called for each that fails."""
         self._most = most
-        self._untold = 0
-        self._told_s = float("-inf")
+        self._complaints = Complaints()
 
     def begin(self) -> None:
         """Raises SSLError, which closes the connection, beyond the most."""
@@ -64,11 +63,7 @@ class Handshakes:
     def failed(self, why: str) -> None:
         """Tells."""
         self.count()
-        self._untold += 1
-        now_s = time.monotonic()
-        if now_s - self._told_s >= _TELL_EVERY_S:
-            log.info("TLS handshakes failed", failed=self._untold, last_why=why)
-            self._told_s, self._untold = now_s, 0
+        self._complaints.tell("TLS handshakes failed", why)
 
 
 class _Watched(ssl.SSLObject):

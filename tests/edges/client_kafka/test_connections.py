@@ -106,4 +106,4 @@ def test_a_name_of_several_addresses_is_tried_at_each_of_them(monkeypatch: pytes
         background.feed(driven, Woke())
         assert within(5, lambda: len(heard) == 3)
         background.stop()
-    assert heard == [Woke(), CallFailed(1), Replied(2, HeartbeatReply())]
+    assert heard == [Woke(), CallFailed(1, is_unreached=True), Replied(2, HeartbeatReply())]

@@ -217,13 +217,13 @@ def test_what_members_say_of_themselves_is_counted_and_has_limits() -> None:
     assert guests[0].start().error_code is ErrorCode.NONE  # it has its place already
     filters = {"demo": tuple("f" * 200 + str(number) for number in range(25))}
     assert house.member("b", group_id="other", filters=filters).start().error_code is ErrorCode.MESSAGE_TOO_LARGE
-    held = sum(shard.metadata_bytes for shard in shards)
+    held = sum(shard.counts.metadata_bytes for shard in shards)
     assert held == len("demo") + 2 * 4 * len(guests[0].consumer_id)
     house.restart()
     shards = house.desk.node.core.shards
-    assert sum(shard.metadata_bytes for shard in shards) == held
+    assert sum(shard.counts.metadata_bytes for shard in shards) == held
     house.desk.wait(SESSION_MS + 1)
-    assert sum(shard.metadata_bytes for shard in shards) == 0
+    assert sum(shard.counts.metadata_bytes for shard in shards) == 0
 
 
 def test_client_balanced_groups_share_the_room_of_the_node_with_all_others() -> None:

@@ -1,4 +1,5 @@
-"""`coordinator.gateway.io` on simulated time: looks for brokers, puts the node's questions to them, and has a connection to the broker for each client's. It lives and dies with its node."""
+"""`coordinator.gateway.io` on simulated time: looks for brokers, puts the node's questions to them,
+and has a connection to the broker for each client's. It lives and dies with its node."""
 
 from collections import deque
 from collections.abc import Callable

@@ -1,0 +1,80 @@
+"""EDGE: log lines about single connections, a line a second and kind at most: a client that comes back without end must
+not fill the log, nor may ten thousand.
+
+The first of a kind is told at once. Those that follow within a second are one line at its end, with how many they were
+and the details of the last.
+"""
+
+import asyncio
+import re
+from typing import Any, Final, Literal
+
+import structlog
+
+log = structlog.get_logger()
+
+_EVERY_S: Final = 1.0
+_MOST_KINDS: Final = 32
+"""Told apart at once. Strangers may choose what stands in a reason, and so how many there are."""
+_NUMBERS: Final = re.compile(r"\d+")
+
+Level = Literal["info", "warning"]
+
+
+class _Kind:
+    """Complaints alike, since the last line."""
+
+    __slots__ = ("count", "details", "event", "level", "timer")
+
+    def __init__(self, level: Level, event: str) -> None:
+        self.level = level
+        self.event = event
+        self.count = 0
+        self.details: dict[str, Any] = {}
+        self.timer: asyncio.TimerHandle | None = None
+
+    def write(self) -> None:
+        getattr(log, self.level)(self.event, count=self.count, **self.details)
+        self.count = 0
+
+
+class Complaints:
+    """Of one loop, which must be running when something is told."""
+
+    def __init__(self, every_s: float = _EVERY_S, most_kinds: int = _MOST_KINDS) -> None:
+        self._every_s = every_s
+        self._most_kinds = most_kinds
+        self._kinds: dict[str, _Kind] = {}
+
+    def tell(self, event: str, reason: str = "", *, level: Level = "info", **details: Any) -> None:
+        """Complain. Those of one event are alike whose reasons differ in numbers alone."""
+        name = f"{event}: {_NUMBERS.sub('0', reason)}"
+        if name not in self._kinds and len(self._kinds) >= self._most_kinds:
+            name = event  # what is too much to be told apart
+        kind = self._kinds.get(name)
+        if kind is None:
+            kind = self._kinds[name] = _Kind(level, event)
+        kind.count += 1
+        kind.details = {**details, "reason": reason} if reason else details
+        if kind.timer is None:
+            kind.write()
+            self._await_more(name, kind)
+
+    def close(self) -> None:
+        """Tell what is left."""
+        for kind in self._kinds.values():
+            if kind.timer is not None:
+                kind.timer.cancel()
+            if kind.count:
+                kind.write()
+        self._kinds.clear()
+
+    def _await_more(self, name: str, kind: _Kind) -> None:
+        kind.timer = asyncio.get_running_loop().call_later(self._every_s, self._over, name, kind)
+
+    def _over(self, name: str, kind: _Kind) -> None:
+        if not kind.count:
+            del self._kinds[name]
+            return
+        kind.write()
+        self._await_more(name, kind)

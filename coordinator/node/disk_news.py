@@ -1,0 +1,32 @@
+"""What the operator is told of the disk: damage once, that it is full when it fills, that it has room when it heals."""
+
+from coordinator.node.effects import LogError
+from partition_log.store import LogStore
+
+
+class DiskNews:
+    """`told` is what is news since it was asked last. A start says by itself that the disk is full."""
+
+    def __init__(self, store: LogStore, folder: str) -> None:
+        self._store = store
+        self._folder = folder
+        self._was_full = store.disk_full
+        self._damaged: dict[str, None] = {}
+
+    def told(self) -> list[LogError]:
+        """To be asked whenever a flush or a checkpoint has ended, and from time to time."""
+        news: list[LogError] = []
+        damaged = self._store.damaged
+        if len(damaged) > len(self._damaged):
+            news += [LogError(damaged[name]) for name in damaged if name not in self._damaged]
+        if damaged or self._damaged:
+            self._damaged = dict.fromkeys(damaged)
+        if self._store.disk_full is not self._was_full:
+            self._was_full = self._store.disk_full
+            news.append(self._of_room())
+        return news
+
+    def _of_room(self) -> LogError:
+        if self._was_full:
+            return LogError(f"the disk is full: {self._folder} is served, writes are refused until there is room")
+        return LogError(f"the disk has room again: {self._folder} takes writes", "info")

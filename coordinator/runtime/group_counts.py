@@ -1,0 +1,70 @@
+"""How many groups a shard has, in which state, and how many members: kept as groups change, so that a probe of a node
+with a hundred thousand groups looks at none of them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.client_balanced.state import BalancedGroup
+
+
+class Counted(NamedTuple):
+    """A group as it was when it was last counted."""
+
+    state: str
+    members: int = 0
+    pending_ids: int = 0
+    balanced_members: int = 0
+    metadata_bytes: int = 0
+
+
+_EMPTY = Counted(GroupState.EMPTY.title)
+"""Most groups of a node that stores offsets for simple consumers; shared by all of them."""
+
+
+class GroupCounts:
+    """Sums over the groups of a shard; `count` after each change of one keeps them true."""
+
+    def __init__(self, groups: Mapping[str, Group], balanced: Mapping[str, BalancedGroup]) -> None:
+        """`balanced`: members of the groups of the same ids that balance themselves, or did."""
+        self._groups, self._balanced = groups, balanced
+        self.states: Counter[str] = Counter()
+        self.members = self.pending_ids = self.balanced_groups = self.balanced_members = 0
+        self.metadata_bytes = 0
+        """Of what all members offer."""
+
+    def count(self, group_id: str) -> None:
+        """Count the group, if it is the shard's, as it is now."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return
+        now = _line(group, self._balanced.get(group_id))
+        if now != group.counted:
+            self._add(group.counted, -1)
+            self._add(now, 1)
+            group.counted = _EMPTY if now == _EMPTY else now
+
+    def drop(self, group: Group) -> None:
+        """Count the group no longer: it is not the shard's any more."""
+        self._add(group.counted, -1)
+        group.counted = None
+
+    def _add(self, counted: Counted | None, by: int) -> None:
+        if counted is None:
+            return
+        self.states[counted.state] += by
+        self.members += by * counted.members
+        self.pending_ids += by * counted.pending_ids
+        self.balanced_members += by * counted.balanced_members
+        self.balanced_groups += by * (counted.balanced_members > 0)
+        self.metadata_bytes += by * counted.metadata_bytes
+
+
+def _line(group: Group, balanced: BalancedGroup | None) -> Counted:
+    members, pending = len(group.members), len(group.pending)
+    if balanced is None:
+        return Counted(group.state.title, members, pending, 0, group.metadata_bytes)
+    metadata_bytes = group.metadata_bytes + balanced.metadata_bytes
+    state = balanced.state.title if balanced.members else group.state.title
+    return Counted(state, members, pending, len(balanced.members), metadata_bytes)
