@@ -1,4 +1,7 @@
-"""A `Node` beside real brokers: connections in front of them, their topics in place of embedded ones."""
+"""The gateway: a `Node` in front of an existing cluster.
+
+Groups and offsets are the node's, records and topics the cluster's.
+"""
 
 from collections.abc import Mapping
 
@@ -24,16 +27,15 @@ from coordinator.gateway.migration_lookup import OFFSETS_TOPIC, MigrationLookup,
 from coordinator.gateway.native import HANDED_ON, answer, is_ours, not_now
 from coordinator.gateway.offline import describe_cluster
 from coordinator.gateway.offset_cleanup import OffsetCleanup
-from coordinator.gateway.proxy_node import NodeInFront
+from coordinator.gateway.proxying import Proxying
 from coordinator.gateway.session.session import ProxySession
 from coordinator.gateway.upstream_requests import DelayedUpstreamRequest, Then, UpstreamRequestDone, UpstreamRequests
 from coordinator.handlers.core import INTERNAL
-from coordinator.handlers.table import ROUTES
+from coordinator.handlers.table import HANDLERS
 from coordinator.handlers.views import describe_node
 from coordinator.node.build import Ids
-from coordinator.node.effects import Effect, LogError
-from coordinator.node.events import Event
-from coordinator.tasks.scheduled_task import ScheduledTask, TaskDue
+from coordinator.node.effects import LogError
+from coordinator.node.node import Node
 from coordinator.topics.embedded import settings_from
 from partition_log.store import LogStore
 from protocol.messages import Message
@@ -47,8 +49,9 @@ _LOOK, _LOOK_EVERY_MS = "upstream", 1_000
 _FORGET = "forgetting"
 
 
-class Gateway(NodeInFront):
-    """See `Node`."""
+class Gateway:
+    """A node in front of a cluster. It wraps a `Node` and takes part in its steps by handlers, events and
+    tasks of its own, with the topics of the cluster in place of embedded ones."""
 
     def __init__(
         self,
@@ -58,8 +61,11 @@ class Gateway(NodeInFront):
         addresses: Mapping[str, tuple[str, int]],
         started: Moment,
     ) -> None:
-        super().__init__(config, store, ids, addresses, started)
-        core = self.core
+        node = self.node = Node(config, store, ids, addresses, started)
+        core = self.core = node.core
+        self.loads = node.loads
+        self.snapshots, self.step, self.step_many = node.snapshots, node.step, node.step_many
+        self._effects = node.effects
         self.brokers = Brokers(
             config.socket_request_max_bytes,
             2 * config.max_entries_per_request,
@@ -67,56 +73,69 @@ class Gateway(NodeInFront):
         )
         self.brokers.since_ms = started.monotonic_ms
         core.placement = GatewayPlacement(core.placement, self.brokers)
-        gone = DeletedTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms, started)
+        deleted = DeletedTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms, started)
         self.topics = core.topics = UpstreamTopics(
-            store, settings_from(config), ids, core.placement, self.brokers, gone
+            store, settings_from(config), ids, core.placement, self.brokers, deleted
         )
-        self._forgetting = OffsetCleanup()
-        self._turns = CommitOrder()
-        self.asking = UpstreamRequests(config.upstream_ask_timeout_ms)
+        self._offset_cleanup = OffsetCleanup()
+        self._commit_order = CommitOrder()
+        self.upstream_requests = UpstreamRequests(config.upstream_ask_timeout_ms, self._effects.append)
         self._list_every_ms = config.upstream_metadata_max_age_ms
         self._is_listing = False
         self._hurried_ms = started.monotonic_ms - _LOOK_EVERY_MS
-        self._meeting = Migration(core, config.upstream_offsets is UpstreamOffsets.ADOPT)
-        self.silence = BrokerTimeouts(config.upstream_request_timeout_ms, _LOOK_EVERY_MS)
-        self._routes = {
-            **ROUTES,
-            **REFUSED,
-            **dict.fromkeys(SERVED, self._when_known),
-            **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._when_met),
-            **dict.fromkeys(HANDED_ON, self._hand_on),
-            Metadata: self._when_new,
-            DescribeCluster: describe_cluster,
-            DescribeNode: self._describe,
-        }
-        self._begin_guarding(config.upstream_ask_timeout_ms)
-        self._handlers.update(
+        self.migration = Migration(core, config.upstream_offsets is UpstreamOffsets.ADOPT)
+        self.proxying = Proxying(
+            node,
+            self.topics,
+            BrokerTimeouts(config.upstream_request_timeout_ms, _LOOK_EVERY_MS),
+            config.upstream_ask_timeout_ms,
             {
-                BrokersFound: self._found,
-                UpstreamUnreachable: self._away,
-                UpstreamReply: self._upstream_answered,
-            }
+                **HANDLERS,
+                **REFUSED,
+                **dict.fromkeys(SERVED, self._when_known),
+                **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._when_migrated),
+                **dict.fromkeys(HANDED_ON, self._hand_on),
+                Metadata: self._when_new,
+                DescribeCluster: describe_cluster,
+                DescribeNode: self._describe,
+            },
         )
-        self._watch_look(started)
+        open_session = node.serving.open_session
+        node.serving.open_session = lambda event: (
+            open_session(event) if event.broker is None else self.brokers.open(event.broker)
+        )
+        node.handlers |= {
+            BrokersFound: self._found,
+            UpstreamUnreachable: self._unreachable,
+            UpstreamReply: self._upstream_answered,
+        }
+        node.tasks |= {_LOOK: self._look, _FORGET: self._clean_up_offsets}
+        node.completions[UpstreamRequestDone] = self._request_done
+        core.schedule(_LOOK, started.monotonic_ms + _LOOK_EVERY_MS)
 
-    def step(self, event: Event, moment: Moment) -> list[Effect]:
-        effects = super().step(event, moment)
-        effects += self.asking.take_effects()
-        return effects
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """See `Node`."""
+        return self.node.next_deadline_ms
+
+    @property
+    def is_loaded(self) -> bool:
+        """See `Node`."""
+        return self.node.is_loaded
 
     # ------------------------------------------------------------------------------------------------- the cluster
 
     def _found(self, event: BrokersFound, moment: Moment) -> None:
         was_away = not self.brokers.is_reachable
         self.brokers.found(event.brokers, moment.monotonic_ms)
-        self._guard_or_not(has_authorizer=event.has_authorizer)
+        self.proxying.guard(has_authorizer=event.has_authorizer)
         if was_away:
             self._list_topics(moment)
 
-    def _away(self, event: UpstreamUnreachable, moment: Moment) -> None:
+    def _unreachable(self, event: UpstreamUnreachable, moment: Moment) -> None:
         self.brokers.away(event.reason)
-        self._guard.away(moment)
-        for number in self.silence.watched:
+        self.proxying.authorization.away(moment)
+        for number in self.proxying.timeouts.watched:
             session = self.core.connections[number].session
             if isinstance(session, ProxySession) and session.awaits_names:
                 # Asked again, on a connection of its own, it is answered here.
@@ -134,9 +153,6 @@ class Gateway(NodeInFront):
             self._hurried_ms = now_ms
             self._list_topics(moment)
 
-    def _watch_look(self, moment: Moment) -> None:
-        self.core.purgatory.try_complete_else_watch(ScheduledTask(_LOOK, moment.monotonic_ms + _LOOK_EVERY_MS))
-
     def _look(self, moment: Moment) -> None:
         """At what is old, and who waits for a broker that says nothing."""
         now_ms = moment.monotonic_ms
@@ -144,15 +160,15 @@ class Gateway(NodeInFront):
         if self.brokers.is_reachable and (listed_ms is None or now_ms - listed_ms >= self._list_every_ms):
             self._list_topics(moment)
         self._look_for_gone(moment)
-        self._guard.look(moment)
-        self._effects += self.silence.given_up(self.core.connections, now_ms)
-        self._watch_look(moment)
+        self.proxying.authorization.look(moment)
+        self._effects += self.proxying.timeouts.given_up(self.core.connections, now_ms)
+        self.core.schedule(_LOOK, now_ms + _LOOK_EVERY_MS)
 
     def _look_for_gone(self, moment: Moment) -> None:
         """Every broker is asked whether the topics that are missed are gone, as often as topics are listed."""
         gone = self.topics.gone
         gone.look_at(moment)
-        can_ask = self.brokers.is_reachable and self.brokers.known and not self.asking.is_full
+        can_ask = self.brokers.is_reachable and self.brokers.known and not self.upstream_requests.is_full
         if can_ask and (question := gone.to_ask()) is not None:
             asks = tuple((question, broker) for broker in self.brokers.known)
             self._ask(asks, None, question, moment, self._confirmed)
@@ -162,14 +178,14 @@ class Gateway(NodeInFront):
         gone.look_at(moment)
         assert isinstance(delayed.message, Metadata)
         gone.answered(delayed.message, list(delayed.answers.values()))
-        if self._forgetting.add(gone.take_over()):
-            self._forget_offsets(moment)
+        if self._offset_cleanup.add(gone.take_over()):
+            self._clean_up_offsets(moment)
 
-    def _forget_offsets(self, moment: Moment) -> None:
+    def _clean_up_offsets(self, moment: Moment) -> None:
         """A slice of what is to be forgotten."""
-        delay_ms = self._forgetting.run(self.core.shards, moment)
+        delay_ms = self._offset_cleanup.run(self.core.shards, moment)
         if delay_ms is not None:
-            self.core.purgatory.try_complete_else_watch(ScheduledTask(_FORGET, moment.monotonic_ms + delay_ms))
+            self.core.schedule(_FORGET, moment.monotonic_ms + delay_ms)
 
     def _describe(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """The node's health in numbers, and the cluster's as it looks from here."""
@@ -179,19 +195,19 @@ class Gateway(NodeInFront):
 
     # ------------------------------------------------------------------------------------------- groups not met yet
 
-    def _when_met(
+    def _when_migrated(
         self, core: object, ref: RequestRef, message: JoinGroup | OffsetCommit | OffsetFetch, moment: Moment
     ) -> None:
         """Serve it when it is known what the cluster's own coordinator knows of the group."""
-        group_id = self._meeting.unmet(ref, message, moment)
+        group_id = self.migration.unmet(ref, message, moment)
         if group_id is None:
             if isinstance(message, JoinGroup):
-                ROUTES[JoinGroup](self.core, ref, message, moment)
+                HANDLERS[JoinGroup](self.core, ref, message, moment)
             else:
                 self._when_known(core, ref, message, moment)
-        elif not self.brokers.is_reachable or self.asking.is_full:
-            self._tell(self._meeting.put_off(group_id, ref, message, moment))
-        elif self._meeting.wait(group_id, ref, message):
+        elif not self.brokers.is_reachable or self.upstream_requests.is_full:
+            self._tell(self.migration.put_off(group_id, ref, message, moment))
+        elif self.migration.wait(group_id, ref, message):
             has_offsets = self.topics.id_of(OFFSETS_TOPIC) is not None
             self._look_up(begin(group_id, self.brokers.known, has_offsets=has_offsets), moment)
 
@@ -205,10 +221,10 @@ class Gateway(NodeInFront):
         if isinstance(verdict, NextQuestions):
             self._look_up(verdict, moment)
             return
-        waiting, sentence = self._meeting.over(looking.group_id, verdict, self.topics, moment)
+        waiting, sentence = self.migration.over(looking.group_id, verdict, self.topics, moment)
         self._tell(sentence)
         for ref, message in waiting:
-            self._when_met(self.core, ref, message, moment)
+            self._when_migrated(self.core, ref, message, moment)
 
     def _tell(self, sentence: str) -> None:
         if sentence:
@@ -218,16 +234,16 @@ class Gateway(NodeInFront):
 
     def _when_known(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Serve what names topics when the cluster has been asked for those that are not known."""
-        missing = () if self.asking.is_full else self.topics.to_ask(places(message), moment.monotonic_ms)
+        missing = () if self.upstream_requests.is_full else self.topics.to_ask(places(message), moment.monotonic_ms)
         if missing:
-            self._turns.wait(ref, message)
+            self._commit_order.wait(ref, message)
             self._ask_for_topics(missing, ref, message, moment)
-        elif not self._turns.is_behind(ref, message):
+        elif not self._commit_order.is_behind(ref, message):
             self._go_on(ref, message, moment)
 
     def _when_new(self, core: object, ref: RequestRef, message: Metadata, moment: Moment) -> None:
         """Tell clients where to read when the cluster has said it just now."""
-        asks = ref.connection != INTERNAL and not self.asking.is_full
+        asks = ref.connection != INTERNAL and not self.upstream_requests.is_full
         news = self.topics.news_of(message, moment.monotonic_ms) if asks else ()
         if news:
             self._ask_for_topics(news, ref, message, moment)
@@ -243,8 +259,8 @@ class Gateway(NodeInFront):
     def _hand_on(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Have the cluster do it."""
         if is_ours(message):
-            ROUTES[type(message)](self.core, ref, message, moment)
-        elif self.brokers.is_reachable and not self.asking.is_full:
+            HANDLERS[type(message)](self.core, ref, message, moment)
+        elif self.brokers.is_reachable and not self.upstream_requests.is_full:
             self._ask(((message, None),), ref, message, moment, self._handed_on)
         else:
             self.core.outbox.send(ref, not_now(self.brokers, message))
@@ -259,8 +275,8 @@ class Gateway(NodeInFront):
         """Where partitions end, which their leaders are asked; what is known serves if it is new enough, or if there is
         nobody to ask."""
         ends, now_ms = self.topics.ends, moment.monotonic_ms
-        if self.brokers.is_reachable and not self.asking.is_full:
-            asks, joined = ends.to_ask(message, self.topics.leader_of, self.asking.under_way, now_ms)
+        if self.brokers.is_reachable and not self.upstream_requests.is_full:
+            asks, joined = ends.to_ask(message, self.topics.leader_of, self.upstream_requests.under_way, now_ms)
             if asks or joined:
                 ends.asked(self._ask(asks, ref, message, moment, self._heard_of_ends, joined))
                 return
@@ -275,18 +291,18 @@ class Gateway(NodeInFront):
         then: Then,
         joined: tuple[int, ...] = (),
     ) -> DelayedUpstreamRequest:
-        delayed = self.asking.ask(questions, ref, message, moment, joined)
+        delayed = self.upstream_requests.ask(questions, ref, message, moment, joined)
         delayed.then = then
         self.core.purgatory.try_complete_else_watch(delayed)
         return delayed
 
     def _upstream_answered(self, event: UpstreamReply, moment: Moment) -> None:
-        asked, waiting = self.asking.answered(event)
+        asked, waiting = self.upstream_requests.answered(event)
         if asked is not None and not self.topics.ends.learn(asked, event.reply, moment.monotonic_ms):
             self._list_topics_soon(moment)
         for delayed in waiting:
             for done in self.core.purgatory.check_and_complete(delayed.key):
-                self._happen(done, moment)
+                self.node.complete(done, moment)
 
     def _listed(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
         self._is_listing = False
@@ -295,7 +311,7 @@ class Gateway(NodeInFront):
     def _heard_of_topics(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
         self.topics.hear(delayed.heard, moment.monotonic_ms)
         assert delayed.ref is not None
-        for ref, message in self._turns.ready(delayed.ref, delayed.message):
+        for ref, message in self._commit_order.ready(delayed.ref, delayed.message):
             self._go_on(ref, message, moment)
 
     def _handed_on(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
@@ -309,13 +325,6 @@ class Gateway(NodeInFront):
         ends.silent(delayed, now_ms)
         self.core.outbox.send(delayed.ref, ends.reply(delayed.message, delayed, now_ms, self.topics.partition_count))
 
-    def _happen(self, event: object, moment: Moment) -> None:
-        if isinstance(event, UpstreamRequestDone):
-            delayed = self.asking.done(event)
-            delayed.then(delayed, moment)
-        elif isinstance(event, TaskDue) and event.name == _LOOK:
-            self._look(moment)
-        elif isinstance(event, TaskDue) and event.name == _FORGET:
-            self._forget_offsets(moment)
-        else:
-            super()._happen(event, moment)
+    def _request_done(self, event: UpstreamRequestDone, moment: Moment) -> None:
+        delayed = self.upstream_requests.done(event)
+        delayed.then(delayed, moment)

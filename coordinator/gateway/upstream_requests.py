@@ -81,13 +81,13 @@ class DelayedUpstreamRequest(DelayedOperation[UpstreamRequestDone]):
 class UpstreamRequests:
     """All questions under way."""
 
-    def __init__(self, timeout_ms: int) -> None:
+    def __init__(self, timeout_ms: int, emit: Callable[[UpstreamRequest], None]) -> None:
         self._timeout_ms = timeout_ms
         self._next_call = self._next_number = 0
         self._asked: dict[int, PendingRequest] = {}
         self._waiting: dict[int, list[DelayedUpstreamRequest]] = {}
         self._delayed: dict[int, DelayedUpstreamRequest] = {}
-        self._effects: list[UpstreamRequest] = []
+        self._emit = emit
 
     @property
     def is_full(self) -> bool:
@@ -108,7 +108,7 @@ class UpstreamRequests:
             calls[self._next_call] = self._asked[self._next_call] = PendingRequest(
                 question, broker, moment.monotonic_ms
             )
-            self._effects.append(UpstreamRequest(self._next_call, question, broker))
+            self._emit(UpstreamRequest(self._next_call, question, broker))
         self._next_number += 1
         delayed = DelayedUpstreamRequest(self._next_number, calls, moment.monotonic_ms + self._timeout_ms, ref, message)
         self._delayed[delayed.number] = delayed
@@ -119,11 +119,6 @@ class UpstreamRequests:
     def under_way(self, call_id: int) -> PendingRequest | None:
         """The question of the call; None if it has its answer, or nobody waits for one any more."""
         return self._asked.get(call_id)
-
-    def take_effects(self) -> list[UpstreamRequest]:
-        """Questions put since last asked."""
-        effects, self._effects = self._effects, []
-        return effects
 
     def answered(self, event: UpstreamReply) -> tuple[PendingRequest | None, list[DelayedUpstreamRequest]]:
         """The question, and what may be complete by its answer; one that comes too late is none."""

@@ -9,6 +9,7 @@ from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.state import Group
+from coordinator.handlers.budget import Budget
 from coordinator.placement import Placement
 from coordinator.runtime.group_configs import GroupConfigs
 from coordinator.runtime.journal import Journal
@@ -48,6 +49,8 @@ class Connection:
     is_paused: bool = False
     is_heavy: bool = False
     """Whether its last request was worth more than a step: then the next waits for its turn."""
+    is_guarded: bool = False
+    """Whether its heartbeats need the permission of its broker, too."""
     has_ended: bool = False
     """Whether the client says nothing more: it closes when all is answered."""
 
@@ -84,8 +87,8 @@ class Core:
     gauges: dict[str, int] = field(default_factory=dict)
     """What the edge tells of itself, by the name of the metric."""
     fetches: WaitingFetches = field(default_factory=WaitingFetches)
-    read_bytes: int = 0
-    """Of records, for fetches, in this step."""
+    budget: Budget = field(default_factory=Budget)
+    """What is left of the present step."""
     unsent_bytes: int = 0
     """Of answers that clients have not taken: what the edge has last seen, and what was read since."""
 

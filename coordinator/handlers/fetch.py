@@ -85,7 +85,7 @@ def _send(core: Core, ref: RequestRef, reply: FetchReply) -> None:
 
 def count_read(core: Core, size: int) -> None:
     """So many bytes of records were read, and wait for a client to take them."""
-    core.read_bytes += size
+    core.budget.read(size)
     core.unsent_bytes += size
 
 

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 
+from coordinator.handlers.budget import ENTRIES_A_STEP
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch import answer
 from coordinator.handlers.fetch_registered import answer_registered
@@ -35,10 +36,10 @@ class WokenFetches:
     def add(self, keys: Iterable[Hashable]) -> None:
         self._keys.update(dict.fromkeys(keys))
 
-    def go_on(self, core: Core, entries: int, most_bytes: int) -> None:
+    def go_on(self, core: Core) -> None:
         """Answer those that have enough now, a slice a step: many may wait for one partition, and each for many."""
-        keys = self._keys
-        while keys and entries > 0 and core.read_bytes < most_bytes:
+        keys, entries = self._keys, ENTRIES_A_STEP
+        while keys and entries > 0 and not core.budget.has_read_enough:
             key, _ = keys.popitem(last=False)
             waiting = core.purgatory.get(key)
             if isinstance(waiting, DelayedFetch):

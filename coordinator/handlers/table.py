@@ -1,7 +1,8 @@
 """The table of who answers which message. A message that is not here is not served, and not in `Hello`'s list."""
 
+import enum
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from coordinator.clock import Moment
 from coordinator.handlers import (
@@ -96,52 +97,75 @@ from protocol.session import RequestRef
 
 Handler = Callable[[Core, RequestRef, Any, Moment], None]
 
-ROUTES: dict[type[Message], Handler] = {
-    JoinGroup: join_group.join_group,
-    SyncGroup: sync_group.sync_group,
-    Heartbeat: heartbeat.heartbeat_request,
-    LeaveGroup: leave_group.leave_group,
-    DescribeGroups: describe_groups.describe_groups,
-    ListGroups: list_groups.list_groups,
-    DeleteGroups: delete_groups.delete_groups,
-    ListNotes: list_notes.list_notes,
-    OffsetCommit: offset_commit.offset_commit,
-    OffsetFetch: offset_fetch.offset_fetch,
-    OffsetDelete: offset_delete.offset_delete,
-    DescribeExpiry: describe_expiry.describe_expiry,
-    FindCoordinator: find_coordinator.find_coordinator,
-    DescribeNode: describe_node.describe,
-    DescribeCluster: describe_cluster.describe_cluster,
-    Metadata: metadata.metadata,
-    DescribeTopicPartitions: describe_topic_partitions.describe_topic_partitions,
-    CreateTopics: create_topics.create_topics,
-    DeleteTopics: delete_topics.delete_topics,
-    CreatePartitions: create_partitions.create_partitions,
-    DescribeConfigs: describe_configs.describe_configs,
-    IncrementalAlterConfigs: alter_configs.alter_configs,
-    AlterConfigs: alter_configs.replace_configs,
-    Produce: produce.produce,
-    InitProducerId: init_producer_id.init_producer_id,
-    Fetch: fetch.fetch,
-    ListOffsets: list_offsets.list_offsets,
-    ClaimPartitions: claim_partitions.claim_partitions,
-    ReleasePartitions: release_partitions.release_partitions,
-    DescribeOwnership: describe_ownership.describe_ownership,
-    StartMember: start_member.start_member,
-    MemberHeartbeat: member_heartbeat.member_heartbeat,
-    PartitionMeta: partition_meta.partition_meta,
-    RegisterPartitions: register_partitions.register_partitions,
-    UnregisterPartitions: unregister_partitions.unregister_partitions,
-    FetchRegistered: fetch_registered.fetch_registered,
-    ConfirmConsumed: confirm_consumed.confirm_consumed,
-    LeaveMember: leave_member.leave_member,
-    DescribeBalanced: describe_balanced.describe_balanced,
-    ConsumeFromMax: consume_from_max.consume_from_max,
-    OffsetForLeaderEpoch: offset_for_leader_epoch.offset_for_leader_epoch,
-}
 
-INSIDE: dict[type[Message], Handler] = {
-    TxnOffsetCommit: txn_offset_commit.txn_offset_commit,
-    EndTransaction: end_transaction.end_transaction,
-}
-"""The same for what is asked from inside the process alone; no connection's request is looked up here."""
+class Path(enum.Enum):
+    """The parts of the write rule that a request goes through."""
+
+    FULL = "full"
+    """Its group's state table; records appended and applied; the group settled."""
+    APPEND_ONLY = "append-only"
+    """Records and a reply. Nobody waits for them, and nothing follows from them."""
+    READ_ONLY = "read-only"
+    """A reply alone. Deadlines of members and who waits may change, nothing that must survive a crash."""
+    SLICED = "sliced"
+    """Several steps, since one would take too long; between two of them anything may happen."""
+
+
+class Api(NamedTuple):
+    """One request. What it costs stands in `request_cost`, the order of its checks in `admission`."""
+
+    message: type[Message]
+    handler: Handler
+    path: Path
+    is_internal: bool = False
+    """Whether only the process itself may ask: no dialect offers the message."""
+
+
+APIS: tuple[Api, ...] = (
+    Api(JoinGroup, join_group.join_group, Path.FULL),
+    Api(SyncGroup, sync_group.sync_group, Path.FULL),
+    Api(Heartbeat, heartbeat.heartbeat_request, Path.READ_ONLY),
+    Api(LeaveGroup, leave_group.leave_group, Path.FULL),
+    Api(DescribeGroups, describe_groups.describe_groups, Path.READ_ONLY),
+    Api(ListGroups, list_groups.list_groups, Path.SLICED),
+    Api(DeleteGroups, delete_groups.delete_groups, Path.SLICED),
+    Api(ListNotes, list_notes.list_notes, Path.READ_ONLY),
+    Api(OffsetCommit, offset_commit.offset_commit, Path.APPEND_ONLY),
+    Api(OffsetFetch, offset_fetch.offset_fetch, Path.READ_ONLY),
+    Api(OffsetDelete, offset_delete.offset_delete, Path.FULL),
+    Api(DescribeExpiry, describe_expiry.describe_expiry, Path.READ_ONLY),
+    Api(FindCoordinator, find_coordinator.find_coordinator, Path.READ_ONLY),
+    Api(DescribeNode, describe_node.describe, Path.READ_ONLY),
+    Api(DescribeCluster, describe_cluster.describe_cluster, Path.READ_ONLY),
+    Api(Metadata, metadata.metadata, Path.READ_ONLY),
+    Api(DescribeTopicPartitions, describe_topic_partitions.describe_topic_partitions, Path.READ_ONLY),
+    Api(CreateTopics, create_topics.create_topics, Path.APPEND_ONLY),
+    Api(DeleteTopics, delete_topics.delete_topics, Path.SLICED),
+    Api(CreatePartitions, create_partitions.create_partitions, Path.APPEND_ONLY),
+    Api(DescribeConfigs, describe_configs.describe_configs, Path.READ_ONLY),
+    Api(IncrementalAlterConfigs, alter_configs.alter_configs, Path.APPEND_ONLY),
+    Api(AlterConfigs, alter_configs.replace_configs, Path.APPEND_ONLY),
+    Api(Produce, produce.produce, Path.SLICED),
+    Api(InitProducerId, init_producer_id.init_producer_id, Path.READ_ONLY),
+    Api(Fetch, fetch.fetch, Path.READ_ONLY),
+    Api(ListOffsets, list_offsets.list_offsets, Path.READ_ONLY),
+    Api(ClaimPartitions, claim_partitions.claim_partitions, Path.FULL),
+    Api(ReleasePartitions, release_partitions.release_partitions, Path.FULL),
+    Api(DescribeOwnership, describe_ownership.describe_ownership, Path.READ_ONLY),
+    Api(StartMember, start_member.start_member, Path.FULL),
+    Api(MemberHeartbeat, member_heartbeat.member_heartbeat, Path.FULL),
+    Api(PartitionMeta, partition_meta.partition_meta, Path.FULL),
+    Api(RegisterPartitions, register_partitions.register_partitions, Path.FULL),
+    Api(UnregisterPartitions, unregister_partitions.unregister_partitions, Path.FULL),
+    Api(FetchRegistered, fetch_registered.fetch_registered, Path.FULL),
+    Api(ConfirmConsumed, confirm_consumed.confirm_consumed, Path.FULL),
+    Api(LeaveMember, leave_member.leave_member, Path.FULL),
+    Api(DescribeBalanced, describe_balanced.describe_balanced, Path.READ_ONLY),
+    Api(ConsumeFromMax, consume_from_max.consume_from_max, Path.FULL),
+    Api(OffsetForLeaderEpoch, offset_for_leader_epoch.offset_for_leader_epoch, Path.READ_ONLY),
+    Api(TxnOffsetCommit, txn_offset_commit.txn_offset_commit, Path.APPEND_ONLY, is_internal=True),
+    Api(EndTransaction, end_transaction.end_transaction, Path.APPEND_ONLY, is_internal=True),
+)
+
+HANDLERS: dict[type[Message], Handler] = {api.message: api.handler for api in APIS if not api.is_internal}
+INTERNAL_HANDLERS: dict[type[Message], Handler] = {api.message: api.handler for api in APIS if api.is_internal}

@@ -19,7 +19,7 @@ from coordinator.io.send_backlog import OWES_NOTHING, SendBacklog
 from coordinator.io.tls.listening import ListeningTls, listen_at
 from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
 from coordinator.node.events import Call, Ended, Event, Flushed, JobDone, Lost, Opened, Received, Stopping, Woke
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode
 from partition_log.disk import Disk
 from partition_log.jobs import FlushJob
 from protocol.messages import Message
@@ -117,7 +117,7 @@ class Server:
         self._patient = patient(disk)
         self.max_unsent_bytes = max_unsent_bytes
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
-        self.node: Node
+        self.node: AnyNode
         self.complaints = Complaints()
         self._loop = asyncio.get_running_loop()
         self._clients: dict[int, ClientProtocol] = {}
@@ -170,7 +170,7 @@ class Server:
         """Who carries out the effects of this kind."""
         self._effects[kind] = how
 
-    async def start(self, node: Node) -> None:
+    async def start(self, node: AnyNode) -> None:
         """Serve with this node."""
         self.node = node
         self._clock = ActiveClock(read_clock().monotonic_ms, self._stalled)

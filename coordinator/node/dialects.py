@@ -2,7 +2,7 @@
 
 from coordinator import __version__
 from coordinator.config.config import Config
-from coordinator.handlers.table import ROUTES
+from coordinator.handlers.table import HANDLERS
 from protocol.kafka.session import KafkaDialect
 from protocol.messages.node import HelloReply
 from protocol.native.session import METHODS, NativeDialect
@@ -14,7 +14,7 @@ _READ_AND_REFUSED = 2
 
 def make_dialects(config: Config) -> dict[str, Dialect]:
     """Each by its name. They offer what is served, and no more."""
-    served = {message.__name__ for message in ROUTES}
+    served = {message.__name__ for message in HANDLERS}
     greeting = HelloReply(
         server_name="musterd",
         server_version=__version__,
@@ -28,6 +28,6 @@ def make_dialects(config: Config) -> dict[str, Dialect]:
     return {
         "native": NativeDialect(config.native_max_frame_bytes, greeting),
         "kafka": KafkaDialect(
-            config.socket_request_max_bytes, set(ROUTES), _READ_AND_REFUSED * config.max_entries_per_request
+            config.socket_request_max_bytes, set(HANDLERS), _READ_AND_REFUSED * config.max_entries_per_request
         ),
     }

@@ -10,7 +10,7 @@ from coordinator.handlers.end_transaction import end_transaction
 from coordinator.handlers.offset_commit import offset_commit
 from coordinator.handlers.offset_delete import offset_delete
 from coordinator.handlers.offset_fetch import offset_fetch
-from coordinator.handlers.table import INSIDE, ROUTES
+from coordinator.handlers.table import HANDLERS, INTERNAL_HANDLERS
 from coordinator.handlers.txn_offset_commit import txn_offset_commit
 from coordinator.handlers.views import describe_group, describe_node, list_group
 from coordinator.runtime.shard import ShardState
@@ -73,7 +73,7 @@ def errors(reply: Any) -> list[tuple[str, int, ErrorCode]]:
 
 
 def test_every_message_that_is_served_is_a_method() -> None:
-    assert {message.__name__ for message in ROUTES} == METHODS.keys() - {"Hello"}
+    assert {message.__name__ for message in HANDLERS} == METHODS.keys() - {"Hello"}
 
 
 def test_a_commit_is_answered_in_its_own_order_with_what_does_not_exist_between(rig: Rig) -> None:
@@ -229,9 +229,9 @@ def pending(producer_epoch: int = 0, group_id: str = "g", generation_id: int = -
 
 
 def test_what_is_asked_from_inside_alone_is_a_method_of_no_dialect() -> None:
-    assert set(INSIDE) == {TxnOffsetCommit, EndTransaction}
-    assert not INSIDE.keys() & ROUTES.keys()
-    assert not {message.__name__ for message in INSIDE} & METHODS.keys()
+    assert set(INTERNAL_HANDLERS) == {TxnOffsetCommit, EndTransaction}
+    assert not INTERNAL_HANDLERS.keys() & HANDLERS.keys()
+    assert not {message.__name__ for message in INTERNAL_HANDLERS} & METHODS.keys()
 
 
 @pytest.mark.parametrize(

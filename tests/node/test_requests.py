@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.handlers import find_coordinator, offset_commit
-from coordinator.handlers.table import ROUTES
+from coordinator.handlers.table import HANDLERS
 from coordinator.handlers.views import describe_group, list_group
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -50,9 +50,9 @@ def commit(group_id: str, *partitions: tuple[str, int]) -> OffsetCommit:
 
 
 def test_every_message_that_is_served_has_a_method_of_the_native_protocol() -> None:
-    assert {message.__name__ for message in ROUTES} <= set(METHODS)
-    assert ROUTES[FindCoordinator] is find_coordinator.find_coordinator
-    assert ROUTES[OffsetCommit] is offset_commit.offset_commit
+    assert {message.__name__ for message in HANDLERS} <= set(METHODS)
+    assert HANDLERS[FindCoordinator] is find_coordinator.find_coordinator
+    assert HANDLERS[OffsetCommit] is offset_commit.offset_commit
 
 
 def test_the_coordinator_of_every_group_is_this_node_at_the_address_of_the_asking_dialect(desk: Desk) -> None:

@@ -81,6 +81,6 @@ def test_nothing_nudged_is_nothing_to_do() -> None:
     desk = Desk()
     nudged = WokenFetches()
     nudged.add([("fetch", 1, 1)])
-    nudged.go_on(desk.node.core, 10, 10)
+    nudged.go_on(desk.node.core)
     assert not nudged
     assert largest_backlogs(desk.node.core) == []

@@ -4,21 +4,21 @@ from collections.abc import Mapping
 
 from coordinator.gateway.gateway import Gateway
 from coordinator.groups.classic.state import Group
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode
 from tests.simulation.errors import Broken
 from tests.simulation.network import Link
 
 _CHORES = 16
 
 
-def compare_sizes(node: Node, links: Mapping[int, Link]) -> None:
+def compare_sizes(node: AnyNode, links: Mapping[int, Link]) -> None:
     """No connection, operation, held reply or note is kept that nothing accounts for."""
     core = node.core
     known = set(core.connections) - set(links)
     if known:
         raise Broken(f"connections {sorted(known)} are kept, and nobody has them")
     groups = [group for _shard, group in core.directory.values()]
-    asked = len(node.asking._delayed) if isinstance(node, Gateway) else 0
+    asked = len(node.upstream_requests._delayed) if isinstance(node, Gateway) else 0
     waits = sum(map(_waits, groups)) + core.fetches.watched + asked
     _at_most("watched operations", len(core.purgatory), waits + _CHORES)
     _at_most("groups in the directory", len(groups), sum(len(shard.groups) for shard in core.shards))
@@ -31,7 +31,7 @@ def compare_sizes(node: Node, links: Mapping[int, Link]) -> None:
         _at_most(f"notes of {group_id}", count, core.config.journal_notes_per_group)
 
 
-def compare_at_rest(node: Node) -> None:
+def compare_at_rest(node: AnyNode) -> None:
     """Nothing has happened for long: nothing waits for the disk, and nothing is on its way out."""
     core, store = node.core, node.core.store
     if store.position > store.flushed:
@@ -52,7 +52,7 @@ def _waits(group: Group) -> int:
     return len(group.members) + len(group.pending) + 1
 
 
-def _gone(node: Node) -> int:
+def _gone(node: AnyNode) -> int:
     """Those whose connection is gone are dropped when they are released; those asked from inside have none."""
     return sum(ref.connection not in node.core.connections for _position, ref, _reply in node.core.outbox.held)
 

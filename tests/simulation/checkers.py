@@ -7,7 +7,7 @@ from typing import Any
 
 from coordinator.groups.classic.notes import Cause
 from coordinator.groups.classic.state import Group, GroupState
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode
 from muster.topic_partition import TopicPartition
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ErrorCode
@@ -59,7 +59,7 @@ class Checkers:
         self._known: dict[int, int] = {}
         self._known_offsets: dict[int, Offsets] = {}
         self._looks: dict[str, tuple[Any, ...]] = {}
-        self._looked_at: Node | None = None
+        self._looked_at: AnyNode | None = None
         self._read_to: Offsets = defaultdict(int)
         self._readers: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
         # Commits that were sent and not answered: such a one may be taken at any time, after newer ones too.
@@ -187,7 +187,7 @@ class Checkers:
 
     # --- what the node is like ---
 
-    def after_step(self, node: Node) -> None:
+    def after_step(self, node: AnyNode) -> None:
         """Every group is consistent, and none that is unsettled is without an operation that will end its phase. Only
         those that look otherwise than after the step before are looked at closely."""
         if not node.is_loaded:
@@ -216,7 +216,7 @@ class Checkers:
                 self._look_closely(node, group)
                 check_counts(shard)
 
-    def _gone(self, node: Node) -> None:
+    def _gone(self, node: AnyNode) -> None:
         """A group is deleted for nothing but this: it had no member and no offset (spec, group protocol, section 4).
         Whoever comes to one of that name begins with generation 1."""
         for group_id in self._looks.keys() - node.core.directory.keys():
@@ -229,18 +229,18 @@ class Checkers:
             self._handed_out = _without(self._handed_out, group_id)
             self._readers = _without(self._readers, group_id)
 
-    def look_at_all(self, node: Node) -> None:
+    def look_at_all(self, node: AnyNode) -> None:
         """From time to time, since what looks the same may be another."""
         for _shard, group in node.core.directory.values():
             self._look_closely(node, group)
 
-    def _look_closely(self, node: Node, group: Group) -> None:
+    def _look_closely(self, node: AnyNode, group: Group) -> None:
         check_group(group, node.core.purgatory)
         for member in group.members.values():
             if member.session is None and member.join_ref is None and member.sync_ref is None:
                 raise Broken(f"{group.group_id}: nobody watches the session of {member.member_id}")
 
-    def after_recovery(self, node: Node) -> None:
+    def after_recovery(self, node: AnyNode) -> None:
         """Nothing acknowledged is lost, and no generation that a member was synced in goes back."""
         for (group_id, partition), offset in list(self._acknowledged.items()):
             kept = node.core.shard_of(group_id).offsets.get(group_id, partition.topic, partition.partition)
@@ -252,7 +252,7 @@ class Checkers:
                 was = None if group is None else group.generation_id
                 raise Broken(f"{group_id}: generation {was} after the crash, {generation_id} was synced")
 
-    def notes_match(self, node: Node, begun: int) -> None:
+    def notes_match(self, node: AnyNode, begun: int) -> None:
         """Each rebalance has exactly one note, written where it begins."""
         noted = sum(node.core.journal.rebalances.values())
         if noted != begun:

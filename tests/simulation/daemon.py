@@ -5,7 +5,7 @@ from random import Random
 
 from coordinator.active_clock import ActiveClock
 from coordinator.node.events import Call, Stopping, Woke
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode, Node
 from partition_log.disk import is_disk_full
 from partition_log.errors import LogDamaged
 from partition_log.jobs import FlushJob
@@ -163,7 +163,7 @@ class Daemon(Process):
         self.power_in = self.fail_in = 0
         self._clock.after(_AGAIN_MS, self.boot)
 
-    def _start(self) -> Node:
+    def _start(self) -> AnyNode:
         store = LogStore(self.disk, FOLDER, self.limits, cluster_id=CLUSTER, node_id=1)
         report = store.open()
         if store.identity.cluster_id != CLUSTER or store.identity.node_id != 1:
@@ -183,7 +183,7 @@ class Daemon(Process):
         self._checkers.heartbeats.watch(node, lambda: self._clock.now_ms)
         return node
 
-    def _make_node(self, store: LogStore, ids: SimIds) -> Node:
+    def _make_node(self, store: LogStore, ids: SimIds) -> AnyNode:
         return Node(self.config, store, ids, {"native": (CLUSTER, 1)}, self.moment())
 
     def _frames_of(self, sound: SimDisk) -> int:
@@ -201,7 +201,7 @@ class Daemon(Process):
 
         store.append = watched  # type: ignore[method-assign]
 
-    def _serve(self, node: Node) -> None:
+    def _serve(self, node: AnyNode) -> None:
         self.node = node
         while not node.is_loaded:
             self.step(Woke())
@@ -214,7 +214,7 @@ class Daemon(Process):
         self._make_topics(node)
         self.on_up()
 
-    def _make_topics(self, node: Node) -> None:
+    def _make_topics(self, node: AnyNode) -> None:
         if any(node.core.topics.partition_count(name) is None for name in TOPICS):
             topics = tuple(CreatableTopic(name, count) for name, count in TOPICS.items())
             self.step(Call(1, CreateTopics(topics)))

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from coordinator.active_clock import STALL_MS
 from coordinator.clock import Moment
+from coordinator.gateway.gateway import Gateway
 from coordinator.groups.classic.events import SessionOverdue
 from coordinator.groups.client_balanced.events import LeaseOverdue
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode, Node
 from protocol.messages.balanced import MemberHeartbeat
 from protocol.messages.groups import Heartbeat
 from tests.simulation.errors import Broken
@@ -47,9 +48,11 @@ class Heartbeats:
         beats = self._beats.setdefault((message.group_id, member_id), deque(maxlen=_KEPT))
         beats.append(Beat(now_ms + link.to_daemon.arrives_in_ms, epoch, link))
 
-    def watch(self, node: Node, now_ms: Callable[[], int]) -> None:
+    def watch(self, watched_node: AnyNode, now_ms: Callable[[], int]) -> None:
         """Look at every session that ends."""
-        happen = node._happen
+        node = watched_node.node if isinstance(watched_node, Gateway) else watched_node
+        assert isinstance(node, Node)
+        happen = node.complete
 
         def watched(event: Any, moment: Moment) -> None:
             if isinstance(event, SessionOverdue):
@@ -63,7 +66,7 @@ class Heartbeats:
                         self._ends(event.group_id, one.consumer_id, one.epoch, one, moment, now_ms())
             happen(event, moment)
 
-        node._happen = watched  # type: ignore[method-assign]
+        node.complete = watched  # type: ignore[method-assign]
 
     def _ends(self, group_id: str, member_id: str, epoch: int, member: Any, moment: Moment, now_ms: int) -> None:
         if 0 < moment.monotonic_ms - member.deadline_ms <= STALL_MS:

@@ -9,7 +9,7 @@ from typing import Any
 
 from coordinator.node.effects import Return
 from coordinator.node.events import Call
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -53,7 +53,7 @@ class Ledger:
             kept = {index: {o: True for o, told in offsets.items() if told} for index, offsets in partitions.items()}
             self._open[producer_id] = {index: offsets for index, offsets in kept.items() if offsets}
 
-    def next(self, node: Node) -> Call:
+    def next(self, node: AnyNode) -> Call:
         """One more request."""
         self._call += 1
         ask = self._random.choice((self._pend, self._pend, self._pend, self._commit, self._end, self._end, self._fetch))
@@ -70,7 +70,7 @@ class Ledger:
         self._offset += 1
         return self._random.randrange(PARTITIONS), self._offset
 
-    def _pend(self, node: Node) -> tuple[Message, Callable[[Any], None]]:
+    def _pend(self, node: AnyNode) -> tuple[Message, Callable[[Any], None]]:
         producer_id, (index, offset) = self._random.choice(PRODUCERS), self._place()
         offsets = self._open.setdefault(producer_id, {}).setdefault(index, {})
         offsets[offset] = False
@@ -84,7 +84,7 @@ class Ledger:
         topics = (TxnOffsetCommitTopic(TOPIC, (TxnOffsetCommitPartition(index, offset),)),)
         return TxnOffsetCommit("tx", GROUP, producer_id, 0, topics), heard
 
-    def _commit(self, node: Node) -> tuple[Message, Callable[[Any], None]]:
+    def _commit(self, node: AnyNode) -> tuple[Message, Callable[[Any], None]]:
         index, offset = self._place()
 
         def heard(reply: Any) -> None:
@@ -93,7 +93,7 @@ class Ledger:
 
         return OffsetCommit(GROUP, (OffsetCommitTopic(TOPIC, (OffsetCommitPartition(index, offset),)),)), heard
 
-    def _end(self, node: Node) -> tuple[Message, Callable[[Any], None]]:
+    def _end(self, node: AnyNode) -> tuple[Message, Callable[[Any], None]]:
         producer_id, is_committed = self._random.choice(PRODUCERS), self._random.random() < 0.7
         decided = self._open.pop(producer_id, {})
 
@@ -117,7 +117,7 @@ class Ledger:
         for index, offsets in undecided.items():
             partitions[index] = {**offsets, **partitions.get(index, {})}
 
-    def _fetch(self, node: Node) -> tuple[Message, Callable[[Any], None]]:
+    def _fetch(self, node: AnyNode) -> tuple[Message, Callable[[Any], None]]:
         """Whoever reads stable offsets is kept away from partitions of open transactions."""
         told = defaultdict[int, bool](bool)
         for partitions in self._open.values():

@@ -13,7 +13,7 @@ from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.node.effects import Close, Effect, Flush, Return, RunJob, Send
 from coordinator.node.events import Event, Flushed, JobDone, Lost, Received, Woke
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode
 from partition_log.disk import is_disk_full
 from tests.simulation.bounds import compare_sizes
 from tests.simulation.checkers import Checkers
@@ -44,7 +44,7 @@ class Process(ABC):
     def __init__(self, seed: int, clock: Clock, config: Config, checkers: Checkers, seen: Seen, ledger: Ledger) -> None:
         self.config, self.limits = config, draw_limits(Random(f"limits-{seed}"))
         self.disk = SimDisk(seed)
-        self.node: Node | None = None
+        self.node: AnyNode | None = None
         self.links: dict[int, Link] = {}
         self.steps = 0
         self.begun = 0  # rebalances, since the last start
@@ -114,7 +114,7 @@ class Process(ABC):
                 self._step(node, event)
         self._is_behind = False
 
-    def _step(self, node: Node, event: Event) -> None:
+    def _step(self, node: AnyNode, event: Event) -> None:
         self.steps += 1
         self._note(event)
         for effect in node.step(event, self.moment(node.next_deadline_ms)):
@@ -148,7 +148,7 @@ class Process(ABC):
         self._seen.add("stalls left out")
         self._seen.add("milliseconds of stalls left out", stall_ms)
 
-    def _arm(self, node: Node) -> None:
+    def _arm(self, node: AnyNode) -> None:
         deadline_ms = node.next_deadline_ms
         if deadline_ms is None:
             return

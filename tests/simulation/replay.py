@@ -2,7 +2,7 @@
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode
 from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
@@ -11,7 +11,7 @@ from purgatory.purgatory import DelayedOperationPurgatory
 from tests.groups.checks import balanced, members, pending
 
 
-def compare_with_replay(node: Node) -> int:
+def compare_with_replay(node: AnyNode) -> int:
     """Load each shard of the node a second time, from its log as it stands, and compare records and offsets. How many
     records that was."""
     core, records = node.core, 0

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.handlers.init_producer_id import init_producer_id
-from coordinator.handlers.table import ROUTES
+from coordinator.handlers.table import HANDLERS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import (
@@ -178,7 +178,7 @@ def desk() -> Desk:
 
 
 def init(desk: Desk, message: Message) -> InitProducerIdReply:
-    assert ROUTES[InitProducerId] is init_producer_id
+    assert HANDLERS[InitProducerId] is init_producer_id
     reply = desk.ask_inside(message, call=5)
     assert isinstance(reply, InitProducerIdReply)
     return reply

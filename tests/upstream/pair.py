@@ -2,6 +2,7 @@
 two when the test lets them."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from coordinator.clock import Moment
@@ -19,7 +20,7 @@ from coordinator.gateway.events import (
 from coordinator.gateway.gateway import Gateway
 from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
 from coordinator.node.events import Call, Event, Flushed, JobDone, Lost, Opened, Received, Woke
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode, Node
 from partition_log.store import LogStore
 from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
@@ -54,7 +55,7 @@ _TWINS, _OWN = 10_000, 20_000
 class Half:
     """One node on a disk of its own."""
 
-    def __init__(self, kind: type[Node], pair: "Pair", name: str, **settings: Any) -> None:
+    def __init__(self, kind: Callable[..., AnyNode], pair: "Pair", name: str, **settings: Any) -> None:
         self._config = Config(**{"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings})
         self._kind = kind
         self._pair = pair
@@ -63,7 +64,7 @@ class Half:
         self.node = self._begin()
         self.rest()
 
-    def _begin(self) -> Node:
+    def _begin(self) -> AnyNode:
         store = LogStore(self.disk, "data", LIMITS, cluster_id=self._name)
         store.open()
         addresses = {"native": (self._name, 9), "kafka": (self._name, 10)}

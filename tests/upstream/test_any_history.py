@@ -200,7 +200,7 @@ def test_every_request_is_answered_in_order_or_its_connection_is_closed(seed: in
         # Which one came last is for those to say who were not held up behind a broker.
         assert committed(history.pair, group, topic, int(partition)) in history.sent[key]
     assert isinstance(history.pair.ask_inside(DescribeNode()), DescribeNodeReply)
-    assert set(history.pair.node.silence.watched) <= set(history.live())
+    assert set(history.pair.node.proxying.timeouts.watched) <= set(history.live())
 
 
 def committed(pair: Pair, group: str, topic: str, partition: int) -> int:

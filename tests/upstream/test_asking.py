@@ -1,6 +1,7 @@
 """Questions to the cluster: each has its call, and the request behind them goes on once."""
 
 from coordinator.clock import Moment
+from coordinator.gateway.effects import UpstreamRequest
 from coordinator.gateway.events import UpstreamReply
 from coordinator.gateway.upstream_requests import UpstreamRequestDone, UpstreamRequests
 from protocol.messages.topics import Metadata, MetadataReply
@@ -11,11 +12,12 @@ REF = RequestRef(1, 2)
 
 
 def test_a_request_goes_on_when_its_last_question_is_answered() -> None:
-    asking = UpstreamRequests(5_000)
+    effects: list[UpstreamRequest] = []
+    asking = UpstreamRequests(5_000, effects.append)
     delayed = asking.ask(((Metadata(None), 1), (Metadata(()), 2)), REF, Metadata(), NOW)
-    first, second = asking.take_effects()
+    first, second = effects
     assert (first.broker, second.broker) == (1, 2)
-    assert asking.take_effects() == []
+    assert len(effects) == 2
     asked, waiting = asking.answered(UpstreamReply(second.call_id, MetadataReply(cluster_id="b")))
     assert asked is not None
     assert (asked.message, asked.broker, asked.asked_ms) == (Metadata(()), 2, 1_000)
@@ -28,31 +30,34 @@ def test_a_request_goes_on_when_its_last_question_is_answered() -> None:
 
 
 def test_an_answer_that_comes_too_late_is_none() -> None:
-    asking = UpstreamRequests(5_000)
+    effects: list[UpstreamRequest] = []
+    asking = UpstreamRequests(5_000, effects.append)
     delayed = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
     assert delayed.deadline_ms == 6_000
-    (effect,) = asking.take_effects()
+    (effect,) = effects
     asking.done(delayed.completed())
     assert asking.under_way(effect.call_id) is None
     assert asking.answered(UpstreamReply(effect.call_id, MetadataReply())) == (None, [])
 
 
 def test_an_answer_is_for_all_who_wait_for_it() -> None:
-    asking = UpstreamRequests(5_000)
+    effects: list[UpstreamRequest] = []
+    asking = UpstreamRequests(5_000, effects.append)
     first = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
-    (effect,) = asking.take_effects()
+    (effect,) = effects
     later = Moment(4_000, 0)
     second = asking.ask((), RequestRef(2, 3), Metadata(), later, joined=(effect.call_id,))
-    assert asking.take_effects() == []
+    assert len(effects) == 1
     assert (second.deadline_ms, second.questions) == (9_000, first.questions)
     assert asking.answered(UpstreamReply(effect.call_id, MetadataReply()))[1] == [first, second]
     assert second.is_satisfied()
 
 
 def test_who_goes_takes_no_answer_from_others() -> None:
-    asking = UpstreamRequests(5_000)
+    effects: list[UpstreamRequest] = []
+    asking = UpstreamRequests(5_000, effects.append)
     first = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
-    (effect,) = asking.take_effects()
+    (effect,) = effects
     second = asking.ask((), RequestRef(2, 3), Metadata(), NOW, joined=(effect.call_id,))
     assert asking.done(UpstreamRequestDone(first.number)) is first
     assert asking.under_way(effect.call_id) is not None
@@ -61,7 +66,8 @@ def test_who_goes_takes_no_answer_from_others() -> None:
 
 
 def test_there_is_an_end_to_what_is_asked_at_once() -> None:
-    asking = UpstreamRequests(5_000)
+    effects: list[UpstreamRequest] = []
+    asking = UpstreamRequests(5_000, effects.append)
     count = 0
     while not asking.is_full:
         asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)

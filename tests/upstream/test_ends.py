@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
+from coordinator.gateway.effects import UpstreamRequest
 from coordinator.gateway.log_ends import SILENT_FOR_MS, Ends
 from coordinator.gateway.upstream_requests import DelayedUpstreamRequest, PendingRequest, UpstreamRequests
 from coordinator.node.events import Call as AskedInside
@@ -75,7 +76,8 @@ def test_what_transactions_count_is_another_end() -> None:
 
 
 def test_of_times_whoever_asks_is_told_and_nothing_is_kept() -> None:
-    ends, asking = Ends(), UpstreamRequests(5_000)
+    effects: list[UpstreamRequest] = []
+    ends, asking = Ends(), UpstreamRequests(5_000, effects.append)
     message = of(ListOffsetsPartition(0, 1_234))
     delayed = asking.ask(((message, 1),), RequestRef(1, 1), message, Moment(NOW_MS, 0))
     ends.asked(delayed)
@@ -88,7 +90,8 @@ def test_of_times_whoever_asks_is_told_and_nothing_is_kept() -> None:
 
 
 def test_what_a_leader_refuses_is_told_unless_something_is_known() -> None:
-    ends, asking = Ends(), UpstreamRequests(5_000)
+    effects: list[UpstreamRequest] = []
+    ends, asking = Ends(), UpstreamRequests(5_000, effects.append)
     delayed = asking.ask(((LATEST, 1),), RequestRef(1, 1), LATEST, Moment(NOW_MS, 0))
     delayed.answers = dict.fromkeys(delayed.answers, answer(-1, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert tell(ends, LATEST, NOW_MS, delayed).error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -106,9 +109,10 @@ def test_what_is_new_enough_is_not_asked_again() -> None:
 
 
 def test_a_question_under_way_is_shared_while_it_is_new_enough() -> None:
-    ends, asking = Ends(), UpstreamRequests(5_000)
+    effects: list[UpstreamRequest] = []
+    ends, asking = Ends(), UpstreamRequests(5_000, effects.append)
     ends.asked(asking.ask(((LATEST, 1),), RequestRef(1, 1), LATEST, Moment(NOW_MS, 0)))
-    (effect,) = asking.take_effects()
+    (effect,) = effects
     assert ends.to_ask(RECENT, leader_1, asking.under_way, NOW_MS + 900) == ((), (effect.call_id,))
     assert ends.to_ask(RECENT, leader_1, asking.under_way, NOW_MS + 1_100) == (((LATEST, 1),), ())
     assert ends.to_ask(LATEST, leader_1, asking.under_way, NOW_MS) == (((LATEST, 1),), ())

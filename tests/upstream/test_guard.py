@@ -433,8 +433,8 @@ def test_a_connection_that_is_lost_with_a_question_leaves_nothing() -> None:
     pair.run()
     pair.lose(ALICE)
     pair.wait(10_000)
-    assert not pair.node._guard.clients
-    assert not pair.node._guard._waiting
+    assert not pair.node.proxying.authorization.clients
+    assert not pair.node.proxying.authorization._waiting
 
 
 def test_what_the_broker_does_not_speak_is_refused() -> None:
@@ -495,4 +495,4 @@ def test_permissions_that_are_kept_are_bounded() -> None:
     pair = guarded(max_entries_per_request=100_000)
     groups = tuple(f"g{number}" for number in range(10_001))
     assert code_of(pair.ask(EVE, DescribeGroups(groups), 5)) is REFUSED
-    assert len(pair.node._guard.clients[EVE].permissions._known) < 10_000
+    assert len(pair.node.proxying.authorization.clients[EVE].permissions._known) < 10_000

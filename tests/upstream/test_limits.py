@@ -148,7 +148,7 @@ def test_and_groups_that_the_cluster_was_asked_for(
         if has_members:
             pair.ask_broker(replace(JOIN, group_id=group_id), 3)
         pair.ask(1, OffsetFetch((replace(FETCH.groups[0], group_id=group_id),)), 8)
-    assert 0 < len(getattr(pair.node._meeting, kept)) <= 5
+    assert 0 < len(getattr(pair.node.migration, kept)) <= 5
 
 
 # ------------------------------------------------------------------------------------------------------- who is asked

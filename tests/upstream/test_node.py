@@ -280,7 +280,7 @@ def test_what_is_heard_of_a_connection_that_is_gone_is_let_go() -> None:
     pair.front.step(Lost(1))
     pair.run()
     pair.wait(5_000)
-    assert not pair.node.silence.watched
+    assert not pair.node.proxying.timeouts.watched
 
 
 def test_what_piles_up_behind_a_fetch_pauses_the_client() -> None:

@@ -30,7 +30,7 @@ from coordinator.handlers.describe_balanced import describe_balanced
 from coordinator.handlers.fetch import room
 from coordinator.handlers.fetch_completion import fetch_ready
 from coordinator.handlers.fetch_registered import fetch_registered
-from coordinator.handlers.table import ROUTES
+from coordinator.handlers.table import HANDLERS
 from coordinator.records.records import BalancedMember, BalancedMetadata, BalancedTombstone, Owner, Ownership
 from coordinator.runtime.group_kinds import append_failed
 from coordinator.runtime.group_kinds import handle as handle_any
@@ -71,8 +71,8 @@ def is_nothing(out: Outcome) -> bool:
 def test_every_event_has_its_row_and_the_routes_are_the_methods() -> None:
     assert {row.event for row in TABLE.on(Path.FULL)} == set(get_args(BalancedEvent))
     assert [row.event for row in TABLE.on(Path.READ_ONLY)] == [MemberHeartbeat]
-    assert ROUTES[FetchRegistered] is fetch_registered
-    assert ROUTES[DescribeBalanced] is describe_balanced
+    assert HANDLERS[FetchRegistered] is fetch_registered
+    assert HANDLERS[DescribeBalanced] is describe_balanced
     assert fetch_ready.__doc__ == "One has waited long enough."
     assert room.__module__ == "coordinator.handlers.fetch"
 

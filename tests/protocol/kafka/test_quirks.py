@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.handlers.table import ROUTES
+from coordinator.handlers.table import HANDLERS
 from protocol.apis import APIS, BY_MESSAGE, Api
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient
@@ -91,7 +91,7 @@ def codes_in(value: Any) -> list[ErrorCode]:
 
 
 def test_every_request_that_is_served_can_be_refused() -> None:
-    served = {message for message in ROUTES if message in BY_MESSAGE}
+    served = {message for message in HANDLERS if message in BY_MESSAGE}
     assert served <= REFUSE.keys()
     assert {type(refuse) for refuse in REFUSE} == {type(Message)}
     assert REFUSE.keys() <= BY_MESSAGE.keys()

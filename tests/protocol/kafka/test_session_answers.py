@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from coordinator.handlers.table import ROUTES
+from coordinator.handlers.table import HANDLERS
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import encode_request
@@ -28,11 +28,11 @@ from tests.protocol.kafka.sessions import BEAT, ITS_OWN, asked, framed, opened
 
 
 def test_every_served_api_is_told_of_with_its_versions() -> None:
-    (answer,) = asked(opened(set(ROUTES)), ApiVersions("rdkafka", "2.5.0-rc1"), 4)
+    (answer,) = asked(opened(set(HANDLERS)), ApiVersions("rdkafka", "2.5.0-rc1"), 4)
     expected = {
         ApiVersion(api.key, api.request.oldest, api.request.newest)
         for api in APIS.values()
-        if api.advertised and api.message in {*ROUTES, *ITS_OWN}
+        if api.advertised and api.message in {*HANDLERS, *ITS_OWN}
     }
     assert isinstance(answer.reply, ApiVersionsReply)
     assert answer.reply.error_code is ErrorCode.NONE

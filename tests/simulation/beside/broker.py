@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode, Node
 from coordinator.placement import NodeAddress, Placement
 from coordinator.topics.registry import Topic
 from partition_log.store import LogStore
@@ -48,7 +48,7 @@ class Brokers(Daemon):
     ids: tuple[int, ...] = (1,)
     watch: "Watch"
 
-    def _make_node(self, store: LogStore, ids: SimIds) -> Node:
+    def _make_node(self, store: LogStore, ids: SimIds) -> AnyNode:
         node = Node(self.config, store, ids, {"kafka": (BROKER_HOST, BROKER_PORTS)}, self.moment())
         spread = node.core.placement
         spread.__class__ = Spread  # whoever was given it goes by it from now on
@@ -58,7 +58,7 @@ class Brokers(Daemon):
             topic.reply = Topic(topic.record, node.core.topics.settings, spread).reply
         return node
 
-    def _make_topics(self, node: Node) -> None:
+    def _make_topics(self, node: AnyNode) -> None:
         missing = tuple(
             CreatableTopic(name, count) for name, count in MADE.items() if node.core.topics.id_of(name) is None
         )
@@ -71,7 +71,7 @@ class Brokers(Daemon):
 
         self.step(Call(1, message))  # type: ignore[arg-type]
 
-    def _step(self, node: Node, event: "Event") -> None:
+    def _step(self, node: AnyNode, event: "Event") -> None:
         super()._step(node, event)
         if self.node is node:
             self.watch.after_broker_step(node)

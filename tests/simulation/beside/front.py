@@ -9,7 +9,7 @@ from coordinator.gateway.effects import AbandonUpstream, Forward, Splice, Upstre
 from coordinator.gateway.gateway import Gateway
 from coordinator.node.effects import Close, Effect, LogError, Pause, Resume
 from coordinator.node.events import Event, Opened
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode
 from partition_log.store import LogStore
 from tests.simulation.beside.edge import Edge
 from tests.simulation.beside.network import Between
@@ -53,10 +53,10 @@ class Front(Daemon):
 
     # --- up and down ---
 
-    def _make_node(self, store: LogStore, ids: SimIds) -> Node:
+    def _make_node(self, store: LogStore, ids: SimIds) -> AnyNode:
         return Gateway(self.config, store, ids, {"native": (CLUSTER, 1), "kafka": ("front", 2)}, self.moment())
 
-    def _make_topics(self, node: Node) -> None:
+    def _make_topics(self, node: AnyNode) -> None:
         """Beginning, it looks for brokers at once."""
         self.edge = Edge(self, self.between, Random(f"edge {self._life} {self._random.random()}"))
         self.edge.look()
@@ -154,7 +154,7 @@ class Front(Daemon):
             case _:
                 super()._carry_out(effect)
 
-    def _step(self, node: Node, event: Event) -> None:
+    def _step(self, node: AnyNode, event: Event) -> None:
         if isinstance(event, Opened) and event.broker is not None:
             self._brokers[event.connection] = event.broker
         super()._step(node, event)

@@ -7,7 +7,7 @@ from coordinator.gateway.events import Forwarded, UpstreamLost
 from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.offset_commit import refused_topics
 from coordinator.node.events import Event, Received
-from coordinator.node.node import Node
+from coordinator.node.node import AnyNode
 from muster.topic_partition import TopicPartition
 from protocol.messages.groups import DescribeGroupsReply
 from protocol.messages.node import Refused
@@ -135,7 +135,7 @@ class Watch(Checkers):
                 for index, kept in parts.items()
             }
 
-    def after_broker_step(self, node: Node) -> None:
+    def after_broker_step(self, node: AnyNode) -> None:
         """The brokers hear of no group but the one they had."""
         if not node.core.directory or not node.is_loaded:
             return

@@ -325,9 +325,9 @@ class BesideWorld(World):
         assert node is not None
         if not node.brokers.is_reachable or len(node.brokers.known) != len(self._ids):
             raise Broken(f"the brokers are there, and {sorted(node.brokers.known)} are known")
-        if node._meeting._waiting:
-            raise Broken(f"{sorted(node._meeting._waiting)} wait to be met")
-        if set(node.silence.watched) - node.core.connections.keys():
+        if node.migration._waiting:
+            raise Broken(f"{sorted(node.migration._waiting)} wait to be met")
+        if set(node.proxying.timeouts.watched) - node.core.connections.keys():
             raise Broken("connections are watched that are gone")
         if any(broker.front_host == BROKER_HOST for broker in node.brokers.known.values()):
             raise Broken("clients are told of the brokers themselves")

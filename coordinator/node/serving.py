@@ -1,0 +1,259 @@
+"""The node's connections: bytes in, requests served by turns, replies out.
+
+A connection is served at once when its bytes arrive. What is too much for one step waits for the next ones, and nothing
+more is read from its client meanwhile: others come in between, and no flood fills the memory.
+
+A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_forget` and `rewrite`.
+"""
+
+from collections.abc import Callable, Mapping
+
+from coordinator.clock import Moment
+from coordinator.handlers.admission import admit_size, cost_of
+from coordinator.handlers.budget import ENTRIES_A_STEP
+from coordinator.handlers.core import INTERNAL, Connection, Core
+from coordinator.handlers.heartbeat import heartbeat
+from coordinator.handlers.table import HANDLERS, INTERNAL_HANDLERS, Handler
+from coordinator.node.effects import Close, Effect, Pause, Resume, Return, Send
+from coordinator.node.events import Call, Ended, Idle, Lost, Opened, Received
+from coordinator.node.receive_backlog import largest_backlogs
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.messages import Message
+from protocol.messages.data import Produce
+from protocol.messages.groups import Heartbeat
+from protocol.messages.node import Refused
+from protocol.session import Request, RequestRef, Session
+
+_CHECKS_A_LIMIT = 16
+"""The receive backlogs are checked after every max.unfinished.bytes/16 received."""
+
+
+class Serving:
+    """All connections of a node. Effects are appended to `effects`."""
+
+    def __init__(self, core: Core, effects: list[Effect], open_session: Callable[[Opened], Session]) -> None:
+        self.open_session = open_session
+        self.handlers: Mapping[type[Message], Handler] = HANDLERS
+        """The handlers of clients' requests."""
+        self.flushers: dict[type, Callable[[Connection], None]] = {}
+        """Flushes of sessions that send more than `take_data`, by the session's type."""
+        self.on_forget: list[Callable[[int], None]] = []
+        """Called with the number of each connection that is forgotten."""
+        self.rewrite: Callable[[RequestRef, Message, Moment], Message | None] | None = None
+        """Turns each reply into the one that is sent; None: it is sent later."""
+        self.guards: Callable[[int | None], bool] = lambda _broker: False
+        """Whether heartbeats of a connection in front of this broker need its permission."""
+        self.touched: dict[int, Connection] = {}
+        """Connections that may have something to send in this step."""
+        self.waiting: dict[int, Connection] = {}
+        """Connections that sent more than one step may serve; nothing is read from them meanwhile."""
+        self._core = core
+        self._effects = effects
+        self._check_every_bytes = core.config.max_unfinished_bytes // _CHECKS_A_LIMIT
+        self._bytes_to_check = self._check_every_bytes
+
+    # --- events ---
+
+    def opened(self, event: Opened, moment: Moment) -> None:
+        """Accept the connection unless there are too many."""
+        core = self._core
+        session = self.open_session(event)
+        connection = Connection(event.connection, event.dialect, event.peer_host, session, event.broker)
+        connection.is_guarded = self.guards(event.broker)
+        if len(core.connections) >= core.config.max_connections:
+            core.count("connections_refused")
+            self._effects.append(Close(event.connection, f"more than {core.config.max_connections} connections"))
+            return
+        core.connections[event.connection] = connection
+        core.count("connections_opened")
+
+    def ended(self, event: Ended, moment: Moment) -> None:
+        """Close the connection as soon as all its requests are answered."""
+        if (connection := self._core.connections.get(event.connection)) is not None:
+            connection.has_ended = True
+            self.touched[event.connection] = connection
+
+    def idle(self, event: Idle, moment: Moment) -> None:
+        """Close the connection unless it waits for an answer: then it is not idle, however long the answer takes."""
+        connection = self._core.connections.get(event.connection)
+        if connection is not None and connection.session.is_idle and event.connection not in self.waiting:
+            self._core.count("connections_idle_closed")
+            self.forget(event.connection)
+            self._effects.append(Close(event.connection))
+
+    def lost(self, event: Lost, moment: Moment) -> None:
+        """Forget the connection. Its members live on until their sessions end, as in Kafka: the client may be back on
+        another connection."""
+        self.touched.pop(event.connection, None)
+        self.forget(event.connection)
+
+    def received(self, event: Received, moment: Moment) -> None:
+        """Take in what arrived, and serve it."""
+        connection = self._core.connections.get(event.connection)
+        if connection is None:
+            return
+        self.touched[event.connection] = connection
+        try:
+            connection.session.receive_data(event.data)
+        except ProtocolViolation as violation:
+            self.close(connection, str(violation))
+            return
+        self._bytes_to_check -= len(event.data)
+        if self._bytes_to_check < 0:
+            self._check_backlogs()
+            if event.connection not in self._core.connections:
+                return
+        if connection.is_heavy and connection.session.buffered_bytes:
+            self.waiting.setdefault(connection.number, connection)
+            self._pause_or_resume(connection)
+        else:
+            self.serve(connection, moment)
+
+    def called(self, event: Call, moment: Moment) -> None:
+        """Serve a request from inside the process, as any other."""
+        ref = RequestRef(INTERNAL, event.call_id)
+        handler = self.handlers.get(type(event.message)) or INTERNAL_HANDLERS.get(type(event.message))
+        if handler is None:
+            text = f"{type(event.message).__name__} is not served"
+            self._core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, text))
+        elif (refused := admit_size(self._core, event.message)) is not None:
+            self._core.outbox.send(ref, refused)
+        else:
+            handler(self._core, ref, event.message, moment)
+
+    def _check_backlogs(self) -> None:
+        self._bytes_to_check = self._check_every_bytes
+        for one in largest_backlogs(self._core):
+            self.close(one, f"all unfinished requests are above {self._core.config.max_unfinished_bytes} bytes")
+
+    # --- serving ---
+
+    def serve(self, connection: Connection, moment: Moment) -> None:
+        """Serve what the connection has sent, as far as the step's budget goes."""
+        try:
+            self._serve_requests(connection, moment)
+        except ProtocolViolation as violation:
+            self.close(connection, str(violation))
+            return
+        if self.waiting:
+            self.waiting.pop(connection.number, None)
+        if self._core.budget.entries <= 0 and connection.session.buffered_bytes:
+            self.waiting[connection.number] = connection  # behind the others
+        self._pause_or_resume(connection)
+
+    def serve_waiting(self, moment: Moment) -> None:
+        """Serve the connections that wait for their turn, as far as the step's budget goes."""
+        for number, connection in list(self.waiting.items()):
+            if self._core.budget.entries <= 0:
+                break
+            self.touched[number] = connection
+            self.serve(connection, moment)
+
+    def _serve_requests(self, connection: Connection, moment: Moment) -> None:
+        session, core, now_ms = connection.session, self._core, moment.monotonic_ms
+        budget = core.budget
+        while budget.entries > 0 and (request := session.next_request()) is not None:
+            number, message = request
+            if type(message) is Heartbeat and not connection.is_guarded:
+                budget.entries -= 1
+                connection.out.append(session.encode_reply(number, heartbeat(core, message, now_ms)))
+            else:
+                self._serve_request(connection, request, moment)
+
+    def _serve_request(self, connection: Connection, request: Request, moment: Moment) -> None:
+        core = self._core
+        ref = RequestRef(connection.number, request.number)
+        if connection.session.unanswered > core.config.max_requests_per_connection:
+            text = f"more than {core.config.max_requests_per_connection} requests of this connection wait"
+            core.outbox.send(ref, Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text))
+            return
+        cost = cost_of(core, request.message)
+        core.budget.entries -= cost
+        connection.is_heavy = cost > ENTRIES_A_STEP and type(request.message) is not Produce
+        if cost > core.config.max_entries_per_request and (refused := admit_size(core, request.message)):
+            core.outbox.send(ref, refused)
+            return
+        self.handlers[type(request.message)](core, ref, request.message, moment)
+
+    def _pause_or_resume(self, connection: Connection) -> None:
+        number = connection.number
+        should_pause = number in self.waiting or connection.session.is_behind
+        if should_pause != connection.is_paused:
+            connection.is_paused = should_pause
+            self._effects.append(Pause(number) if should_pause else Resume(number))
+
+    # --- sending ---
+
+    def send(self, moment: Moment) -> None:
+        """Encode what is ready, a slice a step; replies may release further requests of their connection."""
+        outbox, budget = self._core.outbox, self._core.budget
+        while outbox.ready and budget.may_send:
+            ref, reply = outbox.ready.popleft()
+            budget.sent(self._encode(ref, reply, moment))
+        last: tuple[Message | None, str] = (None, "")  # a whole group is told the same: encoded once
+        data = b""
+        while outbox.pushes and budget.may_send:
+            number, message = outbox.pushes.popleft()
+            connection = self._core.connections.get(number)
+            if connection is not None:
+                if message is not last[0] or connection.dialect != last[1]:
+                    last, data = (message, connection.dialect), connection.session.encode_push(message)
+                connection.out.append(data)
+                self.touched[number] = connection
+                budget.sent(len(data))
+        for number, connection in self.touched.items():
+            self._flush(connection)
+            if connection.has_ended and connection.session.is_idle and number not in self.waiting:
+                self.forget(number)
+                self._effects.append(Close(number))
+        self.touched.clear()
+
+    def _encode(self, ref: RequestRef, reply: Message, moment: Moment) -> int:
+        if self.rewrite is not None:
+            rewritten = self.rewrite(ref, reply, moment)
+            if rewritten is None:
+                return 0
+            reply = rewritten
+        if ref.connection == INTERNAL:
+            self._effects.append(Return(ref.number, reply))
+            return 0
+        if (connection := self._core.connections.get(ref.connection)) is None:
+            return 0
+        data = connection.session.encode_reply(ref.number, reply)
+        connection.out.append(data)
+        self.touched[ref.connection] = connection
+        if connection.session.buffered_bytes or connection.is_paused:
+            self.serve(connection, moment)
+        return len(data)
+
+    def _flush(self, connection: Connection) -> None:
+        if self.flushers and (flush := self.flushers.get(type(connection.session))) is not None:
+            flush(connection)
+            return
+        if own := connection.session.take_data():
+            connection.out.append(own)
+        if connection.out:
+            data = connection.out[0] if len(connection.out) == 1 else b"".join(connection.out)
+            connection.out.clear()
+            if data:
+                self._effects.append(Send(connection.number, data))
+
+    # --- closing ---
+
+    def close(self, connection: Connection, reason: str) -> None:
+        """Close the connection of a client that broke the protocol or a limit."""
+        self._core.count("connections_violating")
+        self._flush(connection)
+        self.forget(connection.number)
+        self._effects.append(Close(connection.number, reason))
+
+    def forget(self, number: int) -> None:
+        """Drop all that is kept for the connection."""
+        core = self._core
+        core.connections.pop(number, None)
+        core.slices.leave(number)
+        self.waiting.pop(number, None)
+        for key in core.fetches.leave(number):
+            core.purgatory.cancel(key)
+        for forget in self.on_forget:
+            forget(number)
