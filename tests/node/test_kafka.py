@@ -4,7 +4,7 @@ from struct import pack
 from typing import Any
 
 from coordinator.node.effects import Effect, Pause, Resume, Send
-from coordinator.node.events import Opened, Received
+from coordinator.node.events import Opened, Received, Woke
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.session import MAX_WAITING_BYTES
@@ -152,7 +152,7 @@ def test_a_connection_with_a_mebibyte_waiting_is_not_read_until_it_is_answered()
     seen: list[Effect] = []
     desk.now_ms += 3_000
     while (deadline_ms := desk.node.next_deadline_ms) is not None and deadline_ms <= desk.now_ms:
-        seen += desk.step(Received(99, b""))
+        seen += desk.step(Woke())
     assert [effect for effect in seen if isinstance(effect, Pause | Resume)] == [Resume(1)]
     heard = peer.heard()
     assert isinstance(heard[0], JoinGroupReply) and len(heard) == 1 + count

@@ -34,7 +34,7 @@ NATIVE, FIRST = 5, 6
 
 @pytest.fixture
 def most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.gateway.upstream_requests.MOST_ASKED", 1)
+    monkeypatch.setattr("coordinator.gateway.upstream_requests.REQUESTS_MAX", 1)
 
 
 def full(pair: Pair) -> Pair:
@@ -85,7 +85,7 @@ def test_beyond_them_ends_are_those_last_heard_of(monkeypatch: pytest.MonkeyPatc
     make_topic(pair)
     pair.ask_inside(ENDS)
     full(pair)
-    monkeypatch.setattr("coordinator.gateway.upstream_requests.MOST_ASKED", 1)
+    monkeypatch.setattr("coordinator.gateway.upstream_requests.REQUESTS_MAX", 1)
     told = pair.ask_inside(ENDS)
     assert isinstance(told, ListOffsetsReply)
     assert [part.offset for part in told.topics[0].partitions] == [0, 0]
