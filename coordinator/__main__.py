@@ -41,6 +41,7 @@ from coordinator.upstream.unguarded import Unguarded
 from partition_log.disk import OsDisk
 from partition_log.errors import FolderInUse, LogDamaged, SyncFailed
 from partition_log.store import LogStore, StoreLimits
+from partition_log.unsynced import MOST as MOST_UNSYNCED_FILES
 
 log = structlog.get_logger()
 
@@ -379,7 +380,10 @@ async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
 
 
 def _limits(config: Config) -> StoreLimits:
+    allowed, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unsynced = MOST_UNSYNCED_FILES if allowed == resource.RLIM_INFINITY else allowed // 16
     return StoreLimits(
+        unsynced_files=max(1, min(unsynced, MOST_UNSYNCED_FILES)),
         wal_segment_bytes=config.wal_segment_bytes,
         checkpoint_bytes=config.wal_checkpoint_bytes,
         max_batch_bytes=max(config.offsets_topic_max_message_bytes, config.message_max_bytes),

@@ -1,5 +1,6 @@
 """EDGE: the one file with asyncio. It moves bytes, reads the clock into a `Moment`, carries out effects in order,
-runs one flush at a time in a thread, and keeps one timer at the node's next deadline. No business branch lives here."""
+has jobs run beside the loop (`disk_jobs.py`), and keeps one timer at the node's next deadline. No business branch lives
+here."""
 
 import asyncio
 import time
@@ -10,18 +11,18 @@ import structlog
 
 from coordinator.active_clock import ActiveClock
 from coordinator.allocator import keep_large_buffers
-from coordinator.beside import Worker, kernel_sync
+from coordinator.beside import Flushing, InThread
 from coordinator.complaints import Complaints
+from coordinator.disk_jobs import DiskJobs
 from coordinator.effects import Ask, Close, Effect, Flush, Pause, Replied, Resume, Send, Tell
 from coordinator.ending import end_at_once, or_end
-from coordinator.events import Answered, Asked, Ended, Event, Flushed, Lost, Opened, Received, Stopping, Woke
+from coordinator.events import Asked, Ended, Event, Lost, Opened, Received, Stopping, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
 from coordinator.patience import patient
 from coordinator.tls_listening import ListeningTls, listen_at
 from coordinator.unsent import OWES_NOTHING, Unsent
 from partition_log.disk import Disk
-from partition_log.jobs import FlushJob
 from protocol.messages import Message
 
 log = structlog.get_logger()
@@ -114,7 +115,6 @@ class Server:
     def __init__(self, disk: Disk, max_unsent_bytes: int, max_total_unsent_bytes: int) -> None:
         keep_large_buffers()
         self.disk = disk
-        self._patient = patient(disk)
         self.max_unsent_bytes = max_unsent_bytes
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self.node: Node
@@ -127,9 +127,8 @@ class Server:
         self._timer_ms: int | None = None
         self.moment = read_clock()
         self._clock: ActiveClock
-        self._flushing = Worker("flush")
-        self._kernel_sync = kernel_sync(self._loop)
-        self._working = Worker("checkpoint")
+        self._flushing, self._working = Flushing(self._loop), InThread("checkpoint", self._loop)
+        self._jobs = DiskJobs(patient(disk), self._flushing, self._working, self._done)
         self._loaded = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -218,8 +217,6 @@ class Server:
         self._timer_ms = _NEVER_MS
         await self._until_idle()  # a checkpoint may have begun meanwhile
         self._flushing.finish()
-        if self._kernel_sync is not None:
-            self._kernel_sync.close()
         self._working.finish()
         self.complaints.close()
         with or_end("Stopping"):
@@ -367,33 +364,12 @@ class Server:
             client.hear_or_not()
 
     def _flush(self, effect: Flush) -> None:
-        job = effect.job
-        if self._kernel_sync is None or not job.is_brief or job.spills:
-            self._run(self._flushing, lambda: job.run(self._patient), lambda: Flushed(job.up_to))
-            return
         self._under_way += 1
-        with or_end("Flush"):
-            self._kernel_sync.begin(job.write(self.disk), lambda error: self._synced(job, error))
-
-    def _synced(self, job: FlushJob, error: OSError | None) -> None:
-        with or_end("Flush"):
-            if error is not None:
-                raise OSError(error.errno, f"{error.strerror}: a sync of the write-ahead log")
-        self._done(Flushed(job.up_to))
+        self._jobs.flush(effect)
 
     def _ask(self, effect: Ask) -> None:
-        call_id, job = effect.call_id, effect.job
-        self._run(self._working, lambda: job.run(self._patient), lambda: Answered(call_id, job))
-
-    def _run(self, worker: Worker, work: Callable[[], None], event: Callable[[], Event]) -> None:
         self._under_way += 1
-
-        def attempt() -> None:
-            with or_end("Ask" if worker is self._working else "Flush"):
-                work()
-            self._loop.call_soon_threadsafe(lambda: self._done(event()))
-
-        worker.submit(attempt)
+        self._jobs.ask(effect)
 
     def _done(self, event: Event) -> None:
         self._under_way -= 1

@@ -64,7 +64,7 @@ def clean(life: Life, after_ms: int, slice_bytes: int, map_bytes: int, slices: i
         if cleaner.run(lambda: [life.shard.log], NOW.wall_ms + after_ms) != 1:
             break
         work(store, disk)
-    while store.is_swapping:
+    while store.cleaning.is_swapping:
         work(store, disk, force=True)
     return cleaner.done.passes
 
