@@ -1,5 +1,7 @@
 """Who answers the messages about groups: gate, find the group, hand its event to the shard."""
 
+from msgspec.structs import replace
+
 from coordinator.core import Core
 from coordinator.gates import gate, join_gate, sync_gate, write_gate
 from coordinator.groups.classic.events import Leave, OwnershipEnded, Sync, joined
@@ -7,7 +9,7 @@ from coordinator.groups.classic.state import Group
 from coordinator.groups.classic.table import answer
 from coordinator.moment import Moment
 from coordinator.shard import Shard, ShardState
-from coordinator.views import describe_balanced_group, describe_group
+from coordinator.views import GROUP_OPERATIONS, describe_balanced_group, describe_group
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DescribedGroup,
@@ -130,8 +132,12 @@ def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment
 
 def _describe(shard: Shard, group_id: str, group: Group | None, message: DescribeGroups) -> DescribedGroup:
     if group is not None and shard.is_balanced(group_id):
-        return describe_balanced_group(shard.balanced[group_id], group, shard.index)
-    return describe_group(group_id, group, shard.index, message.absent_is_error)
+        described = describe_balanced_group(shard.balanced[group_id], group, shard.index)
+    else:
+        described = describe_group(group_id, group, shard.index, message.absent_is_error)
+    if message.include_authorized_operations and not described.error_code:
+        return replace(described, authorized_operations=GROUP_OPERATIONS)
+    return described
 
 
 def list_notes(core: Core, ref: RequestRef, message: ListNotes, moment: Moment) -> None:

@@ -7,7 +7,7 @@ something stands in it.
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-from coordinator.fetching import nudge_key
+from coordinator.keys import PartitionKey
 from coordinator.placement import Placement
 from coordinator.topic_list import Topic
 from coordinator.topic_records import TopicRecord
@@ -23,7 +23,7 @@ def advanced(flushed: Iterable[PartitionLog]) -> Iterator[Hashable]:
     for log in flushed:
         name, _, partition = log.name.rpartition("-")
         if name == OFFSETS_TOPIC:
-            yield nudge_key(name, int(partition))
+            yield PartitionKey(name, int(partition))
 
 
 def offsets_topic(

@@ -8,8 +8,9 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 
 from coordinator.append_time import with_append_time
 from coordinator.config_keys import INT_MAX
-from coordinator.fetching import DelayedFetch, FetchReady, Room, epoch_error, nudge_key, read
+from coordinator.fetching import DelayedFetch, FetchReady, Room, epoch_error, read
 from coordinator.finding import EFFORT_US, Effort, end_of_epoch, find_offset
+from coordinator.keys import PartitionKey
 from coordinator.moment import Moment
 from coordinator.placement import Placement
 from coordinator.producing import PARTITION_US, Allowance, Bad, Limits, allowed_times, check_records, check_sequences
@@ -191,11 +192,9 @@ class EmbeddedTopics:
         if refused is not None:
             return refused
         self.remove_logs(topic.record.name)
-        keys: list[Hashable] = []
-        for partition in topic.logs:
-            key = nudge_key(topic.record.name, partition)
+        keys: list[Hashable] = [PartitionKey(topic.record.name, partition) for partition in topic.logs]
+        for key in keys:
             self._advancing.pop(key, None)
-            keys.append(key)
         return keys
 
     @property
@@ -288,7 +287,7 @@ class EmbeddedTopics:
             appended = self._store.append(log, timed)
             if isinstance(appended, AppendError):
                 return ProducePartitionReply(part.index, APPEND_ERRORS[appended], error_message=appended.value)
-            self._advancing.setdefault(nudge_key(name, part.index), (log, log.flushed_offset))
+            self._advancing.setdefault(PartitionKey(name, part.index), (log, log.flushed_offset))
         return ProducePartitionReply(part.index, _NONE, base_offset, append_time_ms, log.start_offset)
 
     def advanced(self) -> list[Hashable]:
@@ -315,7 +314,7 @@ class EmbeddedTopics:
                 log = self._readable(name, part.partition, part.current_leader_epoch)
                 if isinstance(log, ErrorCode):
                     return self.fetch_now(message, room)
-                watched.append((nudge_key(name or "", part.partition), log, part.fetch_offset))
+                watched.append((PartitionKey(name or "", part.partition), log, part.fetch_offset))
         deadline_ms = moment.monotonic_ms + min(message.max_wait_ms, self._settings.fetch_max_wait_ms)
         enough = min(message.min_bytes, message.max_bytes, self._settings.fetch_max_bytes)
         delayed = DelayedFetch(ref, message, deadline_ms, watched, enough)
@@ -353,7 +352,7 @@ class EmbeddedTopics:
         """First, last, newest, and by time, each partition by itself; and the position the reply waits for."""
         effort, known = Effort(EFFORT_US), Answers()
         reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
-        told = (nudge_key(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
+        told = (PartitionKey(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
         waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, told))
         return reply, self._store.position if waits else 0
 

@@ -7,6 +7,7 @@ import msgspec
 
 from coordinator.effects import AskUpstream
 from coordinator.events import UpstreamAnswered
+from coordinator.keys import UpstreamKey
 from coordinator.moment import Moment
 from protocol.messages import Message
 from protocol.session import RequestRef
@@ -47,7 +48,7 @@ class DelayedAsk(DelayedOperation[AskDone]):
         self, number: int, questions: dict[int, Asked], deadline_ms: int, ref: RequestRef | None, message: Message
     ) -> None:
         self.number = number
-        self.key = ("ask", number)
+        self.key = UpstreamKey(number)
         self.deadline_ms = deadline_ms
         self.questions = tuple(questions.values())
         self.answers: dict[int, Message | None] = dict.fromkeys(questions)

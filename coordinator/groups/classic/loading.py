@@ -22,6 +22,7 @@ from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_
 from coordinator.groups.classic.rebalance import begin_rebalance, lose_assignment, restart_session
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.groups.outcome import Outcome
+from coordinator.keys import MemberKey
 from coordinator.records import GroupMetadata, MemberRecord
 from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, JoinGroupReply, JoinProtocol, SyncGroupReply
@@ -87,7 +88,7 @@ def unload(group: Group, event: Unloaded, out: Outcome) -> None:
         if member.connection >= 0:
             out.pushes.append((member.connection, CoordinatorMoved(group.group_id, -1, "", -1)))
     for member_id in group.pending:
-        out.cancel((group.group_id, member_id))
+        out.cancel(MemberKey(group.group_id, member_id))
     drop_leases(group, out)
     if group.phase is not None:
         out.cancel(group.phase)

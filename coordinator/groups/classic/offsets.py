@@ -7,6 +7,7 @@ from coordinator.groups.classic.notes import Cause, counted, note
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
+from coordinator.keys import MemberKey
 from coordinator.moment import Moment
 from coordinator.records import CommittedOffset, GroupTombstone, OffsetTombstone, OwnershipTombstone
 from protocol.consumer_protocol import decode_subscription
@@ -171,7 +172,7 @@ def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
 
 def _remove(group: Group, out: Outcome) -> None:
     for member_id in group.pending:
-        out.cancel((group.group_id, member_id))
+        out.cancel(MemberKey(group.group_id, member_id))
     if group.owners is not None:
         out.records.extend(OwnershipTombstone(group.group_id, *key) for key in group.owners.keys)
     out.records.append(GroupTombstone(group.group_id))

@@ -12,6 +12,7 @@ import msgspec
 
 from coordinator.groups.classic.delayed import DelayedHeartbeat
 from coordinator.groups.ownership import Owners
+from coordinator.keys import PhaseKey
 from coordinator.records import GroupMetadata
 from protocol.messages.groups import JoinProtocol
 from protocol.session import RequestRef
@@ -116,7 +117,7 @@ class Group:
     awaiting_sync: int = 0
     member_added: bool = False
     rebalance_began_ms: int = 0
-    phase: tuple[str, str] | None = None
+    phase: PhaseKey | None = None
     """Key of the phase operation (join or sync) that waits for this group, if one does."""
     stored: GroupMetadata | None = None
     owners: Owners | None = None

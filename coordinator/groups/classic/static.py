@@ -20,6 +20,7 @@ from coordinator.groups.classic.rebalance import (
 )
 from coordinator.groups.classic.state import Group, Member
 from coordinator.groups.outcome import Outcome
+from coordinator.keys import MemberKey
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup, MemberRemoved
 
@@ -90,7 +91,7 @@ def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> 
     watch_session(group, member, out)
     if event.owes_sync:
         group.pending_sync[event.member_id] = None
-    out.cancel((group.group_id, event.old_member_id))
+    out.cancel(MemberKey(group.group_id, event.old_member_id))
     out.followers.append(OwnershipEnded(group.group_id, event.old_member_id))
     detail = f"instance {member.group_instance_id} came back; it keeps its assignment and nobody rebalances"
     note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail, _subject(member))
