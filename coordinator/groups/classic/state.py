@@ -112,6 +112,8 @@ class Group:
     supported: dict[str, int] = field(default_factory=dict)
     metadata_bytes: int = 0
     """Of all that the members offer."""
+    offers_version: int = 0
+    """Grows whenever a member comes, goes or offers something else."""
     awaiting_join: int = 0
     awaiting_sync: int = 0
     member_added: bool = False
@@ -204,6 +206,7 @@ class Group:
 
     def _count(self, protocols: tuple[JoinProtocol, ...], by: int) -> None:
         # An offer lists each name once: a duplicate would count for two members (group-protocol 2.1.5) and is refused.
+        self.offers_version += 1
         for protocol in protocols:
             self.metadata_bytes += by * len(protocol.metadata)
             count = self.supported.get(protocol.name, 0) + by
