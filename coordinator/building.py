@@ -13,6 +13,7 @@ from coordinator.core import Core
 from coordinator.expiry_chore import Expiry
 from coordinator.group_configs import CONFIGS_LOG, GroupConfigs
 from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.subscriptions import SubscriptionCache
 from coordinator.groups.outcome import IdSource
 from coordinator.journal import Journal, decode_note
 from coordinator.loading import Loadings
@@ -84,6 +85,7 @@ def make_core(
         )
         for index in range(config.offsets_topic_num_partitions)
     ]
+    subscriptions = SubscriptionCache()
     placement = Placement(config.node_id, len(shards), dict(addresses))
     core = Core(
         config=config,
@@ -112,7 +114,9 @@ def make_core(
             config.offsets_retention_minutes * 60_000,
             config.offsets_retention_check_interval_ms,
             config.offsets_topic_max_message_bytes,
+            subscriptions,
         ),
+        subscriptions=subscriptions,
     )
     core.topics.load()
     logs = [shard.log for shard in shards]

@@ -12,6 +12,7 @@ from coordinator.fetching import WaitingFetches
 from coordinator.group_configs import GroupConfigs
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.subscriptions import SubscriptionCache
 from coordinator.journal import Journal
 from coordinator.loading import Loadings
 from coordinator.moment import Moment
@@ -75,6 +76,7 @@ class Core:
     """Lists of the node's that are compacted: of topics, of groups' settings."""
     loads: Loadings
     expiry: Expiry
+    subscriptions: SubscriptionCache
     deletions: Deletions = field(default_factory=Deletions)
     waiting_produces: WaitingProduces = field(default_factory=WaitingProduces)
     slices: SlicedRequests = field(default_factory=SlicedRequests)

@@ -1,6 +1,7 @@
 """What must hold of groups and shards, whoever drives them."""
 
 from collections import Counter
+from collections.abc import Generator
 from typing import Any
 
 from coordinator.counts import GroupCounts
@@ -117,6 +118,15 @@ def balanced(shard: Shard) -> dict[str, BalancedMetadata | None]:
 def grants(group: Group) -> dict[tuple[str, int], Ownership]:
     """What the ownership registry remembers, by partition."""
     return {} if group.owners is None else {(one.topic, one.partition): one for one in group.owners.entries}
+
+
+def returned(pieces: Generator[Any, Any, Any]) -> Any:
+    """What comes of something that is done in pieces."""
+    try:
+        while True:
+            next(pieces)
+    except StopIteration as done:
+        return done.value
 
 
 def check_counts(shard: Shard) -> None:

@@ -2,6 +2,8 @@
 Whether a topic exists and what is stored is not the group's business: it sees partitions that exist, and yields
 records."""
 
+from collections.abc import Set as AbstractSet
+
 from coordinator.groups.classic.events import Deleted, DeleteOffsets, GroupDeleted, RetentionDue
 from coordinator.groups.classic.notes import Cause, counted, note
 from coordinator.groups.classic.state import Group, GroupState
@@ -10,8 +12,7 @@ from coordinator.groups.ownership import Owners
 from coordinator.keys import MemberKey
 from coordinator.moment import Moment
 from coordinator.records import CommittedOffset, GroupTombstone, OffsetTombstone, OwnershipTombstone
-from protocol.consumer_protocol import decode_subscription
-from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -123,10 +124,10 @@ def delete_unsubscribed(group: Group, event: DeleteOffsets, out: Outcome) -> Non
     if group.protocol_type != "consumer":
         out.reply_at_once(event.ref, event.refused(ErrorCode.NON_EMPTY_GROUP))
         return
-    _delete(event, out, kept=subscribed_topics(group))
+    _delete(event, out, kept=event.subscribed)
 
 
-def _delete(event: DeleteOffsets, out: Outcome, kept: frozenset[str] | None) -> None:
+def _delete(event: DeleteOffsets, out: Outcome, kept: AbstractSet[str] | None) -> None:
     topics = []
     for topic in event.request.topics:
         refused = kept is None or topic.name in kept
@@ -140,26 +141,6 @@ def _delete(event: DeleteOffsets, out: Outcome, kept: frozenset[str] | None) -> 
                 if (topic.name, index) in event.known
             )
     out.reply(event.ref, OffsetDeleteReply(topics=tuple(topics)))
-
-
-def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics a consumer group subscribes to; None if unknown, which counts as all (4.5). Metadata is parsed
-    here, when somebody asks, and never when members join: bytes that do not parse disturb nobody (section 6)."""
-    if group.protocol_name is None:
-        return None
-    topics: set[str] = set()
-    for member in group.members.values():
-        try:
-            topics.update(_topics_of(member.metadata_for(group.protocol_name)))
-        except ProtocolViolation:
-            return None
-    return frozenset(topics)
-
-
-def _topics_of(metadata: bytes) -> tuple[str, ...]:
-    """Read as version 0, which begins every version: what later versions add may be as broken as it likes (4.5)."""
-    version, rest = metadata[:2], metadata[2:]
-    return decode_subscription(bytes(len(version)) + rest).topics
 
 
 def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
