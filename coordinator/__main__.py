@@ -248,7 +248,7 @@ async def _serve_http(
     if config.connections_max_idle_ms >= 0:
         keepalive_s = min(keepalive_s, config.connections_max_idle_ms / 1_000)
     return await serve(
-        make_app(server.ask, hosts=_http_hosts(config)),
+        make_app(server.ask, most_series=config.http_metrics_max_series, hosts=_http_hosts(config)),
         address.host,
         address.port,
         tls if config.speaks_tls("http") else None,

@@ -229,6 +229,9 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
     http_max_connections: Annotated[
         int, whole("HTTP connections open at once; counted apart from max.connections.", lowest=1)
     ] = 256
+    http_metrics_max_series: Annotated[
+        int, whole("Partitions of groups, and as many of topics, with series of their own in /metrics.", lowest=1)
+    ] = 10_000
     http_allowed_hosts: Annotated[
         Hosts, about("Names that HTTP is asked for by, besides localhost, addresses and those that are advertised.")
     ] = Hosts()

@@ -57,8 +57,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.paused_by_node = False
         self.reads_slowly = False
-        self.handed_bytes = self.taken_ms = self.idle_bytes = 0
-        self.moved_ms = server.moment.monotonic_ms
+        self.handed_bytes = self.taken_ms = self.idle_bytes = self.moved_ms = 0
         self.taken_bytes = OWES_NOTHING
 
     def unsent_bytes(self) -> int:

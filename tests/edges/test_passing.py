@@ -18,7 +18,7 @@ import pytest
 import uvloop
 
 from coordinator.events import Event, Passed
-from coordinator.server import Server
+from coordinator.server import Server, read_clock
 from coordinator.upstream import passing
 from coordinator.upstream.edge import Beside
 from coordinator.upstream.passing import PIPE_BYTES, Passing, Pipes, begin, can_pass
@@ -283,7 +283,11 @@ def test_what_passes_waits_until_the_client_has_what_it_was_given_before(tell: C
             listener.setblocking(False)
             place = listener.getsockname()
             server = SimpleNamespace(
-                receive_buffer=memoryview(bytearray(MIB)), happen=events.append, opened=lambda *_: 1, lost=events.append
+                receive_buffer=memoryview(bytearray(MIB)),
+                happen=events.append,
+                opened=lambda *_: 1,
+                lost=events.append,
+                moment=read_clock(),
             )
             beside = SimpleNamespace(pipes=Pipes(), address_of=lambda broker: place, tls=lambda: None)
             front = FrontProtocol(cast(Server, server), cast(Beside, beside), 1)
