@@ -315,7 +315,7 @@ class Server:
         if self._handed_bytes > self._unsent.look_every_bytes:
             self._look()
         if client.reads_slowly and client.transport.get_write_buffer_size() > self.max_unsent_bytes:
-            told = {"connection": effect.connection, "unsent_bytes_max": self.max_unsent_bytes}
+            told: dict[str, Any] = {"connection": effect.connection, "unsent_bytes_max": self.max_unsent_bytes}
             self.complaints.tell("slow reader closed", level="warning", **told)
             client.transport.abort()
 
@@ -323,7 +323,7 @@ class Server:
         """See who reads nothing, and tell the node how full it is."""
         unsent, self._handed_bytes = self._unsent, 0
         for client in unsent.look(self._clients.values(), time.monotonic_ns() // 1_000_000):
-            told = {"connection": client.number, "unsent_bytes": client.unsent_bytes()}
+            told: dict[str, Any] = {"connection": client.number, "unsent_bytes": client.unsent_bytes()}
             self.complaints.tell("slow reader closed, others need the room", level="warning", **told)
             if client.transport is not None:
                 client.transport.abort()
