@@ -175,7 +175,8 @@ async def _serve(config: Config) -> None:
     if tls is not None:
         tls.tell(node.core.gauges, node.core.count)
     await server.start(node)
-    unguarded.opened("native", partial(server.shut, "native"))
+    if config.native is not None:
+        unguarded.opened("native", partial(server.shut, "native"))
     stop_http = None
     if config.http is not None:
         http_tls = tls if config.speaks_tls("http") else None

@@ -269,6 +269,7 @@ def test_listeners_that_ask_nobody_who_he_is_stay_closed(kafka: Kafka, tmp_path:
         log = (tmp_path / "front.log").read_text()
         assert log.count("a listener stays closed: the cluster has ACLs") == 2
         assert "upstream.unguarded.listeners" in log
+        assert "a listener is closed" not in log, "it was never open"
         daemon.stop()
         # Nor while the cluster is not reached.
         daemon.settings = (f"upstream.servers=127.0.0.1:{free_port()}", *plan[1:])
