@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.config import Config, ConfigError, load_config
 from coordinator.config_keys import ListenerKinds
@@ -12,7 +13,9 @@ from coordinator.upstream.identity import Identity
 from coordinator.upstream.unguarded import Unguarded
 from tests.edges.musterd import free_port, running, within
 
-CERTIFICATES = {"tls_certificate_location": "a", "tls_client_ca_location": "b"}
+KAFKA = Config().native
+PLAIN = Config(kafka=KAFKA)
+ASKING = replace(PLAIN, tls_certificate_location="a", tls_client_ca_location="b")
 
 
 def opened(config: Config, has_authorizer: bool | None, folder: Path) -> set[str]:
@@ -21,21 +24,19 @@ def opened(config: Config, has_authorizer: bool | None, folder: Path) -> set[str
 
 
 def test_which_listeners_open(tmp_path: Path) -> None:
-    everything = {"native", "http", "kafka"} & opened(Config(kafka=Config().native), False, tmp_path)
-    assert everything == {"native", "http", "kafka"}
-    config = Config(kafka=Config().native)
-    assert opened(config, True, tmp_path) == {"kafka"}
-    assert opened(config, None, tmp_path) == everything, "it was never seen"
-    named = Config(kafka=Config().native, upstream_unguarded_listeners=ListenerKinds(("http",)))
+    everything = {"native", "http", "kafka"}
+    assert opened(PLAIN, False, tmp_path) == everything
+    assert opened(PLAIN, True, tmp_path) == {"kafka"}
+    assert opened(PLAIN, None, tmp_path) == everything, "it was never seen"
+    named = Config(kafka=KAFKA, upstream_unguarded_listeners=ListenerKinds(("http",)))
     assert opened(named, True, tmp_path) == {"kafka", "http"}
-    asking = Config(kafka=Config().native, **CERTIFICATES)
-    assert opened(asking, True, tmp_path) == everything
-    half = Config(kafka=Config().native, tls_listeners=ListenerKinds(("native",)), **CERTIFICATES)
+    assert opened(ASKING, True, tmp_path) == everything
+    half = replace(ASKING, tls_listeners=ListenerKinds(("native",)))
     assert opened(half, True, tmp_path) == {"kafka", "native"}
 
 
 def test_what_the_cluster_said_last_holds_for_a_start_that_does_not_reach_it(tmp_path: Path) -> None:
-    config = Config(kafka=Config().native)
+    config = PLAIN
     asyncio.run(Unguarded(config, Identity(tmp_path)).heard(has_authorizer=True))
     assert opened(config, None, tmp_path) == {"kafka"}
     asyncio.run(Unguarded(config, Identity(tmp_path)).heard(has_authorizer=False))
@@ -46,7 +47,7 @@ def test_an_authorizer_that_comes_closes_what_is_open_once(tmp_path: Path) -> No
     closed: list[str] = []
 
     async def story() -> None:
-        named = Config(kafka=Config().native, upstream_unguarded_listeners=ListenerKinds(("http",)))
+        named = Config(kafka=KAFKA, upstream_unguarded_listeners=ListenerKinds(("http",)))
         unguarded = Unguarded(named, Identity(tmp_path))
         for kind in ("native", "http"):
 

@@ -20,6 +20,7 @@ from protocol.messages.configs import (
     DescribeConfigsResource,
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
+    ReplaceConfigsResource,
     ResourceType,
 )
 from protocol.messages.groups import (
@@ -136,7 +137,7 @@ EVERY_API: list[tuple[Message, int, Any, ErrorCode]] = [
         ALTER_CONFIGS,
         NONE,
     ),
-    (AlterConfigs((AlterConfigsResource(_GROUP, "pay", ()),)), 2, ALTER_CONFIGS, NONE),
+    (AlterConfigs((ReplaceConfigsResource(_GROUP, "pay", ()),)), 2, ALTER_CONFIGS, NONE),
 ]
 
 
