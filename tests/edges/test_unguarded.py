@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.config import Config, ConfigError, load_config
-from coordinator.config_keys import ListenerKinds
+from coordinator.config_keys import ListenerKinds, UnguardedKinds
 from coordinator.upstream.identity import Identity
 from coordinator.upstream.unguarded import Unguarded
 from tests.edges.musterd import free_port, running, within
@@ -28,7 +28,7 @@ def test_which_listeners_open(tmp_path: Path) -> None:
     assert opened(PLAIN, False, tmp_path) == everything
     assert opened(PLAIN, True, tmp_path) == {"kafka"}
     assert opened(PLAIN, None, tmp_path) == everything, "it was never seen"
-    named = Config(kafka=KAFKA, upstream_unguarded_listeners=ListenerKinds(("http",)))
+    named = Config(kafka=KAFKA, upstream_unguarded_listeners=UnguardedKinds(("http",)))
     assert opened(named, True, tmp_path) == {"kafka", "http"}
     assert opened(ASKING, True, tmp_path) == everything
     half = replace(ASKING, tls_listeners=ListenerKinds(("native",)))
@@ -47,7 +47,7 @@ def test_an_authorizer_that_comes_closes_what_is_open_once(tmp_path: Path) -> No
     closed: list[str] = []
 
     async def story() -> None:
-        named = Config(kafka=KAFKA, upstream_unguarded_listeners=ListenerKinds(("http",)))
+        named = Config(kafka=KAFKA, upstream_unguarded_listeners=UnguardedKinds(("http",)))
         unguarded = Unguarded(named, Identity(tmp_path))
         for kind in ("native", "http"):
 
@@ -69,7 +69,7 @@ def test_a_note_that_cannot_be_written_is_no_reason_to_end(tmp_path: Path) -> No
 
 
 def test_the_brokers_listeners_need_no_such_word() -> None:
-    with pytest.raises(ConfigError, match=r"upstream\.unguarded\.listeners = kafka .*native and http are allowed"):
+    with pytest.raises(ConfigError, match=r"upstream\.unguarded\.listeners = kafka .*some of native,http"):
         load_config(["--set", "upstream.unguarded.listeners=kafka"], {}, lambda path: b"")
 
 
