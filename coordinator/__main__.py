@@ -193,7 +193,8 @@ async def _serve(config: Config) -> None:
     await server.start(node)
     idle = IdleConnections(server, config.connections_max_idle_ms)
     idle.watch()
-    unguarded.opened("native", partial(server.shut, "native"))
+    if config.native is not None:
+        unguarded.opened("native", partial(server.shut, "native"))
     stop_http = None
     if config.http is not None:
         try:

@@ -192,10 +192,10 @@ class EmbeddedTopics:
         if refused is not None:
             return refused
         self.remove_logs(topic.record.name)
-        keys: list[Hashable] = [PartitionKey(topic.record.name, partition) for partition in topic.logs]
+        keys = [PartitionKey(topic.record.name, partition) for partition in topic.logs]
         for key in keys:
             self._advancing.pop(key, None)
-        return keys
+        return list[Hashable](keys)
 
     @property
     def deleted(self) -> list[str]:
