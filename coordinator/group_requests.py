@@ -1,5 +1,7 @@
 """Who answers the messages about groups: gate, find the group, hand its event to the shard."""
 
+from msgspec.structs import replace
+
 from coordinator.core import Core
 from coordinator.gates import gate, join_gate, shard_gate, sync_gate, write_gate
 from coordinator.groups.classic.events import Deleted, GroupDeleted, Leave, OwnershipEnded, Sync, joined
@@ -33,6 +35,10 @@ from protocol.messages.groups import (
 from protocol.session import RequestRef
 
 HEARTBEAT_OK = HeartbeatReply()
+
+GROUP_OPERATIONS = 3400
+"""What anybody may do with a group where nobody is refused anything, as Kafka's bit field: read, delete, describe, describe
+and alter configs."""
 
 _FORGETS_MEMBER_ID = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 """With these a refused JoinGroup does not echo its member id (group-protocol 0.3)."""
@@ -135,8 +141,12 @@ def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment
 
 def _describe(shard: Shard, group_id: str, group: Group | None, message: DescribeGroups) -> DescribedGroup:
     if group is not None and shard.is_balanced(group_id):
-        return describe_balanced_group(shard.balanced[group_id], group, shard.index)
-    return describe_group(group_id, group, shard.index, message.absent_is_error)
+        described = describe_balanced_group(shard.balanced[group_id], group, shard.index)
+    else:
+        described = describe_group(group_id, group, shard.index, message.absent_is_error)
+    if message.include_authorized_operations and not described.error_code:
+        return replace(described, authorized_operations=GROUP_OPERATIONS)
+    return described
 
 
 def list_groups(core: Core, ref: RequestRef, message: ListGroups, moment: Moment) -> None:
