@@ -37,8 +37,8 @@ from protocol.session import RequestRef
 HEARTBEAT_OK = HeartbeatReply()
 
 GROUP_OPERATIONS = 3400
-"""What anybody may do with a group where nobody is refused anything, as Kafka's bit field: read, delete, describe, describe
-and alter configs."""
+"""Operations that everybody may do on a group where there is no authorizer, as Kafka's bit field: read, delete,
+describe, describe and alter configs."""
 
 _FORGETS_MEMBER_ID = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 """With these a refused JoinGroup does not echo its member id (group-protocol 0.3)."""
