@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from interop.differential.answers import UNANSWERED, Unlike
 from interop.differential.facts import Facts
-from interop.differential.steps import Ask, DeleteOffsets, Join, Sync
+from interop.differential.steps import ABOUT_GROUPS, Ask, DeleteOffsets, Join, Sync
 
 _SUBSCRIBED = {"NONE", "GROUP_SUBSCRIBED_TO_TOPIC"}
 _FULL = "GROUP_MAX_SIZE_REACHED"
@@ -87,6 +87,14 @@ def _rest_of_full_group(case: Case) -> bool:
     return isinstance(case.ask, Join) and case.facts.turned_away and told == (UNANSWERED, "NONE")
 
 
+def _client_of_replaced(case: Case) -> bool:
+    return case.facts.replaced and case.unlike.path in {"groups.members.client_id", "groups.members.client_host"}
+
+
+def _group_of_nothing(case: Case) -> bool:
+    return case.facts.nothing_stored and isinstance(case.ask, ABOUT_GROUPS)
+
+
 def _subscription_of_one_joining(case: Case) -> bool:
     said = {str(case.unlike.kafka), str(case.unlike.muster)}
     return isinstance(case.ask, DeleteOffsets) and said == _SUBSCRIBED and case.facts.is_joining
@@ -108,6 +116,7 @@ RULES: tuple[Rule, ...] = (
         "a tie between protocols",
         "Kafka does not say which it chooses, musterd takes the earliest in the leader's list",
         _votes_tie,
+        ends=True,
     ),
     Rule(
         "a second JoinGroup or SyncGroup of the same member",
@@ -136,6 +145,23 @@ RULES: tuple[Rule, ...] = (
         "a static member is replaced before it has synced",
         "in Kafka a rebalance of no use follows; in musterd the new id owes the SyncGroup instead of the old one",
         lambda case: case.facts.owes_sync,
+        ends=True,
+    ),
+    Rule(
+        "the client id of a replaced static member",
+        "Kafka shows its predecessor's client id and host, musterd its own",
+        _client_of_replaced,
+    ),
+    Rule(
+        "a member id that has not joined leaves",
+        "Kafka begins a rebalance of no use; in musterd the id is forgotten, and no member hears of it",
+        lambda case: case.facts.pending_left,
+        ends=True,
+    ),
+    Rule(
+        "a commit of which nothing is stored",
+        "in Kafka its group is there and empty until the coordinator moves; in musterd it never was: no record says so",
+        _group_of_nothing,
         ends=True,
     ),
     Rule(

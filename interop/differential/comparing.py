@@ -9,11 +9,12 @@ from interop.differential.allowed import Case, Rule, first_that_holds
 from interop.differential.answers import Unlike, brief, normal, unlike
 from interop.differential.exchanges import Exchange, Side, is_own
 from interop.differential.facts import Facts
-from interop.differential.steps import ABOUT_BOTH, Join
+from interop.differential.steps import ABOUT_GROUPS, Join
 from interop.differential.views import GROUPS, Profile
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroupReply, SyncGroupReply
+from protocol.messages.offsets import OffsetCommitReply
 
 
 class Seen(NamedTuple):
@@ -45,6 +46,9 @@ class Comparison:
         self._unique = unique
         self._missed = [False] * GROUPS
         self._owes_sync = [False] * GROUPS
+        self._replaced = [False] * GROUPS
+        self._pending_left = [False] * GROUPS
+        self._nothing_stored = [False] * GROUPS
         self._synced: set[tuple[int, int, str | None]] = set()  # group, generation, instance
         self._generations = [-1] * GROUPS
 
@@ -61,6 +65,11 @@ class Comparison:
                 self._learn(exchange, index, side)
         self._look_for_absent(fresh)
         self._look_for_unsynced(fresh)
+        for exchange in fresh:
+            group, answer = exchange.ask.group, exchange.answers[0]
+            self._replaced[group] |= exchange.is_return
+            self._pending_left[group] |= exchange.names_pending
+            self._nothing_stored[group] |= isinstance(answer, OffsetCommitReply) and _is_refused(answer)
         away = {one.ask.group for one in fresh if any(_is_turned_away(answer) for answer in one.answers)}
         facts = [
             self._facts(group, before[group], is_joining=group in joining, turned_away=group in away)
@@ -91,6 +100,9 @@ class Comparison:
             missed_rebalance=self._missed[group],
             owes_sync=self._owes_sync[group],
             turned_away=turned_away,
+            replaced=self._replaced[group],
+            pending_left=self._pending_left[group],
+            nothing_stored=self._nothing_stored[group],
         )
 
     @staticmethod
@@ -106,6 +118,8 @@ class Comparison:
             return
         if side.latest.get((ask.client, ask.group)) is exchange:
             side.member(ask).hears(answer)
+        if isinstance(answer, JoinGroupReply) and answer.error_code is ErrorCode.MEMBER_ID_REQUIRED:
+            side.pending.add(answer.member_id)
         if isinstance(answer, JoinGroupReply) and answer.generation_id >= 0:
             side.leaders[ask.group] = side.names.of(answer.leader)
 
@@ -117,11 +131,13 @@ class Comparison:
                 answer = exchange.answers[index]
                 if not isinstance(answer, JoinGroupReply) or not answer.members:
                     continue
-                clients = [side.names.client_of(line.member_id) for line in answer.members]
-                known = [client for client in clients if client is not None]
-                side.rosters[group] = frozenset(known)
-                absent = [one for one in known if side.members[one][group].generation_id != answer.generation_id]
-                self._missed[group] = self._missed[group] or bool(absent)
+                known = {line.member_id: side.names.client_of(line.member_id) for line in answer.members}
+                clients = {member_id: client for member_id, client in known.items() if client is not None}
+                side.rosters[group] = frozenset(clients.values())
+                for member_id, client in clients.items():
+                    member = side.members[client][group]
+                    is_here = (member.member_id, member.generation_id) == (member_id, answer.generation_id)
+                    self._missed[group] = self._missed[group] or not is_here
 
     def _look_for_unsynced(self, fresh: Sequence[Exchange]) -> None:
         """Static members that came back into a generation which they had not synced in."""
@@ -155,10 +171,15 @@ class Comparison:
             known = {"is_return": exchange.is_return, "is_superseded": exchange.is_superseded}
             cases = [Case(ask, difference, kafka, muster, one, **known) for one in facts]
             rule = first_that_holds(cases[0])
-            if rule is None and type(ask) in ABOUT_BOTH:
+            if rule is None and isinstance(ask, ABOUT_GROUPS):
                 rule = first_that_holds(cases[1])
             seen.append(Seen(number, api, ask.version, difference, rule))
         return seen
+
+
+def _is_refused(reply: OffsetCommitReply) -> bool:
+    errors = {part.error_code for topic in reply.topics for part in topic.partitions}
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE in errors and ErrorCode.NONE not in errors
 
 
 def _is_turned_away(answer: Message | str | None) -> bool:

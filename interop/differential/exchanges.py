@@ -28,6 +28,7 @@ class Exchange:
         self.requests = requests
         self.answers: list[Message | str | None] = [None, None]
         self.is_return = False  # of a static member
+        self.names_pending = False  # an id that has not joined leaves
         self.is_superseded = False  # a later request of its kind came from the same member
 
     @property
@@ -59,6 +60,7 @@ class Side:
             for group, member in enumerate(members):
                 member.neighbour = self.members[(client + 1) % len(self.members)][group]
         self.leaders: list[str | None] = [None] * GROUPS
+        self.pending: set[str] = set()
         self.rosters: list[frozenset[int]] = [frozenset()] * GROUPS
         self.latest: dict[tuple[int, int], Exchange] = {}
 

@@ -12,6 +12,7 @@ class Facts(NamedTuple):
     `rosters`: clients in the present generation, by what its leader was told. `is_joining`: a JoinGroup is unanswered,
     or was until just now. `missed_rebalance`: a static member is in the generation that did not join for it.
     `owes_sync`: one was replaced before it had synced. `turned_away`: a member was just told that the group is full.
+    `replaced`: a static member has joined again. `pending_left`: an id left that had not joined. `nothing_stored`: of a commit every partition was refused.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -22,6 +23,9 @@ class Facts(NamedTuple):
     missed_rebalance: bool = False
     owes_sync: bool = False
     turned_away: bool = False
+    replaced: bool = False
+    pending_left: bool = False
+    nothing_stored: bool = False
 
     @property
     def leaders_differ(self) -> bool:

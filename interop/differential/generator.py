@@ -74,12 +74,14 @@ class _Drawing:
     def _profiles(self) -> tuple[Profile, ...]:
         random = self._random
         session, rebalance = random.choice((1, 2)), random.choice((0, 1, 2))
+        both = ("range", "roundrobin")
+        protocols = (both,) if random.random() < 0.7 else (both, both, both[:1], both[::-1])
         return tuple(
             Profile(
                 instance=random.choice((None, None, "i1", "i2", "i3")),
                 session_ms=session_ms(random.choice((session, session, 1, 2))),
                 rebalance_ms=rebalance_ms(random.choice((rebalance, rebalance, 0, 1))),
-                protocols=random.choice((("range",), ("range", "roundrobin"), ("roundrobin", "range"))),
+                protocols=random.choice(protocols),
                 topics=tuple(random.sample(list(TOPICS), random.randint(1, len(TOPICS)))),
             )
             for _ in range(CLIENTS)

@@ -85,6 +85,11 @@ class Member:
         shares = [(member_id, f"{self._names.of(member_id)} in {self.generation_id}") for member_id in self._roster]
         return tuple(SyncGroupAssignment(member_id, share.encode()) for member_id, share in shares)
 
+    @property
+    def leads(self) -> bool:
+        """Whether it was told so."""
+        return bool(self.member_id) and self.leader == self.member_id
+
     def forget(self) -> None:
         """As after a restart of its process."""
         self.phase, self.member_id, self.generation_id, self._roster = Phase.OUT, NO_ID, -1, ()

@@ -20,7 +20,7 @@ from interop.differential.exchanges import Exchange, Server, Side, is_own
 from interop.differential.steps import Ask, GoOn, History, Join, Restart, Step, Sync, Wait
 from interop.differential.views import GROUPS, TICK_MS, Generation, Phase, Who
 from protocol.messages import Message
-from protocol.messages.groups import Heartbeat, JoinGroup, SyncGroup
+from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 
 TICK_S = TICK_MS / 1_000
 WINDOW = 0.15
@@ -88,8 +88,9 @@ class Player:
                 side.member(step).forget()
             return True
         else:
-            for one in self._expanded(step):
-                await self._ask(number, one)
+            asked = [self._made(number, one) for one in self._expanded(step)]
+            for index in range(len(self._sides)):
+                await self._send_all([one for one in asked if one is not None], index)
         await self._settle()
         took = asyncio.get_running_loop().time() - self._tick_began
         if took > WINDOW * TICK_S:
@@ -127,27 +128,39 @@ class Player:
         is_plain = isinstance(step, Sync) and (step.who, step.generation, step.wrong) == (Who.OWN, Generation.OWN, "")
         return is_plain or isinstance(step, GoOn)
 
-    async def _ask(self, number: int, step: Step) -> None:
+    def _made(self, number: int, step: Step) -> Exchange | None:
+        """What it asks of both; None where that is nothing."""
         asks = [step.ask(side.member(step)) if isinstance(step, GoOn) else step for side in self._sides]
         ask = asks[0]
         if ask != asks[1]:
             difference = Unlike("the next request", *[type(one).__name__ for one in asks])
             self._comparison.seen.append(Seen(number, "client", 0, difference, None))
-            return
+            return None
         if not isinstance(ask, Ask):
-            return
+            return None
         if isinstance(ask, Join) and (ask.changed or self._leads_at_one_server(ask)):
             for side in self._sides:
                 side.member(ask).revision += 1
         requests = [ask.request(side.member(ask)) for side in self._sides]
         if requests[0] is None or requests[1] is None:
-            return
+            return None
         exchange = Exchange(number, ask, (requests[0], requests[1]))
         self._open.append(exchange)
         if exchange.instance is not None:
             exchange.is_return = exchange.instance in self._instances[ask.group]
             self._instances[ask.group].add(exchange.instance)
-        for index, side in enumerate(self._sides):
+        return exchange
+
+    async def _send_all(self, exchanges: list[Exchange], index: int) -> None:
+        """Of several that sync together the leader's comes last: what it brings is for all who have asked."""
+        side = self._sides[index]
+        leading = [one for one in exchanges if side.member(one.ask).leads]
+        for exchange in exchanges:
+            if exchange not in leading:
+                await self._send(exchange, index, side)
+        if leading and len(exchanges) > 1:
+            await self._barrier(side)
+        for exchange in leading:
             await self._send(exchange, index, side)
 
     def _leads_at_one_server(self, ask: Ask) -> bool:
@@ -159,6 +172,10 @@ class Player:
         ask, message = exchange.ask, exchange.requests[index]
         for older in self._open:
             older.is_superseded |= older is not exchange and _is_same_member(older.requests[index], message)
+        leaving = [one.member_id for one in message.members] if isinstance(message, LeaveGroup) else []
+        exchange.names_pending |= not side.pending.isdisjoint(leaving)
+        if isinstance(message, JoinGroup):
+            side.pending.discard(message.member_id)
         if is_own(ask):
             side.latest[ask.client, ask.group] = exchange
             side.member(ask).asks(message)

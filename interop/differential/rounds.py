@@ -13,7 +13,7 @@ from interop.differential.shrinking import shrunk
 from interop.differential.steps import History
 from interop.differential.views import TICK_MS
 
-_TRIES = 5
+_TRIES = 8
 _CHANCES = 2
 """What depends on an id's hash does not come each time."""
 _PHASES = 17

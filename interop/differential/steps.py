@@ -310,8 +310,8 @@ ASKS: tuple[type[Ask], ...] = (
     Delete,
     Find,
 )
-ABOUT_BOTH = (Fetch, Describe, List, Delete)
-"""What may ask about both groups of a history."""
+ABOUT_GROUPS = (Fetch, DeleteOffsets, Describe, List, Delete)
+"""Questions about groups, of which all but the second may ask about both of a history."""
 
 
 def generation_of(view: View, which: Generation) -> int:
