@@ -48,7 +48,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("suite", nargs="?", default="classic", choices=SUITES, help="which requests there are")
     parser.add_argument("--rounds", type=int, default=100, metavar="N", help="histories; 100 if not given")
     parser.add_argument("--seed", type=int, default=0, help="of the first history; the others follow it")
-    parser.add_argument("--at-once", type=int, default=60, metavar="N", help="histories that run at a time")
+    parser.add_argument("--at-once", type=int, default=80, metavar="N", help="histories that run at a time")
     parser.add_argument("--write", type=Path, help="a file for the report, besides the screen")
     return parser.parse_args()
 

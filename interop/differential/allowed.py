@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from interop.differential.answers import UNANSWERED, Unlike
 from interop.differential.facts import Facts
-from interop.differential.steps import ABOUT_GROUPS, Ask, DeleteOffsets, Join, Sync
+from interop.differential.steps import ABOUT_GROUPS, Ask, DeleteOffsets, Describe, Join, Sync
 
 _SUBSCRIBED = {"NONE", "GROUP_SUBSCRIBED_TO_TOPIC"}
 _FULL = "GROUP_MAX_SIZE_REACHED"
@@ -67,6 +67,22 @@ def _votes_tie(case: Case) -> bool:
     return case.unlike.path != "protocol_name" or case.facts.votes_tie(kafka, muster)
 
 
+def _votes_would_tie(case: Case) -> bool:
+    """A static member that comes back keeps the generation if the protocol stays what it is."""
+    answers = {_error(case.kafka), _error(case.muster)}
+    tie = case.is_return and case.facts.votes_tie("range", "roundrobin", case.ask.client)
+    return isinstance(case.ask, Join) and tie and answers == {"NONE", UNANSWERED}
+
+
+def _deadlines_fall_together(case: Case) -> bool:
+    """By what is shown of the group: without members, and only one server waits for an id that was given out."""
+    if case.unlike.path != "groups.group_state" or not isinstance(case.ask, Describe):
+        return False
+    states = {case.unlike.kafka, case.unlike.muster}
+    shown = [group["members"] for answer in (case.kafka, case.muster) for group in answer["groups"]]
+    return states == {"PreparingRebalance", "Empty"} and not any(shown)
+
+
 def _asked_twice(case: Case) -> bool:
     is_told = _error(case.muster) == "REBALANCE_IN_PROGRESS" and _error(case.kafka) == UNANSWERED
     return case.is_superseded and is_told
@@ -97,7 +113,9 @@ def _group_of_nothing(case: Case) -> bool:
 
 def _subscription_of_one_joining(case: Case) -> bool:
     said = {str(case.unlike.kafka), str(case.unlike.muster)}
-    return isinstance(case.ask, DeleteOffsets) and said == _SUBSCRIBED and case.facts.is_joining
+    return (
+        isinstance(case.ask, DeleteOffsets) and said == _SUBSCRIBED and (case.facts.is_joining or case.facts.replaced)
+    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -116,6 +134,18 @@ RULES: tuple[Rule, ...] = (
         "a tie between protocols",
         "Kafka does not say which it chooses, musterd takes the earliest in the leader's list",
         _votes_tie,
+        ends=True,
+    ),
+    Rule(
+        "a tie between protocols once a static member is back",
+        "follows from the same: at one server the choice stands, and with it the generation",
+        _votes_would_tie,
+        ends=True,
+    ),
+    Rule(
+        "a session and a rebalance that end together",
+        "JoinGroup v0 has one timeout for both: which is looked at first decides whether a group without members waits",
+        _deadlines_fall_together,
         ends=True,
     ),
     Rule(
@@ -165,7 +195,7 @@ RULES: tuple[Rule, ...] = (
         ends=True,
     ),
     Rule(
-        "a topic that a member subscribes to which is just joining",
+        "topics of a member that is just joining, or is back",
         "Kafka computes the subscribed topics at each generation, musterd when asked",
         _subscription_of_one_joining,
         ends=True,

@@ -11,8 +11,9 @@ class Facts(NamedTuple):
 
     `rosters`: clients in the present generation, by what its leader was told. `is_joining`: a JoinGroup is unanswered,
     or was until just now. `missed_rebalance`: a static member is in the generation that did not join for it.
-    `owes_sync`: one was replaced before it had synced. `turned_away`: a member was just told that the group is full.
-    `replaced`: a static member has joined again. `pending_left`: an id left that had not joined. `nothing_stored`: of a commit every partition was refused.
+    `owes_sync`: one was replaced before it had synced. `replaced`: one has joined again. `turned_away`: a member was
+    just told that the group is full. `pending_left`: an id left that had not joined. `nothing_stored`: of a commit
+    every partition was refused.
     """
 
     leaders_before: tuple[str | None, str | None] = (None, None)
@@ -31,9 +32,14 @@ class Facts(NamedTuple):
     def leaders_differ(self) -> bool:
         return self.leaders[0] != self.leaders[1]
 
-    def votes_tie(self, one: str, other: str) -> bool:
-        """Whether as many members of the generation prefer one protocol as the other, of those all can do."""
-        members = [self.profiles[client].protocols for client in self.rosters[1]]
+    def votes_tie(self, one: str, other: str, newcomer: int | None = None) -> bool:
+        """Whether as many members of the generation prefer one protocol as the other, of those all can do. A newcomer
+        stands for who had its instance."""
+        clients = set(self.rosters[1])
+        if newcomer is not None:
+            instance = self.profiles[newcomer].instance
+            clients = {client for client in clients if self.profiles[client].instance != instance} | {newcomer}
+        members = [self.profiles[client].protocols for client in clients]
         common = [name for name in (one, other) if all(name in offered for offered in members)]
         votes = Counter(next(name for name in offered if name in common) for offered in members if common)
         return len(common) == 2 and votes[one] == votes[other]

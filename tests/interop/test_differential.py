@@ -153,6 +153,12 @@ def field(ask: Any, path: str, kafka: Any, muster: Any, facts: Facts = NO_FACTS)
     return Case(ask, Unlike(path, kafka, muster), {"error_code": "NONE"}, {"error_code": "NONE"}, facts)
 
 
+def shown(kafka: str, muster: str, *members: Any) -> Case:
+    theirs, ours = ({"groups": [{"group_state": state, "members": list(members)}]} for state in (kafka, muster))
+    (difference,) = unlike(theirs, ours)
+    return Case(Describe(version=6), difference, theirs, ours)
+
+
 CASES: Mapping[str, tuple[Case, Case]] = {
     "another leader is chosen": (
         field(JOIN, "leader", "c2#1", "c3#1", CHOSEN),
@@ -165,6 +171,14 @@ CASES: Mapping[str, tuple[Case, Case]] = {
     "a tie between protocols": (
         field(JOIN, "protocol_name", "range", "roundrobin", offering(RANGE_FIRST, ROUND_FIRST)),
         field(JOIN, "protocol_name", "range", "roundrobin", offering(RANGE_FIRST, RANGE_FIRST, ROUND_FIRST)),
+    ),
+    "a tie between protocols once a static member is back": (
+        whole(JOIN, "NONE", UNANSWERED, offering(RANGE_FIRST, ROUND_FIRST), is_return=True),
+        whole(JOIN, "NONE", UNANSWERED, offering(RANGE_FIRST, RANGE_FIRST), is_return=True),
+    ),
+    "a session and a rebalance that end together": (
+        shown("PreparingRebalance", "Empty"),
+        shown("PreparingRebalance", "Empty", {"member_id": "c1#1"}),
     ),
     "a second JoinGroup or SyncGroup of the same member": (
         whole(JOIN, UNANSWERED, "REBALANCE_IN_PROGRESS", is_superseded=True),
@@ -198,7 +212,7 @@ CASES: Mapping[str, tuple[Case, Case]] = {
         field(Describe(version=6), "groups.group_state", "Empty", "Dead", Facts(nothing_stored=True)),
         field(Describe(version=6), "groups.group_state", "Empty", "Dead"),
     ),
-    "a topic that a member subscribes to which is just joining": (
+    "topics of a member that is just joining, or is back": (
         field(DeleteOffsets(version=0), "topics.e", "NONE", "GROUP_SUBSCRIBED_TO_TOPIC", Facts(is_joining=True)),
         field(DeleteOffsets(version=0), "topics.e", "NONE", "GROUP_SUBSCRIBED_TO_TOPIC"),
     ),
