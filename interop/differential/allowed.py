@@ -69,18 +69,19 @@ def _votes_tie(case: Case) -> bool:
 
 def _votes_would_tie(case: Case) -> bool:
     """A static member that comes back keeps the generation if the protocol stays what it is."""
-    answers = {_error(case.kafka), _error(case.muster)}
-    tie = case.is_return and case.facts.votes_tie("range", "roundrobin", case.ask.client)
-    return isinstance(case.ask, Join) and tie and answers == {"NONE", UNANSWERED}
+    if {_error(case.kafka), _error(case.muster)} != {"NONE", UNANSWERED}:
+        return False
+    is_back = isinstance(case.ask, Join) and case.is_return
+    return is_back and case.facts.votes_tie("range", "roundrobin", case.ask.client)
 
 
 def _deadlines_fall_together(case: Case) -> bool:
     """By what is shown of the group: without members, and only one server waits for an id that was given out."""
-    if case.unlike.path != "groups.group_state" or not isinstance(case.ask, Describe):
+    if not isinstance(case.ask, Describe) or case.unlike.path != "groups.group_state":
         return False
-    states = {case.unlike.kafka, case.unlike.muster}
-    shown = [group["members"] for answer in (case.kafka, case.muster) for group in answer["groups"]]
-    return states == {"PreparingRebalance", "Empty"} and not any(shown)
+    if {case.unlike.kafka, case.unlike.muster} != {"PreparingRebalance", "Empty"}:
+        return False
+    return not any(group["members"] for answer in (case.kafka, case.muster) for group in answer["groups"])
 
 
 def _asked_twice(case: Case) -> bool:

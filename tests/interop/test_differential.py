@@ -139,7 +139,8 @@ RANGE_FIRST, ROUND_FIRST = ("range", "roundrobin"), ("roundrobin", "range")
 
 def offering(*protocols: tuple[str, ...]) -> Facts:
     everybody = frozenset(range(len(protocols)))
-    return Facts(rosters=(everybody, everybody), profiles=tuple(Profile(protocols=one) for one in protocols))
+    profiles = tuple(Profile(instance=f"i{number}", protocols=one) for number, one in enumerate(protocols))
+    return Facts(rosters=(everybody, everybody), profiles=profiles)
 
 
 def whole(ask: Any, kafka: str, muster: str, facts: Facts = NO_FACTS, **known: Any) -> Case:
