@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from interop.differential.steps import History
 from interop.differential.views import TICK_MS
 
 _TRIES = 8
+_TELLS_EVERY = 100
 _CHANCES = 2
 """What depends on an id's hash does not come each time."""
 _PHASES = 17
@@ -52,6 +54,7 @@ class Rounds:
         self._gate = asyncio.Semaphore(at_once)
         self._prefix = prefix
         self._runs = itertools.count()
+        self._done = 0
 
     async def run(self, history: History) -> Outcome:
         """Again while it is late, a few times."""
@@ -65,10 +68,17 @@ class Rounds:
                 break
         return outcome
 
+    async def _first(self, history: History) -> Outcome:
+        outcome = await self.run(history)
+        self._done += 1
+        if self._done % _TELLS_EVERY == 0:
+            print(f"{self._done} histories", file=sys.stderr, flush=True)
+        return outcome
+
     async def all(self, histories: Iterable[History]) -> Result:
         """Each once, those with an unexplained difference twice; then the shortest of each kind is shrunk."""
         drawn = list(histories)
-        outcomes = await asyncio.gather(*[self.run(history) for history in drawn])
+        outcomes = await asyncio.gather(*[self._first(history) for history in drawn])
         counts: Counter[str] = Counter()
         shown: dict[str, list[History]] = {}
         asked: Counter[str] = Counter()
