@@ -124,20 +124,30 @@ class Comparison:
             side.leaders[ask.group] = side.names.of(answer.leader)
 
     def _look_for_absent(self, fresh: Sequence[Exchange]) -> None:
-        """By what leaders are told: members that are in the generation, and were not answered that they are."""
+        """By what leaders are told: members in the generation that were not answered that they are. A generation
+        that all have joined, at both servers, makes the two groups alike again."""
+        absent: dict[int, list[bool]] = {}
         for exchange in fresh:
             group = exchange.ask.group
-            for index, side in enumerate(self._sides):
-                answer = exchange.answers[index]
-                if not isinstance(answer, JoinGroupReply) or not answer.members:
-                    continue
-                known = {line.member_id: side.names.client_of(line.member_id) for line in answer.members}
-                clients = {member_id: client for member_id, client in known.items() if client is not None}
-                side.rosters[group] = frozenset(clients.values())
-                for member_id, client in clients.items():
-                    member = side.members[client][group]
-                    is_here = (member.member_id, member.generation_id) == (member_id, answer.generation_id)
-                    self._missed[group] = self._missed[group] or not is_here
+            for side, answer in zip(self._sides, exchange.answers, strict=True):
+                if isinstance(answer, JoinGroupReply) and answer.members:
+                    absent.setdefault(group, []).append(self._has_absent(side, group, answer))
+        for group, found in absent.items():
+            if any(found):
+                self._missed[group] = True
+            elif len(found) == len(self._sides):
+                self._missed[group] = False
+
+    @staticmethod
+    def _has_absent(side: Side, group: int, answer: JoinGroupReply) -> bool:
+        known = {line.member_id: side.names.client_of(line.member_id) for line in answer.members}
+        clients = {member_id: client for member_id, client in known.items() if client is not None}
+        side.rosters[group] = frozenset(clients.values())
+        members = {member_id: side.members[client][group] for member_id, client in clients.items()}
+        return any(
+            (member.member_id, member.generation_id) != (member_id, answer.generation_id)
+            for member_id, member in members.items()
+        )
 
     def _look_for_unsynced(self, fresh: Sequence[Exchange]) -> None:
         """Static members that came back into a generation which they had not synced in."""
