@@ -65,6 +65,15 @@ class Driver:
             raise MusterError("this client belongs to another event loop: make one in each")
         return running
 
+    @staticmethod
+    def jitter() -> float:
+        """A number in [0, 1), for backoffs."""
+        return random.random()  # noqa: S311
+
+    def time(self) -> float:
+        """Seconds of the loop's clock."""
+        return self.loop.time()
+
     def now_ms(self) -> int:
         """As cores are told it: by the loop's clock."""
         return int(self.loop.time() * 1000)

@@ -77,6 +77,21 @@ class Background:
         """Another with the same lock, for who is not to be woken whenever anything happens."""
         return ClientCondition(self.changed)
 
+    @staticmethod
+    def time() -> float:
+        """Seconds of a clock that goes on, whatever happens to the wall's."""
+        return time.monotonic()
+
+    @staticmethod
+    def now_ms() -> int:
+        """As cores are told it."""
+        return _now_ms()
+
+    @staticmethod
+    def jitter() -> float:
+        """A number in [0, 1), for backoffs."""
+        return random.random()  # noqa: S311
+
     def add(self, driven: Driven) -> None:
         """Have it driven from now on. Takes no lock: making a client must not count as its first use."""
         self._driven.append(driven)

@@ -19,6 +19,12 @@ class OneUser:
         self._depth = 0
         self.is_closed = False
 
+    def check_open(self) -> None:
+        """Raises ClientClosed; MusterError in a fork."""
+        self._guard.check()
+        if self.is_closed:
+            raise ClientClosed(f"this {self._what} was closed")
+
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Callbacks of the same thread may come back in. Raises ConcurrentUse, ClientClosed; MusterError in a fork."""

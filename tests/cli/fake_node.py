@@ -350,6 +350,18 @@ class FakeBackground:
         self.refusals = Refusals()
         self._node = node
 
+    @staticmethod
+    def time() -> float:
+        return time.monotonic()
+
+    @staticmethod
+    def now_ms() -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    @staticmethod
+    def jitter() -> float:
+        return 0.5
+
     def add(self, driven: Driven) -> None:
         """There is no thread to tell."""
 
