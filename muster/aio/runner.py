@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
-from muster.aio.driver import Driver
 from muster.aio.one_user import OneUser, said_to
 from muster.client.steps import CallApplication, FinishShielded, Procedure, Shield, Step, Wait, WaitUntil
 from muster.dialects.bootstrap import Bootstrap
+from muster.net.loop import LoopDriver
 
 R = TypeVar("R")
 
@@ -17,7 +17,7 @@ class LoopRunner:
     """Awaits what a procedure waits for. Nothing else of the client runs between two steps."""
 
     def __init__(self, where: Bootstrap, client_id: str, what: str) -> None:
-        self.driver = Driver(where, client_id)
+        self.driver = LoopDriver(where, client_id)
         self.guard = OneUser(what, self.driver.changed)
 
     async def run(self, procedure: Procedure[R]) -> R:

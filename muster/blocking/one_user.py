@@ -4,8 +4,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from muster.blocking.fork_guard import ForkGuard
 from muster.errors import ClientClosed, ClientFailed, ConcurrentUse
+from muster.net.fork_guard import ForkGuard
 
 
 class OneUser:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from muster.blocking.background import Background
 from muster.blocking.one_user import OneUser
 from muster.client.steps import CallApplication, Procedure, Shield, Step, Wait, WaitUntil
 from muster.dialects.bootstrap import Bootstrap
+from muster.net.thread import ThreadDriver
 
 R = TypeVar("R")
 _WITHOUT_LOCK: Final = (CallApplication, Shield)
@@ -19,7 +19,7 @@ class ThreadRunner:
     is_closing: Final = False
 
     def __init__(self, where: Bootstrap, client_id: str, what: str) -> None:
-        self.driver = Background(where, client_id)
+        self.driver = ThreadDriver(where, client_id)
         self.guard = OneUser(what)
         self._changed = self.driver.changed
 

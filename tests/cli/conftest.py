@@ -34,7 +34,7 @@ class Shell:
 def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     node = FakeNode()
     monkeypatch.setattr(cluster, "Connection", lambda bootstrap, **_: FakeConnection(node, bootstrap))
-    monkeypatch.setattr(runner, "Background", lambda _bootstrap, _client_id: FakeBackground(node))
+    monkeypatch.setattr(runner, "ThreadDriver", lambda _bootstrap, _client_id: FakeBackground(node))
     monkeypatch.delenv("MUSTER_BOOTSTRAP", raising=False)
     return node
 

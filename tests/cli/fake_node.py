@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from muster.blocking.background import Driven
+from muster.driven import Driven
 from muster.errors import CannotConnect
 from muster.events import Call, MemberEvent, Replied
 from muster.refusals import Refusals

@@ -20,7 +20,7 @@ from coordinator.events import Lost as ConnectionLost
 from coordinator.events import Opened, Received
 from coordinator.events import Woke as NodeWoke
 from muster import Consumer, ConsumerRecord, TopicPartition
-from muster.blocking.background import Driven
+from muster.driven import Driven
 from muster.errors import AuthenticationFailed
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
 from muster.refusals import Refusals
@@ -103,7 +103,7 @@ class Changed(AbstractContextManager["Changed"]):
 
 
 class Stagehand:
-    """In the place of `muster.blocking.background.Background`, and with its face."""
+    """In the place of `muster.net.thread.ThreadDriver`, and with its face."""
 
     def __init__(self, theatre: "Theatre", who: str) -> None:
         self.theatre = theatre
@@ -186,7 +186,7 @@ class Theatre:
         self._hands: list[Stagehand] = []
         self._clients: dict[int, tuple[NativeClient, Stagehand, int, dict[int, int]]] = {}
         self.node = _Node(self._said, **settings)
-        patch.setattr("muster.blocking.runner.Background", lambda _where, who: self._hand(who))
+        patch.setattr("muster.blocking.runner.ThreadDriver", lambda _where, who: self._hand(who))
         self.run(1_000)
 
     # -- who plays

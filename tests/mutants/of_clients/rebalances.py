@@ -22,7 +22,8 @@ MUTANTS = (
         Edit(
             _CONSUMER,
             "        finally:\n            self._consuming.subscription.callback",
-            "        except Exception:\n            raise\n        else:\n            self._consuming.subscription.callback",
+            "        except Exception:\n            raise\n        else:\n"
+            "            self._consuming.subscription.callback",
         ),
     ),
     without(
