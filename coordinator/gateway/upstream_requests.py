@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from coordinator.clock import Moment
+from coordinator.keys import UpstreamKey
 from coordinator.node.effects import UpstreamRequest
 from coordinator.node.events import UpstreamReply
 from protocol.messages import Message
@@ -52,7 +53,7 @@ class DelayedUpstreamRequest(DelayedOperation[UpstreamRequestDone]):
         message: Message,
     ) -> None:
         self.number = number
-        self.key = ("ask", number)
+        self.key = UpstreamKey(number)
         self.deadline_ms = deadline_ms
         self.questions = tuple(questions.values())
         self.answers: dict[int, Message | None] = dict.fromkeys(questions)
