@@ -13,7 +13,7 @@ DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate fuzz explore bench crash torture owners mutants interop outages table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo test lint check simulate fuzz explore bench crash torture owners mutants interop differential outages faults table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -71,8 +71,14 @@ mutants: $(ALL) ## put deliberate bugs into copies of the code: each must be fou
 interop: $(ALL) ## other clients of any language against a fresh daemon; ARGS="kcat java --only mixed" chooses
 	$(BIN)/python -m interop $(ARGS)
 
+differential: $(ALL) ## ROUNDS=N random histories put to an Apache Kafka 4.3.1 and to musterd in step: answers compared
+	$(BIN)/python -m interop.differential --rounds $(ROUNDS) $(ARGS)
+
 outages: $(ALL) ## musterd in front of three Apache Kafka brokers, killed, restarted and away, under load; 8 minutes
 	$(BIN)/python -m interop.outages $(ARGS)
+
+faults: $(ALL) ## disks and networks that fail for real: loop devices, namespaces; 8 minutes, root; ARGS="freezes" chooses
+	$(BIN)/python -m bench.faults $(ARGS)
 
 table: $(ALL) ## print the state tables into docs/state-table.md
 	$(BIN)/python -m coordinator.tools.state_table_page > docs/state-table.md

@@ -42,6 +42,7 @@ from coordinator.topics.records import TopicsCorrupt
 from partition_log.disk import OsDisk
 from partition_log.errors import FolderInUse, LogDamaged, SyncFailed
 from partition_log.store import LogStore, StoreLimits
+from partition_log.unsynced import MOST as MOST_UNSYNCED_FILES
 
 log = structlog.get_logger()
 
@@ -193,7 +194,8 @@ async def _serve(config: Config) -> None:
     await server.start(node)
     idle = IdleConnections(server, config.connections_max_idle_ms)
     idle.watch()
-    unguarded.opened("native", partial(server.shut, "native"))
+    if config.native is not None:
+        unguarded.opened("native", partial(server.shut, "native"))
     stop_http = None
     if config.http is not None:
         try:
@@ -248,7 +250,7 @@ async def _serve_http(
     if config.connections_max_idle_ms >= 0:
         keepalive_s = min(keepalive_s, config.connections_max_idle_ms / 1_000)
     return await serve(
-        make_app(server.ask, hosts=_http_hosts(config)),
+        make_app(server.ask, most_series=config.http_metrics_max_series, hosts=_http_hosts(config)),
         address.host,
         address.port,
         tls if config.speaks_tls("http") else None,
@@ -380,7 +382,10 @@ async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
 
 
 def _limits(config: Config) -> StoreLimits:
+    allowed, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unsynced = MOST_UNSYNCED_FILES if allowed == resource.RLIM_INFINITY else allowed // 16
     return StoreLimits(
+        unsynced_files=max(1, min(unsynced, MOST_UNSYNCED_FILES)),
         wal_segment_bytes=config.wal_segment_bytes,
         checkpoint_bytes=config.wal_checkpoint_bytes,
         max_batch_bytes=max(config.offsets_topic_max_message_bytes, config.message_max_bytes),

@@ -1,7 +1,8 @@
 """How errands end, without I/O: commits and offset fetches, waited for or heard of later. Both edges use it."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any
 
 from muster.checks import MOST_64, check_name, check_number, check_partitions
 from muster.errors import (
@@ -21,6 +22,8 @@ from protocol.errors import ErrorCode
 
 Done = CommitDone | OffsetsDone
 Partitions = tuple[TopicPartition, ...]
+Completion = Callable[[Done], Generator[Any, Any, None]]
+"""A procedure to run between the application's calls, once an operation has ended."""
 
 _UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
 """No answer came, or none will."""
@@ -35,8 +38,8 @@ class Outcomes:
         self._made = 0
         self._done: dict[int, Done] = {}
         self._heard: dict[int, Callable[[Done], None]] = {}
-        self._later: dict[int, Callable[[Done], object]] = {}
-        self._finished: deque[tuple[Callable[[Done], object], Done]] = deque()
+        self._later: dict[int, Completion] = {}
+        self._finished: deque[tuple[Completion, Done]] = deque()
         self._is_woken = self._sleeps_through = False
 
     def number(self) -> int:
@@ -50,7 +53,7 @@ class Outcomes:
         self._heard[number] = heard
         return number
 
-    def number_later(self, callback: Callable[[Done], object]) -> int:
+    def number_later(self, callback: Completion) -> int:
         """For one that the application hears of between its own calls, from `next_finished`."""
         number = self.number()
         self._later[number] = callback
@@ -87,7 +90,7 @@ class Outcomes:
     def awaits_later_ones(self) -> bool:
         return bool(self._later)
 
-    def next_finished(self) -> tuple[Callable[[Done], object], Done] | None:
+    def next_finished(self) -> tuple[Completion, Done] | None:
         """The callback of the next that has ended, in that order; None: all were told."""
         return self._finished.popleft() if self._finished else None
 

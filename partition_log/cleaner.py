@@ -7,11 +7,10 @@ import msgspec
 
 from partition_log.cleaning import Compact
 from partition_log.compaction import Compaction
-from partition_log.disk import is_disk_full
 from partition_log.errors import LogDamaged
 from partition_log.log import PartitionLog
 from partition_log.store import LogStore
-from partition_log.swapping import Swap
+from partition_log.swapping import CleanedWrite, Swap
 
 _LOGS_A_SLICE = 64
 _NEXT_SLICE_MS = 1
@@ -76,14 +75,18 @@ class Cleaner:
         self._log: PartitionLog | None = None
         self._aim = 0
         self._pass: Compaction | None = None
-        self._slices: Iterator[Swap | None] = iter(())
+        self._slices: Iterator[Swap | CleanedWrite | None] = iter(())
         self.done = Cleaned()
 
     def run(self, logs: Callable[[], Iterable[PartitionLog]], wall_ms: int) -> int:
         """One slice. `logs` is called when a round begins, and gives those that may be cleaned, some in each slice:
         those that are not compacted are passed over. In how many milliseconds the next is due."""
-        if self._store.is_swapping or self._store.disk_full:
-            return _NEXT_SLICE_MS if self._store.is_swapping and not self._store.disk_full else self._backoff_ms
+        if self._store.disk_full:
+            if not self._store.cleaning.is_swapping:
+                self._end()  # what it has written takes room that others need; there may be more later
+            return self._backoff_ms
+        if self._store.cleaning.is_under_way:
+            return _NEXT_SLICE_MS
         if (rest_ms := self._rest(wall_ms)) > 0:
             return rest_ms
         if self._pass is not None:
@@ -162,7 +165,7 @@ class Cleaner:
             self._end()
             return _NEXT_SLICE_MS
         try:
-            swap = next(self._slices)
+            work = next(self._slices)
         except StopIteration:
             self._passed(self._log, self._pass)
             return _NEXT_SLICE_MS
@@ -172,15 +175,17 @@ class Cleaner:
             self.done.uncleanable[self._log.name] = str(damage)
             self._end()
             return _NEXT_SLICE_MS
-        except OSError as error:
-            self._end()
-            if not is_disk_full(error):
-                raise
-            return self._backoff_ms  # whoever appends finds out as well; there may be room later
-        if swap is not None:
+        if isinstance(work, Swap):
             self._swap_at_ms = wall_ms
-            self._store.swap(self._log, swap)
+            self._store.cleaning.swap(self._log, work)
+        elif work is not None:
+            self._store.cleaning.write(self._log, work)
+        self._discard(self._pass)
         return _NEXT_SLICE_MS
+
+    def _discard(self, done: Compaction) -> None:
+        self._store.cleaning.discard(done.discards)
+        done.discards = []
 
     def _passed(self, log: PartitionLog, done: Compaction) -> None:
         passed = done.passed
@@ -199,6 +204,7 @@ class Cleaner:
     def _end(self) -> None:
         if self._pass is not None:
             self._pass.give_up()
+            self._discard(self._pass)
         self._log = self._pass = None
         self._slices = iter(())
 

@@ -14,7 +14,6 @@ in Kafka.
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -25,7 +24,7 @@ from partition_log.joining import Joiner, Kind
 from partition_log.log import PartitionLog
 from partition_log.reading import batches_of
 from partition_log.segment import Segment
-from partition_log.swapping import Swap
+from partition_log.swapping import CleanedWrite, Swap
 from partition_log.transaction_ends import TransactionEnds
 from protocol.record_batch import LOG_APPEND_TIME, BatchHeader, CorruptBatch, record_bytes, record_slices
 from protocol.record_keys import Keyed, keyed_records
@@ -84,6 +83,8 @@ class Compaction:
         self._swap: Swap | None = None
         self._spent = 0
         self._horizons: list[int] = []
+        self.discards: list[str] = []
+        """Files that nobody wants after all, for a job to remove."""
         self._read = self._kept = self._bytes_read = self._bytes_written = 0
 
     @property
@@ -99,8 +100,7 @@ class Compaction:
     def give_up(self) -> None:
         """It will not go on: what it was writing is nobody's, and takes room. A swap must not be under way."""
         if self._joiner is not None and not self._log.is_removed:  # then a job may be removing all of it
-            with suppress(OSError):  # it has another name by now, or the next start removes it
-                self._joiner.discard()
+            self.discards.append(self._joiner.path)
 
     @property
     def passed(self) -> Passed:
@@ -109,9 +109,9 @@ class Compaction:
         horizon_ms = min(self._horizons, default=-1)
         return Passed(end, horizon_ms, self._read, self._kept, self._bytes_read, self._bytes_written)
 
-    def slices(self) -> Iterator[Swap | None]:
-        """A slice for each `next`. A swap that is yielded must be done before the next one. Raises `LogDamaged`, and
-        `OSError` for what the disk says, a full one among it: all that is left over is a `.cleaned` nobody wants.
+    def slices(self) -> Iterator[Swap | CleanedWrite | None]:
+        """A slice for each `next`, which reads and changes nothing on the disk: a write or a swap that is yielded must
+        be done by a job before the next one. Raises `LogDamaged`, and `OSError` for what else the disk says.
         """
         yield from self._find_keys()
         # Old ones may have gone meanwhile, by age.
@@ -130,11 +130,12 @@ class Compaction:
                 if index == len(self._segments):
                     break
             joiner.finish(group[-1].next_offset)
+            yield from self._write(joiner, 1)
             self._current = self._segments[index] if index < len(self._segments) else None
             self._bytes_written += joiner.size
             all_kept = self._kept - kept_before == self._read - read_before
             if len(group) == 1 and all_kept and joiner.size == group[0].size and not joiner.has_new_horizon:
-                joiner.discard()
+                self.discards.append(joiner.path)
             else:
                 self._swap = Swap(self._log.folder, joiner.segment, group, group[-1].next_offset)
                 yield self._swap
@@ -144,6 +145,12 @@ class Compaction:
             if len(last) > _MANY:
                 last.clear()  # to free a million keys takes as long as to find them
                 yield None
+
+    @staticmethod
+    def _write(joiner: Joiner, *at_least: int) -> Iterator[CleanedWrite]:
+        if (write := joiner.begin_write(*at_least)) is not None:
+            yield write
+            joiner.end_write()
 
     def _fits(self, size: int, group: list[Segment], segment: Segment) -> bool:
         """Whether one more segment may be joined to those of the group."""
@@ -214,18 +221,19 @@ class Compaction:
 
     # --------------------------------------------------------------------------------------------- the second reading
 
-    def _sift(self, segment: Segment, joiner: Joiner) -> Iterator[None]:
+    def _sift(self, segment: Segment, joiner: Joiner) -> Iterator[CleanedWrite | None]:
         for header, batch in batches_of(segment, 0, _READ_BYTES):
             self._read += header.record_count
             self._bytes_read += len(batch)
             if self._is_dropped(header):
                 if self._is_over(len(batch), 1):
-                    yield
+                    yield None
                 continue
             for part_bytes, records in self._parts(segment, header, batch):
                 self._keep(header, batch, records, joiner)
+                yield from self._write(joiner)
                 if self._is_over(part_bytes, len(records)):
-                    yield
+                    yield None
 
     def _is_dropped(self, header: BatchHeader) -> bool:
         """Markers and what they have aborted."""

@@ -11,7 +11,6 @@ from crc32c import crc32c
 from partition_log.cleaning import Retain
 from partition_log.disk import Disk, is_disk_full
 from partition_log.errors import ADVICE, MISSING, LogDamaged
-from partition_log.jobs import write_spill
 from partition_log.log import PartitionLog, remove_log
 from partition_log.open_files import OpenFiles
 from partition_log.recovery import (
@@ -24,6 +23,7 @@ from partition_log.recovery import (
     write_file,
 )
 from partition_log.swapping import finish_swaps
+from partition_log.unsynced import UnsyncedFiles
 from partition_log.wal import LastBlock
 from protocol.record_batch import CorruptBatch, extent
 
@@ -88,8 +88,11 @@ def read_identity(disk: Disk, folder: str) -> Identity:
 
 
 class NodeFolder:
-    def __init__(self, files: OpenFiles, path: str, identity: Identity, most_producers: int) -> None:
+    def __init__(
+        self, files: OpenFiles, unsynced: UnsyncedFiles, path: str, identity: Identity, most_producers: int
+    ) -> None:
         self._disk = files.disk
+        self._unsynced_files = unsynced
         self._files = files
         self._most_producers = most_producers
         self._lock: int | None = None
@@ -175,7 +178,7 @@ class NodeFolder:
                     log.load_producers()
         self._remove_strays()
         for log in self._logs.values():
-            log.cut()
+            log.cut(self._unsynced_files)
         for frame in reader.frames():
             if frame.position > removed.get(frame.name, 0):
                 self._replay(frame)
@@ -225,7 +228,7 @@ class NodeFolder:
         try:
             for segment, write in log.spills(_SPILL_BYTES):
                 try:
-                    write_spill(self._disk, write)
+                    self._unsynced_files.write(write.path, write.position, write.data)
                 except OSError:
                     segment.not_spilled()
                     raise

@@ -1,5 +1,6 @@
 """The two index files of a segment as they are found: caches, in which a crash may have left holes."""
 
+from collections.abc import Iterable
 from struct import Struct
 
 from partition_log.disk import Disk, is_unreadable
@@ -38,3 +39,13 @@ def last_entry(disk: Disk, path: str, entry: Struct) -> tuple[int, int, int] | N
             raise
         return None
     return (count, *entry.unpack(data)) if len(data) == entry.size else None
+
+
+def write_indexes(disk: Disk, writes: Iterable[tuple[str, int, bytes]]) -> None:
+    """Path, position and bytes of each. They are never synced: holes are found by who reads them."""
+    for path, position, data in writes:
+        handle = disk.open(path)
+        try:
+            disk.write_at(handle, position, data)
+        finally:
+            disk.close(handle)

@@ -2,32 +2,31 @@
 which the store reads when the job is finished.
 """
 
-import posixpath
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
 from partition_log.disk import Disk, is_disk_full
+from partition_log.index_files import write_indexes
 from partition_log.log import PartitionLog, remove_log, remove_segment
 from partition_log.producers import Producers, Snapshot, remove_snapshots, write_snapshot
 from partition_log.recovery import Checkpoint, LogEnd, checkpoint_bytes, write_checkpoint
 from partition_log.segment import Segment, SegmentWrite
-from partition_log.swapping import Swap
+from partition_log.swapping import CleanedWrite, Swap
+from partition_log.unsynced import UnsyncedFiles
 from partition_log.wal import Making, WalSegment, Write
-
-_BRIEF_BYTES = 1024 * 1024
-"""Copied to the page cache in a few hundred microseconds."""
 
 
 class Outcome:
-    """`written`: how many of the spills are in their files. `problem`: the disk was full; the rest was left undone."""
+    """`written`: how many of the spills are in their files; `cleaned`: whether the write of compaction is. `problem`:
+    the disk was full; the rest was left undone."""
 
-    __slots__ = ("checkpointed", "made", "problem", "written")
+    __slots__ = ("checkpointed", "cleaned", "made", "problem", "written")
 
     def __init__(self) -> None:
         self.written = 0
-        self.checkpointed = False
+        self.checkpointed = self.cleaned = False
         self.made: WalSegment | None = None
         self.problem: OSError | None = None
 
@@ -74,61 +73,49 @@ class KeptProducers(msgspec.Struct, frozen=True):
 
 
 class FlushJob(msgspec.Struct, frozen=True):
-    """Makes the write-ahead log durable up to `up_to`. Then writes what logs have too much of in memory to their
-    files, unsynced: if the disk is full, it stays in memory.
-    """
+    """Makes the write-ahead log durable up to `up_to`."""
 
     up_to: int
     writes: tuple[Write, ...]
-    spills: tuple[SegmentWrite, ...]
-    outcome: Outcome = msgspec.field(default_factory=Outcome)
 
     def run(self, disk: Disk) -> None:
         """Raises `OSError` if what was written ahead is not durable: the process must end."""
         for write in self.writes:
             disk.write_at(write.handle, write.position, write.data)
             disk.sync(write.handle)  # each, in order: a later block must not be there without an earlier one
-        self.spill(disk)
-
-    @property
-    def is_brief(self) -> bool:
-        """Whether it is one `write`, a sync of the handle that this gives, and then `spill`, and all of it so little
-        that the loop may write it to the page cache by itself."""
-        size = sum([len(write.data) for write in self.writes]) + sum([len(write.data) for write in self.spills])
-        return len(self.writes) == 1 and size <= _BRIEF_BYTES
-
-    def write(self, disk: Disk) -> int:
-        (write,) = self.writes
-        disk.write_at(write.handle, write.position, write.data)
-        return write.handle
-
-    def spill(self, disk: Disk) -> None:
-        """When what was written ahead is durable."""
-        write_spills(disk, self.spills, self.outcome)
 
 
 class CheckpointJob(msgspec.Struct, frozen=True):
-    """Whatever of this was due. `checkpoint` is the new checkpoint file's content, true when spills and syncs are
-    done.
+    """Whatever of this was due. `spills` is what logs have too much of in memory, for their files. `checkpoint` is the
+    new checkpoint file's content, true when all that is `unsynced` has been synced.
     """
 
     folder: str
+    unsynced: UnsyncedFiles
     removals: tuple[Removal, ...]
     drops: tuple[Drop, ...]
     checkpoint: bytes | None
     spills: tuple[SegmentWrite, ...]
-    syncs: tuple[str, ...]
     new_folders: tuple[str, ...]
     kept: tuple[KeptProducers, ...]
     indexes: tuple[tuple[str, int, bytes], ...]
     surplus: tuple[str, ...]
+    discards: tuple[str, ...]
     making: Making | None
+    cleaned: CleanedWrite | None = None
     swap: Swap | None = None
     outcome: Outcome = msgspec.field(default_factory=Outcome)
 
     def run(self, disk: Disk) -> None:
         """Raises `OSError` for all but a full disk: the process must end."""
-        for step in (self._remove, self._make_segment, self._write_checkpoint, self._put_cleaned):
+        for step in (
+            self._remove,
+            self._make_segment,
+            self._spill,
+            self._write_checkpoint,
+            self._write_cleaned,
+            self._put_cleaned,
+        ):
             try:
                 step(disk)
             except OSError as error:
@@ -138,22 +125,32 @@ class CheckpointJob(msgspec.Struct, frozen=True):
     def _remove(self, disk: Disk) -> None:
         if self.removals:
             names = {removal.log.name: removal.log.folder for removal in self.removals}  # one may go twice
+            for folder in names.values():
+                self.unsynced.forget(folder)
             for name in disk.list(self.folder):
                 if name in names:
                     remove_log(disk, names[name])
             disk.sync_folder(self.folder)
+        for path in self.discards:
+            self.unsynced.forget(path)
+            with suppress(FileNotFoundError):  # nothing was written yet
+                disk.remove(path)
         for path in self.surplus:
             disk.remove(path)
 
+    def _make_segment(self, disk: Disk) -> None:
+        if self.making is not None:
+            self.outcome.made = self.making.run(disk)
+
+    def _spill(self, disk: Disk) -> None:
+        for write in self.spills:
+            self.unsynced.write(write.path, write.position, write.data)
+            self.outcome.written += 1
+
     def _write_checkpoint(self, disk: Disk) -> None:
-        if self.checkpoint is None:
+        if self.checkpoint is None or self.outcome.problem is not None:
             return
-        write_spills(disk, self.spills, self.outcome)
-        if self.outcome.problem is not None:
-            return
-        for path in self.syncs:
-            with opened(disk, path) as handle:
-                disk.sync(handle)
+        self.unsynced.sync_all()
         for kept in self.kept:
             kept.write(disk)
         for folder in self.new_folders:
@@ -165,51 +162,16 @@ class CheckpointJob(msgspec.Struct, frozen=True):
         # A crash before they are gone: recovery removes what lies before a log's start.
         for drop in self.drops:
             remove_segment(disk, drop.log.folder, drop.base_offset)
-        for path, position, data in self.indexes:
-            with opened(disk, path) as handle:
-                disk.write_at(handle, position, data)
+        write_indexes(disk, self.indexes)
+
+    def _write_cleaned(self, disk: Disk) -> None:
+        if self.cleaned is not None:
+            self.cleaned.run(disk, self.unsynced)
+            self.outcome.cleaned = True
 
     def _put_cleaned(self, disk: Disk) -> None:
         if self.swap is not None:
-            self.swap.run(disk)
-
-    def _make_segment(self, disk: Disk) -> None:
-        if self.making is not None:
-            self.outcome.made = self.making.run(disk)
-
-
-@contextmanager
-def opened(disk: Disk, path: str) -> Iterator[int]:
-    """For a job, and by nobody else: what the loop has open it may close at any moment."""
-    handle = disk.open(path)
-    try:
-        yield handle
-    finally:
-        disk.close(handle)
-
-
-def write_spill(disk: Disk, write: SegmentWrite) -> None:
-    """Into the page cache. The log's folder is made for its first segment."""
-    try:
-        handle = disk.open(write.path)
-    except FileNotFoundError:
-        disk.make_folder(posixpath.dirname(write.path))
-        handle = disk.open(write.path)
-    try:
-        disk.write_at(handle, write.position, write.data)
-    finally:
-        disk.close(handle)
-
-
-def write_spills(disk: Disk, spills: tuple[SegmentWrite, ...], outcome: Outcome) -> None:
-    """Until the disk is full; `outcome` says how many were written."""
-    try:
-        for write in spills:
-            write_spill(disk, write)
-            outcome.written += 1
-    except OSError as error:
-        if not outcome.is_full(error):
-            raise
+            self.swap.run(disk, self.unsynced)
 
 
 def end_spills(spills: list[Spill], written: int) -> None:
@@ -228,7 +190,6 @@ class Taken(msgspec.Struct, frozen=True):
     position: int
     block: int
     spills: list[Spill]
-    syncs: tuple[str, ...]
     new_folders: tuple[str, ...]
     kept: tuple[KeptProducers, ...]
     indexes: tuple[tuple[str, int, bytes], ...]
@@ -273,7 +234,6 @@ def take(logs: Mapping[str, PartitionLog], position: int, block: int, folder: st
         position=position,
         block=block,
         spills=spills,
-        syncs=tuple(segment.path for segment in segments),
         new_folders=(*(log.folder for log in fresh_logs), *([folder] if fresh_logs else [])),
         kept=tuple(_kept(log, log.producers) for log in logs.values() if log.producers is not None and _is_due(log)),
         indexes=tuple(write for segment in segments for write in segment.index_writes()),
@@ -304,29 +264,3 @@ def _is_due(log: PartitionLog) -> bool:
 
 def _kept(log: PartitionLog, producers: Producers) -> KeptProducers:
     return KeptProducers(producers, log.folder, producers.snapshot(log.next_offset) if producers else None)
-
-
-def checkpoint_job(
-    folder: str,
-    taken: Taken | None,
-    removals: tuple[Removal, ...],
-    drops: tuple[Drop, ...],
-    surplus: tuple[str, ...],
-    making: Making | None,
-    swap: Swap | None,
-) -> CheckpointJob:
-    """With the checkpoint that was taken, if one was."""
-    return CheckpointJob(
-        folder=folder,
-        removals=removals,
-        drops=drops,
-        checkpoint=taken.content if taken else None,
-        spills=tuple(write for _segment, write in taken.spills) if taken else (),
-        syncs=taken.syncs if taken else (),
-        new_folders=taken.new_folders if taken else (),
-        kept=taken.kept if taken else (),
-        indexes=taken.indexes if taken else (),
-        surplus=surplus,
-        making=making,
-        swap=swap,
-    )

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from partition_log.file_names import cleaned_name
-from partition_log.jobs import opened
 from partition_log.log import PartitionLog
-from partition_log.segment import Segment
+from partition_log.segment import Segment, SegmentWrite
+from partition_log.swapping import CleanedWrite
 from protocol.record_batch import BatchHeader, empty_batch, extent
 from protocol.record_keys import Keyed, join_records
 
@@ -13,7 +13,7 @@ _BATCH_BYTES = 16 * 1024
 """Of a batch of joined records, by and large, before its compression."""
 _RECORD_BYTES = 8
 _OFFSETS_A_BATCH = 1 << 30
-_WRITE_BYTES = 64 * 1024
+_WRITE_BYTES = 256 * 1024
 
 
 class Kind(NamedTuple):
@@ -25,17 +25,16 @@ class Kind(NamedTuple):
 
 
 class Joiner:
-    """Writes `BASE.cleaned` in the log's folder. `segment` is what it will be: under its own name, once it has it."""
+    """Makes `BASE.cleaned` in the log's folder, by writes that a job does (`begin_write`, `end_write`). `segment` is
+    what it will be: under its own name, once it has it."""
 
     def __init__(self, log: PartitionLog, base_offset: int) -> None:
-        self._disk = log.disk
-        self._path = f"{log.folder}/{cleaned_name(base_offset)}"
-        with opened(self._disk, self._path) as handle:
-            self._disk.truncate(handle, 0)  # one may be left over from a pass that came to nothing
+        self.path = f"{log.folder}/{cleaned_name(base_offset)}"
         self._kind: Kind | None = None
         self._records: list[Keyed] = []
         self._bytes = 0
         self.segment = Segment(log.files, log.folder, base_offset)
+        self._writing: SegmentWrite
         self.has_new_horizon = False
 
     @property
@@ -58,17 +57,23 @@ class Joiner:
         self._append(batch, header.base_offset, header.next_offset, header.max_timestamp_ms)
 
     def finish(self, end: int) -> None:
-        """Everything is in the file. The segment stands for all offsets below `end`, whatever is left of them: its last
-        batch ends there, so that it can be told from one behind which a file is missing."""
+        """Nothing follows but the last write. The segment stands for all offsets below `end`, whatever is left of them:
+        its last batch ends there, so that it can be told from one behind which a file is missing."""
         self._join()
         if (reached := self.segment.next_offset) < end:
             self._append(empty_batch(reached, end), reached, end, -1)
-        self._write()
-        self.segment.unsynced = False
 
-    def discard(self) -> None:
-        """After all nothing has changed."""
-        self._disk.remove(self._path)
+    def begin_write(self, at_least: int = _WRITE_BYTES) -> CleanedWrite | None:
+        """For a job, if so much is in memory. Nothing may be added until `end_write`."""
+        if self.segment.pending_bytes < at_least:
+            return None
+        self._writing = self.segment.spill()
+        return CleanedWrite(self.path, self._writing.position, self._writing.data)
+
+    def end_write(self) -> None:
+        """It is in the file; the swap that puts the file in its place syncs it first."""
+        self.segment.spilled(self._writing)
+        self.segment.unsynced = False
 
     def _join(self) -> None:
         if not self._records or self._kind is None:
@@ -85,12 +90,3 @@ class Joiner:
 
     def _append(self, batch: bytes, base_offset: int, next_offset: int, timestamp_ms: int) -> None:
         self.segment.append(batch, base_offset, next_offset, timestamp_ms)
-        if self.segment.pending_bytes >= _WRITE_BYTES:
-            self._write()
-
-    def _write(self) -> None:
-        if self.segment.pending_bytes:
-            write = self.segment.spill()
-            with opened(self._disk, self._path) as handle:
-                self._disk.write_at(handle, write.position, write.data)
-            self.segment.spilled(write)

@@ -15,6 +15,7 @@ from partition_log.reaching import end_of
 from partition_log.reading import batches_of
 from partition_log.segment import INDEX_INTERVAL_BYTES, Segment, SegmentWrite
 from partition_log.swapping import Swap
+from partition_log.unsynced import UnsyncedFiles
 from protocol.record_batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -310,7 +311,7 @@ class PartitionLog:
             for position, base_offset, *_rest in segment.walk(segment.find(known)):
                 self._note_producer(segment.read_at(position, HEADER_BYTES), base_offset)
 
-    def cut(self) -> None:
+    def cut(self, unsynced: UnsyncedFiles) -> None:
         """Remove from the folder what lies beyond the end, or before the start."""
         kept_at = None if self.producers is None else self.producers.kept_at
         self.has_new_files |= remove_snapshots(self.disk, self._folder, but=kept_at)
@@ -323,15 +324,18 @@ class PartitionLog:
         if self.segments:
             last = self.segments[-1]
             if last.file_size() > last.size:
-                handle = self.disk.open(last.path)
-                try:
-                    self.disk.truncate(handle, last.size)
-                finally:
-                    self.disk.close(handle)
+                self.disk.truncate(unsynced.open(last.path), last.size)
                 last.unsynced = True
             last.close()
 
     # -------------------------------------------------------------------------------------------- writing out
+
+    def wants_spill(self, at_least: int) -> bool:
+        """Whether `spills` finds any."""
+        segments = self.segments
+        if not segments:
+            return False
+        return segments[-1].pending_bytes >= at_least or (len(segments) > 1 and segments[-2].pending_bytes > 0)
 
     def spills(self, at_least: int) -> list[tuple[Segment, SegmentWrite]]:
         """What is in memory, of segments that have so much of it and none on its way."""

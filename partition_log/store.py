@@ -4,9 +4,10 @@
 
 An append goes to two places in memory: the log's last segment and the open block of the write-ahead log. What is slow
 leaves as a job, to be run off the loop: a `FlushJob` (at most one under way) makes the open block durable, a
-`CheckpointJob` (at most one, beside it) syncs the logs themselves, makes the next write-ahead segment and deletes
-what was removed. A job that fails for lack of room says so by `disk_full`; one that fails otherwise raises, and the
-process must end: what the page cache holds is unknown then.
+`CheckpointJob` (at most one, beside it) writes what logs have too much of in memory to their files, syncs these now and
+then, makes the next write-ahead segment and deletes what was removed. A job that fails for lack of room says so by
+`disk_full`; one that fails otherwise raises, as after any sync that fails, and the process must end: what the page
+cache holds is unknown then.
 """
 
 from collections.abc import Iterable
@@ -16,15 +17,17 @@ import msgspec
 
 from partition_log.aids import NewAid, write_aids
 from partition_log.cleaning import Policy, Retain
+from partition_log.cleaning_work import CleaningWork
 from partition_log.disk import Disk, is_disk_full
 from partition_log.errors import AppendError
 from partition_log.folder import LOG_NAME, Identity, NodeFolder
-from partition_log.jobs import CheckpointJob, Drop, FlushJob, Removal, Spill, Taken, checkpoint_job, end_spills, take
+from partition_log.jobs import CheckpointJob, Drop, FlushJob, Removal, Spill, Taken, end_spills, take
 from partition_log.log import PartitionLog
 from partition_log.open_files import MOST as MOST_OPEN_FILES
 from partition_log.open_files import OpenFiles
 from partition_log.recovery import RecoveryReport
-from partition_log.swapping import Swap
+from partition_log.unsynced import MOST as MOST_UNSYNCED_FILES
+from partition_log.unsynced import UnsyncedFiles
 from partition_log.wal import WriteAheadLog
 
 __all__ = ["AppendError", "Appended", "CheckpointJob", "FlushJob", "LogStore", "PartitionLog", "StoreLimits"]
@@ -42,7 +45,7 @@ class StoreLimits(msgspec.Struct, frozen=True):
     """`wal_segment_bytes`: the first start writes one segment of zeros before it serves, and every segment must be
     larger than any batch: 32 MiB is twice the largest batch and written in some 20 to 300 ms. `spill_bytes` is how
     much of a log may stay in memory between checkpoints; `producers_per_log` how many idempotent ones are remembered;
-    `open_files` how many files of logs are kept open for readers.
+    `open_files` how many files of logs are kept open for readers, and `unsynced_files` for the next checkpoint's sync.
     """
 
     wal_segment_bytes: int = 32 * MIB
@@ -51,6 +54,7 @@ class StoreLimits(msgspec.Struct, frozen=True):
     spill_bytes: int = 64 * 1024
     producers_per_log: int = 2_000
     open_files: int = MOST_OPEN_FILES
+    unsynced_files: int = MOST_UNSYNCED_FILES
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -79,18 +83,20 @@ class LogStore:
         self._disk = disk
         self.identity = Identity(cluster_id, node_id, made_with=made_with or {})
         self._files = OpenFiles(disk, limits.open_files)
-        self._folder = NodeFolder(self._files, folder, self.identity, limits.producers_per_log)
+        self._unsynced = UnsyncedFiles(disk, limits.unsynced_files)
+        self._folder = NodeFolder(self._files, self._unsynced, folder, self.identity, limits.producers_per_log)
         self._limits = limits
         self._wal = WriteAheadLog(f"{folder}/wal", limits.wal_segment_bytes, keep)
         self._logs: dict[str, PartitionLog] = {}
         self._unflushed: list[PartitionLog] = []
         self._removals: list[Removal] = []
         self._drops: list[Drop] = []
-        self._swap: tuple[PartitionLog, Swap] | None = None
+        self.cleaning = CleaningWork()
         self._wants_checkpoint = False
         self._flush: FlushJob | None = None
         self._flush_marks: list[tuple[PartitionLog, int]] = []
-        self._flush_spills: list[Spill] = []
+        self._to_spill: list[PartitionLog] = []
+        self._spills: list[Spill] = []  # of the checkpoint job
         self._checkpoint: CheckpointJob | None = None
         self._taken: Taken | None = None
         self._checkpoint_block = 0
@@ -163,6 +169,7 @@ class LogStore:
     def _release(self) -> None:
         for handle in self._wal.handles():
             self._disk.close(handle)
+        self._unsynced.close()
         self._folder.close()
 
     # ------------------------------------------------------------------------------------------------------------ logs
@@ -210,27 +217,12 @@ class LogStore:
         after a crash before it they are back. False if some must wait for a checkpoint first, which is then due or
         under way: ask again.
         """
-        if self._checkpoint is not None or self._is_swapping_in(log):
+        if self._checkpoint is not None or self.cleaning.is_swapping_in(log):
             return False
         bases = log.drop(count)
         self._drops += [Drop(log, base) for base in bases]
         self._wants_checkpoint |= len(bases) < count
         return len(bases) == count
-
-    def swap(self, log: PartitionLog, swap: Swap) -> None:
-        """Put a cleaned segment in the place of others, with the next checkpoint job: then it `is_done`. It never will
-        be if what it replaces goes first. One at a time.
-        """
-        assert self._swap is None, "another is under way"
-        self._swap = log, swap
-
-    def _is_swapping_in(self, log: PartitionLog) -> bool:
-        return self._swap is not None and self._swap[0] is log and self._swap[1].is_begun
-
-    @property
-    def is_swapping(self) -> bool:
-        """Whether the last swap is neither done nor given up."""
-        return self._swap is not None
 
     def want_checkpoint(self) -> None:
         """One is due, however little was written since the last."""
@@ -300,26 +292,20 @@ class LogStore:
         self._flush_marks = [(log, log.next_offset) for log in self._unflushed]
         for log in self._unflushed:
             log.unflushed = False
-            self._flush_spills += self._spills_of(log)
         self._unflushed = []
-        self._flush = FlushJob(up_to, writes, tuple(write for _segment, write in self._flush_spills))
+        self._flush = FlushJob(up_to, writes)
         return self._flush
-
-    def _spills_of(self, log: PartitionLog) -> list[Spill]:
-        if self.disk_full or any(removal.log.name == log.name for removal in self._removals):
-            return []  # it is removed, or an older log's files may still stand under its name
-        return log.spills(self._limits.spill_bytes)
 
     def finish_flush(self, up_to: int) -> list[PartitionLog]:
         """The job has run: `flushed` and the logs' `flushed_offset` move. Returns the logs whose did."""
-        job, spills, marks = self._flush, self._flush_spills, self._flush_marks
+        job, marks = self._flush, self._flush_marks
         assert job is not None and job.up_to == up_to, "not the flush that is under way"
-        self._flush, self._flush_spills, self._flush_marks = None, [], []
+        self._flush, self._flush_marks = None, []
         self._wal.flushed_to(up_to)
         for log, next_offset in marks:
             log.flushed_offset = next_offset
-        end_spills(spills, job.outcome.written)
-        self.disk_full |= job.outcome.problem is not None
+            if log.wants_spill(self._limits.spill_bytes):
+                self._to_spill.append(log)
         self._retire()
         return [log for log, _offset in marks]
 
@@ -330,16 +316,16 @@ class LogStore:
     # ---------------------------------------------------------------------------------------------------- checkpoints
 
     def begin_checkpoint(self, *, force: bool = False) -> CheckpointJob | None:
-        """What is due of: deleting removed logs, making the next write-ahead segment, and syncing the logs (always with
-        `force`). `None` if nothing is, or a job is under way. Cheap to ask after every step.
+        """What is due of: deleting removed logs, making the next write-ahead segment, spills, what cleaning wants, and
+        syncing the logs (always with `force`). `None` if nothing is, or a job is under way. Cheap to ask after every
+        step.
         """
         wal = self._wal
         if self._checkpoint is not None:
             return None
         due = wal.position - self._checkpointed >= self._limits.checkpoint_bytes
         due |= self._wants_checkpoint or bool(self._drops)
-        swap = self._swap_now()
-        has_work = due or wal.wants_segment or swap is not None
+        has_work = due or wal.wants_segment or bool(self._to_spill) or self.cleaning.is_due
         if not force and not self._removals and (self.disk_full or not has_work):
             return None
         removals = tuple(removal for removal in self._removals if removal.position <= wal.flushed)
@@ -348,28 +334,41 @@ class LogStore:
         # Not while a removed log's files may still stand where a new one of its name writes.
         taken = self._take() if (due or force) and not self._removals and wal.is_started else None
         making = wal.making() if force or not self.disk_full else None
-        surplus = wal.surplus()
-        if taken is None and making is None and swap is None and not removals and not surplus:
+        surplus, self._spills = wal.surplus(), taken.spills if taken else self._spill()
+        cleaned, swap, discards = self.cleaning.take()
+        if not any((taken, making, swap, cleaned, removals, surplus, discards, self._spills)):
             return None
         self._taken = taken
-        drops = tuple(self._drops) if taken else ()
-        self._checkpoint = checkpoint_job(self._folder.path, taken, removals, drops, surplus, making, swap)
+        self._checkpoint = CheckpointJob(
+            folder=self._folder.path,
+            unsynced=self._unsynced,
+            removals=removals,
+            drops=tuple(self._drops) if taken else (),
+            checkpoint=taken.content if taken else None,
+            spills=tuple(write for _segment, write in self._spills),
+            new_folders=taken.new_folders if taken else (),
+            kept=taken.kept if taken else (),
+            indexes=taken.indexes if taken else (),
+            surplus=surplus,
+            discards=discards,
+            making=making,
+            cleaned=cleaned,
+            swap=swap,
+        )
         return self._checkpoint
 
-    def _swap_now(self) -> Swap | None:
-        """What it replaces may have gone since; what is begun is done."""
-        if self._swap is None:
-            return None
-        log, swap = self._swap
-        if log.is_removed or not (swap.is_begun or log.can_swap(swap)):
-            self._swap = None
-            return None
-        swap.is_begun = True
-        log.pin(swap)
-        return swap
+    def _spill(self) -> list[Spill]:
+        """What logs have too much of in memory. Not of one that is removed, or whose name an older log's files may
+        still stand under."""
+        logs, self._to_spill = dict.fromkeys(self._to_spill), []
+        removed = {removal.log.name for removal in self._removals}
+        if self.disk_full:
+            return []
+        return [spill for log in logs if log.name not in removed for spill in log.spills(self._limits.spill_bytes)]
 
     def _take(self) -> Taken:
         self._wants_checkpoint = False
+        self._to_spill = []
         return take(self._logs, self._wal.position, self._wal.block, self._folder.path)
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
@@ -380,12 +379,9 @@ class LogStore:
         self._removals = [removal for removal in self._removals if removal not in job.removals]
         if outcome.made is not None:
             self._wal.made(outcome.made)
-        if self._swap is not None and self._swap[1].is_done:
-            log, swap = self._swap
-            log.swapped(swap)
-            self._swap = None
+        self.cleaning.finished(job)
+        end_spills(self._spills, outcome.written)
         if taken is not None:
-            end_spills(taken.spills, outcome.written)
             taken.end(done=outcome.checkpointed)
             if outcome.checkpointed:
                 self._checkpointed, self._checkpoint_block = taken.position, taken.block

@@ -9,10 +9,27 @@ A crash before the second leaves the old segments, one after it is finished at t
 old and the new at once. Aids (`aids.py`) tell of the log as it was, and go before it changes.
 """
 
+import msgspec
+
 from partition_log.aids import remove_aids
 from partition_log.disk import Disk
 from partition_log.file_names import SwapName, cleaned_name, file_name, offset_of, swap_name
+from partition_log.index_files import write_indexes
 from partition_log.segment import Segment
+from partition_log.unsynced import UnsyncedFiles
+
+
+class CleanedWrite(msgspec.Struct, frozen=True):
+    """Bytes for a file that is being cleaned; those for its beginning make it anew."""
+
+    path: str
+    position: int
+    data: bytes
+
+    def run(self, disk: Disk, unsynced: UnsyncedFiles) -> None:
+        if self.position == 0:
+            disk.truncate(unsynced.open(self.path), 0)  # one may be left over from a pass that came to nothing
+        unsynced.write(self.path, self.position, self.data)
 
 
 class Swap:
@@ -32,27 +49,18 @@ class Swap:
         self._is_placed = False  # only the indexes may lack: the cleaned file must not be looked for again
         self._indexes = cleaned.index_writes()
 
-    def run(self, disk: Disk) -> None:
+    def run(self, disk: Disk, unsynced: UnsyncedFiles) -> None:
         if not self._is_placed:
             if self.name.text not in disk.list(self.folder):
-                self._begin(disk)
+                self._begin(disk, unsynced)
             _finish(disk, self.folder, self.name)
             self._is_placed = True
-        for path, position, data in self._indexes:
-            handle = disk.open(path)
-            try:
-                disk.write_at(handle, position, data)
-            finally:
-                disk.close(handle)
+        write_indexes(disk, self._indexes)
         self.is_done = True
 
-    def _begin(self, disk: Disk) -> None:
+    def _begin(self, disk: Disk, unsynced: UnsyncedFiles) -> None:
         path = f"{self.folder}/{cleaned_name(self.name.base_offset)}"
-        handle = disk.open(path, make=False)
-        try:
-            disk.sync(handle)
-        finally:
-            disk.close(handle)
+        unsynced.sync(path)
         if remove_aids(disk, self.folder):
             disk.sync_folder(self.folder)
         disk.rename(path, f"{self.folder}/{self.name.text}")

@@ -22,8 +22,8 @@ from coordinator.config.keys import (
     ConfigError,
     Hosts,
     Key,
-    ListenerKinds,
     Ports,
+    UnguardedKinds,
     UpstreamOffsets,
     about,
     keys_of,
@@ -217,10 +217,10 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
         int, whole("A connection whose broker owes an answer, and says nothing for so long, is closed.", 1_000)
     ] = 120_000
     upstream_unguarded_listeners: Annotated[
-        ListenerKinds | None,
+        UnguardedKinds | None,
         about(
-            "native, http or both: listeners that open although the cluster has ACLs, which nobody is held to there; "
-            "those where tls.client.ca.location holds open anyway."
+            "Listeners that open although the cluster has ACLs, which nobody is held to there. Those where "
+            "tls.client.ca.location holds open anyway."
         ),
     ] = None
 
@@ -229,6 +229,9 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
     http_max_connections: Annotated[
         int, whole("HTTP connections open at once; counted apart from max.connections.", lowest=1)
     ] = 256
+    http_metrics_max_series: Annotated[
+        int, whole("Partitions of groups, and as many of topics, with series of their own in /metrics.", lowest=1)
+    ] = 10_000
     http_allowed_hosts: Annotated[
         Hosts, about("Names that HTTP is asked for by, besides localhost, addresses and those that are advertised.")
     ] = Hosts()
@@ -380,8 +383,6 @@ def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
     check_security(config, chosen, wrong)
     if config.upstream_servers is not None and config.kafka is None:
         raise wrong("kafka", "with upstream.servers there must be a listener for Kafka's clients to begin at")
-    if config.upstream_unguarded_listeners is not None and "kafka" in config.upstream_unguarded_listeners.all:
-        raise wrong("upstream.unguarded.listeners", "native and http are allowed: the brokers' ACLs hold at the others")
 
 
 def _is_loopback(host: str) -> bool:

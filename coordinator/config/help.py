@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Final, Literal
 
 from coordinator.config.config import KEYS, Key
-from coordinator.config.keys import Addresses, Secret, SecurityProtocol
+from coordinator.config.keys import Addresses, Secret, SecurityProtocol, UnguardedKinds
 
 USAGE: Final = """\
 usage: musterd [--data-dir DIR] [--native HOST:PORT|off] [--kafka HOST:PORT|off] [--http HOST:PORT|off]
@@ -85,6 +85,8 @@ def _example(key: Key) -> str:
         return '"muster"' if "location" not in key.name else f'"/etc/muster/{key.name.split(".")[-2]}.pem"'
     if key.type is Addresses:
         return '"broker-1.example.net:9092,broker-2.example.net:9092"'
+    if key.type is UnguardedKinds:
+        return '"http"'
     port = KEYS[key.name.removeprefix("advertised.")].default.port  # that of the listener it stands for
     return f'"muster.example.net:{port}"'
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import UnionType
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Self, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
 from msgspec.structs import fields
@@ -76,18 +76,19 @@ class Ports(Struct, frozen=True):
 
 
 class ListenerKinds(Struct, frozen=True):
-    """Some of `LISTENERS`."""
+    """Some of `choices`."""
 
+    choices: ClassVar[tuple[str, ...]] = LISTENERS
     all: tuple[str, ...]
 
     def __str__(self) -> str:
         return ",".join(self.all)
 
     @classmethod
-    def parse(cls, text: str) -> "ListenerKinds":
-        """ValueError for what is no listener."""
+    def parse(cls, text: str) -> Self:
+        """ValueError for what is none of them."""
         found = tuple(one.strip() for one in text.split(","))
-        if any(one not in LISTENERS for one in found):
+        if any(one not in cls.choices for one in found):
             raise ValueError(text)
         return cls(found)
 
@@ -109,6 +110,12 @@ class Hosts(Struct, frozen=True):
         if not all(re.fullmatch(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?", one) for one in found):
             raise ValueError(text)
         return cls(found)
+
+
+class UnguardedKinds(ListenerKinds, frozen=True):
+    """Listeners that are in front of no broker."""
+
+    choices: ClassVar[tuple[str, ...]] = ("native", "http")
 
 
 class Secret(str):
@@ -190,8 +197,8 @@ class Key(Struct, frozen=True):
         if issubclass(self.type, StrEnum):
             *most, last = self.type
             return f"{', '.join(most)} or {last}"
-        if self.type is ListenerKinds:
-            return f"some of {','.join(LISTENERS)}"
+        if issubclass(self.type, ListenerKinds):
+            return f"some of {','.join(self.type.choices)}"
         if self.type is Hosts:
             return "NAME[,NAME...] without ports, or nothing"
         if self.type is Addresses:
@@ -228,7 +235,7 @@ class Key(Struct, frozen=True):
             raise ValueError(raw)
         if issubclass(self.type, str):  # a text, or one of a few
             return self.type(raw)
-        if self.type is Addresses or self.type is Ports or self.type is ListenerKinds:
+        if self.type is Addresses or self.type is Ports or issubclass(self.type, ListenerKinds):
             return self.type.parse(raw.strip())
         if raw == "off" and self.name in LISTENERS:
             return None

@@ -8,6 +8,7 @@ import msgspec
 from coordinator.clock import Moment
 from coordinator.gateway.effects import UpstreamRequest
 from coordinator.gateway.events import UpstreamReply
+from coordinator.keys import UpstreamKey
 from protocol.messages import Message
 from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperation
@@ -52,7 +53,7 @@ class DelayedUpstreamRequest(DelayedOperation[UpstreamRequestDone]):
         message: Message,
     ) -> None:
         self.number = number
-        self.key = ("ask", number)
+        self.key = UpstreamKey(number)
         self.deadline_ms = deadline_ms
         self.questions = tuple(questions.values())
         self.answers: dict[int, Message | None] = dict.fromkeys(questions)

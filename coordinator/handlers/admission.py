@@ -129,7 +129,7 @@ def _listed_offsets(core: Core, message: OffsetFetch) -> int:
 
 def _looked_at(core: Core, message: DescribeExpiry) -> int:
     kept = core.find(message.group_id)[0].offsets.count_of(message.group_id)
-    return min(max(message.limit, 0), kept) + kept // _OFFSETS_AN_ENTRY
+    return min(max(message.limit, 0), kept) + min(kept // _OFFSETS_AN_ENTRY, _MOST_A_SLICE)
 
 
 def _produced(core: Core, message: Produce) -> int:

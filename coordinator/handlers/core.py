@@ -9,6 +9,7 @@ from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.groups.classic.events import Client
 from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.subscriptions import SubscriptionCache
 from coordinator.handlers.budget import Budget
 from coordinator.placement import Placement
 from coordinator.runtime.group_configs import GroupConfigs
@@ -79,6 +80,7 @@ class Core:
     """Lists of the node's that are compacted: of topics, of groups' settings."""
     loads: Loadings
     expiry: Expiry
+    subscriptions: SubscriptionCache
     deletions: Deletions = field(default_factory=Deletions)
     waiting_produces: ProduceQueue = field(default_factory=ProduceQueue)
     slices: SlicedRequests = field(default_factory=SlicedRequests)

@@ -110,4 +110,7 @@ def _in_flight(group: BalancedGroup, entry: Ownership | None, committed: int) ->
 
 
 def _lag(place: Place | None) -> int | None:
-    return None if place is None or place.committed < 0 else max(0, place.end - place.committed)
+    """From the log's start where nothing is committed."""
+    if place is None:
+        return None
+    return max(0, place.end - (place.begin if place.committed < 0 else place.committed))

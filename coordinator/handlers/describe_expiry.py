@@ -1,13 +1,14 @@
 """Who answers what will go of a group, and when (group-protocol 4.4): by the same rule that lets it go."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit
 from coordinator.handlers.core import Core
-from coordinator.runtime.expiry_rules import Kept, Rule, expires_ms, group_expires_ms, rule_of
+from coordinator.runtime.expiry_rules import Kept, Rule, expires_ms, group_expires_ms, is_by_subscription, rule_of
 from coordinator.runtime.offset_table import OffsetTable, Place
+from coordinator.runtime.slices import Served, Work
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply, ExpiringOffset
 from protocol.session import RequestRef
@@ -17,19 +18,28 @@ MOST_A_PAGE = 2_000
 
 def describe_expiry(core: Core, ref: RequestRef, message: DescribeExpiry, moment: Moment) -> None:
     """A page of the group's partitions; waits for the group's last record, as all that is told of it."""
+    core.slices.begin(core.outbox, ref, _describing(core, message), moment)
+
+
+def _describing(core: Core, message: DescribeExpiry) -> Work:
+    moment = yield 0
     refused = admit(core, message.group_id, may_be_empty=True)
     shard, group = core.find(message.group_id)
     if refused or group is None:
-        core.outbox.send(ref, DescribeExpiryReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND))
-        return
+        return Served(DescribeExpiryReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND), 0)
     retention_ms = core.expiry.retention_ms
     limit = min(max(message.limit, 0), MOST_A_PAGE)
     balanced = shard.balanced.get(group.group_id)
-    rule = rule_of(group, balanced)
-    places = list(islice(_places_after(shard.offsets, message), limit + 1))
     group_ms: int | Kept = -1
     if not message.after_topic:
-        group_ms = group_expires_ms(group, shard.offsets, retention_ms, balanced)
+        looking = group_expires_ms(group, shard.offsets, retention_ms, balanced)
+        group_ms, moment = yield from _in_slices(looking, moment)
+    subscriptions = core.subscriptions.of(group)
+    if is_by_subscription(group, balanced):
+        for cost in subscriptions.reading():
+            moment = yield cost
+    rule = rule_of(group, balanced, subscriptions)
+    places = list(islice(_places_after(shard.offsets, message), limit + 1))
     reply = DescribeExpiryReply(
         group_state=group.state.title,
         group_expires_ms=_when(group_ms),
@@ -39,7 +49,17 @@ def describe_expiry(core: Core, ref: RequestRef, message: DescribeExpiry, moment
         offsets=tuple(_shown(shard.offsets, message.group_id, place, rule, retention_ms) for place in places[:limit]),
         has_more=len(places) > limit,
     )
-    core.outbox.hold(shard.position_of(message.group_id), ref, reply)
+    return Served(reply, shard.position_of(message.group_id))
+
+
+def _in_slices(
+    looking: Generator[int, None, int | Kept], moment: Moment
+) -> Generator[int, Moment, tuple[int | Kept, Moment]]:
+    while True:
+        try:
+            moment = yield next(looking)
+        except StopIteration as done:
+            return done.value, moment
 
 
 def _places_after(offsets: OffsetTable, message: DescribeExpiry) -> Iterator[Place]:

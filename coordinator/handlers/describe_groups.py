@@ -1,10 +1,12 @@
 """Answer DescribeGroups."""
 
+from msgspec.structs import replace
+
 from coordinator.clock import Moment
 from coordinator.groups.classic.state import Group
 from coordinator.handlers.admission import admit
 from coordinator.handlers.core import Core
-from coordinator.handlers.views import describe_balanced_group, describe_group
+from coordinator.handlers.views import GROUP_OPERATIONS, describe_balanced_group, describe_group
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribeGroups, DescribeGroupsReply
@@ -32,5 +34,9 @@ def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment
 
 def _describe(shard: Shard, group_id: str, group: Group | None, message: DescribeGroups) -> DescribedGroup:
     if group is not None and shard.is_balanced(group_id):
-        return describe_balanced_group(shard.balanced[group_id], group, shard.index)
-    return describe_group(group_id, group, shard.index, message.absent_is_error)
+        described = describe_balanced_group(shard.balanced[group_id], group, shard.index)
+    else:
+        described = describe_group(group_id, group, shard.index, message.absent_is_error)
+    if message.include_authorized_operations and not described.error_code:
+        return replace(described, authorized_operations=GROUP_OPERATIONS)
+    return described

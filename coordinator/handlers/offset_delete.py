@@ -7,6 +7,10 @@ from coordinator.groups.classic.events import DeleteOffsets
 from coordinator.handlers.admission import admit, admit_write
 from coordinator.handlers.core import Core
 from coordinator.handlers.offset_fetch import UNKNOWN
+from coordinator.runtime.offset_table import Place
+from coordinator.runtime.shard import Shard
+from coordinator.runtime.slices import Served, Work
+from protocol.consumer_protocol import PROTOCOL_TYPE
 from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     OffsetDelete,
@@ -20,27 +24,43 @@ from protocol.session import RequestRef
 
 def offset_delete(core: Core, ref: RequestRef, message: OffsetDelete, moment: Moment) -> None:
     """A group's error stands for all; else partitions that do not exist are refused alone (2.7)."""
+    core.slices.begin(core.outbox, ref, _deleting(core, ref, message), moment, changes=True)
+
+
+def _deleting(core: Core, ref: RequestRef, message: OffsetDelete) -> Work:
+    moment = yield 0
+    known = core.find(message.group_id)[1]
+    if known is not None and known.protocol_type == PROTOCOL_TYPE and not admit(core, message.group_id):
+        for cost in core.subscriptions.of(known).reading():
+            moment = yield cost
     refused = admit(core, message.group_id) or admit_write(core)
     shard, group = core.find(message.group_id)
     if refused or group is None:
-        core.outbox.send(ref, OffsetDeleteReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND))
-        return
+        return Served(OffsetDeleteReply(error_code=refused or ErrorCode.GROUP_ID_NOT_FOUND), 0)
     if shard.is_balanced(message.group_id):
-        core.outbox.send(ref, OffsetDeleteReply(error_code=ErrorCode.NON_EMPTY_GROUP))
-        return
-    stored = frozenset(shard.offsets.partitions(message.group_id))
+        return Served(OffsetDeleteReply(error_code=ErrorCode.NON_EMPTY_GROUP), 0)
+    stored = _stored_part(shard, message)
     existing = _existing_part(core, message, stored)
-    ran = shard.run(group, DeleteOffsets(ref, existing, stored), moment)
-    answers = [
-        answer._replace(reply=_with_unknown(answer.reply, message))
-        if isinstance(answer.reply, OffsetDeleteReply)
-        else answer
-        for answer in ran.answers
-    ]
-    shard.deliver(ran._replace(answers=answers))
+    subscribed = core.subscriptions.of(group).topics() if group.members else frozenset()
+    ran = shard.run(group, DeleteOffsets(ref, existing, stored, subscribed), moment)
+    (own,) = [answer for answer in ran.answers if isinstance(answer.reply, OffsetDeleteReply)]
+    shard.deliver(ran._replace(answers=[answer for answer in ran.answers if answer is not own]))
+    assert isinstance(own.reply, OffsetDeleteReply)
+    return Served(_with_unknown(own.reply, message), 0 if own.at_once else ran.position)
 
 
-def _existing_part(core: Core, message: OffsetDelete, stored: frozenset[tuple[str, int]]) -> OffsetDelete:
+def _stored_part(shard: Shard, message: OffsetDelete) -> frozenset[Place]:
+    """Partitions of the request for which the group, or a transaction of its, has an offset."""
+    committed, pending = shard.offsets.topics(message.group_id), shard.offsets.pending.of(message.group_id)
+    return frozenset(
+        (topic.name, index)
+        for topic in message.topics
+        for index in topic.partition_indexes
+        if index in committed.get(topic.name, ()) or (topic.name, index) in pending
+    )
+
+
+def _existing_part(core: Core, message: OffsetDelete, stored: frozenset[Place]) -> OffsetDelete:
     topics = []
     for topic in message.topics:
         count = core.topics.partition_count(topic.name) or 0

@@ -11,6 +11,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribedMember, ListedGroup
 from protocol.messages.node import DescribeNodeReply, FailedShard
 
+GROUP_OPERATIONS = 3400
+"""What anybody may do with a group where nobody is refused anything, as Kafka's bit field: read, delete, describe,
+describe and alter configs."""
 CLIENT_BALANCED = "client-balanced"
 """The type of a group whose members balance it themselves."""
 

@@ -120,10 +120,12 @@ def _patient(ask: Ask, timeout_s: float) -> Ask:
     async def ask_in_time(message: Message) -> Message:
         try:
             async with asyncio.timeout(timeout_s):
-                return await ask(message)
+                reply = await ask(message)
         except TimeoutError:
             sentence = f"{type(message).__name__} was not answered within {timeout_s:g} seconds"
             raise Problem(504, sentence) from None
+        await _rest()
+        return reply
 
     return ask_in_time
 
@@ -224,9 +226,14 @@ def _readyz(questions: Questions) -> Handler:
     return handle
 
 
+async def _rest() -> None:
+    """An answer that is there at once keeps nobody waiting, so whoever asks much must let others in."""
+    await asyncio.sleep(0)
+
+
 def _metrics(questions: Questions, most_series: int) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        measured = await measure(questions, most_series)
+        measured = await measure(questions, most_series, _rest)
         # Writing a large page takes longer than a heartbeat should wait.
         accept = request.headers.get("Accept", "")
         body, content_type = await asyncio.to_thread(exposition, measured, accept)

@@ -91,10 +91,10 @@ class BalancedPages:
         return {"total": total, "unowned": unowned, "by_node": by_node, "by_topic": by_topic}
 
     async def readers(self, origin: str, names: Names, query: Names) -> Json:
-        """Client-balanced groups that read the topic."""
+        """Groups of either kind that read the topic: by subscription, assignment or commits."""
         topic = names["topic"]
-        found = [view for view in await self._ask.balanced() if topic in view.topics]
-        return {"topic": topic, "groups": [{"group": one.group_id, "member_count": len(one.members)} for one in found]}
+        found = await self._ask.readers(topic)
+        return {"topic": topic, "groups": [{"group": one, "member_count": found[one]} for one in sorted(found)]}
 
     async def consume_from_max(self, origin: str, names: Names, query: Names) -> Json:
         """Members that are online go to the end of what they own, once."""

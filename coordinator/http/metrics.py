@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from coordinator.http.lag import Key, PartitionLag, oldest_ms
+from coordinator.http.lag import Key, PartitionLag
 from protocol.messages.node import DescribeNodeReply
 
 _MEANINGS: Final = {
@@ -24,17 +24,47 @@ _MEANINGS: Final = {
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
 
+class TopicSum(msgspec.Struct, frozen=True):
+    """Of a group's partitions of one topic. None where there is nothing to add: not 0, an alarm would never ring."""
+
+    committed: int | None = None
+    lag: int | None = None
+
+    def plus(self, line: PartitionLag) -> "TopicSum":
+        lag = line.lag
+        return TopicSum(
+            self.committed if line.current_offset is None else (self.committed or 0) + line.current_offset,
+            self.lag if lag is None else (self.lag or 0) + lag,
+        )
+
+
 class MeasuredGroup(msgspec.Struct, frozen=True):
+    """`sums` by topic; `oldest_ms` is how old the oldest end behind them is, None if all are as of now."""
+
     group_id: str
     members: int
-    lags: tuple[PartitionLag, ...]
+    sums: Mapping[str, TopicSum] = {}
+    oldest_ms: int | None = None
+
+
+class GroupLine(msgspec.Struct, frozen=True):
+    """A partition of a group that has series of its own."""
+
+    group_id: str
+    line: PartitionLag
+
+    def order(self) -> tuple[int, str, str, int]:
+        """The largest lag first; what is not known last."""
+        lag = self.line.lag
+        return (1 if lag is None else -lag, self.group_id, self.line.topic, self.line.partition)
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What one scrape shows. `left_out` counts the groups and topics dropped to keep the answer bounded."""
+    """What one scrape shows. `left_out` counts the partitions of groups and topics without series of their own."""
 
     node: DescribeNodeReply
     groups: tuple[MeasuredGroup, ...] = ()
+    lines: tuple[GroupLine, ...] = ()
     partition_counts: Mapping[str, int] = {}
     ends: Mapping[Key, int] = {}
     left_out: int = 0
@@ -67,7 +97,9 @@ def _node_metrics(measured: Measured) -> Iterator[Metric]:
     yield _gauge("muster_start_time_seconds", "When the process started.", node.started_wall_ms / 1000)
     yield _gauge("muster_shards", "Shards of the offsets log.", node.shards_total)
     yield _gauge("muster_shards_loaded", "Shards that answer.", node.shards_loaded)
-    yield _gauge("muster_metrics_left_out", "Groups and topics this page leaves out to stay small.", measured.left_out)
+    yield _gauge(
+        "muster_metrics_left_out", "Partitions without series of their own; sums count them.", measured.left_out
+    )
     states = GaugeMetricFamily("muster_groups", "Groups by state.", labels=("state",))
     for state, count in sorted(node.group_states.items()):
         states.add_metric((state,), count)
@@ -101,22 +133,19 @@ def _group_metrics(measured: Measured) -> Iterator[Metric]:
     )
     for group in measured.groups:
         members.add_metric((group.group_id,), group.members)
-        oldest = oldest_ms(group.lags)
-        if oldest is not None:
-            age.add_metric((group.group_id,), oldest)
-        committed: dict[str, int] = {}
-        behind: dict[str, int] = {}
-        for line in group.lags:
-            labels = (group.group_id, line.topic, str(line.partition))
+        if group.oldest_ms is not None:
+            age.add_metric((group.group_id,), group.oldest_ms)
+        for topic, total in group.sums.items():
+            if total.committed is not None:
+                current_sum.add_metric((group.group_id, topic), total.committed)
+            if total.lag is not None:
+                lag_sum.add_metric((group.group_id, topic), total.lag)
+    for one in measured.lines:
+        line, labels = one.line, (one.group_id, one.line.topic, str(one.line.partition))
+        if line.current_offset is not None:
             current.add_metric(labels, line.current_offset)
-            committed[line.topic] = committed.get(line.topic, 0) + line.current_offset
-            if line.lag is not None:  # not 0: an alarm would never ring
-                lag.add_metric(labels, line.lag)
-                behind[line.topic] = behind.get(line.topic, 0) + line.lag
-        for topic, offsets in committed.items():
-            current_sum.add_metric((group.group_id, topic), offsets)
-        for topic, records in behind.items():
-            lag_sum.add_metric((group.group_id, topic), records)
+        if line.lag is not None:
+            lag.add_metric(labels, line.lag)
     yield from (members, current, lag, current_sum, lag_sum)
     if age.samples:
         yield age

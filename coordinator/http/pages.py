@@ -92,7 +92,7 @@ class Pages:
         for line in lines:
             if (line.topic, line.partition) == key:
                 return shapes.lag(group.group_id, line)
-        raise Problem(NO_SUCH_PARTITION, f"{group.group_id!r} has committed nothing for {key[0]}-{key[1]}")
+        raise Problem(NO_SUCH_PARTITION, f"{group.group_id!r} reads no partition {key[0]}-{key[1]}")
 
     async def lag_summary(self, origin: str, names: Names, query: Names) -> Json:
         shapes, group, lines = await self._lags(origin, names)

@@ -4,7 +4,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from itertools import groupby, islice
 from typing import TypeVar
 
-from coordinator.http.lag import End, Key, PartitionLag, committed_offsets, lags
+from coordinator.handlers.views import CLIENT_BALANCED
+from coordinator.http.lag import (
+    End,
+    Key,
+    PartitionLag,
+    committed_offsets,
+    keys_of,
+    lags,
+    subscribed_topics,
+    topics_of,
+)
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import (
@@ -38,7 +48,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
 )
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
-from protocol.messages.topics import Metadata, MetadataReply, MetadataTopicReply
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
 
 Ask = Callable[[Message], Awaitable[Message]]
 M = TypeVar("M", bound=Message)
@@ -47,7 +57,7 @@ T = TypeVar("T")
 GROUPS_A_QUESTION = 100
 PARTITIONS_A_QUESTION = 1_000
 ENDS_MAX_AGE_MS = 1_000
-_LATEST = -1
+_EARLIEST, _LATEST = -2, -1
 _DEAD = "Dead"
 _NO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 """Of what is not there, and of what another node knows."""
@@ -139,8 +149,10 @@ class Questions:
             raise Problem(NO_SUCH_GROUP, f"there is no consumer group {group_id!r}")
         return group
 
-    async def balanced(self) -> list[BalancedGroupView]:
-        """All client-balanced groups that are online, by id."""
+    async def balanced(self, listed: Iterable[ListedGroup]) -> list[BalancedGroupView]:
+        """All client-balanced groups that are online, by id, if there are any among those listed."""
+        if all(group.group_type != CLIENT_BALANCED for group in listed):
+            return []
         reply = await self._answer(DescribeBalanced(with_lag=False), DescribeBalancedReply)
         found = [group for group in reply.groups if not group.error_code]
         for rest in [group.group_id for group in reply.groups if group.error_code is _ASK_AGAIN]:
@@ -155,6 +167,19 @@ class Questions:
         if view.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             raise problem_of(view.error_code)
         return view if view.members else None
+
+    async def readers(self, topic: str) -> dict[str, int]:
+        """Groups that read the topic, with how many members they have: one subscribes to it or is assigned some of it,
+        or something is committed for it."""
+        listed = await self.groups()
+        found = {view.group_id: len(view.members) for view in await self.balanced(listed) if topic in view.topics}
+        for some in _slices((group.group_id for group in listed), GROUPS_A_QUESTION):
+            committed = await self.committed(some)
+            for group in await self.describe(some):
+                subscribed = any(topic in subscribed_topics(group, member) for member in group.members)
+                if subscribed or topic in topics_of(group, committed.get(group.group_id, ())):
+                    found[group.group_id] = len(group.members)
+        return found
 
     async def consume_from_max(self, group_id: str, actor: str) -> ConsumeFromMaxReply:
         return await self._answer(ConsumeFromMax((group_id,), actor), ConsumeFromMaxReply)
@@ -197,10 +222,17 @@ class Questions:
     async def ends(self, keys: Iterable[Key]) -> dict[Key, End]:
         """The next offset of each partition; partitions that are not there are left out. Beside brokers everybody who
         asks within a second shares an answer."""
+        return await self._offsets(keys, _LATEST)
+
+    async def begins(self, keys: Iterable[Key]) -> dict[Key, End]:
+        """The first offset of each, as `ends`."""
+        return await self._offsets(keys, _EARLIEST)
+
+    async def _offsets(self, keys: Iterable[Key], timestamp: int) -> dict[Key, End]:
         found: dict[Key, End] = {}
         for some in _slices(sorted(keys), PARTITIONS_A_QUESTION):
             topics = tuple(
-                ListOffsetsTopic(name, tuple(ListOffsetsPartition(part, _LATEST) for _, part in parts))
+                ListOffsetsTopic(name, tuple(ListOffsetsPartition(part, timestamp) for _, part in parts))
                 for name, parts in groupby(some, key=lambda key: key[0])
             )
             reply = await self._answer(ListOffsets(topics, max_age_ms=ENDS_MAX_AGE_MS), ListOffsetsReply)
@@ -210,9 +242,23 @@ class Questions:
                         found[topic.name, part.partition_index] = _end(part)
         return found
 
+    async def partition_counts(self, topics: Iterable[str]) -> Mapping[str, int]:
+        """Of those of the topics that are there."""
+        wanted = tuple(MetadataTopic(name) for name in sorted(topics))
+        if not wanted:
+            return {}
+        return partitions_of((await self._answer(Metadata(wanted), MetadataReply)).topics)
+
     async def lags(self, group: DescribedGroup) -> list[PartitionLag]:
+        """A line for each partition of the topics that the group has commits for, is assigned, or reads by its own
+        balance."""
         committed = (await self.committed([group.group_id])).get(group.group_id, {})
-        return lags(group, committed, await self.ends(committed))
+        own = await self.balanced_group(group.group_id) if group.protocol_type == CLIENT_BALANCED else None
+        topics = topics_of(group, committed, () if own is None else own.topics)
+        keys = keys_of(topics, await self.partition_counts(topics), committed)
+        ends = await self.ends(keys)
+        begins = await self.begins(key for key in keys if key not in committed)
+        return list(lags(group, keys, committed, ends, begins))
 
     async def _answer(self, message: Message, kind: type[M]) -> M:
         reply = await self._ask(message)

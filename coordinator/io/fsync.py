@@ -1,12 +1,14 @@
 """EDGE: what runs beside the loop, and tells it when it is done.
 
-A `Worker` runs jobs in a thread. It takes the interpreter's lock several times a job, and each time the loop and the
-thread wait for each other: that was a quarter of what a commit cost. So what is flushed mostly, a few kilobytes in one
-place, needs no thread: the loop writes it to the page cache, and the kernel syncs it by itself (`KernelSync`).
+A thread takes the interpreter's lock several times a job, and each time the loop and the thread wait for each other:
+that was a quarter of what a commit cost. The loop must not write by itself either (`disk_jobs.py`). So where the kernel
+offers it, a thread hands a flush over with one call, in which the write may wait, and has done with it: the kernel
+syncs by itself and tells the loop (`KernelFlush`).
 """
 
 import asyncio
 import ctypes
+import errno
 import os
 import platform
 import sys
@@ -14,7 +16,12 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from coordinator.io.exit import exit_on_error
+from partition_log.disk import Disk
+from partition_log.jobs import FlushJob
+from partition_log.wal import Write
 
 
 class Worker(threading.Thread):
@@ -36,6 +43,60 @@ class Worker(threading.Thread):
         self.join()
 
 
+class InThread:
+    """Runs jobs in a thread of its own. The process ends with one that fails."""
+
+    def __init__(self, what: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._what = what
+        self._loop = loop
+        self._worker = Worker(what)
+
+    def run(self, job: Any, disk: Disk, done: Callable[[], None]) -> None:
+        """See `disk_jobs.Runner`."""
+
+        def attempt() -> None:
+            with exit_on_error(self._what):
+                job.run(disk)
+            self._loop.call_soon_threadsafe(done)
+
+        self._worker.submit(attempt)
+
+    def finish(self) -> None:
+        """Returns when all jobs are done."""
+        self._worker.finish()
+
+
+class Flushing(InThread):
+    """The same for flushes, by the kernel where it can: nearly all are one write."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__("flush", loop)
+        self._kernel = kernel_flush(loop)
+
+    def run(self, job: FlushJob, disk: Disk, done: Callable[[], None]) -> None:
+        kernel = self._kernel
+        if kernel is None or len(job.writes) != 1:
+            super().run(job, disk, done)
+            return
+
+        def ended(error: OSError | None) -> None:
+            with exit_on_error(self._what):
+                if error is not None:
+                    raise OSError(error.errno, f"{error.strerror}: a flush of the write-ahead log")
+            done()
+
+        def attempt() -> None:
+            with exit_on_error(self._what):
+                kernel.begin(job.writes[0], ended)
+
+        self._worker.submit(attempt)
+
+    def finish(self) -> None:
+        super().finish()
+        if self._kernel is not None:
+            self._kernel.close()
+
+
 class _Calls(NamedTuple):
     """The numbers of Linux's native AIO (io_setup(2) and its kin): the C library has no functions for them."""
 
@@ -48,18 +109,18 @@ class _Calls(NamedTuple):
 _CALLS: Final = {"x86_64": _Calls(206, 207, 209, 208), "aarch64": _Calls(0, 1, 2, 4)}
 _CONTROL_BLOCK: Final = Struct("<QIiHhIQQqQII")
 """`struct iocb`: data, key, flags, what to do, priority, file, buffer, bytes, offset, reserved, flags, eventfd."""
+_WRITE: Final = 1
 _DATASYNC: Final = 3
 _TELL_BY_EVENTFD: Final = 1
-_EVENT_BYTES: Final = 32
-_RESULT: Final = Struct("<q").unpack_from
-_RESULT_AT: Final = 16
+_EVENT: Final = Struct("<QQqq")
+"""`struct io_event`: data, control block, result, second result."""
 
-Synced = Callable[[OSError | None], None]
+Ended = Callable[[OSError | None], None]
 
 
-class KernelSync:
-    """Syncs one file at a time as fdatasync(2) does, without a thread of ours. Raises OSError where the kernel does not
-    offer it: containers may forbid it, and only Linux has it."""
+class KernelFlush:
+    """Writes one block at a time and syncs it as fdatasync(2) does. Raises OSError where the kernel does not offer it:
+    containers may forbid it, and only Linux has it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         has_64_bits = sys.maxsize > 1 << 32  # a smaller process on the same machine has other numbers
@@ -69,32 +130,51 @@ class KernelSync:
         self._calls = calls
         self._call = ctypes.CDLL(None, use_errno=True).syscall
         self._context = ctypes.c_ulong(0)
-        self._block = ctypes.create_string_buffer(_CONTROL_BLOCK.size)
-        self._blocks = ctypes.byref(ctypes.c_void_p(ctypes.addressof(self._block)))
-        self._event = ctypes.create_string_buffer(_EVENT_BYTES)
-        self._synced: Synced | None = None
-        self._checked(self._call(calls.setup, 1, ctypes.byref(self._context)))
+        self._blocks = [ctypes.create_string_buffer(_CONTROL_BLOCK.size) for _ in range(2)]
+        self._both = (ctypes.c_void_p * 2)(*[ctypes.addressof(block) for block in self._blocks])
+        self._events = ctypes.create_string_buffer(2 * _EVENT.size)
+        self._size = 0
+        self._tell: Ended | None = None
+        self._checked(self._call(calls.setup, 2, ctypes.byref(self._context)))
         self._told = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._loop = loop
         loop.add_reader(self._told, self._ended)
 
-    def begin(self, handle: int, synced: Synced) -> None:
-        """`synced` is called by the loop when what the file holds now is durable, or with why it may not be. Raises
-        OSError if it cannot be begun. One at a time."""
-        assert self._synced is None, "a sync is under way"
+    def begin(self, write: Write, ended: Ended) -> None:
+        """Not to be called by the loop: the write, to the page cache, is done when this returns, and may wait. `ended`
+        is called by the loop when it is durable, or with why it may not be. Raises OSError if it cannot be begun. One
+        at a time."""
+        assert self._tell is None, "a flush is under way"
+        self._tell, self._size = ended, len(write.data)
+        data = ctypes.cast(ctypes.c_char_p(write.data), ctypes.c_void_p).value
+        writing, syncing = self._blocks
         _CONTROL_BLOCK.pack_into(
-            self._block, 0, 0, 0, 0, _DATASYNC, 0, handle, 0, 0, 0, 0, _TELL_BY_EVENTFD, self._told
+            writing, 0, _WRITE, 0, 0, _WRITE, 0, write.handle, data, self._size, write.position, 0, 0, 0
         )
-        self._checked(self._call(self._calls.submit, self._context, 1, self._blocks))
-        self._synced = synced
+        _CONTROL_BLOCK.pack_into(
+            syncing, 0, _DATASYNC, 0, 0, _DATASYNC, 0, write.handle, 0, 0, 0, 0, _TELL_BY_EVENTFD, self._told
+        )
+        # One after the other: what is written to the page cache has ended before the next block is looked at.
+        begun = self._call(self._calls.submit, self._context, 2, self._both)
+        if begun != 2:
+            self._tell = None
+            self._checked(begun)
+            raise OSError(errno.EINVAL, "the kernel took a write, and not its sync")
 
     def _ended(self) -> None:
         os.eventfd_read(self._told)
-        self._checked(self._call(self._calls.getevents, self._context, 1, 1, self._event, None))
-        (result,) = _RESULT(self._event, _RESULT_AT)
-        synced, self._synced = self._synced, None
-        assert synced is not None
-        synced(OSError(-result, os.strerror(-result)) if result < 0 else None)
+        self._checked(self._call(self._calls.getevents, self._context, 2, 2, self._events, None))
+        ended, self._tell = self._tell, None
+        assert ended is not None
+        ended(self._problem({what: result for what, _block, result, _second in _EVENT.iter_unpack(self._events.raw)}))
+
+    def _problem(self, results: dict[int, int]) -> OSError | None:
+        worst = min(results.values())
+        if worst < 0:
+            return OSError(-worst, os.strerror(-worst))
+        if results[_WRITE] != self._size:
+            return OSError(errno.EIO, f"{results[_WRITE]} of {self._size} bytes were written")
+        return None
 
     def close(self) -> None:
         """None may be under way."""
@@ -109,9 +189,9 @@ class KernelSync:
             raise OSError(number, os.strerror(number))
 
 
-def kernel_sync(loop: asyncio.AbstractEventLoop) -> KernelSync | None:
-    """None where it does not go without a thread."""
+def kernel_flush(loop: asyncio.AbstractEventLoop) -> KernelFlush | None:
+    """None where a thread must do all of it."""
     try:
-        return KernelSync(loop)
+        return KernelFlush(loop)
     except OSError:
         return None

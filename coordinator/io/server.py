@@ -1,5 +1,6 @@
 """EDGE: the one file with asyncio. It moves bytes, reads the clock into a `Moment`, carries out effects in order,
-runs one flush at a time in a thread, and keeps one timer at the node's next deadline. No business branch lives here."""
+has jobs run beside the loop (`disk_jobs.py`), and keeps one timer at the node's next deadline. No business branch lives
+here."""
 
 import asyncio
 import time
@@ -12,16 +13,16 @@ from coordinator.active_clock import ActiveClock
 from coordinator.clock import Moment
 from coordinator.io.allocator import keep_large_buffers
 from coordinator.io.complaints import Complaints
+from coordinator.io.disk_jobs import DiskJobs
 from coordinator.io.exit import exit_on_error, exit_process
-from coordinator.io.fsync import Worker, kernel_sync
+from coordinator.io.fsync import Flushing, InThread
 from coordinator.io.patient_disk import patient
 from coordinator.io.send_backlog import OWES_NOTHING, SendBacklog
 from coordinator.io.tls.listening import ListeningTls, listen_at
 from coordinator.node.effects import Close, Effect, Flush, LogError, Pause, Resume, Return, RunJob, Send
-from coordinator.node.events import Call, Ended, Event, Flushed, JobDone, Lost, Opened, Received, Stopping, Woke
+from coordinator.node.events import Call, Ended, Event, Lost, Opened, Received, Stopping, Woke
 from coordinator.node.node import AnyNode
 from partition_log.disk import Disk
-from partition_log.jobs import FlushJob
 from protocol.messages import Message
 
 log = structlog.get_logger()
@@ -56,8 +57,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.paused_by_node = False
         self.reads_slowly = False
-        self.handed_bytes = self.taken_ms = self.idle_bytes = 0
-        self.moved_ms = server.moment.monotonic_ms
+        self.handed_bytes = self.taken_ms = self.idle_bytes = self.moved_ms = 0
         self.taken_bytes = OWES_NOTHING
 
     def unsent_bytes(self) -> int:
@@ -114,7 +114,6 @@ class Server:
     def __init__(self, disk: Disk, max_unsent_bytes: int, max_total_unsent_bytes: int) -> None:
         keep_large_buffers()
         self.disk = disk
-        self._patient = patient(disk)
         self.max_unsent_bytes = max_unsent_bytes
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self.node: AnyNode
@@ -127,9 +126,8 @@ class Server:
         self._timer_ms: int | None = None
         self.moment = read_clock()
         self._clock: ActiveClock
-        self._flushing = Worker("flush")
-        self._kernel_sync = kernel_sync(self._loop)
-        self._working = Worker("checkpoint")
+        self._flushing, self._working = Flushing(self._loop), InThread("checkpoint", self._loop)
+        self._jobs = DiskJobs(patient(disk), self._flushing, self._working, self._done)
         self._loaded = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -218,8 +216,6 @@ class Server:
         self._timer_ms = _NEVER_MS
         await self._until_idle()  # a checkpoint may have begun meanwhile
         self._flushing.finish()
-        if self._kernel_sync is not None:
-            self._kernel_sync.close()
         self._working.finish()
         self.complaints.close()
         with exit_on_error("Stopping"):
@@ -319,7 +315,7 @@ class Server:
         if self._handed_bytes > self._unsent.look_every_bytes:
             self._look()
         if client.reads_slowly and client.transport.get_write_buffer_size() > self.max_unsent_bytes:
-            told = {"connection": effect.connection, "unsent_bytes_max": self.max_unsent_bytes}
+            told: dict[str, Any] = {"connection": effect.connection, "unsent_bytes_max": self.max_unsent_bytes}
             self.complaints.tell("slow reader closed", level="warning", **told)
             client.transport.abort()
 
@@ -327,7 +323,7 @@ class Server:
         """See who reads nothing, and tell the node how full it is."""
         unsent, self._handed_bytes = self._unsent, 0
         for client in unsent.look(self._clients.values(), time.monotonic_ns() // 1_000_000):
-            told = {"connection": client.number, "unsent_bytes": client.unsent_bytes()}
+            told: dict[str, Any] = {"connection": client.number, "unsent_bytes": client.unsent_bytes()}
             self.complaints.tell("slow reader closed, others need the room", level="warning", **told)
             if client.transport is not None:
                 client.transport.abort()
@@ -367,33 +363,12 @@ class Server:
             client.hear_or_not()
 
     def _flush(self, effect: Flush) -> None:
-        job = effect.job
-        if self._kernel_sync is None or not job.is_brief or job.spills:
-            self._run(self._flushing, lambda: job.run(self._patient), lambda: Flushed(job.up_to))
-            return
         self._under_way += 1
-        with exit_on_error("Flush"):
-            self._kernel_sync.begin(job.write(self.disk), lambda error: self._synced(job, error))
-
-    def _synced(self, job: FlushJob, error: OSError | None) -> None:
-        with exit_on_error("Flush"):
-            if error is not None:
-                raise OSError(error.errno, f"{error.strerror}: a sync of the write-ahead log")
-        self._done(Flushed(job.up_to))
+        self._jobs.flush(effect)
 
     def _ask(self, effect: RunJob) -> None:
-        call_id, job = effect.call_id, effect.job
-        self._run(self._working, lambda: job.run(self._patient), lambda: JobDone(call_id, job))
-
-    def _run(self, worker: Worker, work: Callable[[], None], event: Callable[[], Event]) -> None:
         self._under_way += 1
-
-        def attempt() -> None:
-            with exit_on_error("Ask" if worker is self._working else "Flush"):
-                work()
-            self._loop.call_soon_threadsafe(lambda: self._done(event()))
-
-        worker.submit(attempt)
+        self._jobs.ask(effect)
 
     def _done(self, event: Event) -> None:
         self._under_way -= 1

@@ -11,6 +11,7 @@ from sortedcontainers import SortedDict
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.subscriptions import SubscriptionCache
 from coordinator.groups.outcome import IdSource
 from coordinator.handlers.core import Core
 from coordinator.placement import Placement
@@ -84,6 +85,7 @@ def make_core(
         )
         for index in range(config.offsets_topic_num_partitions)
     ]
+    subscriptions = SubscriptionCache()
     placement = Placement(config.node_id, len(shards), dict(addresses))
     core = Core(
         config=config,
@@ -112,7 +114,9 @@ def make_core(
             config.offsets_retention_minutes * 60_000,
             config.offsets_retention_check_interval_ms,
             config.offsets_topic_max_message_bytes,
+            subscriptions,
         ),
+        subscriptions=subscriptions,
     )
     core.topics.load()
     logs = [shard.log for shard in shards]

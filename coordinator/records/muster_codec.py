@@ -16,15 +16,16 @@ from coordinator.records.records import (
     BalancedMetadata,
     BalancedTombstone,
     LogCorrupt,
+    MemberReplaced,
     Owner,
     Ownership,
     OwnershipTombstone,
 )
 
-OWNERSHIP_KEY, BALANCED_KEY = 0x4D01, 0x4D02
+OWNERSHIP_KEY, BALANCED_KEY, REPLACED_KEY = 0x4D01, 0x4D02, 0x4D03
 _FORMAT = b"\x00\x00"
 
-OwnRecord = Ownership | OwnershipTombstone | BalancedMetadata | BalancedTombstone
+OwnRecord = Ownership | OwnershipTombstone | BalancedMetadata | BalancedTombstone | MemberReplaced
 T = TypeVar("T")
 
 
@@ -48,15 +49,31 @@ class _Balanced(msgspec.Struct, frozen=True, array_like=True):
     replaced: tuple[str, ...]
 
 
+class _Replaced(msgspec.Struct, frozen=True, array_like=True):
+    """The fields of `MemberReplaced` but those of its key, in its order."""
+
+    generation_id: int
+    member_id: str
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode_grant = msgspec.msgpack.Decoder(_Grant).decode
 _decode_balanced = msgspec.msgpack.Decoder(_Balanced).decode
+_decode_replaced = msgspec.msgpack.Decoder(_Replaced).decode
 
 
 def encode_own(record: OwnRecord) -> tuple[bytes, bytes | None]:
     """Key and value of the record; the value of a tombstone is None."""
     if isinstance(record, BalancedMetadata | BalancedTombstone):
         return _balanced_key(record.group_id), _balanced_value(record)
+    if isinstance(record, MemberReplaced):
+        value = _Replaced(*msgspec.structs.astuple(record)[2:])
+        return _replaced_key(record.group_id, record.instance_id), _FORMAT + _encode(value)
     key = _ownership_key(record.group_id, record.topic, record.partition)
     if isinstance(record, OwnershipTombstone):
         return key, None
@@ -79,6 +96,11 @@ def _balanced_value(record: BalancedMetadata | BalancedTombstone) -> bytes | Non
     return _FORMAT + _encode(_Balanced(**fields))
 
 
+def _replaced_key(group_id: str, instance_id: str) -> bytes:
+    group, instance = group_id.encode(), instance_id.encode()
+    return struct.pack(">HH", REPLACED_KEY, len(group)) + group + len(instance).to_bytes(2, "big") + instance
+
+
 def _ownership_key(group_id: str, topic: str, partition: int) -> bytes:
     group, name = group_id.encode(), topic.encode()
     head = struct.pack(">HH", OWNERSHIP_KEY, len(group))
@@ -92,6 +114,8 @@ def decode_own(key: bytes, value: bytes | None) -> OwnRecord | None:
         return _decode_ownership(key, value)
     if kind == BALANCED_KEY:
         return _decode_group(key, value)
+    if kind == REPLACED_KEY:
+        return _decode_replacement(key, value)
     return None
 
 
@@ -112,6 +136,14 @@ def _decode_group(key: bytes, value: bytes | None) -> BalancedMetadata | Balance
     fields = msgspec.structs.asdict(read)
     fields["members"] = tuple([BalancedMember(*member) for member in read.members])
     return BalancedMetadata(group_id, **fields)
+
+
+def _decode_replacement(key: bytes, value: bytes | None) -> MemberReplaced | None:
+    (group_id, instance_id), _rest = _read_key(key, texts=2, rest=0)
+    if value is None:
+        return None  # no group is without it: it is overtaken, never taken back
+    read = _read(_decode_replaced, value, "a replaced member")
+    return MemberReplaced(group_id, instance_id, *msgspec.structs.astuple(read))
 
 
 def _read_key(key: bytes, *, texts: int, rest: int) -> tuple[list[str], bytes]:

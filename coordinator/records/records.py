@@ -41,6 +41,21 @@ class GroupTombstone(msgspec.Struct, frozen=True, gc=False):
     group_id: str
 
 
+class MemberReplaced(msgspec.Struct, frozen=True, gc=False):
+    """The static member of an instance has another id since the group's record of this generation, and its assignment
+    still. In place of that record, which would name all members again."""
+
+    group_id: str
+    instance_id: str
+    generation_id: int
+    member_id: str
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+
+
 class CommittedOffset(msgspec.Struct, frozen=True, gc=False):
     """The next offset a group will read of a partition. `expire_timestamp_ms` is -1 unless the commit named a
     retention."""
@@ -148,6 +163,7 @@ class TransactionEnded(msgspec.Struct, frozen=True, gc=False):
 ShardRecord = (
     GroupMetadata
     | GroupTombstone
+    | MemberReplaced
     | CommittedOffset
     | OffsetTombstone
     | Ownership

@@ -15,16 +15,18 @@ node that loads the log comes to the same result, and a clock that goes back onl
 """
 
 import enum
-from collections.abc import Container
+from collections.abc import Container, Generator
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from coordinator.groups.classic.offsets import subscribed_topics
 from coordinator.groups.classic.state import Group, GroupState
+from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable, Place
 from protocol.consumer_protocol import PROTOCOL_TYPE
 
 _NO_RETENTION = -1
+_OFFSETS_A_PIECE = 1_000
 
 
 class Kept(enum.StrEnum):
@@ -43,12 +45,20 @@ class Rule(NamedTuple):
     """How offsets of a group expire. `since_ms`: all are counted from then, or each from its commit if None."""
 
     since_ms: int | None
-    subscribed: frozenset[str] = frozenset()
+    subscribed: AbstractSet[str] = frozenset()
 
 
-def rule_of(group: Group, balanced: BalancedGroup | None = None) -> Rule | Kept:
+def is_by_subscription(group: Group, balanced: BalancedGroup | None = None) -> bool:
+    """Whether the group's line of the table is the one that needs to know what members subscribe to."""
+    is_classic = balanced is None or not balanced.members
+    return is_classic and group.state is GroupState.STABLE and group.protocol_type == PROTOCOL_TYPE
+
+
+def rule_of(
+    group: Group, balanced: BalancedGroup | None = None, subscriptions: Subscriptions | None = None
+) -> Rule | Kept:
     """The line of the table that the group is in now. `balanced`: the group's members that balance it themselves, or
-    did."""
+    did. `subscriptions`: what is known of them already."""
     if balanced is not None and balanced.members:
         return Rule(None, frozenset(balanced.on_record.topics))
     if group.state is GroupState.EMPTY:
@@ -60,7 +70,7 @@ def rule_of(group: Group, balanced: BalancedGroup | None = None) -> Rule | Kept:
         return Kept.REBALANCING
     if group.protocol_type != PROTOCOL_TYPE:
         return Kept.NO_CONSUMERS
-    subscribed = subscribed_topics(group)
+    subscribed = (Subscriptions(group) if subscriptions is None else subscriptions).topics()
     return Kept.UNREADABLE if subscribed is None else Rule(None, subscribed)
 
 
@@ -82,16 +92,21 @@ def expires_ms(
 
 def group_expires_ms(
     group: Group, offsets: OffsetTable, retention_ms: int, balanced: BalancedGroup | None = None
-) -> int | Kept:
-    """The wall time from which on the group itself may go: with the last of its offsets, and at once without any."""
+) -> Generator[int, None, int | Kept]:
+    """The wall time from which on the group itself may go: with the last of its offsets, and at once without any.
+    Yields how many of them were looked at."""
     if group.state is not GroupState.EMPTY or (balanced is not None and balanced.members):
         return Kept.HAS_MEMBERS
     if offsets.pending.of(group.group_id):
         return Kept.GROUP_PENDING
     rule, last_ms = rule_of(group, balanced), 0
-    for topic, partitions in offsets.topics(group.group_id).items():
-        for partition, committed in partitions.items():
-            at_ms = expires_ms(rule, (topic, partition), committed, (), retention_ms)
-            assert isinstance(at_ms, int), "of an Empty group without transactions everything expires"
-            last_ms = max(last_ms, at_ms)
+    for topic in list(offsets.topics(group.group_id)):
+        committed = list(offsets.topics(group.group_id).get(topic, {}).items())
+        for start in range(0, len(committed), _OFFSETS_A_PIECE):
+            some = committed[start : start + _OFFSETS_A_PIECE]
+            for partition, offset in some:
+                at_ms = expires_ms(rule, (topic, partition), offset, (), retention_ms)
+                assert isinstance(at_ms, int), "of an Empty group without transactions everything expires"
+                last_ms = max(last_ms, at_ms)
+            yield len(some)
     return last_ms

@@ -22,6 +22,7 @@ from coordinator.records.records import (
     CommittedOffset,
     GroupMetadata,
     GroupTombstone,
+    MemberReplaced,
     Note,
     OffsetTombstone,
     Ownership,
@@ -81,10 +82,8 @@ class ShardTools(NamedTuple):
     max_batch_bytes: int
     directory: MutableMapping[str, tuple["Shard", Group]]
     """Every group of the node, by id; the hot path finds a group here without hashing its id as Java does."""
-    overrides: Mapping[str, GroupSettings] = {}
-    """Of groups that do not follow `settings`."""
-    broker_id: int = 0
-    """The home of every partition here."""
+    overrides: Mapping[str, GroupSettings] = {}  # of groups that do not follow `settings`
+    broker_id: int = 0  # the home of every partition here
 
 
 class Shard:
@@ -293,6 +292,8 @@ class Shard:
             known = self.groups.get(record.group_id)
             group = known or self.adopt(group or self.new_group(record.group_id))
             loading.apply(group, record, live=not self.is_replaying)
+        elif isinstance(record, MemberReplaced) and record.group_id in self.groups:
+            loading.replace_member(self.groups[record.group_id], record)
         elif isinstance(record, GroupTombstone):
             self.remove(record.group_id)
         elif isinstance(record, Ownership):
@@ -394,6 +395,5 @@ class Shard:
         self.loaded_records = 0
 
     def position_of(self, group_id: str) -> int:
-        """The write-ahead position of the group's last record: nobody may see the group's state before it is
-        durable."""
+        """The write-ahead position of the group's last record: nobody may see its state before that is durable."""
         return self._tools.outbox.position_of(group_id)

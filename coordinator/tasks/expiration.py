@@ -9,7 +9,8 @@ from itertools import islice
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import RetentionDue
 from coordinator.groups.classic.state import Group, GroupState
-from coordinator.runtime.expiry_rules import Kept, Rule, expires_ms, rule_of
+from coordinator.groups.classic.subscriptions import SubscriptionCache, Subscriptions
+from coordinator.runtime.expiry_rules import Kept, Rule, expires_ms, is_by_subscription, rule_of
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable, Place
 from coordinator.runtime.shard import Shard, ShardState
 from partition_log.store import LogStore
@@ -19,7 +20,7 @@ SLICE_WORK = 5_000
 """What one slice may do, in microseconds by and large: from counts, not a clock."""
 BATCH_PLACES = 500
 """Offsets that may go at one time; they are one batch in the log."""
-_WORK_A_GROUP, _WORK_A_MEMBER, _WORK_A_LOOK, _WORK_A_TOMBSTONE, _WORK_AN_EVENT = 12, 3, 1, 4, 40
+_WORK_A_GROUP, _WORK_A_LOOK, _WORK_A_TOMBSTONE, _WORK_AN_EVENT = 12, 1, 4, 40
 _TOMBSTONE_BYTES, _BYTES_A_CHARACTER = 48, 4
 _NEXT_SLICE_MS, _BLOCKED_MS = 10, 200
 _BUSY_BYTES = 4 * 1024 * 1024
@@ -29,13 +30,15 @@ _BUSY_BYTES = 4 * 1024 * 1024
 class _Visit:
     """A group that is being looked at, and what has gone of it, by topic."""
 
-    __slots__ = ("expired", "group_id", "places", "shard")
+    __slots__ = ("expired", "group_id", "places", "reading", "shard", "subscriptions")
 
     def __init__(self, shard: Shard, group_id: str) -> None:
         self.shard = shard
         self.group_id = group_id
         self.places = _places(shard.offsets.topics(group_id))
         self.expired: dict[str, int] = {}
+        self.subscriptions: Subscriptions | None = None
+        self.reading: Iterator[int] = iter(())
 
 
 def _places(topics: Mapping[str, Mapping[int, OffsetAndMetadata]]) -> Iterator[Place]:
@@ -49,10 +52,13 @@ class Expiry:
     """Where the pass is. `due_ms` is when the next begins, or this one goes on, by the monotonic clock;
     `offsets_expired` and `groups_expired` count what went since the start."""
 
-    def __init__(self, retention_ms: int, check_interval_ms: int, max_batch_bytes: int) -> None:
+    def __init__(
+        self, retention_ms: int, check_interval_ms: int, max_batch_bytes: int, subscriptions: SubscriptionCache
+    ) -> None:
         self.retention_ms = retention_ms
         self.due_ms = 0
         self.offsets_expired = self.groups_expired = 0
+        self._subscriptions = subscriptions
         self._check_interval_ms = check_interval_ms
         self._batch_bytes = min(64 * 1024, max_batch_bytes // 2)
         self._visits: Iterator[_Visit] | None = None
@@ -98,12 +104,21 @@ class Expiry:
         if group is None or shard.state is not ShardState.ACTIVE:
             self._visit = None
             return _WORK_A_GROUP
-        rule = rule_of(group, shard.balanced.get(group.group_id))
+        balanced = shard.balanced.get(group.group_id)
+        if visit.subscriptions is None and is_by_subscription(group, balanced):
+            visit.subscriptions = self._subscriptions.of(group)
+            visit.reading = visit.subscriptions.reading()
+        work = _WORK_A_GROUP
+        for cost in visit.reading:
+            work += cost
+            if work >= most:
+                return work
+        rule = rule_of(group, balanced, visit.subscriptions)
         places: list[Place] = []
-        work, is_over = _WORK_A_GROUP, True
+        is_over = True
         if not isinstance(rule, Kept):
-            looked, is_over = self._find(visit, rule, most, moment.wall_ms, places)
-            work += _WORK_A_LOOK * looked + _WORK_A_TOMBSTONE * len(places) + _WORK_A_MEMBER * len(group.members)
+            looked, is_over = self._find(visit, rule, max(most - work + _WORK_A_GROUP, 1), moment.wall_ms, places)
+            work += _WORK_A_LOOK * looked + _WORK_A_TOMBSTONE * len(places)
         is_done = self._expire(visit, group, places, moment, is_over=is_over)
         if places or group.group_id not in shard.groups:
             work += _WORK_AN_EVENT

@@ -3,6 +3,7 @@ watched again."""
 
 import msgspec
 
+from coordinator.keys import TaskKey
 from purgatory.purgatory import DelayedOperation
 
 
@@ -19,7 +20,7 @@ class ScheduledTask(DelayedOperation[TaskDue]):
 
     def __init__(self, name: str, deadline_ms: int) -> None:
         self.name = name
-        self.key = ("chore", name)
+        self.key = TaskKey(name)
         self.deadline_ms = deadline_ms
 
     def is_satisfied(self) -> bool:

@@ -19,6 +19,7 @@ from coordinator.records.records import (
     GroupTombstone,
     LogCorrupt,
     MemberRecord,
+    MemberReplaced,
     OffsetTombstone,
     Ownership,
     OwnershipTombstone,
@@ -138,6 +139,8 @@ def _of_shard(record: ShardRecord) -> Entry:
         return {"type": "group_tombstone", "group": record.group_id}
     if isinstance(record, Ownership | OwnershipTombstone):
         return _grant(record)
+    if isinstance(record, MemberReplaced):
+        return _replaced(record)
     if isinstance(record, BalancedTombstone):
         return {"type": "balanced_tombstone", "group": record.group_id}
     return _balanced(record) if isinstance(record, BalancedMetadata) else _group(record)
@@ -149,6 +152,12 @@ def _grant(record: Ownership | OwnershipTombstone) -> Entry:
         return {"type": "ownership_tombstone", **names}
     owner = None if record.owner is None else msgspec.structs.asdict(record.owner)
     return {"type": "ownership", **names, "epoch": record.epoch, "owner": owner}
+
+
+def _replaced(record: MemberReplaced) -> Entry:
+    told = msgspec.structs.asdict(record)
+    told["subscription_bytes"] = len(told.pop("subscription"))
+    return {"type": "member_replaced", "group": told.pop("group_id"), **told}
 
 
 def _balanced(record: BalancedMetadata) -> Entry:

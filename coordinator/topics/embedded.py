@@ -8,11 +8,12 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 
 from coordinator.clock import Moment
 from coordinator.config.keys import INT_MAX
+from coordinator.keys import PartitionKey
 from coordinator.placement import Placement
 from coordinator.topics.admin import altered, create, deletable, grow
 from coordinator.topics.append_time import with_append_time
 from coordinator.topics.configs import TopicConfigs
-from coordinator.topics.fetch import DelayedFetch, FetchReady, Room, epoch_error, nudge_key, read
+from coordinator.topics.fetch import DelayedFetch, FetchReady, Room, epoch_error, read
 from coordinator.topics.find_offset import EFFORT_US, Effort, end_of_epoch, find_offset
 from coordinator.topics.metadata import describe_partitions, metadata
 from coordinator.topics.produce import (
@@ -89,7 +90,7 @@ class EmbeddedTopics:
         self._settings = settings
         self._topics = TopicList(store, settings, ids, placement)
         # Partitions with records above the high watermark, and the high watermark their readers were last told.
-        self._advancing: dict[tuple[str, str, int], tuple[PartitionLog, int]] = {}
+        self._advancing: dict[Hashable, tuple[PartitionLog, int]] = {}
 
     def load(self) -> None:
         """Before anything else. Raises `TopicsCorrupt`, `LogDamaged`: a node must not start without its topics."""
@@ -199,12 +200,10 @@ class EmbeddedTopics:
         if refused is not None:
             return refused
         self.remove_logs(topic.record.name)
-        keys: list[Hashable] = []
-        for partition in topic.logs:
-            key = nudge_key(topic.record.name, partition)
+        keys = [PartitionKey(topic.record.name, partition) for partition in topic.logs]
+        for key in keys:
             self._advancing.pop(key, None)
-            keys.append(key)
-        return keys
+        return list[Hashable](keys)
 
     @property
     def deleted(self) -> list[str]:
@@ -296,7 +295,7 @@ class EmbeddedTopics:
             appended = self._store.append(log, timed)
             if isinstance(appended, AppendError):
                 return ProducePartitionReply(part.index, APPEND_ERRORS[appended], error_message=appended.value)
-            self._advancing.setdefault(nudge_key(name, part.index), (log, log.flushed_offset))
+            self._advancing.setdefault(PartitionKey(name, part.index), (log, log.flushed_offset))
         return ProducePartitionReply(part.index, _NONE, base_offset, append_time_ms, log.start_offset)
 
     def advanced(self) -> list[Hashable]:
@@ -323,7 +322,7 @@ class EmbeddedTopics:
                 log = self._readable(name, part.partition, part.current_leader_epoch)
                 if isinstance(log, ErrorCode):
                     return self.fetch_now(message, room)
-                watched.append((nudge_key(name or "", part.partition), log, part.fetch_offset))
+                watched.append((PartitionKey(name or "", part.partition), log, part.fetch_offset))
         deadline_ms = moment.monotonic_ms + min(message.max_wait_ms, self._settings.fetch_max_wait_ms)
         enough = min(message.min_bytes, message.max_bytes, self._settings.fetch_max_bytes)
         delayed = DelayedFetch(ref, message, deadline_ms, watched, enough)
@@ -361,7 +360,7 @@ class EmbeddedTopics:
         """First, last, newest, and by time, each partition by itself; and the position the reply waits for."""
         effort, known = Effort(EFFORT_US), Answers()
         reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
-        told = (nudge_key(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
+        told = (PartitionKey(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
         waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, told))
         return reply, self._store.position if waits else 0
 

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
 
+from coordinator.keys import FetchKey
 from partition_log.errors import LogDamaged, OffsetOutOfRange
 from partition_log.log import PartitionLog
 from protocol.errors import ErrorCode
@@ -21,11 +22,6 @@ _PEEK_BELOW_BYTES = 1 << 20
 """Where there is less room than this, the next batch's size is looked at before it is read: most are smaller."""
 LEADER_EPOCH = 0
 """Of every embedded partition: one node leads it, for ever."""
-
-
-def nudge_key(topic: str, partition: int) -> tuple[str, str, int]:
-    """What those listen to who wait for a partition's records."""
-    return ("topic", topic, partition)
 
 
 def epoch_error(current_leader_epoch: int) -> ErrorCode:
@@ -162,11 +158,6 @@ class _Watch:
         return self.counted
 
 
-def fetch_key(connection: int, number: int) -> Hashable:
-    """Of a fetch that waits."""
-    return ("fetch", connection, number)
-
-
 class WaitingFetches:
     """Which fetches wait, by connection: they end with it. `watched` partitions are what all of them wait for."""
 
@@ -194,7 +185,7 @@ class WaitingFetches:
         if own is None:
             return ()
         self.watched -= sum(own.values())
-        return [fetch_key(connection, number) for number in own]
+        return [FetchKey(connection, number) for number in own]
 
 
 class DelayedFetch(DelayedOperation[FetchReady]):
@@ -211,7 +202,7 @@ class DelayedFetch(DelayedOperation[FetchReady]):
         enough: int,
     ) -> None:
         """`partitions`: nudge key, log and offset of each."""
-        self.key = fetch_key(ref.connection, ref.number)
+        self.key = FetchKey(ref.connection, ref.number)
         self.deadline_ms = deadline_ms
         self.nudged_by: tuple[Hashable, ...] = tuple(key for key, _log, _offset in partitions)
         self._ref = ref

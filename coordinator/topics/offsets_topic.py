@@ -7,8 +7,8 @@ something stands in it.
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
+from coordinator.keys import PartitionKey
 from coordinator.placement import Placement
-from coordinator.topics.fetch import nudge_key
 from coordinator.topics.records import TopicRecord
 from coordinator.topics.registry import Topic
 from coordinator.topics.rules import OFFSETS_TOPIC, TopicSettings
@@ -23,7 +23,7 @@ def advanced(flushed: Iterable[PartitionLog]) -> Iterator[Hashable]:
     for log in flushed:
         name, _, partition = log.name.rpartition("-")
         if name == OFFSETS_TOPIC:
-            yield nudge_key(name, int(partition))
+            yield PartitionKey(name, int(partition))
 
 
 def offsets_topic(

@@ -6,11 +6,11 @@ Both are started here. Exits 1 for a difference that no rule of `allowed` explai
 import argparse
 import asyncio
 import sys
-import tempfile
 import uuid
 from pathlib import Path
 
 from bench.builds import NotHere
+from bench.processes import scratch
 from interop.differential import servers
 from interop.differential.generator import SUITES, unspoken
 from interop.differential.report import text
@@ -20,8 +20,8 @@ from interop.differential.rounds import Result, Rounds
 def main() -> int:
     given = _options()
     try:
-        with tempfile.TemporaryDirectory(prefix="muster-differential-") as scratch:
-            result = _run(given, Path(scratch))
+        with scratch(in_memory=True) as folder:
+            result = _run(given, folder)
     except NotHere as reason:
         print(f"cannot be run here: {reason}", file=sys.stderr)
         return 2
@@ -48,7 +48,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("suite", nargs="?", default="classic", choices=SUITES, help="which requests there are")
     parser.add_argument("--rounds", type=int, default=100, metavar="N", help="histories; 100 if not given")
     parser.add_argument("--seed", type=int, default=0, help="of the first history; the others follow it")
-    parser.add_argument("--at-once", type=int, default=60, metavar="N", help="histories that run at a time")
+    parser.add_argument("--at-once", type=int, default=80, metavar="N", help="histories that run at a time")
     parser.add_argument("--write", type=Path, help="a file for the report, besides the screen")
     return parser.parse_args()
 

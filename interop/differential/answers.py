@@ -15,7 +15,7 @@ _MADE_ID = re.compile(r"^(?P<prefix>.*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}$")
 _OWN = {"host": "HOST", "port": "PORT"}
 _SENTENCES = ("error_message",)
 _IDS = ("member_id", "leader")
-_UNANSWERED = "no answer"
+UNANSWERED = "no answer"
 _LONGEST = 100
 
 
@@ -33,7 +33,7 @@ class Unlike(NamedTuple):
 def normal(answer: Message | str | None, names: Names, unique: str) -> Any:
     """The answer as plain values. Group ids lose the part that is `unique` to a run of the history."""
     if answer is None:
-        return _UNANSWERED
+        return UNANSWERED
     if isinstance(answer, ListGroupsReply):
         own = [one for one in answer.groups if one.group_id.startswith(unique)]
         answer = msgspec.structs.replace(answer, groups=tuple(own))
@@ -88,6 +88,6 @@ def brief(value: Any) -> str:
     """A normal answer, or a part of one, in a few words: its error where it is a whole answer."""
     if isinstance(value, dict) and "error_code" in value:
         generation = value.get("generation_id", -1)
-        return value["error_code"] + (f" generation {generation}" if generation >= 0 else "")
+        return str(value["error_code"]) + (f" generation {generation}" if generation >= 0 else "")
     text = str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -77,7 +77,12 @@ class Connections:
     async def call(self, client_id: str, message: Message, version: int) -> Message:
         """The same, and wait. Raises ConnectionError where there is no answer."""
         answered: asyncio.Future[Message | str] = asyncio.get_running_loop().create_future()
-        await self.ask(client_id, message, version, answered.set_result)
+
+        def heard(answer: Message | str) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        await self.ask(client_id, message, version, heard)
         answer = await answered
         if isinstance(answer, str):
             raise ConnectionError(f"{self._address[0]}:{self._address[1]} {answer}")

@@ -1,18 +1,12 @@
 """Histories from seeds: six clients that mostly do what their libraries would, and now and then something else."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import Random
-
-import msgspec
 
 from interop.compare.pair import OLDEST
 from interop.differential.steps import (
     ASKS,
-    NO_TOPIC,
-    REBALANCE_PART,
-    SESSION_PART,
-    TICK_MS,
-    TOPICS,
     Ask,
     Beat,
     Commit,
@@ -21,19 +15,17 @@ from interop.differential.steps import (
     Describe,
     Fetch,
     Find,
-    Generation,
     GoOn,
     History,
     Join,
     Leave,
     List,
-    Profile,
     Restart,
     Step,
     Sync,
     Wait,
-    Who,
 )
+from interop.differential.views import NO_TOPIC, REBALANCE_PART, SESSION_PART, TICK_MS, TOPICS, Generation, Profile, Who
 from protocol.apis import BY_MESSAGE
 
 CLIENTS = 6
@@ -64,7 +56,7 @@ class _Drawing:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._random = Random(seed)
-        self._active = self._random.sample(range(CLIENTS), self._random.randint(1, CLIENTS))
+        self._active = self._random.sample(range(CLIENTS), self._random.choice((1, 2, 2, 3, 3, 4, 4, 5, 5, 6)))
         kinds = list(_ODD)
         self._kinds = self._random.sample(kinds, self._random.randint(1, len(kinds)))
         self._oddity = self._random.choice((0.1, 0.3, 0.6))
@@ -82,26 +74,25 @@ class _Drawing:
     def _profiles(self) -> tuple[Profile, ...]:
         random = self._random
         session, rebalance = random.choice((1, 2)), random.choice((0, 1, 2))
-        made = []
-        for _ in range(CLIENTS):
-            made.append(
-                Profile(
-                    instance=random.choice((None, None, "i1", "i2", "i3")),
-                    session_ms=session_ms(random.choice((session, session, 1, 2))),
-                    rebalance_ms=rebalance_ms(random.choice((rebalance, rebalance, 0, 1))),
-                    protocols=random.choice((("range",), ("range", "roundrobin"), ("roundrobin", "range"))),
-                    topics=tuple(random.sample(list(TOPICS), random.randint(1, len(TOPICS)))),
-                )
+        both = ("range", "roundrobin")
+        protocols = (both,) if random.random() < 0.7 else (both, both, both[:1], both[::-1])
+        return tuple(
+            Profile(
+                instance=random.choice((None, None, "i1", "i2", "i3")),
+                session_ms=session_ms(random.choice((session, session, 1, 2))),
+                rebalance_ms=rebalance_ms(random.choice((rebalance, rebalance, 0, 1))),
+                protocols=random.choice(protocols),
+                topics=tuple(random.sample(list(TOPICS), random.randint(1, len(TOPICS)))),
             )
-        return tuple(made)
+            for _ in range(CLIENTS)
+        )
 
     def _tick(self) -> list[Step]:
         random = self._random
         steps: list[Step] = []
         for _ in range(random.choice((1, 1, 2, 2, 3))):
-            for client in random.sample(self._active, len(self._active)):
-                if random.random() < 0.85:
-                    steps.append(self._go_on(client))
+            clients = random.sample(self._active, len(self._active))
+            steps += [self._go_on(client) for client in clients if random.random() < 0.85]
         for _ in range(sum(random.random() < self._oddity for _ in range(5))):
             steps.insert(random.randint(0, len(steps)), self._odd())
         return steps
@@ -117,7 +108,7 @@ class _Drawing:
 
     def _odd(self) -> Step:
         step = _ODD[self._random.choice(self._kinds)](self)
-        return msgspec.structs.replace(step, client=self._random.choice(self._active), group=self._group())
+        return replace(step, client=self._random.choice(self._active), group=self._group())
 
     def _group(self) -> int:
         return int(self._random.random() < 0.04)
@@ -167,8 +158,8 @@ class _Drawing:
         return Sync(version=self.version(Sync), who=self.who(), generation=self.generation(), wrong=wrong)
 
     def beat(self) -> Step:
-        named = self.chance(0.7)
-        return Beat(version=self.version(Beat), who=self.who(), generation=self.generation(), names_instance=named)
+        instance = self.pick("own", "own", "own", "none", "another")
+        return Beat(version=self.version(Beat), who=self.who(), generation=self.generation(), instance=instance)
 
     def leave(self) -> Step:
         return Leave(version=self.version(Leave), by=self.pick("id", "instance", "both"))

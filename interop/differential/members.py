@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from interop.differential.steps import BOGUS_ID, NO_ID, TOPICS, Phase, Profile, Who
+from interop.differential.views import BOGUS_ID, NO_ID, TOPICS, Phase, Profile, Who
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -27,6 +27,7 @@ class Names:
         self.topic_ids = topic_ids
         self.of_topic_id = {topic_id: name for name, topic_id in topic_ids.items()}
         self._names: dict[str, str] = {}
+        self._clients: dict[str, int] = {}
         self._given: dict[tuple[int, int], int] = {}
 
     def give(self, member_id: str, client: int, group: int) -> None:
@@ -34,11 +35,16 @@ class Names:
         if not member_id or member_id == BOGUS_ID or member_id in self._names:
             return
         number = self._given[client, group] = self._given.get((client, group), 0) + 1
+        self._clients[member_id] = client
         self._names[member_id] = f"c{client + 1}#{number}" + (f"/{group}" if group else "")
 
     def of(self, member_id: str) -> str | None:
         """None for an id that nobody was told yet."""
         return self._names.get(member_id)
+
+    def client_of(self, member_id: str) -> int | None:
+        """Who was given it."""
+        return self._clients.get(member_id)
 
 
 class Member:
@@ -54,6 +60,7 @@ class Member:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader = NO_ID
+        self.instance: str | None = None
         self.revision = 0
         self.neighbour: Member | None = None
         self._roster: tuple[str, ...] = ()
@@ -78,6 +85,11 @@ class Member:
         shares = [(member_id, f"{self._names.of(member_id)} in {self.generation_id}") for member_id in self._roster]
         return tuple(SyncGroupAssignment(member_id, share.encode()) for member_id, share in shares)
 
+    @property
+    def leads(self) -> bool:
+        """Whether it was told so."""
+        return bool(self.member_id) and self.leader == self.member_id
+
     def forget(self) -> None:
         """As after a restart of its process."""
         self.phase, self.member_id, self.generation_id, self._roster = Phase.OUT, NO_ID, -1, ()
@@ -87,6 +99,7 @@ class Member:
         """Called for what it sends as itself."""
         if isinstance(message, JoinGroup):
             self.phase = Phase.JOINING
+            self.instance = message.group_instance_id
         elif isinstance(message, SyncGroup):
             self.phase = Phase.SYNCING
 

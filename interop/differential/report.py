@@ -22,17 +22,19 @@ def _lines(result: Result, command: str) -> Iterator[str]:
     yield "the two groups are in different states"
     if result.late:
         yield f"{len(result.late)} could not keep to their time and say nothing: {result.late}"
-    yield f"{len(result.examples) - len(unexplained)} kinds of differences that are meant, {len(unexplained)} that are not"
+    meant = len(result.examples) - len(unexplained)
+    yield f"{meant} kinds of differences that are meant, {len(unexplained)} that are not"
     for example in unexplained:
         yield ""
         yield f"NOT EXPLAINED, in {_histories(result.counts[example.seen.kind])}: {example.seen.kind}"
         yield from _shown(example)
     for rule in RULES:
-        if (meant := result.examples.get(rule.name)) is not None:
+        found = result.examples.get(rule.name)
+        if found is not None:
             yield ""
             yield f"{rule.name}: in {_histories(result.counts[rule.name])}"
             yield f"  {rule.reason}"
-            yield from _shown(meant)
+            yield from _shown(found)
     if result.unstable:
         yield ""
         yield "Seen, and not again when the same history was put again:"
@@ -49,7 +51,7 @@ def _shown(example: Example) -> Iterator[str]:
 
 
 def _counted(result: Result) -> str:
-    return ", ".join(f"{name} {count}" for name, count in result.asked.most_common())
+    return ", ".join(f"{name} {count}" for name, count in sorted(result.asked.items(), key=lambda one: -one[1]))
 
 
 def _histories(count: int) -> str:

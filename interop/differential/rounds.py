@@ -2,15 +2,22 @@
 
 import asyncio
 import itertools
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from interop.differential.player import Outcome, Seen, Server, play
+from interop.differential.comparing import Seen
+from interop.differential.exchanges import Server
+from interop.differential.player import Outcome, play
 from interop.differential.shrinking import shrunk
-from interop.differential.steps import TICK_MS, History
+from interop.differential.steps import History
+from interop.differential.views import TICK_MS
 
-_TRIES = 5
+_TRIES = 8
+_TELLS_EVERY = 100
+_CHANCES = 2
+"""What depends on an id's hash does not come each time."""
 _PHASES = 17
 """Runs begin at so many points of a tick: else all would ask at once."""
 
@@ -27,8 +34,8 @@ class Result(NamedTuple):
     """`counts`: in how many histories each kind was seen. `unstable`: differences that did not come again."""
 
     histories: int
-    asked: Counter[str]
-    counts: Counter[str]
+    asked: Mapping[str, int]
+    counts: Mapping[str, int]
     examples: dict[str, Example]
     whole: int
     late: list[int]
@@ -47,6 +54,7 @@ class Rounds:
         self._gate = asyncio.Semaphore(at_once)
         self._prefix = prefix
         self._runs = itertools.count()
+        self._done = 0
 
     async def run(self, history: History) -> Outcome:
         """Again while it is late, a few times."""
@@ -60,10 +68,17 @@ class Rounds:
                 break
         return outcome
 
+    async def _first(self, history: History) -> Outcome:
+        outcome = await self.run(history)
+        self._done += 1
+        if self._done % _TELLS_EVERY == 0:
+            print(f"{self._done} histories", file=sys.stderr, flush=True)
+        return outcome
+
     async def all(self, histories: Iterable[History]) -> Result:
         """Each once, those with an unexplained difference twice; then the shortest of each kind is shrunk."""
         drawn = list(histories)
-        outcomes = await asyncio.gather(*[self.run(history) for history in drawn])
+        outcomes = await asyncio.gather(*[self._first(history) for history in drawn])
         counts: Counter[str] = Counter()
         shown: dict[str, list[History]] = {}
         asked: Counter[str] = Counter()
@@ -86,8 +101,12 @@ class Rounds:
 
     async def _example(self, kind: str, histories: list[History]) -> Example | None:
         async def shows(history: History) -> int | None:
-            outcome = await self.run(history)
-            return next((one.step for one in _told(outcome) if one.kind == kind), None)
+            for _ in range(_CHANCES):
+                outcome = await self.run(history)
+                found = next((one.step for one in _told(outcome) if one.kind == kind), None)
+                if found is not None:
+                    return found
+            return None
 
         for history in sorted(histories, key=lambda one: len(one.steps))[:3]:
             shortest = await shrunk(history, shows)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bench import peers
 from interop.differential.connections import Connections
-from interop.differential.player import Server
-from interop.differential.steps import TOPICS
+from interop.differential.exchanges import Server
+from interop.differential.views import TOPICS
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import ApiVersions, ApiVersionsReply, FindCoordinator, FindCoordinatorReply
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
@@ -51,12 +51,10 @@ async def _server(port: int) -> Server:
                 assert isinstance(found, FindCoordinatorReply)
                 assert isinstance(groups, DescribeGroupsReply)
                 assert isinstance(told, MetadataReply)
-                parts = {
-                    topic.name: topic for topic in told.topics if len(topic.partitions) == TOPICS[topic.name or ""]
-                }
-                refused = [one for one in (*found.coordinators, *groups.groups) if one.error_code]
-                if not refused and len(parts) == len(TOPICS):
-                    return Server("127.0.0.1", port, {name or "": topic.topic_id for name, topic in parts.items()})
+                whole = [topic for topic in told.topics if len(topic.partitions) == TOPICS[topic.name or ""]]
+                errors = [one.error_code for one in found.coordinators] + [one.error_code for one in groups.groups]
+                if not any(errors) and len(whole) == len(TOPICS):
+                    return Server("127.0.0.1", port, {topic.name or "": topic.topic_id for topic in whole})
             await asyncio.sleep(0.2)
     finally:
         connections.close()

@@ -1,11 +1,21 @@
 """Steps of a history, and the request that each one is for a member as it stands at one of the servers."""
 
 from collections.abc import Callable
-from enum import StrEnum
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
-import msgspec
-
+from interop.differential.views import (
+    GROUPS,
+    NO_ID,
+    NO_TOPIC,
+    OLD_TOPIC_NAMES,
+    TOPICS,
+    Generation,
+    Phase,
+    Profile,
+    View,
+    Who,
+)
 from protocol.messages import Message
 from protocol.messages.groups import (
     DeleteGroups,
@@ -17,7 +27,6 @@ from protocol.messages.groups import (
     LeavingMember,
     ListGroups,
     SyncGroup,
-    SyncGroupAssignment,
 )
 from protocol.messages.node import FindCoordinator
 from protocol.messages.offsets import (
@@ -32,76 +41,9 @@ from protocol.messages.offsets import (
 )
 from protocol.messages.topics import NO_TOPIC_ID
 
-TICK_MS = 4_000
-SESSION_PART, REBALANCE_PART = 0.22, 0.17
-"""Sessions and rebalances last some ticks, and this part of one: what they end, ends between the ticks' beginnings."""
-GROUPS = 2
-TOPICS = {"differential-a": 3, "differential-b": 2}
-NO_TOPIC = "differential-none"
-OLD_TOPIC_NAMES = 9
-"""The last version of OffsetCommit and OffsetFetch that names topics; later ones have their ids."""
-NO_ID, BOGUS_ID = "", "nobody-00000000-0000-0000-0000-000000000000"
-BOGUS_TOPIC_ID = b"\x07" * 16
 
-
-class Who(StrEnum):
-    """Whose member id a request names."""
-
-    OWN = "own"
-    NONE = "none"
-    BOGUS = "bogus"
-    OTHER = "other"  # that of the client after it
-
-
-class Generation(StrEnum):
-    """Which generation a request names."""
-
-    OWN = "own"
-    NONE = "none"
-    OLD = "old"
-    NEW = "new"
-
-
-class Phase(StrEnum):
-    """How far a member has come, by the answers that it has had."""
-
-    OUT = "out"
-    JOINING = "joining"
-    JOINED = "joined"
-    SYNCING = "syncing"
-    MEMBER = "member"
-
-
-class Profile(msgspec.Struct, frozen=True):
-    """One client as it presents itself to a group."""
-
-    instance: str | None = None
-    session_ms: int = TICK_MS
-    rebalance_ms: int = TICK_MS
-    protocols: tuple[str, ...] = ("range",)
-    topics: tuple[str, ...] = tuple(TOPICS)
-
-
-class View(Protocol):
-    """What a step may know of its client in its group, at one server."""
-
-    profile: Profile
-    group_id: str
-    group_ids: tuple[str, ...]
-    phase: Phase
-    member_id: str
-    generation_id: int
-    protocol_type: str | None
-    protocol_name: str | None
-    revision: int
-
-    def id_of(self, who: Who) -> str: ...
-    def topic_id(self, name: str) -> bytes: ...
-    def assignments(self) -> tuple[SyncGroupAssignment, ...]: ...
-    def subscription(self) -> bytes: ...
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+@dataclass(frozen=True, kw_only=True)
+class Step:
     """Something that one client does in one of the history's groups."""
 
     client: int = 0
@@ -111,7 +53,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         """The step for people: fields at their defaults are left out."""
         said = [
             f"{field.name}={_plain(getattr(self, field.name))}"
-            for field in msgspec.structs.fields(self)
+            for field in fields(self)
             if field.name not in {"client", "group"} and getattr(self, field.name) != field.default
         ]
         where = f" group={self.group}" if self.group else ""
@@ -122,6 +64,7 @@ def _plain(value: object) -> str:
     return str(list(map(str, value))).replace("'", "") if isinstance(value, tuple) else str(value)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Wait(Step):
     """Until the next tick."""
 
@@ -129,10 +72,12 @@ class Wait(Step):
         return "-- next tick"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Restart(Step):
     """The client forgets its member id, as a process does that is started again; it asks nothing."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Ask(Step):
     """A request in one version of its API. `api`: its message, whose versions it may have."""
 
@@ -144,6 +89,7 @@ class Ask(Step):
         raise NotImplementedError
 
 
+@dataclass(frozen=True, kw_only=True)
 class GoOn(Step):
     """What a client's library would ask next: to join, to sync, or a heartbeat, each in its version."""
 
@@ -162,6 +108,7 @@ class GoOn(Step):
         return Beat(client=self.client, group=self.group, version=self.heartbeat_version)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Join(Ask):
     """JoinGroup. `changed`: with other metadata than before; `wrong`: with something that is refused."""
 
@@ -186,6 +133,7 @@ class Join(Ask):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
 class Sync(Ask):
     """SyncGroup; who leads brings the assignments."""
 
@@ -200,26 +148,29 @@ class Sync(Ask):
             group_id=view.group_id,
             generation_id=generation_of(view, self.generation),
             member_id=view.id_of(self.who),
-            group_instance_id=view.profile.instance if self.version >= 3 else None,
+            group_instance_id=view.instance if self.version >= 3 else None,
             protocol_type=None if self.wrong == "no protocol" else {"other type": "connect"}.get(self.wrong, kind),
             protocol_name=None if self.wrong == "no protocol" else {"other protocol": "sticky"}.get(self.wrong, name),
             assignments=view.assignments(),
         )
 
 
+@dataclass(frozen=True, kw_only=True)
 class Beat(Ask):
     """Heartbeat."""
 
     api = Heartbeat
     who: Who = Who.OWN
     generation: Generation = Generation.OWN
-    names_instance: bool = True
+    instance: str = "own"
 
     def request(self, view: View) -> Message:
-        instance = view.profile.instance if self.version >= 3 and self.names_instance else None
+        named = {"own": view.instance, "none": None, "another": "i9"}[self.instance]
+        instance = named if self.version >= 3 else None
         return Heartbeat(view.group_id, generation_of(view, self.generation), view.id_of(self.who), instance)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Leave(Ask):
     """LeaveGroup of these members, each by its id, by its instance or by both; old versions have the first alone."""
 
@@ -228,13 +179,14 @@ class Leave(Ask):
     by: str = "id"
 
     def request(self, view: View) -> Message:
-        instance = view.profile.instance if self.version >= 3 and self.by != "id" else None
+        instance = view.instance if self.version >= 3 and self.by != "id" else None
         whom = self.whom if self.version >= 3 else self.whom[:1]
         named = self.by != "instance" or instance is None
         leaving = [LeavingMember(view.id_of(who) if named else NO_ID, instance) for who in whom]
         return LeaveGroup(view.group_id, tuple(leaving))
 
 
+@dataclass(frozen=True, kw_only=True)
 class Commit(Ask):
     """OffsetCommit. `metadata`: its length; `nowhere`: to a topic and a partition that do not exist, too."""
 
@@ -259,10 +211,11 @@ class Commit(Ask):
             topics=tuple(names),
             generation_id=generation_of(view, self.generation),
             member_id=view.id_of(self.who),
-            group_instance_id=view.profile.instance if self.version >= 7 and self.who is Who.OWN else None,
+            group_instance_id=view.instance if self.version >= 7 and self.who is Who.OWN else None,
         )
 
 
+@dataclass(frozen=True, kw_only=True)
 class Fetch(Ask):
     """OffsetFetch, of all offsets or of these partitions; from version 8 of both groups if wanted."""
 
@@ -284,6 +237,7 @@ class Fetch(Ask):
         return OffsetFetch(tuple(OffsetFetchGroup(one, topics) for one in groups), self.stable and self.version >= 7)
 
 
+@dataclass(frozen=True, kw_only=True)
 class DeleteOffsets(Ask):
     """OffsetDelete, of these partitions of these topics."""
 
@@ -295,6 +249,7 @@ class DeleteOffsets(Ask):
         return OffsetDelete(view.group_id, tuple(OffsetDeleteTopic(name, self.partitions) for name in self.topics))
 
 
+@dataclass(frozen=True, kw_only=True)
 class Describe(Ask):
     """DescribeGroups of one or both groups."""
 
@@ -308,6 +263,7 @@ class Describe(Ask):
         return DescribeGroups(tuple(view.group_ids[one] for one in groups), asks_operations)
 
 
+@dataclass(frozen=True, kw_only=True)
 class List(Ask):
     """ListGroups; other histories' groups are left out of the answer."""
 
@@ -319,6 +275,7 @@ class List(Ask):
         return ListGroups(self.states if self.version >= 4 else (), self.types if self.version >= 5 else ())
 
 
+@dataclass(frozen=True, kw_only=True)
 class Delete(Ask):
     """DeleteGroups of one or both groups."""
 
@@ -330,6 +287,7 @@ class Delete(Ask):
         return DeleteGroups(tuple(view.group_ids[one] for one in groups))
 
 
+@dataclass(frozen=True, kw_only=True)
 class Find(Ask):
     """FindCoordinator."""
 
@@ -352,6 +310,8 @@ ASKS: tuple[type[Ask], ...] = (
     Delete,
     Find,
 )
+ABOUT_GROUPS = (Fetch, DeleteOffsets, Describe, List, Delete)
+"""Questions about groups, of which all but the second may ask about both of a history."""
 
 
 def generation_of(view: View, which: Generation) -> int:
@@ -371,7 +331,8 @@ def named(view: View, topic: str, version: int) -> tuple[str, bytes]:
     return (topic, NO_TOPIC_ID) if version <= OLD_TOPIC_NAMES else ("", view.topic_id(topic))
 
 
-class History(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class History:
     """Clients and what they do, in order."""
 
     seed: int

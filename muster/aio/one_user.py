@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from inspect import isawaitable
 from typing import Any
 
-from muster.aio.changed import Changed
 from muster.errors import ClientClosed, ClientFailed, ConcurrentUse
+from muster.net.changed import Changed
 from muster.topic_partition import TopicPartition
 
 Listener = Callable[[tuple[TopicPartition, ...]], Awaitable[Any] | None]

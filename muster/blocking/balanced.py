@@ -29,13 +29,14 @@ from muster.balancing.events import (
 )
 from muster.balancing.records import Found, read
 from muster.balancing.results import Code
-from muster.blocking.background import Background, Driven
 from muster.blocking.identity import CLIENT_VERSION, new_consumer_id
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
+from muster.driven import Driven
 from muster.errors import AuthenticationFailed, ClientFailed
 from muster.events import Effect, MemberEvent
 from muster.fetching import Deserializer, FetchSettings
+from muster.net.thread import ThreadDriver
 from muster.security import SecurityLike
 
 _LOOK_S = 1.0
@@ -78,7 +79,7 @@ class ClientBalancedConsumer:
         self._consumer_id = new_consumer_id(group_id)
         self._core = BalancedMember(group_id, self._consumer_id, self._config)
         self._settings = FetchSettings(key_deserializer=key_deserializer, value_deserializer=value_deserializer)
-        self._background = Background(where, client_id)
+        self._background = ThreadDriver(where, client_id)
         self._driven = Driven(self._core, self._told)
         self._background.add(self._driven)
         self._changed = self._background.changed

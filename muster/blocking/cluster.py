@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from muster.blocking.connection import Connection
-from muster.blocking.fork_guard import ClientCondition
 from muster.dialects import dialect_of
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.events import NodeAddress
+from muster.net.fork_guard import ClientCondition
 from muster.nodes import nodes_of
 from muster.security import SecurityLike
 from muster.topic_partition import TopicPartition

@@ -4,14 +4,15 @@ import time
 from types import TracebackType
 from typing import Self
 
-from muster.blocking.fork_guard import ForkGuard
-from muster.blocking.pipe import Pipe, nonce
+from muster.blocking.pipe import Pipe
 from muster.dialects import Answer, Dialect, Push
 from muster.dialects.bootstrap import Bootstrap, cannot_connect, parse_bootstrap
 from muster.dialects.exchange import heard
 from muster.dialects.unwelcome import closed
 from muster.errors import CannotConnect, ClientClosed, MusterError, Refused, RequestTimedOut
 from muster.events import NodeAddress
+from muster.net.driver import nonce
+from muster.net.fork_guard import ForkGuard
 from muster.refusals import authentication_failed
 from muster.security import PLAINTEXT, SecurityLike, read_security
 from protocol.errors import ProtocolViolation

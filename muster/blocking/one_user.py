@@ -4,8 +4,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from muster.blocking.fork_guard import ForkGuard
 from muster.errors import ClientClosed, ClientFailed, ConcurrentUse
+from muster.net.fork_guard import ForkGuard
 
 
 class OneUser:
@@ -18,6 +18,12 @@ class OneUser:
         self._user: int | None = None
         self._depth = 0
         self.is_closed = False
+
+    def check_open(self) -> None:
+        """Raises ClientClosed; MusterError in a fork."""
+        self._guard.check()
+        if self.is_closed:
+            raise ClientClosed(f"this {self._what} was closed")
 
     @contextmanager
     def entered(self) -> Iterator[None]:

@@ -4,7 +4,6 @@ import contextlib
 import socket
 import ssl
 import time
-from secrets import token_urlsafe
 from typing import Self
 
 from muster.dialects.unwelcome import closed
@@ -12,12 +11,6 @@ from muster.events import NodeAddress
 from muster.tunnel import Tunnel
 
 _READ_BYTES = 1024 * 1024
-_NONCE_BYTES = 24
-
-
-def nonce() -> str:
-    """For one login."""
-    return token_urlsafe(_NONCE_BYTES)
 
 
 class Pipe:

@@ -1,42 +1,34 @@
-"""What there is to read, assigned or not. Part of `Consumer`."""
+"""What there is to read, asked in a thread. Part of `Consumer` and `GroupMember`."""
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
-from muster.blocking.background import Background, Driven
-from muster.blocking.one_user import OneUser
-from muster.events import Effect, Woke
-from muster.lookups import BEGIN, END, Found, Lookups, times_in_ms
+from muster.client.steps import Procedure
+from muster.client.topics import TopicProcedures
 from muster.outcomes import Partitions
 from muster.topic_partition import TopicPartition
 
+R = TypeVar("R")
 
-class Topics:
+
+class Topics(TopicProcedures):
     """Asks the leaders of partitions."""
-
-    def __init__(self, lookups: Lookups, background: Background, one_user: OneUser) -> None:
-        self._lookups = lookups
-        self._background = background
-        self._changed = background.changed
-        self._one_user = one_user
-        self._looking_up = Driven(lookups, _ignore)
-        background.add(self._looking_up)
 
     def partitions_for(self, topic: str, timeout_s: float = 30.0) -> Partitions:
         """All there are of this topic, for `assign`. Raises `Refused` for a topic that does not exist, `CannotConnect`,
         `RequestTimedOut`, `AuthenticationFailed`.
         """
-        count = self._look_up((topic,), {}, timeout_s).counts[topic]
-        return tuple(TopicPartition(topic, number) for number in range(count))
+        return self._ask(self._partitions_for(topic, timeout_s))
 
     def begin_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
         """The first offset each partition still has. Raises as `partitions_for` does."""
-        return dict(self._look_up((), dict.fromkeys(partitions, BEGIN), timeout_s).offsets)
+        return self._ask(self._begin_offsets(partitions, timeout_s))
 
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
         """The offset the next record of each partition will have; "read_committed": that of the first record of the
         oldest transaction that is open, if one is. Raises as `partitions_for` does.
         """
-        return dict(self._look_up((), dict.fromkeys(partitions, END), timeout_s).offsets)
+        return self._ask(self._end_offsets(partitions, timeout_s))
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout_s: float = 30.0
@@ -44,21 +36,8 @@ class Topics:
         """The offset of the first record at or after each time, in milliseconds since 1970; None where no record is so
         late. Raises as `partitions_for` does, and ValueError.
         """
-        found = self._look_up((), times_in_ms(times), timeout_s).offsets
-        return {one: None if offset < 0 else offset for one, offset in found.items()}
+        return self._ask(self._offsets_for_times(times, timeout_s))
 
-    def _look_up(self, topics: Iterable[str], times: Mapping[TopicPartition, int], timeout_s: float) -> Found:
-        lookups = self._lookups
-        with self._one_user.entered(), self._changed:
-            number = lookups.ask(topics, times)
-            self._background.feed(self._looking_up, Woke())
-            refusals = self._background.refusals
-            self._changed.wait_for(lambda: lookups.is_over(number) or not refusals.is_told, timeout_s)
-            if not lookups.is_over(number) and not refusals.is_told:
-                lookups.forget(number)
-                refusals.raise_last()
-            return lookups.take(number, self._background.trouble)
-
-
-def _ignore(_effect: Effect) -> None:
-    """Lookups ask for calls only."""
+    def _ask(self, procedure: Procedure[R]) -> R:
+        answer: R = self._runner.run_alone(procedure)
+        return answer

@@ -56,9 +56,9 @@ def _lag(view: BalancedGroupView, *, unowned: bool = False) -> int:
 
 
 def _unknown(partitions: Iterable[BalancedPartition]) -> str:
-    """What a sum leaves out: where nothing is committed, nobody knows where a member would begin."""
+    """What a sum leaves out: partitions whose end nobody knows."""
     count = sum(one.lag is None for one in partitions)
-    return f" (not counted: {count} without a commit)" if count else ""
+    return f" (not counted: {count} without an end)" if count else ""
 
 
 def _number(member: BalancedMember) -> tuple[int, str]:

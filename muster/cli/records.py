@@ -274,12 +274,12 @@ class _Watch:
     """A line when the daemon goes away, one when it is back: silence would look like a topic where nothing happens."""
 
     def __init__(self, consumer: Consumer) -> None:
-        self._background = consumer.member.background
+        self._driver = consumer.driver
         self._trouble = ""
 
     def look(self) -> bool:
         """Whether it is there."""
-        before, self._trouble = self._trouble, self._background.trouble
+        before, self._trouble = self._trouble, self._driver.trouble
         if self._trouble and not before:
             print(f"muster: {self._trouble} Trying again until it answers.", file=sys.stderr, flush=True)
         elif before and not self._trouble:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from muster.blocking.background import Background, Driven
 from muster.dialects import Dialect
 from muster.dialects.bootstrap import parse_bootstrap
+from muster.driven import Driven
 from muster.errors import AuthenticationFailed, ClientClosed, MusterError, StreamsExist
 from muster.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
 from muster.fetching import Deserializer
 from muster.membership import Membership
+from muster.net.thread import ThreadDriver
 from muster.outcomes import stored, to_commit
 from muster.security import SecurityLike
 from muster.streams.assignment import Shares
@@ -115,7 +116,7 @@ class StreamsConnector:
         self._group_id = group_id
         self._on_error = on_error
         self._deserializers = key_deserializer, value_deserializer
-        self._background = Background(where, client_id)
+        self._background = ThreadDriver(where, client_id)
         self._background.on_refusal = self._refused
         self._changed = self._background.changed
         self._caller = Caller()

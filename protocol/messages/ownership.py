@@ -9,7 +9,7 @@ class ClaimItem(Message):
 
     topic: Text
     partition: Int32
-    thread: Int32 = 0
+    thread: Int32
 
 
 class ClaimPartitions(Message):

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from muster.blocking import cluster, producer
+from muster.blocking import cluster, runner
 from muster.cli import app
 from tests.cli.fake_node import FakeBackground, FakeConnection, FakeNode
 
@@ -34,7 +34,7 @@ class Shell:
 def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     node = FakeNode()
     monkeypatch.setattr(cluster, "Connection", lambda bootstrap, **_: FakeConnection(node, bootstrap))
-    monkeypatch.setattr(producer, "Background", lambda _bootstrap, _client_id: FakeBackground(node))
+    monkeypatch.setattr(runner, "ThreadDriver", lambda _bootstrap, _client_id: FakeBackground(node))
     monkeypatch.delenv("MUSTER_BOOTSTRAP", raising=False)
     return node
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from muster.blocking.background import Driven
+from muster.driven import Driven
 from muster.errors import CannotConnect
 from muster.events import Call, MemberEvent, Replied
 from muster.refusals import Refusals
@@ -349,6 +349,18 @@ class FakeBackground:
         self.trouble = ""
         self.refusals = Refusals()
         self._node = node
+
+    @staticmethod
+    def time() -> float:
+        return time.monotonic()
+
+    @staticmethod
+    def now_ms() -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    @staticmethod
+    def jitter() -> float:
+        return 0.5
 
     def add(self, driven: Driven) -> None:
         """There is no thread to tell."""

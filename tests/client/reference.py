@@ -21,9 +21,8 @@ AIO: Final = ("Consumer", "Producer", "Sent", "GroupMember")
 VALUES: Final = ("ConsumerRecord", "TopicPartition", "Written", "OffsetToCommit", "Security", "ErrorCode")
 
 INTERNAL: Final = {
-    "GroupMember": {
-        "background", "before_revoking", "drive", "errands", "rebalance_timeout_ms", "rejoins_next", "tell",
-    },
+    "Consumer": {"driver"},
+    "GroupMember": {"of"},
     "Sent": {"deliver", "fail", "is_told"},
 }  # fmt: skip
 """What the client's own parts say to each other."""

@@ -1,8 +1,11 @@
 """How errands end, and in which order an application is told what its membership said."""
 
+from functools import partial
+
 import pytest
 
 from muster import CannotConnect, CommitRefused, Fenced, GroupRefused, Refused, RequestTimedOut, TopicPartition, WokenUp
+from muster.client.steps import call_application
 from muster.events import Assigned, CommitDone, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
 from muster.outcomes import Done, Outcomes, Partitions, Told, failure, found, stored, to_commit, without
 from protocol.errors import ErrorCode
@@ -18,7 +21,7 @@ def test_each_errand_is_heard_of_where_it_was_to_be_heard_of() -> None:
     outcomes, heard = Outcomes(), list[tuple[str, Done]]()
     waited = outcomes.number()
     at_once = outcomes.number_heard(lambda done: heard.append(("at once", done)))
-    first, second = (outcomes.number_later(lambda done: heard.append(("later", done))) for _ in range(2))
+    first, second = (outcomes.number_later(partial(call_application, None)) for _ in range(2))
     for number in (second, waited, at_once):
         outcomes.ended(commit_done(number))
     assert heard == [("at once", commit_done(at_once))]

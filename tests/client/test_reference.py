@@ -34,8 +34,7 @@ def test_both_edges_offer_the_same(name: str) -> None:
     blocking = {one.name for one in reference.members(getattr(muster, name))}
     aio = {one.name for one in reference.members(getattr(muster.aio, name))}
     of_threads, of_loops = {"__iter__"}, {"__aiter__", "__await__"}
-    only_here = {"partitions_for", "offsets_for_times"} if name == "GroupMember" else set()
-    assert blocking - of_threads == aio - of_loops - only_here
+    assert blocking - of_threads == aio - of_loops
 
 
 @pytest.mark.parametrize("name", ["Consumer", "GroupMember", "Producer"])

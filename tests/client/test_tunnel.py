@@ -5,18 +5,18 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 import trustme
 
-from muster.aio.driver import Driver, _Wire
-from muster.blocking.background import Background
 from muster.blocking.pipe import Pipe
-from muster.blocking.wire import Wire
+from muster.dialects.bootstrap import Bootstrap
 from muster.driven import Way
 from muster.errors import AuthenticationFailed
-from muster.events import NodeAddress
+from muster.events import MemberEvent, NodeAddress
+from muster.net.loop import LoopConnection, LoopDriver
+from muster.net.thread import SocketConnection, ThreadDriver
 from muster.refusals import authentication_failed
 from muster.tunnel import Tunnel
 
@@ -212,19 +212,29 @@ def test_so_are_the_thread_and_the_event_loop_behind_a_client(
         carry(tunnel, server)
         server.say(b"an answer")
         theirs.sendall(server.take() + BROKEN)
-        thread, exchange = Mock(Background), Mock(take_data=lambda: b"")
-        with pytest.raises(ssl.SSLError):
-            Background._receive(thread, Wire(way, ours, exchange, tunnel))
-        assert thread._hear.call_args.args[1] == b"an answer"
+        thread, heard = ThreadDriver(Bootstrap((NODE,)), "c"), list[bytes]()
+
+        def hear(data: bytes) -> list[MemberEvent]:
+            heard.append(data)
+            return []
+
+        exchange = Mock(hear=hear, take_data=lambda: b"", departed=lambda _unsent: [])
+        connection = SocketConnection(way, exchange, tunnel, ours)
+        with pytest.raises(ssl.SSLError), patch.object(thread, "_send_out"):
+            thread._receive(connection)
+        assert heard == [b"an answer"]
     tunnel, server = Tunnel(believing, "127.0.0.1"), Server(serving)
     carry(tunnel, server)
     server.say(b"an answer")
-    loop = Mock(Driver)
-    wire = _Wire(loop, way, exchange)
-    wire._tunnel, wire._transport = tunnel, Mock(asyncio.Transport)
-    wire.data_received(server.take() + BROKEN)
-    loop.heard.assert_called_once_with(wire, b"an answer")
-    loop.failed.assert_called_once_with(wire, tunnel.failure)
+    heard.clear()
+    loop = LoopDriver(Bootstrap((NODE,)), "c")
+    in_loop = LoopConnection(loop, way, exchange, tunnel)
+    in_loop._transport = Mock(asyncio.Transport, get_write_buffer_size=lambda: 0)
+    loop._connections[way] = in_loop
+    with patch.object(loop, "_lose") as lose, patch.object(loop, "_look"):
+        in_loop.data_received(server.take() + BROKEN)
+    assert heard == [b"an answer"]
+    lose.assert_called_once_with(in_loop, tunnel.failure)
 
 
 def test_a_certificate_that_we_do_not_have_is_missed_at_the_first_word(

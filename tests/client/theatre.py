@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import pytest
@@ -20,7 +20,7 @@ from coordinator.node.events import Lost as ConnectionLost
 from coordinator.node.events import Opened, Received
 from coordinator.node.events import Woke as NodeWoke
 from muster import Consumer, ConsumerRecord, TopicPartition
-from muster.blocking.background import Driven
+from muster.driven import Driven
 from muster.errors import AuthenticationFailed
 from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
 from muster.refusals import Refusals
@@ -103,7 +103,7 @@ class Changed(AbstractContextManager["Changed"]):
 
 
 class Stagehand:
-    """In the place of `muster.blocking.background.Background`, and with its face."""
+    """In the place of `muster.net.thread.ThreadDriver`, and with its face."""
 
     def __init__(self, theatre: "Theatre", who: str) -> None:
         self.theatre = theatre
@@ -113,12 +113,23 @@ class Stagehand:
         self.last_failure = ""
         self.refusals = Refusals()
         self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
+        self.on_failure: Callable[[], None] = lambda: None
         self.driven: list[Driven] = []
         self.waiting: dict[tuple[int, int], Call] = {}
         self.connections: dict[int, int] = {}
 
     def condition(self) -> Changed:
         return Changed(self.theatre)
+
+    def time(self) -> float:
+        return self.theatre.now_ms / 1000
+
+    def now_ms(self) -> int:
+        return self.theatre.now_ms
+
+    @staticmethod
+    def jitter() -> float:
+        return 0.5
 
     def add(self, driven: Driven) -> None:
         self.driven.append(driven)
@@ -175,12 +186,7 @@ class Theatre:
         self._hands: list[Stagehand] = []
         self._clients: dict[int, tuple[NativeClient, Stagehand, int, dict[int, int]]] = {}
         self.node = _Node(self._said, **settings)
-        clock = SimpleNamespace(monotonic=lambda: self.now_ms / 1000, monotonic_ns=lambda: self.now_ms * 1_000_000)
-        for module in ("consumer", "commits", "group_member"):
-            patch.setattr(f"muster.blocking.{module}.time", clock)
-        for module in ("consumer", "group_member"):
-            patch.setattr(f"muster.blocking.{module}.random", SimpleNamespace(random=lambda: 0.5))
-            patch.setattr(f"muster.blocking.{module}.Background", lambda _where, who: self._hand(who))
+        patch.setattr("muster.blocking.runner.ThreadDriver", lambda _where, who: self._hand(who))
         self.run(1_000)
 
     # -- who plays

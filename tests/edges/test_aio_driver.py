@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from muster.aio.driver import Driver
 from muster.dialects.bootstrap import parse_bootstrap
 from muster.driven import Driven
 from muster.events import Call, CallFailed, Closed, Effect, HangUp, MemberEvent, Replied, Woke
+from muster.net.loop import LoopDriver
 from protocol.kafka.session import KafkaDialect
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, HeartbeatReply
@@ -36,8 +36,8 @@ class Core:
         return self._follow(event)
 
 
-def driving(core: Core, bootstrap: str, told: list[Effect] | None = None) -> tuple[Driver, Driven]:
-    driver = Driver(parse_bootstrap(bootstrap), "test")
+def driving(core: Core, bootstrap: str, told: list[Effect] | None = None) -> tuple[LoopDriver, Driven]:
+    driver = LoopDriver(parse_bootstrap(bootstrap), "test")
     driven = Driven(core, (told if told is not None else list[Effect]()).append)
     driver.add(driven)
     return driver, driven
@@ -130,7 +130,7 @@ async def test_a_connection_made_too_late_is_nobodys() -> None:
     core = Core(lambda event: [Call(1, None, BEAT)] if isinstance(event, Woke) else [])
     driver, driven = driving(core, f"127.0.0.1:{free_port()}")
     driver.feed(driven, Woke())
-    (wire,) = driver._wires.values()
+    (wire,) = driver._connections.values()
     transport = Transport()
     stopping = asyncio.create_task(driver.stop())
     await asyncio.sleep(0)

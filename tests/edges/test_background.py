@@ -13,12 +13,13 @@ from typing import Self
 import pytest
 
 from muster import ClientFailed, Consumer, MusterError, Producer, TopicPartition
-from muster.aio.driver import Driver
 from muster.blocking import Connection
-from muster.blocking.background import Background, Driven
 from muster.blocking.callbacks import Callbacks
 from muster.dialects.bootstrap import Bootstrap
+from muster.driven import Driven
 from muster.events import Call, CallFailed, Effect, MemberEvent, NodeAddress, Woke
+from muster.net.loop import LoopDriver
+from muster.net.thread import ThreadDriver
 from protocol.messages.node import DescribeNode
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import running, within
@@ -52,7 +53,7 @@ def asking(event: MemberEvent) -> list[Effect]:
 
 
 def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached() -> None:
-    background, core = Background(Bootstrap((NO_NAME,)), "c"), Core(asking)
+    background, core = ThreadDriver(Bootstrap((NO_NAME,)), "c"), Core(asking)
     driven = Driven(core, lambda _effect: None)
     background.add(driven)
     background.feed(driven, Woke())
@@ -63,7 +64,7 @@ def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached() -> None:
 
 def test_that_a_broker_beside_musterd_cannot_be_reached_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing else says why no records come: musterd can be reached."""
-    background, core = Background(Bootstrap((NO_NAME,)), "c"), Core(asking_a_broker)
+    background, core = ThreadDriver(Bootstrap((NO_NAME,)), "c"), Core(asking_a_broker)
     driven = Driven(core, lambda _effect: None)
     background.add(driven)
     for times in (1, 2, 3):
@@ -110,7 +111,7 @@ def asking_every_millisecond(core: Core, *nodes: NodeAddress) -> None:
 
 def test_reconnects_back_off_each_node_by_itself() -> None:
     with Slammed() as one, Slammed() as other:
-        background, core = Background(Bootstrap((one.address,)), "c"), Core()
+        background, core = ThreadDriver(Bootstrap((one.address,)), "c"), Core()
         driven = Driven(core, lambda _effect: None)
         background.add(driven)
         asking_every_millisecond(core, one.address)
@@ -125,7 +126,7 @@ def test_reconnects_back_off_each_node_by_itself() -> None:
 
 async def test_reconnects_back_off_from_a_loop_too() -> None:
     with Slammed() as one:
-        driver, core = Driver(Bootstrap((one.address,)), "c"), Core()
+        driver, core = LoopDriver(Bootstrap((one.address,)), "c"), Core()
         driven = Driven(core, lambda _effect: None)
         driver.add(driven)
         asking_every_millisecond(core, one.address)
@@ -136,7 +137,7 @@ async def test_reconnects_back_off_from_a_loop_too() -> None:
 
 
 async def test_and_from_a_loop(caplog: pytest.LogCaptureFixture) -> None:
-    driver, core = Driver(Bootstrap((NO_NAME,)), "c"), Core(asking_a_broker)
+    driver, core = LoopDriver(Bootstrap((NO_NAME,)), "c"), Core(asking_a_broker)
     driven = Driven(core, lambda _effect: None)
     driver.add(driven)
     for times in (1, 2, 3):
@@ -148,7 +149,7 @@ async def test_and_from_a_loop(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_a_node_whose_name_is_none_is_one_that_cannot_be_reached_from_a_loop_either() -> None:
-    driver, core = Driver(Bootstrap((NO_NAME,)), "c"), Core(asking)
+    driver, core = LoopDriver(Bootstrap((NO_NAME,)), "c"), Core(asking)
     driven = Driven(core, lambda _effect: None)
     driver.add(driven)
     driver.feed(driven, Woke())
@@ -162,7 +163,7 @@ def test_a_bug_ends_the_thread_of_a_client_and_whoever_feeds_it_next_hears_of_it
     def failing(_event: MemberEvent) -> list[Effect]:
         raise ZeroDivisionError
 
-    background, core = Background(Bootstrap((NO_NAME,)), "c"), Core(failing)
+    background, core = ThreadDriver(Bootstrap((NO_NAME,)), "c"), Core(failing)
     core.next_deadline_ms = 0
     background.add(Driven(core, lambda _effect: None))
     with caplog.at_level(logging.ERROR, "muster"):

@@ -53,14 +53,14 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def wake(client: Any) -> None:
-    background = client._background
+    background = client._driver
     with background.changed:
         background._wake()
 
 
 def wake_and_join(client: Any) -> None:
     wake(client)
-    client._background._thread.join(10)
+    client._driver._thread.join(10)
 
 
 def test_poll_raises_it_with_its_cause_and_then_the_consumer_is_closed(
@@ -84,7 +84,7 @@ def test_poll_raises_it_with_its_cause_and_then_the_consumer_is_closed(
 def test_a_close_that_comes_first_raises_it(musterd: str, monkeypatch: pytest.MonkeyPatch) -> None:
     member = GroupMember(musterd, "g2", ["t"])
     assert member.poll(10)
-    broken(member._membership, monkeypatch)
+    broken(member._member.membership, monkeypatch)
     wake_and_join(member)
     until_it_raises(member.close)
     with pytest.raises(ClientClosed):

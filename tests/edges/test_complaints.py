@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.io import complaints as module
 from coordinator.io.complaints import Complaints
 from tests.edges.musterd import running
 
@@ -43,7 +42,7 @@ class Timer:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(module.asyncio, "get_running_loop", lambda: clock)
+    monkeypatch.setattr("asyncio.get_running_loop", lambda: clock)
     return clock
 
 

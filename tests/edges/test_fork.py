@@ -64,16 +64,16 @@ def nobody() -> str:
 def test_a_consumer_raises_in_the_child_though_its_thread_held_the_lock(nobody: str) -> None:
     with Consumer(nobody, "g") as consumer:
         consumer.subscribe(["t"])
-        changed = consumer._background.changed
+        changed = consumer._driver.changed
         assert while_held(changed, lambda: in_child(lambda: consumer.poll(0))) == RAISED
         assert while_held(changed, lambda: in_child(consumer.close)) == RAISED
-        assert while_held(consumer._one_user._lock, lambda: in_child(lambda: consumer.poll(0))) == RAISED
+        assert while_held(consumer._runner.guard._lock, lambda: in_child(lambda: consumer.poll(0))) == RAISED
 
 
 def test_a_member_raises_in_the_child(nobody: str) -> None:
     with GroupMember(nobody, "g", ["t"]) as member:
         member.poll()
-        changed = member.background.changed
+        changed = member._driver.changed
         assert while_held(changed, lambda: in_child(lambda: member.commit({TopicPartition("t", 0): 1}))) == RAISED
 
 
@@ -81,7 +81,7 @@ def test_a_producer_raises_in_the_child(nobody: str) -> None:
     producer = Producer(nobody, max_block_ms=1)
     with pytest.raises(MusterError):
         producer.send("t", b"x")
-    assert while_held(producer._changed, lambda: in_child(lambda: producer.send("t", b"x"))) == RAISED
+    assert while_held(producer._driver.changed, lambda: in_child(lambda: producer.send("t", b"x"))) == RAISED
     producer.close()
 
 

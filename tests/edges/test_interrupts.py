@@ -47,7 +47,7 @@ def test_a_ctrl_c_between_taking_records_and_returning_them_commits_nothing_of_t
         def interrupted(*_arguments: object) -> None:
             raise KeyboardInterrupt
 
-        where = consumer._background if step == "feed" else consumer._consuming
+        where = consumer._driver if step == "feed" else consumer._consuming
         for _ in range(2):
             with monkeypatch.context() as patch:
                 patch.setattr(where, step, interrupted)

@@ -14,7 +14,7 @@ import pytest
 
 from coordinator.node import build
 from coordinator.records.codec import encode
-from coordinator.records.records import CommittedOffset, GroupTombstone, OffsetTombstone
+from coordinator.records.records import CommittedOffset, GroupTombstone, MemberReplaced, OffsetTombstone
 from coordinator.tools import log_command, log_dump
 from coordinator.topics import rules
 from muster.blocking import Connection
@@ -237,19 +237,22 @@ def test_the_daemons_command_has_it_and_a_reader_that_goes_away_is_no_error(fold
 
 def test_tombstones_markers_and_what_nobody_knows_are_told() -> None:
     deleted = encode(OffsetTombstone("g", "t", 3)), encode(GroupTombstone("g"))
+    replaced = encode(MemberReplaced("g", "i", 3, "i-2", "c", "/h", 60_000, 10_000, b"subscription"))
     pending = [encode(CommittedOffset("g", "t", 3, 9, -1, "", 1_000))]
     marker = (b"\0\0\0\x01", b"\0\0\0\0\0\x05")
     batches = [
         encode_batch(list(deleted), timestamp_ms=5),
         encode_batch(pending, timestamp_ms=5, producer_id=7, producer_epoch=1, transactional=True),
         encode_batch([marker], timestamp_ms=5, producer_id=7, producer_epoch=1, transactional=True, control=True),
-        encode_batch([(b"\0\x63key", b"value"), (b"\0\x01", b"")], timestamp_ms=5),
+        encode_batch([(b"\0\x63key", b"value"), (b"\0\x01", b""), replaced], timestamp_ms=5),
     ]
     log = "__consumer_offsets-3"
     told = [one for batch in batches for one in log_dump.entries_of(log, checked("x.log", 0, batch))]
     types = [one["type"] for one in told]
-    assert types == ["offset_tombstone", "group_tombstone", "offset", "commit_marker", "unknown", "unreadable"]
+    assert types[:4] == ["offset_tombstone", "group_tombstone", "offset", "commit_marker"]
+    assert types[4:] == ["unknown", "unreadable", "member_replaced"]
     assert told[2]["producer_id"] == 7
+    assert (told[6]["instance_id"], told[6]["member_id"], told[6]["subscription_bytes"]) == ("i", "i-2", 12)
     (plain,) = log_dump.entries_of(
         "t-0", checked("x", 0, encode_batch([(None, b"\xffx")], timestamp_ms=5)), with_values=True
     )

@@ -22,7 +22,7 @@ from coordinator.gateway.io import splice
 from coordinator.gateway.io.proxied_connection import ProxyProtocol
 from coordinator.gateway.io.splice import PIPE_BYTES, Passing, Pipes, begin, can_pass
 from coordinator.gateway.io.supervisor import Supervisor
-from coordinator.io.server import Server
+from coordinator.io.server import Server, read_clock
 from coordinator.node.events import Event
 
 MIB = 1 << 20
@@ -284,7 +284,11 @@ def test_what_passes_waits_until_the_client_has_what_it_was_given_before(tell: C
             listener.setblocking(False)
             place = listener.getsockname()
             server = SimpleNamespace(
-                receive_buffer=memoryview(bytearray(MIB)), happen=events.append, opened=lambda *_: 1, lost=events.append
+                receive_buffer=memoryview(bytearray(MIB)),
+                happen=events.append,
+                opened=lambda *_: 1,
+                lost=events.append,
+                moment=read_clock(),
             )
             beside = SimpleNamespace(pipes=Pipes(), address_of=lambda broker: place, tls=lambda: None)
             front = ProxyProtocol(cast(Server, server), cast(Supervisor, beside), 1)

@@ -92,8 +92,8 @@ def test_sighup_while_a_start_recovers_does_not_end_it(tmp_path: Path) -> None:
             client.ask(CreateTopics((CreatableTopic("flood", 1),)))
         daemon.kill()
         arguments = ["--data-dir", str(daemon.folder), "--native", "127.0.0.1:0", "--kafka", "off", "--http", "off"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen([sys.executable, "-c", SLOW, *arguments], **pipes, text=True) as process:
+        command = [sys.executable, "-c", SLOW, *arguments]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin is not None and process.stdout is not None
             assert process.stdout.readline() == "opening\n"
             process.send_signal(signal.SIGHUP)

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from muster import Producer
-from muster.blocking.background import Background, Driven
 from muster.blocking.cluster import Cluster
 from muster.dialects.bootstrap import parse_bootstrap
+from muster.driven import Driven
 from muster.errors import ConsumerTimeout, GroupRefused
 from muster.events import Effect, MemberEvent, Woke
+from muster.net.thread import ThreadDriver
 from muster.streams import MessageStream, StreamsConnector
 from protocol.messages.topics import CreatableTopic, CreateTopics
 from tests.edges.musterd import Daemon, running, within
@@ -231,7 +232,7 @@ class _Far:
 
 def test_a_deadline_that_is_years_away_does_not_end_the_thread() -> None:
     """As that of a connector that nobody can forget to poll."""
-    background = Background(parse_bootstrap("127.0.0.1:1"), "test")
+    background = ThreadDriver(parse_bootstrap("127.0.0.1:1"), "test")
     driven = Driven(_Far(), print)
     background.add(driven)
     background.feed(driven, Woke())

@@ -1,11 +1,13 @@
 """What must hold of groups and shards, whoever drives them."""
 
 from collections import Counter
+from collections.abc import Generator
 from typing import Any
 
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.client_balanced.state import GroupState as BalancedState
+from coordinator.keys import BalancedLeaseKey, LeaseKey, MemberKey
 from coordinator.records.records import BalancedMetadata, Ownership
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.shard import Shard
@@ -45,15 +47,15 @@ def check_group(group: Group, purgatory: DelayedOperationPurgatory[Any]) -> None
     assert group.supported == offered, "what members offer is miscounted"
     for member in group.members.values():
         parked = not member.is_new and (member.join_ref is not None or member.sync_ref is not None)
-        session = purgatory.get((group.group_id, member.member_id))
+        session = purgatory.get(MemberKey(group.group_id, member.member_id))
         assert parked or session is not None, f"{member.member_id} never expires"
         assert session is None or session.filed_deadline_ms <= member.deadline_ms, f"{member.member_id} expires late"
     for member_id in group.owners.members if group.owners is not None else ():
-        leases = [(kind, group.group_id, member_id) in purgatory for kind in ("lease", "balanced lease")]
+        leases = [kind(group.group_id, member_id) in purgatory for kind in (LeaseKey, BalancedLeaseKey)]
         lives = member_id in group.members or any(leases)
         assert lives, f"{member_id} is gone and owns for ever"
     for member_id in group.pending:
-        assert (group.group_id, member_id) in purgatory, f"pending {member_id} never expires"
+        assert MemberKey(group.group_id, member_id) in purgatory, f"pending {member_id} never expires"
 
 
 def check_balanced(group: BalancedGroup, purgatory: DelayedOperationPurgatory[Any]) -> None:
@@ -62,7 +64,7 @@ def check_balanced(group: BalancedGroup, purgatory: DelayedOperationPurgatory[An
     if group.state is BalancedState.DEAD:
         return
     for member in group.members.values():
-        lease = purgatory.get(("balanced lease", group.group_id, member.consumer_id))
+        lease = purgatory.get(BalancedLeaseKey(group.group_id, member.consumer_id))
         assert lease is not None, f"{member.consumer_id} never expires"
         assert lease.filed_deadline_ms <= member.deadline_ms, f"{member.consumer_id} expires late"
 
@@ -116,6 +118,15 @@ def balanced(shard: Shard) -> dict[str, BalancedMetadata | None]:
 def grants(group: Group) -> dict[tuple[str, int], Ownership]:
     """What the ownership registry remembers, by partition."""
     return {} if group.owners is None else {(one.topic, one.partition): one for one in group.owners.entries}
+
+
+def returned(pieces: Generator[Any, Any, Any]) -> Any:
+    """What comes of something that is done in pieces."""
+    try:
+        while True:
+            next(pieces)
+    except StopIteration as done:
+        return done.value
 
 
 def check_counts(shard: Shard) -> None:

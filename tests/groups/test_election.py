@@ -74,3 +74,20 @@ def test_a_leader_that_has_not_joined_gives_way_to_the_first_that_has() -> None:
 
 def test_where_nobody_has_joined_nobody_leads() -> None:
     assert elect_leader(group_of(("range",), parked=False)) is None
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(("range", "rr", "sticky")), min_size=1, unique=True), min_size=1, max_size=5),
+    st.lists(st.sampled_from(("range", "rr", "sticky", "x")), min_size=1, unique=True),
+    st.data(),
+)
+def test_a_changed_offer_elects_what_asking_everybody_anew_would(
+    offers: list[list[str]], changed: list[str], data: st.DataObject
+) -> None:
+    group = group_of(*[tuple(names) for names in offers])
+    leader = group.members[group.leader or ""]
+    group.protocol_name = elect_protocol(group, leader)
+    member = data.draw(st.sampled_from(list(group.members.values())))
+    told = elect_protocol_if(group, member, offer(*changed))
+    group.offer(member, offer(*changed))
+    assert told == elect_protocol(group, leader)

@@ -10,6 +10,7 @@ from coordinator.runtime.expiry_rules import Kept, Rule, expires_ms, group_expir
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.messages.groups import JoinProtocol
+from tests.groups.checks import returned
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
@@ -106,22 +107,22 @@ def table_of(*offsets: tuple[str, int, int, int]) -> OffsetTable:
 
 def test_a_group_goes_with_the_last_of_its_offsets() -> None:
     table = table_of(("t", 0, COMMITTED_MS, -1), ("t", 1, COMMITTED_MS + 5, -1), ("u", 0, 7, -1))
-    assert group_expires_ms(group_in(GroupState.EMPTY, None), table, WEEK_MS) == COMMITTED_MS + 5 + WEEK_MS
-    assert group_expires_ms(group_in(GroupState.EMPTY), table, WEEK_MS) == EMPTY_MS + WEEK_MS
+    assert returned(group_expires_ms(group_in(GroupState.EMPTY, None), table, WEEK_MS)) == COMMITTED_MS + 5 + WEEK_MS
+    assert returned(group_expires_ms(group_in(GroupState.EMPTY), table, WEEK_MS)) == EMPTY_MS + WEEK_MS
     late = table_of(("t", 0, COMMITTED_MS, EMPTY_MS + 9 * WEEK_MS), ("t", 1, COMMITTED_MS, 1))
-    assert group_expires_ms(group_in(GroupState.EMPTY), late, WEEK_MS) == EMPTY_MS + 9 * WEEK_MS
+    assert returned(group_expires_ms(group_in(GroupState.EMPTY), late, WEEK_MS)) == EMPTY_MS + 9 * WEEK_MS
 
 
 def test_a_group_without_offsets_goes_at_once_and_one_with_members_never() -> None:
-    assert group_expires_ms(group_in(GroupState.EMPTY), OffsetTable(), WEEK_MS) == 0
+    assert returned(group_expires_ms(group_in(GroupState.EMPTY), OffsetTable(), WEEK_MS)) == 0
     for state in (GroupState.PREPARING, GroupState.COMPLETING, GroupState.STABLE):
-        assert group_expires_ms(group_in(state), OffsetTable(), WEEK_MS) is Kept.HAS_MEMBERS
+        assert returned(group_expires_ms(group_in(state), OffsetTable(), WEEK_MS)) is Kept.HAS_MEMBERS
 
 
 def test_a_group_of_which_a_transaction_has_anything_pending_never_goes() -> None:
     table = table_of(("t", 0, 1, -1))
     table.set_pending(7, [CommittedOffset("g", "u", 0, 1, -1, "", 1)])
-    assert group_expires_ms(group_in(GroupState.EMPTY, None), table, WEEK_MS) is Kept.GROUP_PENDING
+    assert returned(group_expires_ms(group_in(GroupState.EMPTY, None), table, WEEK_MS)) is Kept.GROUP_PENDING
 
 
 @given(

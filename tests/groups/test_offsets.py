@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import DeleteOffsets
-from coordinator.groups.classic.offsets import commit, delete_unsubscribed, subscribed_topics
+from coordinator.groups.classic.offsets import commit, delete_unsubscribed
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
+from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.groups.outcome import Outcome
 from coordinator.records.records import CommittedOffset, OffsetTombstone
 from coordinator.runtime.offset_table import OffsetTable
@@ -251,6 +252,10 @@ def test_a_commit_never_brings_a_deadline_nearer() -> None:
 FOO, BAR = (encode_subscription(Subscription((name,))) for name in ("foo", "bar"))
 
 
+def subscribed_topics(group: Group) -> Any:
+    return Subscriptions(group).topics()
+
+
 def test_a_group_subscribes_to_what_its_members_do() -> None:
     assert subscribed_topics(group_of(FOO, BAR)) == frozenset({"foo", "bar"})
     assert subscribed_topics(group_of()) == frozenset()
@@ -274,7 +279,8 @@ def test_a_subscription_is_read_as_the_version_that_begins_every_version(version
 def deleted(group: Group) -> Any:
     request = OffsetDelete("g", (OffsetDeleteTopic("foo", (0,)), OffsetDeleteTopic("bar", (0, 0, 1))))
     out = Outcome(NOW, CountingIds())
-    delete_unsubscribed(group, DeleteOffsets(REF, request, frozenset({("foo", 0), ("bar", 0)})), out)
+    known = frozenset({("foo", 0), ("bar", 0)})
+    delete_unsubscribed(group, DeleteOffsets(REF, request, known, subscribed_topics(group)), out)
     return out
 
 

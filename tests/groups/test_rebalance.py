@@ -10,7 +10,7 @@ from coordinator.groups.classic.notes import Cause, note
 from coordinator.groups.classic.rebalance import begin_rebalance, complete_join, rebalance_timeout_ms, restart_session
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
 from coordinator.groups.outcome import Outcome
-from coordinator.records.records import GroupMetadata
+from coordinator.records.records import MemberReplaced
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, JoinProtocol
 from protocol.session import RequestRef
@@ -109,15 +109,9 @@ def test_a_static_member_that_is_replaced_is_on_record_before_anything_of_it_cha
     out = outcome()
     static.replace_static_stable(made, ReplaceStatic(RequestRef(1, 1), request, Client("c", "/h")), out)
     (record,) = out.records
-    assert isinstance(record, GroupMetadata)
-    assert record.leader == "i0-1" and record.state_timestamp_ms == 77
-    (line,) = record.members
-    assert (line.member_id, line.subscription, line.assignment, line.session_timeout_ms) == (
-        "i0-1",
-        b"new",
-        b"A",
-        20_000,
-    )
+    assert isinstance(record, MemberReplaced)
+    assert (record.instance_id, record.generation_id) == ("i0", made.generation_id)
+    assert (record.member_id, record.subscription, record.session_timeout_ms) == ("i0-1", b"new", 20_000)
     assert list(made.members) == ["m0"] and made.members["m0"].protocols == RANGE
     assert not (out.replies or out.watched)
     assert isinstance(out.followers[0], get_args(GroupEvent))

@@ -14,6 +14,7 @@ from coordinator.records.records import (
     GroupTombstone,
     LogCorrupt,
     MemberRecord,
+    MemberReplaced,
     OffsetTombstone,
     Owner,
     Ownership,
@@ -246,6 +247,7 @@ RECORDS: list[ShardRecord] = [
     commit(topic_id=bytes(16)),
     commit(expire_timestamp_ms=9),
     GroupMetadata("grp", "consumer", 3, "range", "m-1", TIME_MS, MEMBERS),
+    MemberReplaced("grp", "i", 3, "m-2", "c", "/h", 60_000, 10_000, b"sub"),
     Ownership("grp", "t", 5, 7, Owner("m-1", 2, 3, TIME_MS, 10_000)),
     Ownership("grp", "t", 5, 7),
     BalancedMetadata("grp", TIME_MS, 1, 2, b"digest", 0, ("t",), (("t", ("f",)),), 3, (BALANCED,), ("gone",)),
@@ -357,6 +359,7 @@ _RECORD = st.one_of(
         _INT64,
         expire_timestamp_ms=st.integers(0, 2**63 - 1),
     ),
+    st.builds(MemberReplaced, _TEXT, _TEXT, _INT32, _TEXT, _TEXT, _TEXT, _INT32, _INT32, st.binary(max_size=9)),
     st.builds(OffsetTombstone, _TEXT, _TEXT, st.integers(0, 2**31 - 1)),
     st.builds(
         GroupMetadata,

@@ -26,6 +26,7 @@ from protocol.messages.offsets import (
     DescribeExpiryReply,
     ExpiringOffset,
     ListOffsets,
+    ListOffsetsPartition,
     ListOffsetsPartitionReply,
     ListOffsetsReply,
     ListOffsetsTopicReply,
@@ -110,6 +111,8 @@ class ScriptedCoordinator:
         self.groups = {group.group_id: group for group in (ORDERS, IDLE)}
         self.committed = {"orders": {("t", 0): 5, ("t", 1): 10, ("t", 3): 1}}
         self.ends = {("t", 0): 30, ("t", 1): 10, ("t", 2): 8, ("t", 3): 4}
+        self.begins = {("t", 2): 2}
+        """Where partitions begin that do not at 0."""
         self.ages_ms: dict[tuple[str, int], int] = {}
         """Of ends that others told; one without an end was never heard."""
         self.notes = {"orders": NOTES}
@@ -179,12 +182,17 @@ class ScriptedCoordinator:
     def _ends(self, message: ListOffsets) -> Message:
         return ListOffsetsReply(
             tuple(
-                ListOffsetsTopicReply(
-                    topic.name, tuple(self._end(topic.name, part.partition_index) for part in topic.partitions)
-                )
+                ListOffsetsTopicReply(topic.name, tuple(self._offset(topic.name, part) for part in topic.partitions))
                 for topic in message.topics
             )
         )
+
+    def _offset(self, topic: str, part: ListOffsetsPartition) -> ListOffsetsPartitionReply:
+        if part.timestamp == -2 and (topic, part.partition_index) in self.ends:
+            return ListOffsetsPartitionReply(
+                part.partition_index, offset=self.begins.get((topic, part.partition_index), 0)
+            )
+        return self._end(topic, part.partition_index)
 
     def _end(self, topic: str, partition: int) -> ListOffsetsPartitionReply:
         end = self.ends.get((topic, partition))
@@ -197,8 +205,10 @@ class ScriptedCoordinator:
 
     def _metadata(self, message: Metadata) -> Message:
         counts: dict[str, int] = {}
-        for topic, _ in self.ends if message.topics is None else ():
-            counts[topic] = counts.get(topic, 0) + 1
+        named = None if message.topics is None else {topic.name for topic in message.topics}
+        for topic, _ in self.ends:
+            if named is None or topic in named:
+                counts[topic] = counts.get(topic, 0) + 1
         topics = (
             MetadataTopicReply(name, partitions=tuple(MetadataPartitionReply(index, 7) for index in range(count)))
             for name, count in counts.items()

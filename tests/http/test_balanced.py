@@ -9,11 +9,13 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from coordinator.http.app import make_app
 from coordinator.http.client_balanced import level
+from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import DescribeBalanced, OwnedKey
-from protocol.messages.groups import JoinGroup, JoinProtocol
+from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, SyncGroup
 from protocol.messages.node import Refused
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from tests.groups.balanced.house import SESSION_MS, House
 from tests.http.conftest import Browser
 
@@ -138,6 +140,44 @@ async def test_a_topic_names_the_groups_that_read_it(browser: Browser) -> None:
     expected = {"topic": "demo", "groups": [{"group": "g", "member_count": 2}]}
     assert await browser.get("/v1/topics/demo/groups") == expected
     assert await browser.get("/v1/topics/other/groups") == {"topic": "other", "groups": []}
+
+
+async def test_it_names_groups_that_subscribe_and_groups_that_have_commits(browser: Browser, house: House) -> None:
+    metadata = encode_subscription(Subscription(topics=("demo",)))
+    join = JoinGroup(
+        "reader",
+        SESSION_MS,
+        protocol_type="consumer",
+        protocols=(JoinProtocol("r", metadata),),
+        wants_member_id_first=False,
+    )
+    one = house.connection()
+    (joined,) = house.desk.ask(one, join)
+    assert isinstance(joined, JoinGroupReply)
+    house.desk.ask(one, SyncGroup("reader", joined.generation_id, joined.member_id))
+    commit = OffsetCommit("simple", (OffsetCommitTopic("demo", (OffsetCommitPartition(0, 1),)),))
+    house.desk.ask(house.connection(), commit)
+
+    found = (await browser.get("/v1/topics/demo/groups"))["groups"]
+
+    assert found == [
+        {"group": "g", "member_count": 2},
+        {"group": "reader", "member_count": 1},
+        {"group": "simple", "member_count": 0},
+    ]
+
+
+async def test_a_group_has_one_lag_wherever_it_is_shown(browser: Browser, house: House) -> None:
+    house.desk.make_topic("new", 2)
+    house.started("n0", group_id="fresh", topics=("new",), consume_position="first")
+    house.produce(1, 7, "new")
+
+    (cluster,) = (await browser.get("/v3/clusters"))["data"]
+    summary = await browser.get(f"/v3/clusters/{cluster['cluster_id']}/consumer-groups/fresh/lag-summary")
+
+    assert (await browser.get("/v1/groups/fresh/lag"))["total"] == summary["total_lag"] == 7
+    page = await browser.text("/metrics")
+    assert 'kafka_consumergroup_lag_sum{consumergroup="fresh",topic="new"} 7.0' in page
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,9 @@ async def test_groups_have_the_names_of_kafka_exporter(browser: Browser) -> None
         "kafka_consumergroup_current_offset_sum consumergroup=orders topic=t": 16,
         "kafka_consumergroup_lag consumergroup=orders partition=0 topic=t": 25,
         "kafka_consumergroup_lag consumergroup=orders partition=1 topic=t": 0,
+        "kafka_consumergroup_lag consumergroup=orders partition=2 topic=t": 6,
         "kafka_consumergroup_lag consumergroup=orders partition=3 topic=t": 3,
-        "kafka_consumergroup_lag_sum consumergroup=orders topic=t": 28,
+        "kafka_consumergroup_lag_sum consumergroup=orders topic=t": 34,
     }
 
 
@@ -51,7 +52,7 @@ async def test_ends_that_others_told_have_an_age_and_what_nobody_told_no_lag(
     found = samples(await browser.text("/metrics"))
 
     assert found["muster_consumergroup_end_age_ms consumergroup=orders"] == 7_000
-    assert found["kafka_consumergroup_lag_sum consumergroup=orders topic=t"] == 28
+    assert found["kafka_consumergroup_lag_sum consumergroup=orders topic=t"] == 34
     assert found["kafka_consumergroup_current_offset consumergroup=orders partition=1 topic=t"] == 10
     assert "kafka_consumergroup_lag consumergroup=orders partition=1 topic=t" not in found
     assert "muster_consumergroup_end_age_ms consumergroup=idle" not in found
@@ -82,37 +83,60 @@ async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -
     }
 
 
-async def test_the_page_stays_small_however_large_the_cluster(
-    browser: Browser, coordinator: ScriptedCoordinator
-) -> None:
-    template = coordinator.groups["idle"]
-    for number in range(500):
-        name = f"z{number:03}"
-        coordinator.groups[name] = msgspec.structs.replace(template, group_id=name)
+async def test_a_large_topic_takes_no_other_off_the_page(browser: Browser, coordinator: ScriptedCoordinator) -> None:
     coordinator.ends |= {("big", partition): 1 for partition in range(9)}
 
     found = samples(await browser.text("/metrics"))
 
-    assert sum(name.startswith("kafka_consumergroup_members") for name in found) == 6  # idle 1, orders 3, 4 of z
-    assert "kafka_topic_partitions topic=big" not in found
-    assert found["kafka_topic_partitions topic=t"] == 4
-    assert found["muster_metrics_left_out"] == 1 + 496
+    assert found["kafka_topic_partitions topic=big"] == 9
+    shown = [name for name in found if name.startswith("kafka_topic_partition_current_offset")]
+    assert sum(name.endswith("topic=t") for name in shown) == 4
+    assert len(shown) == 8
+    assert found["muster_metrics_left_out"] == 5
 
 
-async def test_a_group_too_large_for_the_page_leaves_room_for_smaller_ones(coordinator: ScriptedCoordinator) -> None:
+async def test_sums_and_members_are_shown_of_every_group(browser: Browser, coordinator: ScriptedCoordinator) -> None:
+    template = coordinator.groups["idle"]
+    for number in range(50):
+        name = f"z{number:03}"
+        coordinator.groups[name] = msgspec.structs.replace(template, group_id=name)
+        coordinator.committed[name] = {("t", 0): 30 - number % 3}
+
+    found = samples(await browser.text("/metrics"))
+
+    assert sum(name.startswith("kafka_consumergroup_members") for name in found) == 52
+    assert sum(name.startswith("kafka_consumergroup_lag_sum") for name in found) == 51
+    assert sum(name.startswith("kafka_consumergroup_lag ") for name in found) == 8
+    assert found["kafka_consumergroup_lag_sum consumergroup=z004 topic=t"] == 1 + 10 + 6 + 4
+    assert found["muster_metrics_left_out"] == 4 * 51 - 8
+
+
+async def test_partitions_with_the_largest_lag_have_series_of_their_own(coordinator: ScriptedCoordinator) -> None:
+    coordinator.groups["a"] = msgspec.structs.replace(coordinator.groups["idle"], group_id="a")
+    coordinator.committed["a"] = {("t", 0): 29, ("t", 1): 10, ("t", 2): 8, ("t", 3): 4}
+
     measured = await measure(Questions(coordinator.ask), most_series=2)
 
-    assert [group.group_id for group in measured.groups] == ["idle"]
-    assert measured.left_out == 2  # the topic with 4 partitions, the group with 3 commits
+    assert [(one.group_id, one.line.partition, one.line.lag) for one in measured.lines] == [
+        ("orders", 0, 25),
+        ("orders", 2, 6),
+    ]
+    assert {group.group_id: group.sums["t"].lag for group in measured.groups if group.sums} == {"a": 1, "orders": 34}
+    assert measured.left_out == 2 + 6
 
 
-async def test_commits_to_a_topic_the_page_left_out_still_have_a_lag(coordinator: ScriptedCoordinator) -> None:
-    coordinator.ends |= {("t", partition): 1 for partition in range(4, 12)}
+async def test_others_have_their_turn_between_groups(coordinator: ScriptedCoordinator) -> None:
+    rests = 0
 
-    measured = await measure(Questions(coordinator.ask), most_series=8)
+    async def rest() -> None:
+        nonlocal rests
+        rests += 1
 
-    assert measured.ends == {}
-    assert [line.lag for line in measured.groups[1].lags] == [25, 0, 3]
+    await measure(Questions(coordinator.ask), 8, rest)
+    assert rests == len(coordinator.groups)
+    coordinator.ends |= {("t", partition): 1 for partition in range(4, 5_000)}
+    await measure(Questions(coordinator.ask), 8, rest)
+    assert rests == 2 * len(coordinator.groups) + 2
 
 
 async def test_a_node_that_still_loads_shows_its_own_numbers(

@@ -134,7 +134,7 @@ async def test_the_lag_summary_names_the_partition_that_is_furthest_behind(brows
         "max_lag_topic_name": "t",
         "max_lag_partition_id": 0,
         "max_lag": 25,
-        "total_lag": 28,
+        "total_lag": 34,
     }
 
 
@@ -151,12 +151,27 @@ async def test_a_partition_nobody_has_still_has_a_lag(browser: Browser) -> None:
     assert (line["lag"], line["consumer_id"], line["instance_id"], line["client_id"]) == (3, "", None, "")
 
 
+async def test_a_partition_without_a_commit_counts_from_where_its_log_begins(browser: Browser) -> None:
+    line = await browser.get(f"{GROUPS}/orders/lags/t/partitions/2")
+
+    assert (line["current_offset"], line["log_end_offset"], line["lag"]) == (None, 8, 6)
+    assert line["consumer_id"] == "m-2"
+
+
+async def test_what_is_assigned_counts_before_anything_is_committed(
+    browser: Browser, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.committed.clear()
+
+    assert (await browser.get(f"{GROUPS}/orders/lag-summary"))["total_lag"] == 30 + 10 + 6 + 4
+
+
 async def test_a_partition_that_is_gone_has_no_lag(browser: Browser, coordinator: ScriptedCoordinator) -> None:
     coordinator.committed["orders"]["gone", 0] = 3
 
     shown = await browser.get(f"{GROUPS}/orders/lags")
 
-    assert [(line["topic_name"], line["partition_id"]) for line in shown["data"]] == [("t", 0), ("t", 1), ("t", 3)]
+    assert [(line["topic_name"], line["partition_id"]) for line in shown["data"]] == [("t", part) for part in range(4)]
 
 
 async def test_an_end_that_others_told_says_how_old_it_is(browser: Browser, coordinator: ScriptedCoordinator) -> None:
@@ -165,8 +180,8 @@ async def test_an_end_that_others_told_says_how_old_it_is(browser: Browser, coor
     shown = await browser.get(f"{GROUPS}/orders/lags")
     summary = await browser.get(f"{GROUPS}/orders/lag-summary")
 
-    assert [line.get("end_age_ms") for line in shown["data"]] == [12_000, 400, None]
-    assert (summary["total_lag"], summary["end_age_ms"]) == (28, 12_000)
+    assert [line.get("end_age_ms") for line in shown["data"]] == [12_000, 400, None, None]
+    assert (summary["total_lag"], summary["end_age_ms"]) == (34, 12_000)
 
 
 async def test_an_end_that_was_never_heard_makes_no_lag_of_0(
@@ -179,7 +194,7 @@ async def test_an_end_that_was_never_heard_makes_no_lag_of_0(
     summary = await browser.get(f"{GROUPS}/orders/lag-summary")
 
     assert (line["current_offset"], line["log_end_offset"], line["lag"]) == (5, None, None)
-    assert (summary["max_lag_partition_id"], summary["total_lag"], summary["unknown_partitions"]) == (3, 3, 1)
+    assert (summary["max_lag_partition_id"], summary["total_lag"], summary["unknown_partitions"]) == (2, 9, 1)
 
 
 async def test_of_a_group_of_which_no_end_is_known_there_is_no_lag(
@@ -245,7 +260,7 @@ async def test_a_list_of_groups_comes_in_pages(browser: Browser, coordinator: Sc
 @pytest.mark.parametrize(
     ("path", "name", "all_of_it"),
     [
-        pytest.param(f"{GROUPS}/orders/lags", "partition_id", [0, 1, 3], id="lags"),
+        pytest.param(f"{GROUPS}/orders/lags", "partition_id", [0, 1, 2, 3], id="lags"),
         pytest.param(f"{GROUPS}/orders/consumers", "consumer_id", ["m-1", "m-2"], id="consumers"),
         pytest.param(f"{GROUPS}/orders/consumers/m-1/assignments", "partition_id", [0, 1], id="assignments"),
     ],

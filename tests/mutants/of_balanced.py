@@ -298,8 +298,8 @@ MUTANTS = (
         "A lag that nobody knows is 0",
         Edit(
             _VIEWS,
-            "    return None if place is None or place.committed < 0 else max(0, place.end - place.committed)\n",
-            "    return 0 if place is None else max(0, place.end - max(place.committed, 0))\n",
+            "    if place is None:\n        return None\n",
+            "    if place is None:\n        return 0\n",
         ),
     ),
 )

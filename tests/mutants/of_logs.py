@@ -26,8 +26,8 @@ MUTANTS = (
         (
             Edit(
                 _JOBS,
-                "            with opened(disk, path) as handle:\n                disk.sync(handle)\n",
-                "            with opened(disk, path):\n                pass\n",
+                "        self.unsynced.sync_all()\n",
+                "        self.unsynced.close()\n",
             ),
         ),
         Worlds(),
@@ -216,8 +216,8 @@ MUTANTS = (
         (
             Edit(
                 _SWAPPING,
-                "        try:\n            disk.sync(handle)\n        finally:\n",
-                "        try:\n            disk.size(handle)\n        finally:\n",
+                "        unsynced.sync(path)\n",
+                "        unsynced.forget(path)\n",
             ),
         ),
         _CLEANING_CRASHES,

@@ -17,7 +17,7 @@ MUTANTS = (
             Edit(
                 _REBALANCE,
                 "    _wait(group, out, DelayedSync(group, out.moment.monotonic_ms + group.rebalance_timeout_ms))\n",
-                "    group.phase = None\n    out.cancel(phase_key(group.group_id))\n",
+                "    group.phase = None\n    out.cancel(PhaseKey(group.group_id))\n",
             ),
         ),
         Worlds(),

@@ -64,7 +64,7 @@ def clean(life: Life, after_ms: int, slice_bytes: int, map_bytes: int, slices: i
         if cleaner.run(lambda: [life.shard.log], NOW.wall_ms + after_ms) != 1:
             break
         work(store, disk)
-    while store.is_swapping:
+    while store.cleaning.is_swapping:
         work(store, disk, force=True)
     return cleaner.done.passes
 
@@ -97,7 +97,19 @@ def test_a_compacted_log_loads_as_the_whole_one_and_as_what_lived(history: list[
     assert state(born(life.disk).shard) == lived
 
 
-KINDS = ("commit", "commit", "commit", "pending", "ended", "ended", "forgotten", "forgotten", "group", "gone")
+KINDS = (
+    "commit",
+    "commit",
+    "commit",
+    "pending",
+    "ended",
+    "ended",
+    "forgotten",
+    "forgotten",
+    "group",
+    "gone",
+    "replaced",
+)
 
 
 def any_deed(random: Random, number: int) -> tuple[Any, ...]:
@@ -114,7 +126,9 @@ def any_deed(random: Random, number: int) -> tuple[Any, ...]:
         case "forgotten":
             return kind, group_id, topic, partition
         case "group":
-            return kind, group_id, number, random.randrange(3)
+            return kind, group_id, number // 20, random.randrange(3)
+        case "replaced":
+            return kind, group_id, random.randrange(3), number // 20, number
     return kind, group_id
 
 

@@ -7,7 +7,9 @@ from unittest.mock import patch
 
 import pytest
 
-from coordinator.node.events import Stopping
+from coordinator.clock import Moment
+from coordinator.node.effects import Send
+from coordinator.node.events import Received, Stopping
 from partition_log.store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic
@@ -33,6 +35,7 @@ from protocol.messages.ownership import (
 from protocol.streams_protocol import encode_streams_assignment
 from tests.groups.checks import check_group
 from tests.node.desk import Desk
+from tests.protocol.native import call, values_in
 from tests.simulation.disk import SimDisk
 
 NONE, OWNED, NOT_OWNER = ErrorCode.NONE, ErrorCode.OWNED, ErrorCode.NOT_OWNER
@@ -172,6 +175,15 @@ def test_what_is_assigned_to_another_or_to_another_thread_is_not_granted(two: St
     assert two.owners() == {}
 
 
+def test_a_claim_that_names_no_thread_is_refused(two: Streams) -> None:
+    about = {"group_id": two.group_id, "member_id": two.members[1], "generation_id": two.generation}
+    claim = call(1_000, "ClaimPartitions", **about, items=[{"topic": "orders", "partition": 0}])
+    (reply,) = (one.data for one in two.desk.node.step(Received(1, claim), Moment(0, 0)) if isinstance(one, Send))
+    ((_kind, number, error, result),) = values_in(reply)
+    assert (number, error[:3], result) == (1_000, [42, "INVALID_REQUEST", "items[0].thread: is required"], None)
+    assert two.owners() == {}
+
+
 def test_one_item_refused_grants_none(two: Streams) -> None:
     reply = two.claim(1, {0: 0, 1: 1, 2: 0})
     assert [(item.error_code, item.epoch) for item in reply.items] == [
@@ -202,9 +214,9 @@ def test_an_assignment_nobody_can_read_assigns_nothing(desk: Desk) -> None:
 
 def test_members_of_other_generations_and_strangers_claim_nothing(two: Streams) -> None:
     assert two.claim(1, {0: 0}, generation=two.generation - 1).error_code == ErrorCode.ILLEGAL_GENERATION
-    stranger = ClaimPartitions("g", "nobody", two.generation, (ClaimItem("orders", 0),))
+    stranger = ClaimPartitions("g", "nobody", two.generation, (ClaimItem("orders", 0, 0),))
     assert two.ask(1, stranger).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    elsewhere = ClaimPartitions("absent", "nobody", 1, (ClaimItem("orders", 0),))
+    elsewhere = ClaimPartitions("absent", "nobody", 1, (ClaimItem("orders", 0, 0),))
     assert two.ask(1, elsewhere).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 

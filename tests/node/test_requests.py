@@ -10,6 +10,7 @@ from coordinator.handlers.table import HANDLERS
 from coordinator.handlers.views import describe_group, list_group
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
+    OPERATIONS_NOT_REQUESTED,
     DeleteGroups,
     DescribeGroups,
     ListGroups,
@@ -114,6 +115,16 @@ def test_a_group_that_is_not_there_is_dead_and_newer_clients_are_told_so_by_an_e
     (older,) = ask(desk, DescribeGroups(("g",), absent_is_error=False)).groups
     assert (newer.group_state, newer.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
     assert (older.group_state, older.error_code) == ("Dead", ErrorCode.NONE)
+
+
+def test_operations_on_a_group_are_told_to_who_asks_for_them_unless_it_is_refused(desk: Desk) -> None:
+    ask(desk, commit("one", ("orders", 0)))
+    both = ("one", "absent")
+    asked = ask(desk, DescribeGroups(both, include_authorized_operations=True, absent_is_error=False)).groups
+    assert [line.authorized_operations for line in asked] == [3400, 3400]
+    newer = ask(desk, DescribeGroups(both, include_authorized_operations=True)).groups
+    assert [line.authorized_operations for line in newer] == [3400, OPERATIONS_NOT_REQUESTED]
+    assert ask(desk, DescribeGroups(("one",))).groups[0].authorized_operations == OPERATIONS_NOT_REQUESTED
 
 
 def test_lists_of_groups_are_filtered_by_state_and_type_whatever_their_case(desk: Desk) -> None:

@@ -4,8 +4,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from coordinator.groups.classic import subscriptions
 from coordinator.groups.classic.state import Group
+from coordinator.groups.classic.subscriptions import names_of
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.handlers import list_groups
 from coordinator.handlers.admission import cost_of
@@ -13,23 +16,30 @@ from coordinator.handlers.delete_groups import BATCH_OFFSETS
 from coordinator.handlers.views import list_group
 from coordinator.node.events import Call, Lost, Stopping, Woke
 from coordinator.runtime.slices import SLICE_US
+from partition_log.store import StoreLimits
+from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import (
     DeleteGroups,
     DescribeGroups,
     JoinGroup,
+    JoinGroupReply,
     JoinProtocol,
     ListedGroup,
     ListGroups,
     ListGroupsReply,
     ListNotes,
+    SyncGroup,
 )
 from protocol.messages.node import DescribeNode, DescribeNodeReply
 from protocol.messages.offsets import (
+    DescribeExpiry,
     OffsetCommit,
     OffsetCommitPartition,
     OffsetCommitTopic,
+    OffsetDelete,
+    OffsetDeleteTopic,
     OffsetFetch,
     OffsetFetchGroup,
 )
@@ -357,3 +367,86 @@ def test_sliced_requests_have_their_turns() -> None:
     steps, _ = finish(desk, DELETE)
     assert steps <= 3
     assert LIST not in desk.replied
+
+
+# --- subscriptions ---
+
+
+def with_members(count: int, topics: int, *, alike: bool) -> tuple[Desk, JoinGroupReply]:
+    """A Stable group `g` of so many members that subscribe to so many topics each, and its leader's JoinGroupReply."""
+    desk = Desk(limits=StoreLimits(), offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=1_000)
+    desk.make_topic("orders", 4)
+    for number in range(count):
+        names = tuple(f"{0 if alike else number}-{topic}" for topic in range(topics))
+        offer = (JoinProtocol("range", encode_subscription(Subscription(names))),)
+        joining = JoinGroup("g", 1_800_000, protocol_type="consumer", protocols=offer, wants_member_id_first=False)
+        desk.step(Call(1_000 + number, joining))
+    for _ in range(3):
+        desk.wait(1_000)
+    joined = [desk.replied.pop(1_000 + number) for number in range(count)]
+    (leader,) = [one for one in joined if isinstance(one, JoinGroupReply) and one.member_id == one.leader]
+    assert ask(desk, SyncGroup("g", leader.generation_id, leader.member_id)).error_code is NONE
+    committing = commit("g", range(4))
+    committing = replace(committing, generation_id=leader.generation_id, member_id=leader.member_id)
+    assert ask(desk, committing).topics[0].partitions[0].error_code is NONE
+    desk.replied.clear()
+    return desk, leader
+
+
+DELETION = OffsetDelete("g", (OffsetDeleteTopic("orders", (0,)), OffsetDeleteTopic("0-1", (0,))))
+
+
+@pytest.mark.parametrize("question", [DELETION, DescribeExpiry("g", 10)])
+def test_a_large_groups_subscriptions_are_read_over_many_steps_and_remembered(
+    monkeypatch: pytest.MonkeyPatch, question: Message
+) -> None:
+    desk, _ = with_members(400, 50, alike=False)
+    read = [0]
+
+    def counting(metadata: bytes) -> list[bytes] | None:
+        read[-1] += 1
+        return names_of(metadata)
+
+    monkeypatch.setattr(subscriptions, "names_of", counting)
+    desk.step(Call(OTHER, question))
+    while OTHER not in desk.replied:
+        read.append(0)
+        desk.step(Woke())
+    assert sum(read) == 400
+    assert max(read) <= SLICE_US // 20 + 30
+    read[:] = [0]
+    assert ask(desk, replace(DELETION)) is not None
+    assert ask(desk, DescribeExpiry("g", 10)) is not None
+    desk.wait(600_000)  # an expiry pass
+    assert sum(read) == 0, "what was read is known"
+
+
+def test_who_joins_while_subscriptions_are_read_counts() -> None:
+    desk, leader = with_members(400, 50, alike=False)
+    desk.step(Call(OTHER, OffsetDelete("g", (OffsetDeleteTopic("orders", (0, 1)),))))
+    assert OTHER not in desk.replied
+    offer = (JoinProtocol("range", encode_subscription(Subscription(("orders",)))),)
+    desk.step(Call(1, JoinGroup("g", 1_800_000, leader.leader, "consumer", offer)))
+    _, reply = finish(desk, OTHER)
+    subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert [part.error_code for part in reply.topics[0].partitions] == [subscribed] * 2
+    assert held(desk) == 4
+
+
+def test_deleting_one_offset_looks_at_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = with_offsets(2_000)
+    (shard,) = desk.node.core.shards
+    monkeypatch.setattr(type(shard.offsets), "partitions", lambda *_: pytest.fail("all offsets are looked at"))
+    reply = ask(desk, OffsetDelete("g", (OffsetDeleteTopic("orders", (3, 5_000)),)))
+    codes = [part.error_code for part in reply.topics[0].partitions]
+    assert codes == [NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert held(desk) == 1_999
+
+
+def test_when_a_group_of_many_offsets_goes_is_looked_up_over_many_steps() -> None:
+    desk = with_offsets(10_000)
+    desk.step(Call(OTHER, DescribeExpiry("g", 1)))
+    steps, reply = finish(desk, OTHER)
+    assert steps >= 2
+    assert (len(reply.offsets), reply.has_more, reply.group_expires_ms > 0) == (1, True, True)
+    assert cost_of(desk.node.core, DescribeExpiry("g", 1)) <= SLICE_US // 3 + 2

@@ -19,6 +19,7 @@ from coordinator.records.records import (
     GroupMetadata,
     GroupTombstone,
     MemberRecord,
+    MemberReplaced,
     Owner,
     Ownership,
     OwnershipTombstone,
@@ -85,8 +86,13 @@ class Life:
             case "forgotten", group_id, topic, partition:
                 shard.forget_offsets(group_id, topic, [partition], NOW)
             case "group", group_id, generation, members:
-                lines = tuple(MemberRecord(f"m{n}", None, "c", "/h", 5_000, 6_000, b"s", b"a") for n in range(members))
+                lines = tuple(
+                    MemberRecord(f"m{n}", f"i{n}", "c", "/h", 5_000, 6_000, b"s", b"a") for n in range(members)
+                )
                 self._both(GroupMetadata(group_id, "consumer", generation, "range", "m0", NOW.wall_ms, lines))
+            case "replaced", group_id, instance, generation, number:
+                member_id = f"r{instance}-{number}"
+                self._both(MemberReplaced(group_id, f"i{instance}", generation, member_id, "c", "/i", 7, 8, b"t"))
             case "grant", group_id, topic, partition, member_id:
                 owner = None if member_id is None else Owner(member_id, 0, 1, NOW.wall_ms, 6_000)
                 known = shard.groups.get(group_id)
@@ -177,6 +183,7 @@ DEEDS = st.one_of(
     st.tuples(st.just("forgotten"), GROUPS, TOPICS, PARTITIONS),
     st.tuples(st.just("group"), GROUPS, st.integers(0, 9), st.integers(0, 3)),
     st.tuples(st.just("grant"), GROUPS, TOPICS, PARTITIONS, st.sampled_from((None, "m0", "m1"))),
+    st.tuples(st.just("replaced"), GROUPS, st.integers(0, 2), st.integers(0, 9), st.integers(0, 99)),
     st.tuples(st.just("balance"), GROUPS, st.integers(0, 9), st.integers(0, 3)),
     st.tuples(st.just("gone"), GROUPS),
     st.tuples(st.just("unknown"), st.integers(0, 9)),
@@ -221,6 +228,7 @@ def test_snapshot_and_tail_give_what_the_whole_log_gives_and_what_lived(
 FULL_LIFE = (
     ("commit", "a", "flights", list(range(40)), 7, ""),
     ("group", "a", 3, 2),
+    ("replaced", "a", 0, 3, 1),
     ("commit", "b", "orders", [1], 9, "where I was"),
     ("pending", "b", "orders", 1, 12, 1),
     ("pending", "a", "orders", 2, 13, 2),

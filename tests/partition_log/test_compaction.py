@@ -11,6 +11,7 @@ from partition_log.cleaning import Compact, Retain
 from partition_log.compaction import Compaction
 from partition_log.log import PartitionLog
 from partition_log.store import Appended, LogStore, StoreLimits
+from partition_log.swapping import CleanedWrite, Swap
 from protocol.record_batch import Record, decode_batch, encode_batch, pack_batch, read_header
 from protocol.record_writing import signed_varint
 from tests.partition_log.stories import contents, flush, mount, work
@@ -39,6 +40,21 @@ def clean(store: LogStore, disk: SimDisk, wall_ms: int = 10_000, cleaner: Cleane
     while cleaner.run(lambda: logs, wall_ms) == 1:
         work(store, disk)
     return cleaner
+
+
+def clean_until_swap(store: LogStore, disk: SimDisk, cleaner: Cleaner, log: PartitionLog) -> None:
+    """With the jobs that it needs, but for the swap's."""
+    while not store.cleaning.is_swapping:
+        if store.cleaning.is_under_way:
+            work(store, disk)
+        cleaner.run(lambda: [log], 10_000)
+
+
+def hand_over(store: LogStore, log: PartitionLog, wanted: Swap | CleanedWrite) -> None:
+    if isinstance(wanted, Swap):
+        store.cleaning.swap(log, wanted)
+    else:
+        store.cleaning.write(log, wanted)
 
 
 def checkpoint(store: LogStore, disk: SimDisk) -> None:
@@ -222,8 +238,7 @@ def test_what_is_being_replaced_can_be_read_until_it_is() -> None:
     log = store.log(NAME)
     before = contents(log)
     cleaner = cleaner_of(store)
-    while not store.is_swapping:
-        cleaner.run(lambda: [log], 10_000)
+    clean_until_swap(store, disk, cleaner, log)
     job = store.begin_checkpoint()
     assert job is not None
     job.run(disk)
@@ -240,8 +255,7 @@ def test_a_removed_log_is_cleaned_no_further() -> None:
     checkpoint(store, disk)
     cleaner = cleaner_of(store)
     log = store.log(NAME)
-    while not store.is_swapping:
-        cleaner.run(lambda: [log], 10_000)
+    clean_until_swap(store, disk, cleaner, log)
     assert isinstance(store.remove(NAME), int)
     flush(store, disk)
     clean(store, disk, cleaner=cleaner)
@@ -308,7 +322,7 @@ def test_a_pass_says_what_it_has_come_to() -> None:
     compaction = Compaction(log, log.cleanable(), 0, 10_000, slice_bytes=10**6, map_bytes=10**6)
     for swap in compaction.slices():
         if swap is not None:
-            store.swap(log, swap)
+            hand_over(store, log, swap)
             work(store, disk)
     passed = compaction.passed
     assert (passed.end, passed.records_kept, passed.horizon_ms) == (log.segments[-1].base_offset, 3, -1)
@@ -344,7 +358,7 @@ def test_a_batch_of_very_many_records_is_cleaned_in_many_slices() -> None:
     for swap in compaction.slices():
         slices += 1
         if swap is not None:
-            store.swap(log, swap)
+            hand_over(store, log, swap)
             work(store, disk)
     assert slices > 40
     assert compaction.passed.records_read == compaction.passed.end == log.segments[-1].base_offset > 10_000
@@ -419,6 +433,7 @@ def test_a_topic_that_is_not_compacted_any_more_loses_nothing_from_then_on() -> 
     before = contents(log)
     while not disk.list(log.folder)[0].endswith(".cleaned"):
         cleaner.run(lambda: [log], 10_000)
+        work(store, disk)
     store.log(NAME, Retain())
     clean(store, disk, cleaner=cleaner)
     assert contents(log) == before and cleaner.cleaning is None

@@ -237,6 +237,7 @@ def test_files_behind_the_checkpoint_are_one_note_a_log_and_the_next_start_makes
     for number in range(10, 40):
         append(store, "flights-0", f"{number:04d}" * 100)
         flush(store, disk)
+        work(store, disk)
     surplus = len(segments(disk)) - known
     assert surplus > 1, "the story has files that no checkpoint knows"
     (note,) = verify(disk)  # as a kill leaves it

@@ -3,6 +3,7 @@ from partition_log.file_names import cleaned_name, file_name
 from partition_log.joining import Joiner, Kind
 from partition_log.log import PartitionLog
 from partition_log.open_files import OpenFiles
+from partition_log.unsynced import UnsyncedFiles
 from protocol.record_batch import batches, decode_batch, encode_batch, read_header, record_bytes
 from protocol.record_keys import Keyed, keyed_records
 from tests.simulation.disk import SimDisk
@@ -24,6 +25,15 @@ def records(first: int, count: int, size: int = 10) -> list[Keyed]:
     return found
 
 
+def write(joiner: Joiner, disk: SimDisk) -> None:
+    """As a job does."""
+    unsynced = UnsyncedFiles(disk)
+    if (wanted := joiner.begin_write(1)) is not None:
+        wanted.run(disk, unsynced)
+        joiner.end_write()
+    unsynced.sync_all()
+
+
 def written(disk: SimDisk) -> bytes:
     return bytes(disk.file(f"data/t-0/{cleaned_name(0)}").data)
 
@@ -34,6 +44,7 @@ def test_records_of_one_kind_stand_in_one_batch_until_it_is_full() -> None:
     for first in range(0, 3_000, 10):
         joiner.add(PLAIN, records(first, 10))
     joiner.finish(5_000)
+    write(joiner, disk)
     found = [(header.base_offset, header.record_count, len(batch)) for header, batch in batches(written(disk))]
     assert sum(count for _base, count, _size in found) == 3_000
     assert all(size < 20_000 for _base, _count, size in found) and len(found) < 10
@@ -49,6 +60,7 @@ def test_another_kind_begins_another_batch_and_order_is_kept() -> None:
     joiner.add_batch(read_header(whole := encode_batch([(b"w", b"x")], timestamp_ms=1, base_offset=5)), whole)
     joiner.add(PLAIN, records(6, 1))
     joiner.finish(7)
+    write(joiner, disk)
     found = list(batches(written(disk)))
     assert [header.record_count for header, _batch in found] == [3, 2, 1, 1]
     assert [header.delete_horizon_ms for header, _batch in found] == [-1, 9_000, -1, -1]
@@ -61,6 +73,7 @@ def test_offsets_too_far_from_each_other_do_not_share_a_batch() -> None:
     joiner.add(PLAIN, records(0, 1))
     joiner.add(PLAIN, records(2**31, 1))
     joiner.finish(2**31 + 1)
+    write(joiner, disk)
     assert [header.base_offset for header, _batch in batches(written(disk))] == [0, 2**31]
 
 
@@ -70,9 +83,9 @@ def test_what_a_pass_left_unfinished_is_written_over() -> None:
     first = Joiner(log, 0)
     first.add(PLAIN, records(0, 900, 100))
     first.finish(900)
+    write(first, disk)
     again = Joiner(log, 0)
     again.add(PLAIN, records(0, 1))
     again.finish(900)
+    write(again, disk)
     assert [header.record_count for header, _batch in batches(written(disk))] == [1, 0]  # the last says where it ends
-    again.discard()
-    assert disk.list("data/t-0") == []

@@ -15,7 +15,7 @@ from protocol.record_batch import decode_batch
 from tests.partition_log.stories import append, everything, flush, mount, work
 from tests.simulation.disk import SimDisk
 
-FEW = StoreLimits(wal_segment_bytes=4096, checkpoint_bytes=6000, max_batch_bytes=3000, spill_bytes=600, open_files=4)
+FEW = StoreLimits(4096, checkpoint_bytes=6000, max_batch_bytes=3000, spill_bytes=600, open_files=4, unsynced_files=2)
 
 
 class StingyDisk(SimDisk):
@@ -109,7 +109,7 @@ def test_a_reader_takes_no_file_from_a_checkpoint_under_way(open_files: int) -> 
     assert len(log.segments) > 10
     job = store.begin_checkpoint(force=True)
     assert job is not None
-    assert len(job.syncs) > 3
+    assert len(job.spills) > 3
     offsets = iter([*range(40), *range(40)] * 20)
 
     def read() -> None:
@@ -124,7 +124,7 @@ def test_a_reader_takes_no_file_from_a_checkpoint_under_way(open_files: int) -> 
 
 def test_hundreds_of_logs_need_a_dozen_open_files() -> None:
     disk = StingyDisk(most=12)
-    limits = StoreLimits(wal_segment_bytes=65536, checkpoint_bytes=10**6, max_batch_bytes=3000, open_files=5)
+    limits = StoreLimits(65536, checkpoint_bytes=10**6, max_batch_bytes=3000, open_files=5, unsynced_files=4)
     store = mount(disk, limits)
     for number in range(300):
         append(store, f"flights-{number}", "text")

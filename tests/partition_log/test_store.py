@@ -174,24 +174,28 @@ def test_a_disk_that_fills_up_anywhere_in_a_checkpoint_loses_nothing(operation: 
     assert everything(mount(disk)) == expected
 
 
-def test_a_full_disk_during_a_flush_keeps_the_bytes_in_memory_and_the_promise() -> None:
+def test_a_full_disk_during_a_spill_keeps_the_bytes_in_memory_and_the_promise() -> None:
     disk = SimDisk()
     store = mount(disk)
     for _ in range(3):
         append(store, "flights-0", "x" * 400)
     job = store.begin_flush()
     assert job is not None
-    assert job.spills
+    job.run(disk)
+    store.finish_flush(job.up_to)
+    spilling = store.begin_checkpoint()
+    assert spilling is not None
+    assert spilling.spills and spilling.checkpoint is None
     real = disk.open
 
     def fill(path: str, *, make: bool = True) -> int:
-        if path == job.spills[0].path:
+        if path == spilling.spills[0].path:
             raise OSError(errno.ENOSPC, "full")
         return real(path, make=make)
 
     disk.open = fill  # type: ignore[method-assign]
-    job.run(disk)
-    store.finish_flush(job.up_to)
+    spilling.run(disk)
+    store.finish_checkpoint(spilling)
     assert is_full(store)
     expected = everything(store)
     assert store.log("flights-0").flushed_offset == 3

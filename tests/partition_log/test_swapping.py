@@ -17,6 +17,7 @@ from tests.partition_log.stories import append, flush, work
 from tests.partition_log.test_compaction import (
     NAME,
     checkpoint,
+    clean_until_swap,
     cleaner_of,
     last_values,
     open_log,
@@ -107,8 +108,7 @@ def about_to_swap() -> tuple[DiskFullOnce, LogStore]:
             work(store, disk)
     checkpoint(store, disk)
     cleaner = cleaner_of(store, slice_bytes=10**6)
-    while not store.is_swapping:
-        cleaner.run(lambda: [store.log(NAME)], 10_000)
+    clean_until_swap(store, disk, cleaner, store.log(NAME))
     return disk, store
 
 
@@ -119,7 +119,7 @@ def values(log: PartitionLog) -> dict[bytes | None, bytes | None]:
 def swap_and_count(disk: DiskFullOnce, store: LogStore) -> int:
     """How many operations it takes until the swap is done, or the disk crashes."""
     before = disk.operations
-    while store.is_swapping:
+    while store.cleaning.is_swapping:
         assert work(store, disk, force=store.disk_full)
     return disk.operations - before
 
@@ -153,7 +153,7 @@ def test_a_sync_of_a_swap_that_fails_is_not_tried_again_and_loses_nothing(code: 
         if not disk.journal[-1].startswith("sync"):
             continue
         failed += 1
-        assert store.is_swapping and not store.disk_full
+        assert store.cleaning.is_swapping and not store.disk_full
         for ends in (disk.kill, disk.crash):
             ends()
             assert values(open_log(disk).log(NAME)) == expected
@@ -184,10 +184,9 @@ def test_old_segments_of_other_logs_go_while_a_swap_waits_for_room() -> None:
         append(store, "flights-0", f"{number:04d}" * 100)
     checkpoint(store, disk)
     cleaner = cleaner_of(store)
-    while not store.is_swapping:
-        cleaner.run(lambda: [store.log(NAME)], 10_000)
+    clean_until_swap(store, disk, cleaner, store.log(NAME))
     disk.fail_next(errno.ENOSPC, "rename")
     work(store, disk)
-    assert store.disk_full and store.is_swapping
+    assert store.disk_full and store.cleaning.is_swapping
     assert not store.drop(store.log(NAME), 1)
     assert store.drop(store.log("flights-0"), 2)

@@ -26,7 +26,7 @@ MARKS = (
     *("brokers: power failures", "brokers: daemons killed", "brokers: clean stops", "brokers: slow syncs"),
     *("power failures", "daemons killed", "deaths with something unsynced", "daemons that stood still"),
     *("topics made anew", "topics that grew", "notes: offsets adopted", "notes: members elsewhere"),
-    *("refused for members at the brokers", "members at the brokers killed", "commits believed"),
+    *("refused for members at the brokers", "members at the brokers killed", "commits believed", "permissions asked"),
 )
 """What many worlds must have seen: what is 0 is not injected any more, or never reached."""
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from coordinator.keys import FetchKey, PartitionKey
 from coordinator.topics.embedded import TopicSettings
-from coordinator.topics.fetch import DelayedFetch, FetchReady, nudge_key
+from coordinator.topics.fetch import DelayedFetch, FetchReady
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchReply, FetchTopic
 from protocol.session import RequestRef
@@ -123,9 +124,9 @@ def test_the_node_bounds_what_one_answer_holds() -> None:
 def test_a_fetch_at_the_end_waits_and_a_durable_record_completes_it(town: Town) -> None:
     waiting = town.poll(asking((0, 0), (1, 0)))
     assert isinstance(waiting, DelayedFetch)
-    assert waiting.key == ("fetch", 7, 42)
+    assert waiting.key == FetchKey(7, 42)
     assert waiting.deadline_ms == town.now_ms + 500
-    assert waiting.nudged_by == (("topic", "flights", 0), nudge_key("flights", 1))
+    assert waiting.nudged_by == (PartitionKey("flights", 0), PartitionKey("flights", 1))
     town.send(batch("here"), partition=1)
     assert not waiting.is_satisfied(), "appended is not durable"
     town.flush()

@@ -12,6 +12,7 @@ from coordinator.records.records import (
     CommittedOffset,
     GroupMetadata,
     GroupTombstone,
+    MemberReplaced,
     Note,
     OffsetTombstone,
     Ownership,
@@ -90,6 +91,9 @@ def record(appended: ShardRecord | None) -> str:
             )
         case GroupTombstone():
             return f"record {appended.group_id}: gone"
+        case MemberReplaced():
+            now = f"{appended.instance_id} is {appended.member_id}"
+            return f"record {appended.group_id}: generation={appended.generation_id} {now}"
         case CommittedOffset():
             extra = f" {appended.metadata!r}" if 0 < len(appended.metadata) < 40 else ""
             at = f"{appended.group_id or '(no name)'}: {appended.topic}-{appended.partition}"

@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from coordinator.config.keys import UpstreamOffsets
+from coordinator.gateway.authorization import Authorization
+from coordinator.gateway.gateway import Gateway
+from coordinator.gateway.permissions import VALID_MS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import (
@@ -17,6 +20,7 @@ from protocol.messages.configs import (
     DescribeConfigsResource,
     IncrementalAlterConfigs,
     IncrementalAlterConfigsReply,
+    ReplaceConfigsResource,
     ResourceType,
 )
 from protocol.messages.groups import (
@@ -57,7 +61,7 @@ from tests.upstream.guarded import ALTER_CONFIGS, CONFIGS, DELETE, DESCRIBE, REA
 NONE, REFUSED = ErrorCode.NONE, ErrorCode.GROUP_AUTHORIZATION_FAILED
 TOPIC_REFUSED, AWAY = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.COORDINATOR_NOT_AVAILABLE
 ALICE, EVE = 1, 2
-MINUTE_MS = 60_000
+MINUTE_MS = VALID_MS
 JOIN = JoinGroup("pay", 60_000, rebalance_timeout_ms=60_000, protocol_type="consumer",
                  protocols=(JoinProtocol("range", b"x"),))  # fmt: skip
 BEAT = Heartbeat("pay", 1, "m")
@@ -70,6 +74,11 @@ def guarded(*of_alice: Any, **settings: Any) -> GuardedPair:
     pair.client(ALICE, *(of_alice or (("pay", READ), ("pay", DELETE), ("wages", READ))))
     pair.client(EVE)
     return pair
+
+
+def guard_of(pair: GuardedPair) -> Authorization:
+    assert isinstance(pair.node, Gateway)
+    return pair.node.proxying.authorization
 
 
 def commit(*topics: str, group: str = "pay") -> OffsetCommit:
@@ -128,7 +137,7 @@ EVERY_API: list[tuple[Message, int, Any, ErrorCode]] = [
         ALTER_CONFIGS,
         NONE,
     ),
-    (AlterConfigs((AlterConfigsResource(_GROUP, "pay", ()),)), 2, ALTER_CONFIGS, NONE),
+    (AlterConfigs((ReplaceConfigsResource(_GROUP, "pay", ()),)), 2, ALTER_CONFIGS, NONE),
 ]
 
 
@@ -433,8 +442,9 @@ def test_a_connection_that_is_lost_with_a_question_leaves_nothing() -> None:
     pair.run()
     pair.lose(ALICE)
     pair.wait(10_000)
-    assert not pair.node.proxying.authorization.clients
-    assert not pair.node.proxying.authorization._waiting
+    guard = guard_of(pair)
+    assert not guard.clients
+    assert not guard._waiting
 
 
 def test_what_the_broker_does_not_speak_is_refused() -> None:
@@ -495,4 +505,4 @@ def test_permissions_that_are_kept_are_bounded() -> None:
     pair = guarded(max_entries_per_request=100_000)
     groups = tuple(f"g{number}" for number in range(10_001))
     assert code_of(pair.ask(EVE, DescribeGroups(groups), 5)) is REFUSED
-    assert len(pair.node.proxying.authorization.clients[EVE].permissions._known) < 10_000
+    assert len(guard_of(pair).clients[EVE].permissions._known) < 10_000

@@ -33,6 +33,7 @@ from coordinator.groups.classic.rebalance import (
 )
 from coordinator.groups.classic.state import NEW_MEMBER_TIMEOUT_MS, Group, GroupState, Member, PendingId
 from coordinator.groups.outcome import Outcome
+from coordinator.keys import MemberKey
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     Heartbeat,
@@ -66,7 +67,7 @@ def admit_pending(group: Group, event: JoinPending, out: Outcome) -> None:
 def turn_away(group: Group, event: Joining, out: Outcome) -> None:
     """The group is full: whoever asked is refused, and dropped if it was in or had an id (2.1.7)."""
     group.pending.pop(event.member_id, None)
-    out.cancel((group.group_id, event.member_id))
+    out.cancel(MemberKey(group.group_id, event.member_id))
     member = group.members.get(event.member_id)
     if member is not None:
         dismiss(group, member, out, ErrorCode.GROUP_MAX_SIZE_REACHED, Cause.GROUP_TOO_LARGE)
@@ -227,7 +228,7 @@ def _leave_one(group: Group, entry: LeavingMember, connection: int, out: Outcome
         _remove_leaver(group, mapped, connection, out)
     elif member_id in group.pending:
         del group.pending[member_id]
-        out.cancel((group.group_id, member_id))
+        out.cancel(MemberKey(group.group_id, member_id))
     elif member_id and mapped is not None and mapped != member_id:
         error = ErrorCode.FENCED_INSTANCE_ID
     elif member_id not in group.members or (instance_id is not None and mapped is None):

@@ -1,6 +1,6 @@
 """The four waits of a classic group, and a pending id's: condition, completion, expiry (group-protocol 3.2).
 
-A group has at most one phase operation (join or sync), watched under `phase_key`; it is asked after every event of
+A group has at most one phase operation (join or sync), watched under a `PhaseKey`; it is asked after every event of
 its group. A session is asked only when its deadline comes.
 """
 
@@ -15,15 +15,11 @@ from coordinator.groups.classic.events import (
     SessionOverdue,
     SyncOverdue,
 )
+from coordinator.keys import LeaseKey, MemberKey, PhaseKey
 from purgatory.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
     from coordinator.groups.classic.state import Group, Member, PendingId
-
-
-def phase_key(group_id: str) -> tuple[str, str]:
-    """What a group's join or sync phase waits under."""
-    return ("phase", group_id)
 
 
 class GroupOperation(DelayedOperation[GroupEvent]):
@@ -40,7 +36,7 @@ class _Phase(GroupOperation):
 
     def __init__(self, group: "Group", deadline_ms: int) -> None:
         super().__init__(group)
-        self.key = phase_key(group.group_id)
+        self.key = PhaseKey(group.group_id)
         self.deadline_ms = deadline_ms
 
 
@@ -104,8 +100,8 @@ class DelayedHeartbeat(GroupOperation):
         self.member = member
 
     @property
-    def key(self) -> tuple[str, str]:  # type: ignore[override]
-        return (self.group.group_id, self.member.member_id)
+    def key(self) -> MemberKey:  # type: ignore[override]
+        return MemberKey(self.group.group_id, self.member.member_id)
 
     @property
     def deadline_ms(self) -> int:  # type: ignore[override]
@@ -134,13 +130,8 @@ class DelayedLease(GroupOperation):
     def __init__(self, group: "Group", member_id: str, deadline_ms: int) -> None:
         super().__init__(group)
         self.member_id = member_id
-        self.key = self.key_of(group.group_id, member_id)
+        self.key = LeaseKey(group.group_id, member_id)
         self.deadline_ms = deadline_ms
-
-    @staticmethod
-    def key_of(group_id: str, member_id: str) -> tuple[str, str, str]:
-        """What it waits under."""
-        return ("lease", group_id, member_id)
 
     def is_satisfied(self) -> bool:
         return False
@@ -157,7 +148,7 @@ class DelayedPendingId(GroupOperation):
     def __init__(self, group: "Group", pending: "PendingId") -> None:
         super().__init__(group)
         self.pending = pending
-        self.key = (group.group_id, pending.member_id)
+        self.key = MemberKey(group.group_id, pending.member_id)
         self.deadline_ms = pending.deadline_ms
 
     def is_satisfied(self) -> bool:

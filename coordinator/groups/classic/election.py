@@ -20,9 +20,17 @@ def elect_protocol(group: Group, leader: Member) -> str | None:
 
 
 def elect_protocol_if(group: Group, changed: Member, protocols: tuple[JoinProtocol, ...]) -> str | None:
-    """What would be elected if the member offered `protocols` instead of its present ones."""
+    """What would be elected if the member offered `protocols` instead of its present ones. The others' offers are read
+    only where the votes for two candidates may have changed: the group may be large, and all of it restart."""
+    offered, before = _names(protocols), _names(changed.protocols)
+    if offered == before and group.protocol_name in offered:
+        return group.protocol_name
+    everyone = len(group.members)
+    candidates = [name for name in offered if group.supported.get(name, 0) + (name not in before) == everyone]
+    if len(candidates) < 2:
+        return candidates[0] if candidates else None
     offers = {
-        member.member_id: _names(protocols if member is changed else member.protocols)
+        member.member_id: offered if member is changed else _names(member.protocols)
         for member in group.members.values()
     }
     return _elect(list(offers.values()), offers[group.leader or changed.member_id])

@@ -5,6 +5,7 @@ Nor is a commit an event: nobody waits for it and nothing follows from it, so th
 `ref` is the request to answer; `refused` gives the typed reply that refuses it.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Protocol, dataclass_transform
 
 import msgspec
@@ -131,11 +132,13 @@ class Leave(Event):
 
 
 class DeleteOffsets(Event):
-    """An OffsetDelete; `known` are the partitions of it that have an offset."""
+    """An OffsetDelete; `known` are the partitions of it that have an offset, `subscribed` the topics that members of a
+    consumer group read (None: perhaps all)."""
 
     ref: RequestRef
     request: OffsetDelete
     known: frozenset[tuple[str, int]]
+    subscribed: AbstractSet[str] | None = frozenset()
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return OffsetDeleteReply(error_code=error_code)

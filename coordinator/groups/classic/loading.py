@@ -1,6 +1,8 @@
 """Where records meet a group: `apply` is the only mutator of hard state, live and at load alike. Also a group's
 arrival, its departure, and what to undo when the log refuses."""
 
+import msgspec
+
 from coordinator.groups.classic.events import (
     AppendFailed,
     Claim,
@@ -22,7 +24,8 @@ from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_
 from coordinator.groups.classic.rebalance import begin_rebalance, lose_assignment, restart_session
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.groups.outcome import Outcome
-from coordinator.records.records import GroupMetadata, MemberRecord
+from coordinator.keys import MemberKey
+from coordinator.records.records import GroupMetadata, MemberRecord, MemberReplaced
 from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, JoinGroupReply, JoinProtocol, SyncGroupReply
 
@@ -47,6 +50,34 @@ def apply(group: Group, record: GroupMetadata, *, live: bool) -> None:
         group.add(member)
     for member_id in [member_id for member_id in group.pending_sync if member_id not in group.members]:
         del group.pending_sync[member_id]
+
+
+def replace_member(group: Group, record: MemberReplaced) -> None:
+    """Let the instance's member have another id, in the same place and with the same assignment. What is of another
+    generation than the group, or of an instance that it does not have, is overtaken: compaction keeps the last record
+    of each instance, however old."""
+    stored, old_id = group.stored, group.static_members.get(record.instance_id)
+    if stored is None or stored.generation_id != record.generation_id or old_id is None:
+        return
+    old = group.members[old_id]
+    line = MemberRecord(
+        member_id=record.member_id,
+        group_instance_id=record.instance_id,
+        client_id=record.client_id,
+        client_host=record.client_host,
+        rebalance_timeout_ms=record.rebalance_timeout_ms,
+        session_timeout_ms=record.session_timeout_ms,
+        subscription=record.subscription,
+        assignment=old.assignment,
+    )
+    member = _member(line, stored.protocol)
+    member.assignment = line.assignment
+    leader = line.member_id if group.leader == old_id else group.leader
+    place = [one.member_id for one in stored.members].index(old_id)
+    lines = (*stored.members[:place], line, *stored.members[place + 1 :])
+    group.stored = msgspec.structs.replace(stored, leader=leader, members=lines)
+    group.replace(old, member)
+    group.leader = leader
 
 
 def _member(line: MemberRecord, protocol: str | None) -> Member:
@@ -87,7 +118,7 @@ def unload(group: Group, event: Unloaded, out: Outcome) -> None:
         if member.connection >= 0:
             out.pushes.append((member.connection, CoordinatorMoved(group.group_id, -1, "", -1)))
     for member_id in group.pending:
-        out.cancel((group.group_id, member_id))
+        out.cancel(MemberKey(group.group_id, member_id))
     drop_leases(group, out)
     if group.phase is not None:
         out.cancel(group.phase)

@@ -2,15 +2,17 @@
 Whether a topic exists and what is stored is not the group's business: it sees partitions that exist, and yields
 records."""
 
+from collections.abc import Set as AbstractSet
+
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Deleted, DeleteOffsets, GroupDeleted, RetentionDue
 from coordinator.groups.classic.notes import Cause, counted, note
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
+from coordinator.keys import MemberKey
 from coordinator.records.records import CommittedOffset, GroupTombstone, OffsetTombstone, OwnershipTombstone
-from protocol.consumer_protocol import decode_subscription
-from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.errors import ErrorCode
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -122,10 +124,10 @@ def delete_unsubscribed(group: Group, event: DeleteOffsets, out: Outcome) -> Non
     if group.protocol_type != "consumer":
         out.reply_at_once(event.ref, event.refused(ErrorCode.NON_EMPTY_GROUP))
         return
-    _delete(event, out, kept=subscribed_topics(group))
+    _delete(event, out, kept=event.subscribed)
 
 
-def _delete(event: DeleteOffsets, out: Outcome, kept: frozenset[str] | None) -> None:
+def _delete(event: DeleteOffsets, out: Outcome, kept: AbstractSet[str] | None) -> None:
     topics = []
     for topic in event.request.topics:
         refused = kept is None or topic.name in kept
@@ -141,26 +143,6 @@ def _delete(event: DeleteOffsets, out: Outcome, kept: frozenset[str] | None) -> 
     out.reply(event.ref, OffsetDeleteReply(topics=tuple(topics)))
 
 
-def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics a consumer group subscribes to; None if unknown, which counts as all (4.5). Metadata is parsed
-    here, when somebody asks, and never when members join: bytes that do not parse disturb nobody (section 6)."""
-    if group.protocol_name is None:
-        return None
-    topics: set[str] = set()
-    for member in group.members.values():
-        try:
-            topics.update(_topics_of(member.metadata_for(group.protocol_name)))
-        except ProtocolViolation:
-            return None
-    return frozenset(topics)
-
-
-def _topics_of(metadata: bytes) -> tuple[str, ...]:
-    """Read as version 0, which begins every version: what later versions add may be as broken as it likes (4.5)."""
-    version, rest = metadata[:2], metadata[2:]
-    return decode_subscription(bytes(len(version)) + rest).topics
-
-
 def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
     """An Empty group goes, with its offsets. It is Dead once the tombstone is applied."""
     note(group, out, "admin", Cause.DELETED, "", f"with {event.forgotten + len(event.offsets)} committed offsets")
@@ -171,7 +153,7 @@ def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
 
 def _remove(group: Group, out: Outcome) -> None:
     for member_id in group.pending:
-        out.cancel((group.group_id, member_id))
+        out.cancel(MemberKey(group.group_id, member_id))
     if group.owners is not None:
         out.records.extend(OwnershipTombstone(group.group_id, *key) for key in group.owners.keys)
     out.records.append(GroupTombstone(group.group_id))

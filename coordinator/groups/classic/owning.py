@@ -10,6 +10,7 @@ from coordinator.groups.classic.events import Claim, OwnershipEnded, Release
 from coordinator.groups.classic.state import Group, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key, Owners
+from coordinator.keys import LeaseKey
 from coordinator.records.records import Owner
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.ownership import (
@@ -112,7 +113,7 @@ def release(group: Group, event: Release, out: Outcome) -> None:
 def end_ownership(group: Group, event: OwnershipEnded, out: Outcome) -> None:
     """Whatever the member still owns is free."""
     owners = group.owners or NOBODYS
-    out.cancel(DelayedLease.key_of(group.group_id, event.member_id))
+    out.cancel(LeaseKey(group.group_id, event.member_id))
     out.comes_apart = True
     out.records.extend(map(owners.ended, owners.of(event.member_id)))
 
@@ -147,4 +148,4 @@ def drop_leases(group: Group, out: Outcome) -> None:
     """The group is served elsewhere."""
     for member_id in group.owners.members if group.owners is not None else ():
         if member_id not in group.members:
-            out.cancel(DelayedLease.key_of(group.group_id, member_id))
+            out.cancel(LeaseKey(group.group_id, member_id))

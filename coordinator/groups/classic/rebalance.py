@@ -4,13 +4,14 @@
 exactly one `DelayedJoin` and exactly one note of kind `rebalance`, by the text and not by discipline.
 """
 
-from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedJoin, DelayedSync, InitialDelayedJoin, phase_key
+from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedJoin, DelayedSync, InitialDelayedJoin
 from coordinator.groups.classic.election import elect_leader, elect_protocol
 from coordinator.groups.classic.events import Joining
 from coordinator.groups.classic.notes import Cause, counted, note
 from coordinator.groups.classic.owning import departed
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.groups.outcome import Outcome
+from coordinator.keys import PhaseKey
 from coordinator.records.records import GroupMetadata, MemberRecord
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -52,7 +53,7 @@ def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, de
 
 def _wait(group: Group, out: Outcome, operation: DelayedJoin | InitialDelayedJoin | DelayedSync) -> None:
     """The group's phase ends with this operation."""
-    group.phase = phase_key(group.group_id)
+    group.phase = PhaseKey(group.group_id)
     out.watch(operation)
 
 
@@ -108,7 +109,7 @@ def complete_join(group: Group, out: Outcome) -> None:
     group.pending_sync.clear()
     if leader is None:
         group.phase = None
-        out.cancel(phase_key(group.group_id))
+        out.cancel(PhaseKey(group.group_id))
         out.records.append(_emptied(group, out.moment.wall_ms))
         note(group, out, "completed", Cause.EMPTIED, "", "no member is left")
         return

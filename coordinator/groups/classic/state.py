@@ -12,6 +12,7 @@ import msgspec
 
 from coordinator.groups.classic.delayed import DelayedHeartbeat
 from coordinator.groups.ownership import Owners
+from coordinator.keys import PhaseKey
 from coordinator.records.records import GroupMetadata
 from protocol.messages.groups import JoinProtocol
 from protocol.session import RequestRef
@@ -112,11 +113,13 @@ class Group:
     supported: dict[str, int] = field(default_factory=dict)
     metadata_bytes: int = 0
     """Of all that the members offer."""
+    offers_version: int = 0
+    """Grows whenever a member comes, goes or offers something else."""
     awaiting_join: int = 0
     awaiting_sync: int = 0
     member_added: bool = False
     rebalance_began_ms: int = 0
-    phase: tuple[str, str] | None = None
+    phase: PhaseKey | None = None
     """Key of the phase operation (join or sync) that waits for this group, if one does."""
     stored: GroupMetadata | None = None
     owners: Owners | None = None
@@ -165,6 +168,19 @@ class Group:
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
 
+    def replace(self, old: Member, member: Member) -> None:
+        """Let the member have the old one's place. Neither may have a request parked."""
+        assert old.join_ref is old.sync_ref is member.join_ref is member.sync_ref is None
+        self.members = {
+            (member.member_id if member_id == old.member_id else member_id): (member if one is old else one)
+            for member_id, one in self.members.items()
+        }
+        assert member.group_instance_id is not None
+        self.static_members[member.group_instance_id] = member.member_id
+        self.pending_sync.pop(old.member_id, None)
+        self._count(old.protocols, -1)
+        self._count(member.protocols, 1)
+
     def offer(self, member: Member, protocols: tuple[JoinProtocol, ...]) -> None:
         """The member offers other protocols from now on."""
         self._count(member.protocols, -1)
@@ -204,6 +220,7 @@ class Group:
 
     def _count(self, protocols: tuple[JoinProtocol, ...], by: int) -> None:
         # An offer lists each name once: a duplicate would count for two members (group-protocol 2.1.5) and is refused.
+        self.offers_version += 1
         for protocol in protocols:
             self.metadata_bytes += by * len(protocol.metadata)
             count = self.supported.get(protocol.name, 0) + by

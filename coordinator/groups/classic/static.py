@@ -10,16 +10,16 @@ from coordinator.groups.classic.rebalance import (
     begin_rebalance,
     dismiss,
     join_reply,
-    member_record,
     park,
     rebalance_timeout_ms,
     restart_session,
     roster,
-    stable_record,
     watch_session,
 )
 from coordinator.groups.classic.state import Group, Member
 from coordinator.groups.outcome import Outcome
+from coordinator.keys import MemberKey
+from coordinator.records.records import MemberReplaced
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup, MemberRemoved
 
@@ -43,21 +43,18 @@ def replace_static_stable(group: Group, event: ReplaceStatic, out: Outcome) -> N
         _replace_and_rebalance(group, event, out)
         return
     member_id = out.ids.member_id(event.request.group_instance_id or "")
-    record = stable_record(group, {m.member_id: m.assignment for m in group.members.values()}, group.state_since_ms)
     request = event.request
-    line = msgspec.structs.replace(
-        member_record(old, _metadata(request, group.protocol_name), old.assignment),
-        member_id=member_id,
-        client_id=event.client.client_id,
-        client_host=event.client.client_host,
-        session_timeout_ms=request.session_timeout_ms,
-        rebalance_timeout_ms=rebalance_timeout_ms(request),
-    )
     out.records.append(
-        msgspec.structs.replace(
-            record,
-            leader=member_id if group.leader == old.member_id else group.leader,
-            members=tuple(line if m.member_id == old.member_id else m for m in record.members),
+        MemberReplaced(
+            group_id=group.group_id,
+            instance_id=event.group_instance_id or "",
+            generation_id=group.generation_id,
+            member_id=member_id,
+            client_id=event.client.client_id,
+            client_host=event.client.client_host,
+            rebalance_timeout_ms=rebalance_timeout_ms(request),
+            session_timeout_ms=request.session_timeout_ms,
+            subscription=_metadata(request, group.protocol_name),
         )
     )
     if old.connection >= 0:
@@ -90,7 +87,7 @@ def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> 
     watch_session(group, member, out)
     if event.owes_sync:
         group.pending_sync[event.member_id] = None
-    out.cancel((group.group_id, event.old_member_id))
+    out.cancel(MemberKey(group.group_id, event.old_member_id))
     out.followers.append(OwnershipEnded(group.group_id, event.old_member_id))
     detail = f"instance {member.group_instance_id} came back; it keeps its assignment and nobody rebalances"
     note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail, _subject(member))

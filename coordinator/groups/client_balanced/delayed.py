@@ -4,15 +4,11 @@
 from typing import TYPE_CHECKING
 
 from coordinator.groups.client_balanced.events import BalancedEvent, LeaseOverdue
+from coordinator.keys import BalancedLeaseKey
 from purgatory.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
     from coordinator.groups.client_balanced.state import BalancedGroup, Member
-
-
-def lease_key(group_id: str, consumer_id: str) -> tuple[str, str, str]:
-    """What a member's lease waits under."""
-    return ("balanced lease", group_id, consumer_id)
 
 
 class DelayedLease(DelayedOperation[BalancedEvent]):
@@ -24,7 +20,7 @@ class DelayedLease(DelayedOperation[BalancedEvent]):
     def __init__(self, group: "BalancedGroup", member: "Member") -> None:
         self.group = group
         self.member = member
-        self.key = lease_key(group.group_id, member.consumer_id)
+        self.key = BalancedLeaseKey(group.group_id, member.consumer_id)
 
     @property
     def deadline_ms(self) -> int:  # type: ignore[override]

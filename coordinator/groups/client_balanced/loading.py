@@ -1,11 +1,12 @@
 """Where records meet a group: `apply` is the only mutator of hard state, live and at load alike. Also a group's
 arrival, its departure, and what to do when the log refuses."""
 
-from coordinator.groups.client_balanced.delayed import DelayedLease, lease_key
+from coordinator.groups.client_balanced.delayed import DelayedLease
 from coordinator.groups.client_balanced.events import AppendFailed, LeaseOverdue, Loaded, MetaMade, Unloaded
 from coordinator.groups.client_balanced.members import watch_lease
 from coordinator.groups.client_balanced.state import BalancedGroup, GroupState, Member, bytes_of, bytes_of_member
 from coordinator.groups.outcome import Outcome
+from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata
 from protocol.messages.groups import CoordinatorMoved
 
@@ -57,7 +58,7 @@ def loaded(group: BalancedGroup, event: Loaded, out: Outcome) -> None:
 def unload(group: BalancedGroup, event: Unloaded, out: Outcome) -> None:
     """Another node serves the group from now on."""
     for member in group.members.values():
-        out.cancel(lease_key(group.group_id, member.consumer_id))
+        out.cancel(BalancedLeaseKey(group.group_id, member.consumer_id))
         if member.connection >= 0:
             out.pushes.append((member.connection, CoordinatorMoved(group.group_id, -1, "", -1)))
     group.members, group.readings = {}, {}

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from coordinator.groups.client_balanced.delayed import DelayedLease, lease_key
+from coordinator.groups.client_balanced.delayed import DelayedLease
 from coordinator.groups.client_balanced.events import Admitted, LeaseOverdue, Leave, Mark, Marked, MetaMade, Start
 from coordinator.groups.client_balanced.grants import (
     Positions,
@@ -21,6 +21,7 @@ from coordinator.groups.client_balanced.meta import with_meta
 from coordinator.groups.client_balanced.notes import Cause, note, partitions
 from coordinator.groups.client_balanced.state import BalancedGroup, Member
 from coordinator.groups.outcome import Outcome
+from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
@@ -224,7 +225,7 @@ def expire(group: BalancedGroup, event: LeaseOverdue, out: Outcome) -> None:
 def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause, left: int = 0) -> None:
     """Its partitions are free; it is told, if it can be, and if it was not heard of for too long so are people."""
     keys = end_all(group, member.consumer_id, out)
-    out.cancel(lease_key(group.group_id, member.consumer_id))
+    out.cancel(BalancedLeaseKey(group.group_id, member.consumer_id))
     if member.connection >= 0:
         if keys:
             lost = PartitionsLost(group.group_id, member.consumer_id, keys, cause.value)
@@ -243,7 +244,7 @@ def _go(group: BalancedGroup, going: Iterable[Member], out: Outcome) -> None:
     left = tuple([line for line in stored.members if line.consumer_id not in names])
     out.records.append(replace(stored, members=left) if left else emptied(stored, out.moment.wall_ms))
     for name in names:
-        out.cancel(lease_key(group.group_id, name))
+        out.cancel(BalancedLeaseKey(group.group_id, name))
 
 
 def emptied(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:

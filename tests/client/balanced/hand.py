@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from muster.balanced import BalancedConfig, ClientBalancedConsumer
-from muster.blocking.background import Driven
+from muster.driven import Driven
 from muster.events import Effect, MemberEvent
 from muster.refusals import Refusals
 from tests.client.balanced.world import GROUP, Player, World
@@ -14,7 +14,7 @@ from tests.client.theatre import Changed
 
 
 class _Hand(Player):
-    """In the place of `muster.blocking.background.Background`."""
+    """In the place of `muster.net.thread.ThreadDriver`."""
 
     def __init__(self, world: World, who: str) -> None:
         super().__init__(world, who)
@@ -55,7 +55,7 @@ class Hands:
         clock = SimpleNamespace(
             monotonic_ns=lambda: world.now_ms * 1_000_000, time_ns=lambda: (world.now_ms + 1_000_000) * 1_000_000
         )
-        patch.setattr("muster.blocking.balanced.Background", self._make)
+        patch.setattr("muster.blocking.balanced.ThreadDriver", self._make)
         patch.setattr("muster.blocking.balanced.time", clock)
 
     def _make(self, _where: object, who: str) -> _Hand:

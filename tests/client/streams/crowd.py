@@ -15,7 +15,7 @@ import pytest
 from coordinator.groups.ownership import Owners
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.records.records import Ownership
-from muster.blocking.background import Driven
+from muster.driven import Driven
 from muster.events import Call, Effect, Woke
 from muster.topic_partition import TopicPartition
 from protocol.messages.data import Fetch

@@ -174,7 +174,7 @@ class Streaming(Theatre):
         for module in ("connector", "stream"):
             patch.setattr(f"muster.streams.{module}.time", clock)
         patch.setattr("muster.streams.connector.random", SimpleNamespace(random=lambda: 0.5))
-        patch.setattr("muster.streams.connector.Background", lambda _where, who: self._hand(who))
+        patch.setattr("muster.streams.connector.ThreadDriver", lambda _where, who: self._hand(who))
         patch.setattr("muster.streams.connector.Caller", lambda: Caller(self))
         self._watch(patch)
         self.players: list[Player] = []

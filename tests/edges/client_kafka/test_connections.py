@@ -9,9 +9,10 @@ import pytest
 
 from muster import RangeReader
 from muster.blocking import Connection
-from muster.blocking.background import Background, Driven
 from muster.dialects.bootstrap import parse_bootstrap
+from muster.driven import Driven
 from muster.events import Call, CallFailed, Effect, MemberEvent, Replied, Woke
+from muster.net.thread import ThreadDriver
 from protocol.kafka.session import KafkaDialect
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
@@ -75,7 +76,7 @@ def test_what_is_never_answered_is_sent_before_the_thread_ends(where: Where, top
             silent = Produce((ProduceTopic(topic, (part,)),), acks=0)
             return [Call(1, None, silent)] if isinstance(event, Woke) else []
 
-    background = Background(parse_bootstrap(where.kafka), "test")
+    background = ThreadDriver(parse_bootstrap(where.kafka), "test")
     driven = Driven(Core(), lambda _: None)
     background.add(driven)
     background.feed(driven, Woke())
@@ -100,7 +101,7 @@ def test_a_name_of_several_addresses_is_tried_at_each_of_them(monkeypatch: pytes
                 heard.append(event)
                 return [Call(len(heard), None, BEAT)] if isinstance(event, Woke | CallFailed) else []
 
-        background = Background(parse_bootstrap("kafka://some-name:1"), "test")
+        background = ThreadDriver(parse_bootstrap("kafka://some-name:1"), "test")
         driven = Driven(Core(), lambda _: None)
         background.add(driven)
         background.feed(driven, Woke())

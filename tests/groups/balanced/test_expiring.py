@@ -8,6 +8,7 @@ from protocol.messages.balanced import PartitionsChanged
 from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply
 from protocol.messages.topics import CreatePartitions, GrowingTopic
 from tests.groups.balanced.house import House
+from tests.groups.checks import returned
 from tests.node.desk import WALL_MS
 
 HOUR_MS = 3_600_000
@@ -54,7 +55,7 @@ def test_the_line_of_the_table_that_such_a_group_is_in(house: House) -> None:
     shard = house.desk.node.core.shard_of("g")
     classic, balanced = shard.groups["g"], shard.balanced["g"]
     assert rule_of(classic, balanced) == Rule(None, frozenset({"demo"}))
-    assert group_expires_ms(classic, shard.offsets, HOUR_MS, balanced) is Kept.HAS_MEMBERS
+    assert returned(group_expires_ms(classic, shard.offsets, HOUR_MS, balanced)) is Kept.HAS_MEMBERS
     guest.leave()
     assert rule_of(classic, balanced) == Rule(WALL_MS + 5_000)
 

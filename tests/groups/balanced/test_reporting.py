@@ -323,12 +323,13 @@ def test_cb58_members_are_told_once_to_go_to_the_end_and_other_groups_are_refuse
 def test_cb59_lag_is_the_end_less_what_is_committed_and_unknown_is_not_zero() -> None:
     house = House()
     house.produce(0, 100)
+    house.produce(1, 30)
     guest = house.started("a", consume_position="first")
     guest.register(0)
     guest.confirm(0, 40)
     first, second = house.view().partitions[:2]
     assert (first.committed, first.end, first.lag) == (40, 100, 60)
-    assert (second.committed, second.lag) == (-1, None)
+    assert (second.committed, second.end, second.lag) == (-1, 30, 30)  # all there is, without a commit
     reply = house.desk.ask_inside(DescribeBalanced(("g",), with_lag=False))
     assert isinstance(reply, DescribeBalancedReply)
     assert (reply.groups[0].partitions[0].lag, reply.groups[0].partitions[0].end) == (None, -1)

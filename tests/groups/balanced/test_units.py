@@ -8,7 +8,7 @@ import pytest
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced import members, registering, reporting
 from coordinator.groups.client_balanced.checks import refuse_identity, refuse_targets
-from coordinator.groups.client_balanced.delayed import DelayedLease, lease_key
+from coordinator.groups.client_balanced.delayed import DelayedLease
 from coordinator.groups.client_balanced.events import (
     AppendFailed,
     BalancedEvent,
@@ -31,6 +31,7 @@ from coordinator.handlers.fetch import room
 from coordinator.handlers.fetch_completion import fetch_ready
 from coordinator.handlers.fetch_registered import fetch_registered
 from coordinator.handlers.table import HANDLERS
+from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata, BalancedTombstone, Owner, Ownership
 from coordinator.runtime.group_kinds import append_failed
 from coordinator.runtime.group_kinds import handle as handle_any
@@ -112,11 +113,11 @@ def test_a_lease_is_looked_at_again_when_somebody_was_heard_of() -> None:
     member = made.members["a"]
     member.deadline_ms = 500
     lease = DelayedLease(made, member)
-    assert (lease.key, lease.deadline_ms, lease.is_satisfied()) == (lease_key("g", "a"), 500, False)
+    assert (lease.key, lease.deadline_ms, lease.is_satisfied()) == (BalancedLeaseKey("g", "a"), 500, False)
     assert lease.overdue() == LeaseOverdue("g", "a")
     out = outcome(499)
     members.expire(made, LeaseOverdue("g", "a"), out)
-    assert not out.records and list(out.watched) == [lease_key("g", "a")]
+    assert not out.records and list(out.watched) == [BalancedLeaseKey("g", "a")]
     out = outcome(500)
     members.expire(made, LeaseOverdue("g", "a"), out)
     assert [type(one) for one in out.records] == [BalancedMetadata]
@@ -170,7 +171,7 @@ def test_an_append_that_fails_is_said_and_undone() -> None:
     assert made.meta_as_of == -1
     out = outcome(10)
     undo(made, AppendFailed(LeaseOverdue("g", "a"), ErrorCode.NOT_COORDINATOR), out)
-    assert made.members["a"].deadline_ms == 1_010 and lease_key("g", "a") in out.watched
+    assert made.members["a"].deadline_ms == 1_010 and BalancedLeaseKey("g", "a") in out.watched
     with pytest.raises(AssertionError, match="appends nothing"):
         append_failed(made, failed, ErrorCode.NOT_COORDINATOR)
 

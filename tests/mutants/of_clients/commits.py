@@ -2,8 +2,8 @@
 
 from tests.mutants.mutant import Edit, without
 
-_COMMITS = "muster/blocking/commits.py"
-_CONSUMER = "muster/blocking/consumer.py"
+_COMMITS = "muster/client/commits.py"
+_CONSUMER = "muster/client/consumer.py"
 _CONSUMING = "muster/consuming.py"
 _ERRANDS = "muster/errands.py"
 
@@ -13,13 +13,13 @@ MUTANTS = (
         "An automatic commit counts what its poll is only just handing out",
         Edit(
             _CONSUMER,
-            "            consuming.begin(has_group=member is not None)\n        self._commit_if_due()\n",
-            "            consuming.begin(has_group=member is not None)\n",
+            "        consuming.begin(has_group=group is not None)\n        self._commit_if_due()\n",
+            "        consuming.begin(has_group=group is not None)\n",
         ),
         Edit(
             _CONSUMER,
-            "                self._consuming.hand_out(records)\n",
-            "                self._consuming.hand_out(records)\n                self._commit_if_due()\n",
+            "        self._consuming.hand_out(records)\n",
+            "        self._consuming.hand_out(records)\n        self._commit_if_due()\n",
         ),
     ),
     without(
@@ -45,8 +45,8 @@ MUTANTS = (
         "The commit before a join is waited for twice as long as the others wait for the join",
         Edit(
             _CONSUMER,
-            "now_ms() + self._member.rebalance_timeout_ms))",
-            "now_ms() + 2 * self._member.rebalance_timeout_ms))",
+            "now_ms() + self._group.settings.max_poll_interval_ms))",
+            "now_ms() + 2 * self._group.settings.max_poll_interval_ms))",
         ),
     ),
     without(
@@ -73,8 +73,8 @@ MUTANTS = (
         "A commit returns before those asked for earlier were told of",
         Edit(
             _COMMITS,
-            "            member.errands.finish_later_ones(deadline - time.monotonic())\n            return stored\n",
-            "            return stored\n",
+            "        yield from group.operations.finish_later_ones(deadline - self._driver.time())\n",
+            "",
         ),
     ),
     without(

@@ -29,9 +29,9 @@ MUTANTS = (
         "H43",
         "Closing takes half a minute whatever time it is given",
         Edit(
-            "muster/blocking/group_member.py",
-            "            self._errands.sleep_through()\n            deadline = time.monotonic() + timeout_s\n",
-            "            self._errands.sleep_through()\n            deadline = time.monotonic() + 30\n",
+            "muster/client/member.py",
+            "        deadline = self._driver.time() + timeout_s\n        self.tell(Closing())\n",
+            "        deadline = self._driver.time() + 30\n        self.tell(Closing())\n",
         ),
     ),
     without(

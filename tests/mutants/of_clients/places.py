@@ -21,7 +21,7 @@ MUTANTS = (
     without(
         "H3",
         "A poll goes on for a second after its time is over",
-        Edit("muster/blocking/consumer.py", "if is_done or left_s <= 0:", "if is_done or left_s <= -1:"),
+        Edit("muster/client/consumer.py", "if is_done or left_s <= 0:", "if is_done or left_s <= -1:"),
     ),
     without(
         "H4",

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Edit, without
 
 _BUFFER = "muster/fetching/buffer.py"
-_CONSUMER = "muster/blocking/consumer.py"
+_CONSUMER = "muster/client/consumer.py"
 _FETCHER = "muster/fetching/fetcher.py"
 
 _LATE_ANSWERS = (
@@ -22,8 +22,8 @@ MUTANTS = (
         "A poll waits before it looks what is there",
         Edit(
             _CONSUMER,
-            "                is_done = self._consuming.take(",
-            "                self._changed.wait(0.1)\n                is_done = self._consuming.take(",
+            "            is_done = self._consuming.take(",
+            "            yield Wait(0.1)\n            is_done = self._consuming.take(",
         ),
     ),
     without(
@@ -31,8 +31,8 @@ MUTANTS = (
         "A poll that waits does not look before its time is over",
         Edit(
             _CONSUMER,
-            "        self._changed.wait(min(left_s, consuming.patience_s(now_ms())))\n",
-            "        self._changed.wait_for(lambda: False, left_s)\n",
+            "        return Wait(min(left_s, self._consuming.patience_s(self._driver.now_ms())))\n",
+            "        from muster.client.steps import WaitUntil\n\n        return WaitUntil(lambda: False, left_s)\n",
         ),
     ),
     without(
@@ -40,9 +40,8 @@ MUTANTS = (
         "A poll that hands out records leaves it to the next to ask for more",
         Edit(
             _CONSUMER,
-            "under way while the application works.\n                self._background.feed(self._driven, Woke())\n",
-            "under way while the application works.\n                if not is_done:\n"
-            "                    self._background.feed(self._driven, Woke())\n",
+            "under way while the application works.\n            self._look()\n",
+            "under way while the application works.\n            if not is_done:\n                self._look()\n",
         ),
     ),
     without(

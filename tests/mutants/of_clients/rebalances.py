@@ -2,8 +2,8 @@
 
 from tests.mutants.mutant import Edit, without
 
-_CONSUMER = "muster/blocking/consumer.py"
-_GROUP_MEMBER = "muster/blocking/group_member.py"
+_CONSUMER = "muster/client/consumer.py"
+_GROUP_MEMBER = "muster/client/member.py"
 _JOINING = "muster/joining.py"
 
 MUTANTS = (
@@ -21,9 +21,9 @@ MUTANTS = (
         "What `on_assigned` raises keeps its partitions from being read, though they are assigned",
         Edit(
             _CONSUMER,
-            "        finally:\n            with self._changed:\n                self._consuming.subscription.callback",
-            "        except Exception:\n            raise\n        else:\n            with self._changed:\n"
-            "                self._consuming.subscription.callback",
+            "        finally:\n            self._consuming.subscription.callback",
+            "        except Exception:\n            raise\n        else:\n"
+            "            self._consuming.subscription.callback",
         ),
     ),
     without(
@@ -31,8 +31,8 @@ MUTANTS = (
         "An `on_assigned` that a wakeup interrupts counts as called",
         Edit(
             _GROUP_MEMBER,
-            "            with self._changed:\n                self._told.add_again(effect)\n            raise\n",
-            "            raise\n",
+            "                    self._told.add_again(effect)\n                    raise\n",
+            "                    raise\n",
         ),
     ),
     without(

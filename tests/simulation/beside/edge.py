@@ -38,6 +38,8 @@ DIAL_MS = 3_000
 FIRST_BROKER = 1
 _ANSWER_BYTES = 1 << 22
 _OFFSET_FETCH_BY_NAME = 9
+_QUESTION = (-8).to_bytes(4, "big", signed=True)
+"""By this correlation id a connection in front of a broker asks what its client may do."""
 
 Told = Callable[[Message | None, str], None]
 """An answer, or why there is none."""
@@ -171,6 +173,7 @@ class Twin:
         return sum(map(len, self._pending)) > UNSENT_BYTES
 
     def send(self, data: bytes) -> None:
+        self._edge.front.seen.add("permissions asked", data[8:12] == _QUESTION)
         self._requests.add(data)
         if self.link is None:
             self._pending.append(data)
@@ -351,7 +354,7 @@ class Edge:
             found[broker] = Broker(broker, "hidden", 10 + broker, FRONT_HOST, port, versions) if versions else None
             if len(found) == len(brokers):
                 self.brokers = {number: one for number, one in sorted(found.items()) if one is not None}
-                self.happen(BrokersFound(tuple(self.brokers.values())))
+                self.happen(BrokersFound(tuple(self.brokers.values()), self.front.has_authorizer))
                 self._look_later()
 
         for broker in brokers:

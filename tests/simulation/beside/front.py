@@ -31,6 +31,8 @@ class Front(Daemon):
     between: Between
     watch: "Watch"
     edge: Edge | None = None
+    has_authorizer = False
+    """Whether the brokers are asked what each client may do; they permit everything."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)

@@ -110,13 +110,13 @@ class Watch(Checkers):
         if isinstance(event, Received | Forwarded | UpstreamLost):
             connection = node.core.connections.get(event.connection)
             if connection is not None and isinstance(connection.session, ProxySession):
-                self._look_at(connection.session, event)
+                self._look_at(front, connection.session, event)
         if self.adopts and not self._has_moved and MOVED in node.core.directory:
             self._has_moved = True
             self._must_have_moved()
 
-    def _look_at(self, session: ProxySession, event: Event) -> None:
-        if isinstance(event, UpstreamLost) and session.awaits_broker:
+    def _look_at(self, front: Front, session: ProxySession, event: Event) -> None:
+        if isinstance(event, UpstreamLost) and session.awaits_broker and not _has_twin(front, event.connection):
             raise Broken("a connection goes on, and the broker that owed it an answer is gone")
         held = session.buffered_bytes + sum(map(len, session._to_broker))
         if held > self.most_held:
@@ -166,3 +166,8 @@ class AtBroker:
     def reads(self, member: SimMember, partition: TopicPartition, up_to: int) -> None:
         self._checkers.reads(member, partition, up_to)
         self._watch.was_read(member.settings.group_id, partition, up_to)
+
+
+def _has_twin(front: Front, connection: int) -> bool:
+    """Whether the connection has another side by now: a request waited behind a question of ours, which is lost."""
+    return front.edge is not None and connection in front.edge.twins

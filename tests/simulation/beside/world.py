@@ -100,6 +100,7 @@ class BesideWorld(World):
         self.checkers = Watch()
         self.checkers.adopts = config.upstream_offsets is UpstreamOffsets.ADOPT
         self.front = Front(self.seed, self, config, self.checkers, self.seen, self._ledger)
+        self.front.has_authorizer = Random(f"authorizer {self.seed}").random() < 0.5
         return self.front
 
     def _make_broker(self) -> Brokers:

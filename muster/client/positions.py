@@ -1,88 +1,88 @@
-"""Where a consumer stands in its partitions, and where it is told to go on. Part of `Consumer`."""
+"""Where a consumer stands in its partitions, and where it is told to go on: what needs no waiting."""
 
-from muster.aio.driver import Driver
-from muster.aio.one_user import OneUser
-from muster.aio.topics import Topics
+from typing import Any
+
+from muster.client.topics import TopicProcedures, ignore
 from muster.consuming import Consuming, Partitions
 from muster.driven import Driven
-from muster.events import Effect, Woke
+from muster.events import Woke
 from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 
-class Places(Topics):
-    """What can be asked and said without the group, from any task of the loop."""
+class Positions(TopicProcedures):
+    """What can be asked and said without the group."""
 
-    def __init__(self, consuming: Consuming, driver: Driver, one_user: OneUser) -> None:
-        super().__init__(consuming.lookups, driver, one_user)
+    def __init__(self, runner: Any, consuming: Consuming) -> None:
+        super().__init__(runner, consuming.lookups)
         self._consuming = consuming
-        self._driven = Driven(consuming.fetcher, _ignore)
-        driver.add(self._driven)
+        self._driven = Driven(consuming.fetcher, ignore)
+        self._driver.add(self._driven)
 
     @property
     def assignment(self) -> Partitions:
         """What is read: given by the group and not taken away since, or chosen by hand. Sorted."""
-        return tuple(sorted(self._consuming.subscription.assigned))
+        with self._runner.locked():
+            return tuple(sorted(self._consuming.subscription.assigned))
 
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset to hand out of each assigned partition that has one."""
-        return dict(self._consuming.positions())
+        with self._runner.locked():
+            return dict(self._consuming.positions())
 
     def troubles(self) -> dict[TopicPartition, tuple[int, ErrorCode]]:
         """The assigned partitions that cannot be read at present, with the offset they stand at and why: `poll` gives
         records of the others meanwhile, and of these as soon as they can be read.
         """
-        return self._consuming.subscription.troubles()
+        with self._runner.locked():
+            return self._consuming.subscription.troubles()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """How far the position is behind the end; None while that is not known: then it is asked for."""
-        self._one_user.check_open()
-        lag = self._consuming.current_lag(partition)
-        if lag is None:
-            self._look()
-        return lag
+        with self._runner.entered():
+            lag = self._consuming.current_lag(partition)
+            if lag is None:
+                self._look()
+            return lag
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on from there. Raises ValueError for an offset below 0, or a partition that is not assigned."""
-        self._one_user.check_open()
-        self._consuming.subscription.seek(partition, offset)
-        self._consuming.drop_unread((partition,))
+        with self._runner.entered():
+            self._consuming.subscription.seek(partition, offset)
+            self._consuming.drop_unread((partition,))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """At the next poll; none named means all."""
-        self._one_user.check_open()
-        self._consuming.subscription.seek_to_beginning(partitions)
-        self._consuming.drop_unread(partitions)
+        with self._runner.entered():
+            self._consuming.subscription.seek_to_beginning(partitions)
+            self._consuming.drop_unread(partitions)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """At the next poll; none named means all."""
-        self._one_user.check_open()
-        self._consuming.subscription.seek_to_end(partitions)
-        self._consuming.drop_unread(partitions)
+        with self._runner.entered():
+            self._consuming.subscription.seek_to_end(partitions)
+            self._consuming.drop_unread(partitions)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these until `resume`; what was fetched is kept. They stay so while they are assigned.
         Raises ValueError for one that is not.
         """
-        self._one_user.check_open()
-        self._consuming.subscription.pause(partitions)
-        self._consuming.give_back(partitions)
+        with self._runner.entered():
+            self._consuming.subscription.pause(partitions)
+            self._consuming.give_back(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Hand out records of these again. Raises ValueError for one that is not assigned."""
-        self._one_user.check_open()
-        self._consuming.subscription.resume(partitions)
-        self._driver.changed.notify_all()
+        with self._runner.entered():
+            self._consuming.subscription.resume(partitions)
+            self._driver.changed.notify_all()
 
     @property
     def paused(self) -> Partitions:
         """Those that `pause` named and `resume` has not."""
-        return self._consuming.subscription.paused
+        with self._runner.locked():
+            return self._consuming.subscription.paused
 
     def _look(self) -> None:
         """Have the fetcher look at what it may fetch now."""
         self._driver.feed(self._driven, Woke())
-
-
-def _ignore(_effect: Effect) -> None:
-    """A fetcher asks for calls only."""

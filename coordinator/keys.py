@@ -1,0 +1,63 @@
+"""Keys of the operations that wait in the purgatory, and of what they listen to.
+
+Clients choose ids of groups and members and names of topics. A key therefore has a type: no two kinds of waiting are
+equal, whatever clients choose.
+"""
+
+import msgspec
+
+
+class PhaseKey(msgspec.Struct, frozen=True, gc=False):
+    """The join or sync phase of a classic group: it has one of them at most."""
+
+    group_id: str
+
+
+class MemberKey(msgspec.Struct, frozen=True, gc=False):
+    """A member's session, and before it is one the use of the id that it was handed out."""
+
+    group_id: str
+    member_id: str
+
+
+class LeaseKey(msgspec.Struct, frozen=True, gc=False):
+    """Time for which a member that is out of the group still owns partitions."""
+
+    group_id: str
+    member_id: str
+
+
+class BalancedLeaseKey(msgspec.Struct, frozen=True, gc=False):
+    """Session of a member of a client-balanced group; it covers all that the member owns."""
+
+    group_id: str
+    consumer_id: str
+
+
+class FetchKey(msgspec.Struct, frozen=True, gc=False):
+    """A fetch that waits: the request of this number on the connection."""
+
+    connection: int
+    number: int
+
+
+class PartitionKey(msgspec.Struct, frozen=True, gc=False):
+    """New records of the partition, which fetches listen to."""
+
+    topic: str
+    partition: int
+
+
+class TaskKey(msgspec.Struct, frozen=True, gc=False):
+    """A chore of the node's own."""
+
+    name: str
+
+
+class UpstreamKey(msgspec.Struct, frozen=True, gc=False):
+    """Questions to the cluster, until all are answered."""
+
+    number: int
+
+
+OperationKey = PhaseKey | MemberKey | LeaseKey | BalancedLeaseKey | FetchKey | PartitionKey | TaskKey | UpstreamKey

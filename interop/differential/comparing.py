@@ -1,0 +1,196 @@
+"""Comparison of what two servers said since the last step, and the facts about groups that rules ask for."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from interop.differential.allowed import Case, Rule, first_that_holds
+from interop.differential.answers import Unlike, brief, normal, unlike
+from interop.differential.exchanges import Exchange, Side, is_own
+from interop.differential.facts import Facts
+from interop.differential.steps import ABOUT_GROUPS, Join
+from interop.differential.views import GROUPS, Profile
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import JoinGroupReply, SyncGroupReply
+from protocol.messages.offsets import OffsetCommitReply
+
+
+class Seen(NamedTuple):
+    """A difference: the step it showed at, the API and its version, and the rule that allows it, if one does."""
+
+    step: int
+    api: str
+    version: int
+    unlike: Unlike
+    rule: Rule | None
+
+    @property
+    def kind(self) -> str:
+        """The same for differences that have one cause, most likely."""
+        if self.rule is not None:
+            return self.rule.name
+        return f"{self.api}, {re.sub(r'[0-9]+', 'N', self.unlike.text())}"
+
+
+class Comparison:
+    """One run: its requests by API, the differences, and a line an answer."""
+
+    def __init__(self, profiles: tuple[Profile, ...], sides: tuple[Side, Side], unique: str) -> None:
+        self.asked: Counter[str] = Counter()
+        self.seen: list[Seen] = []
+        self.lines: list[str] = []
+        self._profiles = profiles
+        self._sides = sides
+        self._unique = unique
+        self._missed = [False] * GROUPS
+        self._owes_sync = [False] * GROUPS
+        self._replaced = [False] * GROUPS
+        self._pending_left = [False] * GROUPS
+        self._nothing_stored = [False] * GROUPS
+        self._synced: set[tuple[int, int, str | None]] = set()  # group, generation, instance
+        self._generations = [-1] * GROUPS
+
+    def compare(self, number: int, waiting: Sequence[Exchange]) -> bool:
+        """At the end of this step, of what was `waiting`; False if the states are apart now."""
+        fresh = [exchange for exchange in waiting if any(one is not None for one in exchange.answers)]
+        before = [self.leaders(group) for group in range(GROUPS)]
+        joining = {one.ask.group for one in waiting if isinstance(one.ask, Join) and is_own(one.ask)}
+        for exchange in fresh:
+            for index, side in enumerate(self._sides):
+                self._learn_ids(exchange, index, side)
+        for exchange in fresh:
+            for index, side in enumerate(self._sides):
+                self._learn(exchange, index, side)
+        self._look_for_absent(fresh)
+        self._look_for_unsynced(fresh)
+        for exchange in fresh:
+            group, answer = exchange.ask.group, exchange.answers[0]
+            self._replaced[group] |= exchange.is_return
+            self._pending_left[group] |= exchange.names_pending
+            self._nothing_stored[group] |= isinstance(answer, OffsetCommitReply) and _is_refused(answer)
+        away = {one.ask.group for one in fresh if any(_is_turned_away(answer) for answer in one.answers)}
+        facts = [
+            self._facts(group, before[group], is_joining=group in joining, turned_away=group in away)
+            for group in range(GROUPS)
+        ]
+        seen: list[Seen] = []
+        for exchange in fresh:
+            # Some requests are about both groups.
+            mine = exchange.ask.group
+            seen += self._compare_one(number, exchange, (facts[mine], facts[1 - mine]))
+        # Where a rule says that the states are apart, what else came at that moment follows from it.
+        self.seen += [one for one in seen if one.rule is not None and one.rule.ends] or seen
+        return not any(one.rule is None or one.rule.ends for one in self.seen)
+
+    def leaders(self, group: int) -> tuple[str | None, str | None]:
+        """Of the group, at both servers."""
+        return self._sides[0].leaders[group], self._sides[1].leaders[group]
+
+    def _facts(
+        self, group: int, before: tuple[str | None, str | None], *, is_joining: bool, turned_away: bool
+    ) -> Facts:
+        return Facts(
+            leaders_before=before,
+            leaders=self.leaders(group),
+            rosters=(self._sides[0].rosters[group], self._sides[1].rosters[group]),
+            profiles=self._profiles,
+            is_joining=is_joining,
+            missed_rebalance=self._missed[group],
+            owes_sync=self._owes_sync[group],
+            turned_away=turned_away,
+            replaced=self._replaced[group],
+            pending_left=self._pending_left[group],
+            nothing_stored=self._nothing_stored[group],
+        )
+
+    @staticmethod
+    def _learn_ids(exchange: Exchange, index: int, side: Side) -> None:
+        answer = exchange.answers[index]
+        if isinstance(answer, JoinGroupReply) and is_own(exchange.ask):
+            side.member(exchange.ask).name(answer.member_id)
+
+    @staticmethod
+    def _learn(exchange: Exchange, index: int, side: Side) -> None:
+        answer, ask = exchange.answers[index], exchange.ask
+        if not isinstance(answer, Message) or not is_own(ask):
+            return
+        if side.latest.get((ask.client, ask.group)) is exchange:
+            side.member(ask).hears(answer)
+        if isinstance(answer, JoinGroupReply) and answer.error_code is ErrorCode.MEMBER_ID_REQUIRED:
+            side.pending.add(answer.member_id)
+        if isinstance(answer, JoinGroupReply) and answer.generation_id >= 0:
+            side.leaders[ask.group] = side.names.of(answer.leader)
+
+    def _look_for_absent(self, fresh: Sequence[Exchange]) -> None:
+        """By what leaders are told: members in the generation that were not answered that they are. A generation
+        that all have joined, at both servers, makes the two groups alike again."""
+        absent: dict[int, list[bool]] = {}
+        for exchange in fresh:
+            group = exchange.ask.group
+            for side, answer in zip(self._sides, exchange.answers, strict=True):
+                if isinstance(answer, JoinGroupReply) and answer.members:
+                    absent.setdefault(group, []).append(self._has_absent(side, group, answer))
+        for group, found in absent.items():
+            if any(found):
+                self._missed[group] = True
+            elif len(found) == len(self._sides):
+                self._missed[group] = False
+
+    @staticmethod
+    def _has_absent(side: Side, group: int, answer: JoinGroupReply) -> bool:
+        known = {line.member_id: side.names.client_of(line.member_id) for line in answer.members}
+        clients = {member_id: client for member_id, client in known.items() if client is not None}
+        side.rosters[group] = frozenset(clients.values())
+        members = {member_id: side.members[client][group] for member_id, client in clients.items()}
+        return any(
+            (member.member_id, member.generation_id) != (member_id, answer.generation_id)
+            for member_id, member in members.items()
+        )
+
+    def _look_for_unsynced(self, fresh: Sequence[Exchange]) -> None:
+        """Static members that came back into a generation which they had not synced in."""
+        for exchange in fresh:
+            group, answer = exchange.ask.group, exchange.answers[1]
+            member = self._sides[1].member(exchange.ask)
+            if isinstance(answer, SyncGroupReply) and not answer.error_code and member.instance is not None:
+                self._synced.add((group, member.generation_id, member.instance))
+            if not isinstance(answer, JoinGroupReply) or answer.generation_id < 0:
+                continue
+            generation = answer.generation_id
+            if generation == self._generations[group] and exchange.is_return:
+                is_synced = (group, generation, exchange.instance) in self._synced
+                self._owes_sync[group] = self._owes_sync[group] or not is_synced
+        told = [(one.ask.group, one.answers[1]) for one in fresh]
+        for group, answer in told:
+            if isinstance(answer, JoinGroupReply):
+                self._generations[group] = max(self._generations[group], answer.generation_id)
+
+    def _compare_one(self, number: int, exchange: Exchange, facts: tuple[Facts, ...]) -> list[Seen]:
+        ask, api = exchange.ask, type(exchange.ask).api.__name__
+        self.asked[api] += 1
+        kafka, muster = (
+            normal(answer, side.names, self._unique) for answer, side in zip(exchange.answers, self._sides, strict=True)
+        )
+        said = brief(kafka) if brief(kafka) == brief(muster) else f"Kafka {brief(kafka)}, Muster {brief(muster)}"
+        later = "" if exchange.step == number else f" (asked at {exchange.step})"
+        self.lines.append(f"{number}: c{ask.client + 1} {api}{later}: {said}")
+        seen = []
+        for difference in unlike(kafka, muster):
+            known = {"is_return": exchange.is_return, "is_superseded": exchange.is_superseded}
+            cases = [Case(ask, difference, kafka, muster, one, **known) for one in facts]
+            rule = first_that_holds(cases[0])
+            if rule is None and isinstance(ask, ABOUT_GROUPS):
+                rule = first_that_holds(cases[1])
+            seen.append(Seen(number, api, ask.version, difference, rule))
+        return seen
+
+
+def _is_refused(reply: OffsetCommitReply) -> bool:
+    errors = {part.error_code for topic in reply.topics for part in topic.partitions}
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE in errors and ErrorCode.NONE not in errors
+
+
+def _is_turned_away(answer: Message | str | None) -> bool:
+    return isinstance(answer, JoinGroupReply) and answer.error_code is ErrorCode.GROUP_MAX_SIZE_REACHED

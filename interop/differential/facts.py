@@ -1,0 +1,45 @@
+"""Facts about one group that rules ask for, kept while a history is played."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from interop.differential.views import Profile
+
+
+class Facts(NamedTuple):
+    """The group as it is when answers are compared; pairs are at Kafka and at musterd.
+
+    `rosters`: clients in the present generation, by what its leader was told. `is_joining`: a JoinGroup is unanswered,
+    or was until just now. `missed_rebalance`: a static member is in the generation that did not join for it.
+    `owes_sync`: one was replaced before it had synced. `replaced`: one has joined again. `turned_away`: a member was
+    just told that the group is full. `pending_left`: an id left that had not joined. `nothing_stored`: of a commit
+    every partition was refused.
+    """
+
+    leaders_before: tuple[str | None, str | None] = (None, None)
+    leaders: tuple[str | None, str | None] = (None, None)
+    rosters: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    profiles: tuple[Profile, ...] = ()
+    is_joining: bool = False
+    missed_rebalance: bool = False
+    owes_sync: bool = False
+    turned_away: bool = False
+    replaced: bool = False
+    pending_left: bool = False
+    nothing_stored: bool = False
+
+    @property
+    def leaders_differ(self) -> bool:
+        return self.leaders[0] != self.leaders[1]
+
+    def votes_tie(self, one: str, other: str, newcomer: int | None = None) -> bool:
+        """Whether as many members of the generation prefer one protocol as the other, of those all can do. A newcomer
+        stands for who had its instance."""
+        clients = set(self.rosters[1])
+        if newcomer is not None:
+            instance = self.profiles[newcomer].instance
+            clients = {client for client in clients if self.profiles[client].instance != instance} | {newcomer}
+        members = [self.profiles[client].protocols for client in clients]
+        common = [name for name in (one, other) if all(name in offered for offered in members)]
+        votes = Counter(next(name for name in offered if name in common) for offered in members if common)
+        return len(common) == 2 and votes[one] == votes[other]

@@ -1,0 +1,100 @@
+"""Runs a client's procedures in the application's thread, while another thread drives its cores."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from muster.blocking.one_user import OneUser
+from muster.client.steps import CallApplication, Procedure, Shield, Step, Wait, WaitUntil
+from muster.dialects.bootstrap import Bootstrap
+from muster.net.thread import ThreadDriver
+
+R = TypeVar("R")
+_WITHOUT_LOCK: Final = (CallApplication, Shield)
+
+
+class ThreadRunner:
+    """Holds the client's lock while a procedure runs, and gives it back while that waits or the application works."""
+
+    is_closing: Final = False
+
+    def __init__(self, where: Bootstrap, client_id: str, what: str) -> None:
+        self.driver = ThreadDriver(where, client_id)
+        self.guard = OneUser(what)
+        self._changed = self.driver.changed
+
+    def run(self, procedure: Procedure[R]) -> R:
+        """Run it to its end, in whichever thread."""
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            while True:
+                with self._changed:
+                    step = procedure.send(value) if error is None else procedure.throw(error)
+                    while not isinstance(step, _WITHOUT_LOCK):
+                        step = self._wait(procedure, step)
+                value = error = None
+                try:
+                    if isinstance(step, CallApplication):
+                        value = step.function(*step.arguments)
+                    else:
+                        self.run(step.procedure)
+                except BaseException as raised:  # noqa: BLE001  (the procedure's, a Ctrl-C too)
+                    error = raised
+        except StopIteration as done:
+            result: R = done.value
+            return result
+        except BaseException:  # maybe a Ctrl-C between two steps, of which the procedure does not know
+            with self._changed:
+                procedure.close()
+            raise
+
+    def run_alone(self, procedure: Procedure[R]) -> R:
+        """Run it unless another thread is inside. Raises ConcurrentUse, ClientClosed."""
+        with self.guard.entered():
+            return self.run(procedure)
+
+    def run_open(self, procedure: Procedure[R]) -> R:
+        """Run it in any thread. Raises ClientClosed."""
+        self.guard.check_open()
+        return self.run(procedure)
+
+    def close(self, closing: Callable[[float], Procedure[None]], timeout_s: float) -> None:
+        """Run what closes the client, and end its thread whatever that raises. Twice is fine."""
+        if self.guard.is_closed:
+            return
+        with self.guard.entered():
+            try:
+                self.run(closing(timeout_s))
+            finally:
+                self.guard.is_closed = True
+                self.driver.stop()
+
+    def check_open(self) -> None:
+        """Whoever is inside finds the client open: nobody else can close it meanwhile."""
+
+    @property
+    def is_closed(self) -> bool:
+        return self.guard.is_closed
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """As the one thread inside, with the lock. Raises ConcurrentUse, ClientClosed."""
+        with self.guard.entered(), self._changed:
+            yield
+
+    def locked(self) -> Any:
+        """With the lock."""
+        return self._changed
+
+    def _wait(self, procedure: Procedure[Any], step: Step) -> Step:
+        """Under the lock; the procedure's next step."""
+        value = None
+        try:
+            if isinstance(step, WaitUntil):
+                value = self._changed.wait_for(step.holds, step.timeout_s)
+            elif isinstance(step, Wait):
+                self._changed.wait(step.timeout_s)
+        except BaseException as raised:  # noqa: BLE001  (a Ctrl-C: the procedure's)
+            return procedure.throw(raised)
+        return procedure.send(value)

@@ -1,0 +1,1 @@
+"""What clients do, once for threads and for event loops: procedures are generators, two runners drive them."""

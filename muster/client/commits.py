@@ -1,0 +1,92 @@
+"""Storing how far a consumer has come: at once, in the background, by itself."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from muster.client.member import MemberProcedures
+from muster.client.operations import Operations
+from muster.client.positions import Positions
+from muster.client.steps import Procedure, call_application
+from muster.consuming import Consuming
+from muster.errors import Fenced, MusterError
+from muster.events import CommitDone, OffsetToCommit
+from muster.outcomes import Done, failure, refusal
+from muster.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+
+CommitCallback = Callable[[Mapping[TopicPartition, int], MusterError | None], object]
+
+
+class Commits(Positions):
+    """With a membership; without one there is nowhere to store anything."""
+
+    def __init__(self, runner: Any, consuming: Consuming, membership: MemberProcedures | None) -> None:
+        super().__init__(runner, consuming)
+        self._membership = membership
+        driver = self._driver
+        self._operations = (
+            membership.operations if membership else Operations(driver.changed.notify_all, driver.refusals)
+        )
+        self._fenced: Fenced | None = None
+
+    @property
+    def _group(self) -> MemberProcedures:
+        """Raises MusterError without a `group_id`."""
+        if self._membership is None:
+            raise MusterError("this consumer has no group_id: it can `assign` partitions, not subscribe or commit")
+        return self._membership
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, int] | None = None, callback: CommitCallback | None = None
+    ) -> None:
+        """Send a commit once, and go on. `callback(offsets, error)` is called from a later `poll`, `commit` or `close`,
+        in the order in which commits ended. Raises ValueError for a negative offset.
+        """
+        with self._runner.entered():
+            wanted = dict(self._consuming.positions() if offsets is None else offsets)
+            self._group.commit_later(wanted, lambda done: self._tell_commit(done, wanted, callback))
+
+    def _commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetToCommit] | None, timeout_s: float
+    ) -> Procedure[dict[TopicPartition, int]]:
+        deadline, group = self._driver.time() + timeout_s, self._group
+        yield from self._run_callbacks()
+        wanted = self._consuming.positions() if offsets is None else offsets
+        stored = (yield from group.commit(wanted, timeout_s)) if wanted else {}
+        yield from group.operations.finish_later_ones(deadline - self._driver.time())
+        return stored
+
+    def _committed(
+        self, partitions: Iterable[TopicPartition], timeout_s: float
+    ) -> Procedure[dict[TopicPartition, int | None]]:
+        return (yield from self._group.committed(partitions, timeout_s))
+
+    def _commit_if_due(self, *, at_once: bool = False) -> None:
+        now_ms = self._driver.now_ms()
+        due = dict(self._consuming.commit_now(now_ms) if at_once else self._consuming.commit_due(now_ms))
+        if due:
+            self._group.commit_later(due, self._auto_commit_ended)
+
+    def _auto_commit_ended(self, done: Done) -> Procedure[None]:
+        assert isinstance(done, CommitDone)
+        self._note_fencing(done)
+        self._consuming.commit_ended(done.error_code, self._driver.now_ms())
+        yield from ()
+
+    def _tell_commit(
+        self, done: Done, offsets: Mapping[TopicPartition, int], callback: CommitCallback | None
+    ) -> Procedure[None]:
+        assert isinstance(done, CommitDone)
+        self._note_fencing(done)
+        error = None if done.error_code == ErrorCode.NONE else failure(done)
+        yield from call_application(callback, offsets, error)
+
+    def _note_fencing(self, done: CommitDone) -> None:
+        if done.error_code == ErrorCode.FENCED_INSTANCE_ID:
+            self._fenced = Fenced(done.error_code, str(refusal(done)))
+
+    def _run_callbacks(self) -> Procedure[None]:
+        yield from self._group.operations.run_callbacks()
+        fenced, self._fenced = self._fenced, None
+        if fenced is not None:
+            raise fenced

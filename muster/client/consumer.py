@@ -1,0 +1,317 @@
+"""The consumer's procedures: subscribe, poll, commit, close."""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, ClassVar, Unpack
+
+from muster.checks import check_partitions
+from muster.client.commits import Commits
+from muster.client.member import Audience, Listener, MemberProcedures, Tell, listeners, member_settings_of
+from muster.client.steps import LET_OTHERS_RUN, Procedure, Step, Wait
+from muster.consuming import Consuming, Kind, Partitions, read_settings, topic_names
+from muster.dialects.bootstrap import parse_bootstrap
+from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
+from muster.events import (
+    AssignedByHand,
+    CommitAsked,
+    OffsetsAsked,
+    OffsetsDone,
+    OffsetToCommit,
+    RejoinAsked,
+    Subscribed,
+    SubscribedToPattern,
+)
+from muster.fetching import ConsumerRecord, Deserializer
+from muster.member import MemberOptions
+from muster.outcomes import Done
+from muster.security import SecurityLike
+from muster.topic_partition import TopicPartition
+
+_OFFSETS_TIMEOUT_MS = 30_000
+
+
+class ConsumerProcedures(Commits):
+    """What consumers of both edges share: all of it but waiting."""
+
+    _runner_of: ClassVar[type[Any]]
+    """The runner of the edge."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group_id: str | None = None,
+        *,
+        auto_offset_reset: str = "latest",
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
+        max_poll_records: int = 500,
+        isolation_level: str = "read_uncommitted",
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        fetch_min_bytes: int = 1,
+        fetch_max_wait_ms: int = 500,
+        fetch_max_bytes: int = 52_428_800,
+        max_partition_fetch_bytes: int = 1_048_576,
+        rack_id: str | None = None,
+        client_id: str = "muster",
+        dialect: str | None = None,
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
+        **member_settings: Unpack[MemberOptions],
+    ) -> None:
+        """`auto_offset_reset` says where to begin without a committed offset: "latest", "earliest", or "none" (an
+        error). `isolation_level` "read_committed" hides what transactions have not committed. Without `group_id`
+        there is `assign` alone, and no commit. Making one connects to nothing; raises ValueError for what cannot work.
+        """
+        fetch, commits = read_settings(
+            is_member=group_id is not None,
+            auto_offset_reset=auto_offset_reset,
+            enable_auto_commit=enable_auto_commit,
+            auto_commit_interval_ms=auto_commit_interval_ms,
+            max_poll_records=max_poll_records,
+            isolation_level=isolation_level,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            fetch_min_bytes=fetch_min_bytes,
+            fetch_max_wait_ms=fetch_max_wait_ms,
+            fetch_max_bytes=fetch_max_bytes,
+            max_partition_fetch_bytes=max_partition_fetch_bytes,
+            rack_id=rack_id,
+            member_settings=member_settings,
+        )
+        self._max_poll_records = max_poll_records
+        self._listeners = listeners()
+        self._is_letting_go = False
+        where = parse_bootstrap(bootstrap, dialect, security, broker_security)
+        runner = self._runner_of(where, client_id, "consumer")
+        membership: MemberProcedures | None = None
+        if group_id is not None:
+            settings = member_settings_of(group_id, rack_id, member_settings)
+            audience = Audience(
+                self._assigned, self._revoked, self._lost, self._before_revoking, self._before_rejoining
+            )
+            membership = MemberProcedures(runner.driver, settings, (), audience)
+        super().__init__(runner, Consuming(fetch, commits, runner.driver.jitter), membership)
+
+    @property
+    def driver(self) -> Any:
+        """For what is built on a consumer."""
+        return self._driver
+
+    # -- what is read
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        exclude_internal_topics: bool = True,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        """Read these topics, or all whose whole name matches `pattern`, from the next poll on; they replace those of
+        an earlier call. No topic at all is `unsubscribe`. The listeners are called from `poll` and `close`, with what
+        is new or gone; without `on_lost`, `on_revoked` is called instead. Raises WrongSubscription, ValueError.
+        """
+        names = topic_names(topics, pattern)
+        with self._runner.entered():
+            self._consuming.give_back()
+            group = self._group
+        if pattern is None and not names:
+            self._read_nothing("topics")
+            return
+        with self._runner.entered():
+            self._consuming.choose(Kind.TOPICS if pattern is None else Kind.PATTERN)
+            self._listeners = listeners(on_assigned, on_revoked, on_lost)
+            if pattern is None:
+                group.tell(Subscribed(names))
+                self._consuming.drop_other_topics(names)
+            else:
+                group.tell(SubscribedToPattern(pattern, not exclude_internal_topics))
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these and no others, whatever the group does; none at all is `unsubscribe`. Positions begin at the
+        group's committed offsets, if there is a group. Raises WrongSubscription.
+        """
+        chosen = check_partitions(partitions)
+        with self._runner.entered():
+            self._consuming.give_back()
+        if not chosen:
+            self._read_nothing("partitions")
+            return
+        with self._runner.entered():
+            self._consuming.choose(Kind.BY_HAND)
+            self._commit_if_due()
+            if self._membership is not None:
+                self._membership.tell(AssignedByHand(chosen))
+            self._consuming.assigned(chosen, self._driver.now_ms())
+            self._consuming.subscription.callback_returned()
+
+    @abstractmethod
+    def _read_nothing(self, what: str) -> None:
+        """Unsubscribe because no topics, or no partitions, were named, or say that this must be waited for."""
+
+    def _unsubscribe(self) -> Procedure[None]:
+        self._consuming.give_back()
+        if self._membership is not None:
+            by_hand = self._consuming.kind is Kind.BY_HAND
+            self._membership.tell(AssignedByHand(()) if by_hand else Subscribed(()))
+        self._is_letting_go = True
+        try:
+            if self._membership is not None:
+                yield from self._membership.serve()
+        finally:  # whatever a listener raises
+            self._is_letting_go = False
+            self._consuming.fetcher.assign(())
+            self._consuming.kind = Kind.NOTHING
+
+    def enforce_rebalance(self, reason: str = "the application asked for it") -> None:
+        """Have the group share out again, from the next poll on."""
+        with self._runner.entered():
+            self._group.tell(RejoinAsked(reason))
+
+    def wakeup(self) -> None:
+        """Interrupt a `poll` or a `commit` that waits, or the next one: it raises `WokenUp`. From any thread."""
+        with self._runner.locked():
+            self._operations.wake()
+
+    # -- reading
+
+    def _poll(self, timeout_s: float, records: list[ConsumerRecord]) -> Procedure[None]:
+        """Hand out what can be read, into `records`: the caller gives back what the application will not have."""
+        yield from self._read(timeout_s)
+        self._consuming.hand_out(records)
+
+    def _read(self, timeout_s: float) -> Procedure[None]:
+        """Until something is unread, or so long."""
+        self._consuming.give_back()
+        if self._consuming.kind is Kind.NOTHING:
+            raise MusterError("nothing is subscribed to yet: call subscribe or assign first")
+        deadline = self._driver.time() + timeout_s
+        yield LET_OTHERS_RUN
+        while True:
+            self._runner.check_open()
+            yield from self._serve()
+            # From here on nothing is waited for if there are records: a caller that is cancelled has not got them.
+            is_done = self._consuming.take(self._max_poll_records) or self._consuming.fetcher.made_progress
+            # What was handed out makes room: the next fetch is under way while the application works.
+            self._look()
+            left_s = deadline - self._driver.time()
+            if is_done or left_s <= 0:
+                break
+            yield self._wait(left_s)
+        if not self._consuming.unread and timeout_s > 0:
+            self._complain_if_nobody_is_there()
+
+    def _position(self, partition: TopicPartition, timeout_s: float) -> Procedure[int]:
+        deadline = self._driver.time() + timeout_s
+        while (at := self._consuming.position(partition)) is None:
+            self._runner.check_open()
+            yield from self._serve()
+            self._look()
+            left_s = deadline - self._driver.time()
+            if left_s <= 0:
+                raise RequestTimedOut(f"the position of {partition} is not known after {timeout_s:g} s")
+            if self._consuming.subscription.position(partition) is None:
+                yield Wait(min(left_s, 0.1))
+        return at
+
+    def _serve(self) -> Procedure[None]:
+        """One pass: the group, callbacks, where partitions begin, commits that are due (consumer-client A7, B1)."""
+        consuming, group = self._consuming, self._membership
+        self._operations.raise_wakeup()
+        if group is not None:
+            yield from self._run_callbacks()
+            if consuming.kind is not Kind.BY_HAND:
+                yield from group.serve()
+            asked = consuming.ask_for()
+            if asked:
+                number = group.operations.number_heard(self._hear_offsets)
+                group.tell(OffsetsAsked(number, asked, self._driver.now_ms() + _OFFSETS_TIMEOUT_MS))
+        consuming.begin(has_group=group is not None)
+        self._commit_if_due()
+
+    def _hear_offsets(self, done: Done) -> None:
+        assert isinstance(done, OffsetsDone)
+        self._consuming.heard(done)
+
+    def _wait(self, left_s: float) -> Step:
+        """Until something happened or is due."""
+        if self._consuming.fetcher.has_something or self._has_news:
+            return LET_OTHERS_RUN
+        return Wait(min(left_s, self._consuming.patience_s(self._driver.now_ms())))
+
+    @property
+    def _has_news(self) -> bool:
+        group, operations = self._membership, self._operations
+        is_asked = group is not None and self._consuming.kind is not Kind.BY_HAND and group.needs_poll
+        return self._runner.is_closing or is_asked or operations.is_woken or operations.has_callbacks
+
+    def _complain_if_nobody_is_there(self) -> None:
+        if not self._driver.has_ever_connected and (trouble := self._driver.trouble):
+            raise self._driver.refusals.error(trouble)
+
+    # -- the end
+
+    def _close(self, timeout_s: float) -> Procedure[None]:
+        deadline, group = self._driver.time() + timeout_s, self._membership
+        self._consuming.give_back()
+        failure: BaseException | None = None
+        if group is not None:
+            try:
+                group.operations.sleep_through()
+                yield from self._commit_by_hand(group, deadline)
+                yield from group.operations.finish_later_ones(deadline - self._driver.time())
+            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001  (raised below, once all is closed)
+                failure = error
+        self._driver.carry_out(self._driven, self._consuming.fetcher.close)
+        if group is not None:
+            yield from group.close(max(deadline - self._driver.time(), 0.001))
+        if failure is not None:
+            raise failure
+
+    def _commit_by_hand(self, group: MemberProcedures, deadline: float) -> Procedure[None]:
+        """The last automatic commit, where no revocation brings one about."""
+        positions = self._consuming.positions() if self._consuming.commits_itself else {}
+        if self._consuming.kind is Kind.BY_HAND and positions:
+            # What is not committed is read again: at least once is the promise.
+            with suppress(Refused, RequestTimedOut, CannotConnect):
+                yield from group.commit(positions, max(deadline - self._driver.time(), 0.0))
+
+    # -- rebalances, in poll and close
+
+    def _before_revoking(self, partitions: Partitions) -> int | None:
+        if self._is_letting_go:
+            return None
+        offsets = self._consuming.last_commit(partitions)
+        if not offsets:
+            return None
+        number = self._group.operations.number()
+        wanted = {one: OffsetToCommit(at) for one, at in offsets.items()}
+        self._group.tell(CommitAsked(number, wanted, self._driver.now_ms() + self._group.settings.max_poll_interval_ms))
+        return number
+
+    def _before_rejoining(self) -> None:
+        self._commit_if_due(at_once=True)
+
+    def _assigned(self, added: Partitions) -> Procedure[None]:
+        self._consuming.assigned(self._group.assignment, self._driver.now_ms())
+        try:
+            yield from self._listeners.assigned(added)
+        finally:
+            self._consuming.subscription.callback_returned()
+
+    def _revoked(self, partitions: Partitions) -> Procedure[None]:
+        yield from self._take_away(self._listeners.revoked, partitions)
+
+    def _lost(self, partitions: Partitions) -> Procedure[None]:
+        yield from self._take_away(self._listeners.lost, partitions)
+
+    def _take_away(self, tell: Tell, partitions: Partitions) -> Procedure[None]:
+        self._consuming.subscription.mark_pending_revocation(partitions)
+        try:
+            yield from tell(partitions)
+        finally:
+            self._consuming.take_away(partitions)

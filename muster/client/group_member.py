@@ -1,0 +1,138 @@
+"""A member of a group for applications that read by themselves: what members of both edges share."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Self
+
+from muster.client.member import Listener, MemberProcedures, listeners, member_settings_of
+from muster.client.steps import LET_OTHERS_RUN, Procedure, call_application
+from muster.client.topics import TopicProcedures
+from muster.dialects.bootstrap import parse_bootstrap
+from muster.events import Subscribed
+from muster.fetching import FetchSettings
+from muster.lookups import Lookups
+from muster.outcomes import Done, Partitions
+from muster.security import SecurityLike
+from muster.topic_partition import TopicPartition
+
+
+class GroupMemberProcedures(TopicProcedures):
+    """All of a group's member but waiting."""
+
+    _runner_of: ClassVar[type[Any]]
+    """The runner of the edge."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group_id: str,
+        topics: Iterable[str],
+        *,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        max_poll_interval_ms: int = 300_000,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+        assignors: Iterable[str] = ("range", "cooperative-sticky"),
+        group_instance_id: str | None = None,
+        rack_id: str | None = None,
+        client_id: str = "muster",
+        dialect: str | None = None,
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
+    ) -> None:
+        """`on_lost` None: `on_revoked` is called instead. `dialect` is "native" or "kafka"; without it the bootstrap
+        says which ("kafka://HOST:PORT"). `security` says how the bootstrap is reached, and what speaks as it does;
+        `broker_security` how Kafka's brokers beside musterd are, if otherwise. Raises ValueError for what cannot work.
+        """
+        if isinstance(topics, str):
+            raise ValueError(f"topics is {topics!r}: a list of names is wanted")
+        settings = member_settings_of(
+            group_id,
+            rack_id,
+            {
+                "session_timeout_ms": session_timeout_ms,
+                "heartbeat_interval_ms": heartbeat_interval_ms,
+                "max_poll_interval_ms": max_poll_interval_ms,
+                "request_timeout_ms": request_timeout_ms,
+                "retry_backoff_ms": retry_backoff_ms,
+                "retry_backoff_max_ms": retry_backoff_max_ms,
+                "metadata_max_age_ms": metadata_max_age_ms,
+                "assignors": assignors,
+                "group_instance_id": group_instance_id,
+            },
+        )
+        runner = self._runner_of(parse_bootstrap(bootstrap, dialect, security, broker_security), client_id, "member")
+        super().__init__(runner, Lookups(FetchSettings(), runner.driver.jitter))
+        audience = listeners(on_assigned, on_revoked, on_lost)
+        self._member = MemberProcedures(runner.driver, settings, topics, audience)
+
+    @classmethod
+    def of(cls, procedures: TopicProcedures, member: MemberProcedures) -> Self:
+        """The membership of a consumer, which has its lookups."""
+        made = cls.__new__(cls)
+        made.__dict__.update(procedures.__dict__, _member=member)
+        return made
+
+    # -- who and where
+
+    @property
+    def assignment(self) -> Partitions:
+        """What `on_assigned` named last, less what was taken away since."""
+        return self._member.assignment
+
+    @property
+    def generation_id(self) -> int:
+        """-1 outside of a generation."""
+        with self._runner.locked():
+            return self._member.membership.generation_id
+
+    @property
+    def member_id(self) -> str:
+        """Empty before the coordinator gave one."""
+        with self._runner.locked():
+            return self._member.membership.member_id
+
+    @property
+    def is_steady(self) -> bool:
+        """In the group, its share known, and no rebalance that `poll` would have to serve."""
+        with self._runner.locked():
+            return self._member.is_steady
+
+    @property
+    def needs_poll(self) -> bool:
+        """Whether `poll` has a rebalance to serve or something to tell."""
+        with self._runner.locked():
+            return self._member.needs_poll
+
+    def wakeup(self) -> None:
+        """Interrupt whatever this member waits for, or waits for next: it raises `WokenUp`. From any thread."""
+        with self._runner.locked():
+            self._member.operations.wake()
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Other topics from now on; the next `poll` serves the rebalance that follows."""
+        with self._runner.entered():
+            self._member.tell(Subscribed(tuple(topics)))
+
+    def commit_later(
+        self, offsets: Mapping[TopicPartition, int], callback: Callable[[Done], object] = lambda _done: None
+    ) -> int:
+        """Send a commit once and do not wait; `callback` is called from a later `poll`, `commit` or `close`, in the
+        order in which commits ended. Its number. Raises ValueError for a negative offset.
+        """
+        with self._runner.entered():
+            return self._member.commit_later(offsets, partial(call_application, callback))
+
+    def _poll(self, timeout_s: float) -> Procedure[bool]:
+        yield LET_OTHERS_RUN
+        return (yield from self._member.poll(timeout_s, self._runner.check_open))
+
+    def _close(self, timeout_s: float) -> Procedure[None]:
+        self._member.operations.sleep_through()
+        yield from self._member.close(timeout_s)

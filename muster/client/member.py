@@ -1,0 +1,229 @@
+"""A membership as its client sees it: rebalances are served from `poll` and `close`, and listeners called there."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from muster.client.operations import Operations
+from muster.client.runner import Driver
+from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, Wait, call_application
+from muster.driven import Driven
+from muster.errors import GroupRefused, WokenUp
+from muster.events import (
+    Assigned,
+    Closed,
+    Closing,
+    CommitAsked,
+    CommitDone,
+    Effect,
+    Lost,
+    MemberEvent,
+    OffsetsAsked,
+    OffsetsDone,
+    OffsetToCommit,
+    Polled,
+    Released,
+    Revoked,
+)
+from muster.member import MemberOptions, MemberSettings, assignor_names
+from muster.membership import Membership
+from muster.outcomes import Completion, Partitions, Told, found, stored, to_commit, without
+from muster.topic_partition import TopicPartition
+
+Listener = Callable[[Partitions], object]
+
+
+Tell = Callable[[Partitions], Procedure[None]]
+
+
+class Audience(NamedTuple):
+    """Hears of rebalances. `prepare` is called before a revocation, which waits for the operation that it gives, if it
+    gives one; `rejoin` before a cooperative rebalance: until that is over, nothing can be committed.
+    """
+
+    assigned: Tell
+    revoked: Tell
+    lost: Tell
+    prepare: Callable[[Partitions], int | None] = lambda _partitions: None
+    rejoin: Callable[[], None] = lambda: None
+
+
+def listeners(
+    on_assigned: Listener | None = None, on_revoked: Listener | None = None, on_lost: Listener | None = None
+) -> Audience:
+    """Those of an application; without `on_lost`, `on_revoked` is called instead."""
+    return Audience(
+        partial(call_application, on_assigned),
+        partial(call_application, on_revoked),
+        partial(call_application, on_lost or on_revoked),
+    )
+
+
+def member_settings_of(group_id: str, rack_id: str | None, options: MemberOptions) -> MemberSettings:
+    """As the core takes them. Raises ValueError for what cannot work."""
+    options["assignors"] = assignor_names(options.get("assignors", ("range", "cooperative-sticky")))
+    return MemberSettings(group_id=group_id, rack_id=rack_id, **options)  # type: ignore[arg-type]
+
+
+class MemberProcedures:
+    """What a group's member does. Guarded as its core is."""
+
+    def __init__(self, driver: Driver, settings: MemberSettings, topics: Iterable[str], audience: Audience) -> None:
+        self.settings = settings
+        self.membership = Membership(settings, topics, driver.jitter)
+        self.operations = Operations(driver.changed.notify_all, driver.refusals)
+        self.assignment: Partitions = ()
+        """What the application was told last that it has, less what was taken away since."""
+        self._driver = driver
+        self._driven = Driven(self.membership, self._take)
+        driver.add(self._driven)
+        self._audience = audience
+        self._told = Told(self.operations)
+        self._served_first_s: float | None = None
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it is in the group with its share, and a poll would have nothing to serve."""
+        return self.membership.is_steady and not self._told
+
+    @property
+    def needs_poll(self) -> bool:
+        """Whether a poll has a rebalance to serve or something to tell."""
+        return not self._told.is_held_up and (bool(self._told) or self.membership.needs_poll)
+
+    def tell(self, event: MemberEvent) -> None:
+        """Let the core know what the application wants."""
+        self._driver.feed(self._driven, event)
+
+    # -- polling
+
+    def poll(self, timeout_s: float, check_open: Callable[[], None]) -> Procedure[bool]:
+        """Serve until it is steady, or so long; whether it is."""
+        deadline = self._driver.time() + timeout_s
+        while True:
+            check_open()
+            self.operations.raise_wakeup()
+            yield from self.operations.run_callbacks()
+            yield from self.serve()
+            if self.is_steady:
+                return True
+            left_s = deadline - self._driver.time()
+            if left_s <= 0:
+                if timeout_s > 0:
+                    self.complain_if_nobody_is_there()
+                return False
+            if not self.needs_poll:
+                yield Wait(left_s)
+
+    def serve(self) -> Procedure[None]:
+        """Serve once what the group asks of this member. Raises GroupRefused, Fenced; and CannotConnect when no node
+        was ever reached in `request_timeout_ms`.
+        """
+        self._served_first_s = self._served_first_s or self._driver.time()
+        yield from self._tell_all()
+        if self.membership.rejoins_next and not self._told:
+            self._audience.rejoin()
+        self.tell(Polled())
+        yield from self._tell_all()
+        is_late = (self._driver.time() - self._served_first_s) * 1000 > self.settings.request_timeout_ms
+        if is_late and not self.is_steady:
+            self.complain_if_nobody_is_there()
+
+    def complain_if_nobody_is_there(self) -> None:
+        """Raises CannotConnect, AuthenticationFailed."""
+        if not self._driver.has_ever_connected and (trouble := self._driver.trouble):
+            raise self._driver.refusals.error(trouble)
+
+    # -- offsets
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetToCommit], timeout_s: float
+    ) -> Procedure[dict[TopicPartition, int]]:
+        wanted = to_commit(offsets)
+        number = self.operations.number()
+        self.tell(CommitAsked(number, wanted, self._deadline_ms(timeout_s)))
+        ended = yield from self.operations.wait_for(number, CommitDone, timeout_s)
+        return stored(ended, self._explained(f"the commit was not answered within {timeout_s:g} s"))
+
+    def commit_later(self, offsets: Mapping[TopicPartition, int], completion: Completion) -> int:
+        wanted = to_commit(offsets)
+        number = self.operations.number_later(completion)
+        deadline_ms = self._deadline_ms(self.settings.request_timeout_ms / 1000)
+        self.tell(CommitAsked(number, wanted, deadline_ms, once=True))
+        return number
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], timeout_s: float
+    ) -> Procedure[dict[TopicPartition, int | None]]:
+        number = self.operations.number()
+        self.tell(OffsetsAsked(number, tuple(partitions), self._deadline_ms(timeout_s)))
+        done = yield from self.operations.wait_for(number, OffsetsDone, timeout_s)
+        unreached = None if self._driver.has_ever_connected else self._driver.last_failure
+        return found(done, self._explained(f"no committed offsets came within {timeout_s:g} s"), unreached)
+
+    # -- leaving
+
+    def close(self, timeout_s: float) -> Procedure[None]:
+        """Let go, and leave the group. What a listener raises comes once that is done."""
+        deadline = self._driver.time() + timeout_s
+        self.tell(Closing())
+        failure: Exception | None = None
+        while True:
+            try:
+                yield from self._tell_all()
+            except GroupRefused:
+                continue  # it is leaving anyhow
+            except Exception as error:  # noqa: BLE001  (the application's own; raised below, once everything is closed)
+                failure = failure or error
+            left_s = deadline - self._driver.time()
+            if left_s <= 0:
+                self._told.hurry()
+            is_idle = not self._told or self._told.is_held_up
+            if is_idle and (self.membership.is_closed or left_s <= 0 or self.operations.has_failed):
+                break
+            if is_idle:
+                yield Wait(left_s)
+        yield from self.operations.run_callbacks()
+        if failure is not None:
+            raise failure
+        self._driver.refusals.raise_failure()
+
+    # -- telling
+
+    def _tell_all(self) -> Procedure[None]:
+        yield FINISH_SHIELDED
+        while (effect := self._told.next(self._audience.prepare)) is not None:
+            yield Shield(self._tell(effect))
+
+    def _tell(self, effect: Revoked | Lost | Assigned) -> Procedure[None]:
+        match effect:
+            case Revoked(partitions):
+                yield from self._take_away(self._audience.revoked, partitions)
+            case Lost(partitions):
+                yield from self._take_away(self._audience.lost, partitions)
+            case Assigned(partitions, _generation, added):
+                self.assignment = partitions
+                try:
+                    yield from self._audience.assigned(added)
+                except WokenUp:
+                    self._told.add_again(effect)
+                    raise
+
+    def _take_away(self, tell: Tell, partitions: Partitions) -> Procedure[None]:
+        try:
+            yield from tell(partitions)
+        finally:
+            self.assignment = without(self.assignment, partitions)
+            self.tell(Released())
+
+    def _take(self, effect: Effect) -> None:
+        if isinstance(effect, CommitDone | OffsetsDone):
+            self.operations.ended(effect)
+        elif not isinstance(effect, Closed):
+            self._told.add(effect)
+
+    def _deadline_ms(self, timeout_s: float) -> int:
+        return self._driver.now_ms() + int(timeout_s * 1000)
+
+    def _explained(self, sentence: str) -> str:
+        return f"{sentence}; {self._driver.last_failure}" if self._driver.last_failure else sentence

@@ -1,0 +1,158 @@
+"""Writing records: what producers of both edges share, all of it but waiting."""
+
+from collections import deque
+from typing import Any, ClassVar, Literal, Protocol
+
+from muster.client.steps import Procedure, Wait, WaitUntil
+from muster.dialects import Dialect
+from muster.dialects.bootstrap import parse_bootstrap
+from muster.driven import Driven
+from muster.errors import ClientClosed, ClientFailed, MusterError
+from muster.events import Effect, Woke
+from muster.producing import Producing
+from muster.producing.batch import Pending
+from muster.producing.handles import CompressionName, Handle, hand_over, not_answered, not_taken, producer_settings
+from muster.security import SecurityLike
+
+_REMEMBERED_FAILURES = 1_000
+
+
+class Future(Handle, Protocol):
+    """What `send` gives."""
+
+    partition: int
+    is_told: bool
+
+
+class ProducerProcedures:
+    """Appends records to topics."""
+
+    _runner_of: ClassVar[type[Any]]
+    """The runner of the edge."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        acks: int | Literal["all"] = -1,
+        enable_idempotence: bool | None = None,
+        compression: CompressionName = "none",
+        batch_bytes: int = 16_384,
+        linger_ms: int = 5,
+        buffer_memory_bytes: int = 32 * 1024 * 1024,
+        max_request_bytes: int = 1024 * 1024,
+        max_block_ms: int = 60_000,
+        request_timeout_ms: int = 30_000,
+        delivery_timeout_ms: int = 120_000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        client_id: str = "muster",
+        dialect: Dialect | str | None = None,
+        security: SecurityLike | None = None,
+        broker_security: SecurityLike | None = None,
+    ) -> None:
+        """`acks` -1 or "all": on disk; 1: appended; 0: written to the connection, and nothing is heard of what goes
+        wrong from there on. `max_block_ms` is what `send` waits for a topic to be known and for room in
+        `buffer_memory_bytes`. Raises ValueError for what cannot work.
+        """
+        where = parse_bootstrap(bootstrap, dialect, security, broker_security)
+        self._runner = self._runner_of(where, client_id, "producer")
+        self._driver = self._runner.driver
+        self._core = Producing(
+            producer_settings(
+                acks=acks,
+                enable_idempotence=enable_idempotence,
+                compression=compression,
+                batch_bytes=batch_bytes,
+                linger_ms=linger_ms,
+                buffer_memory_bytes=buffer_memory_bytes,
+                max_request_bytes=max_request_bytes,
+                request_timeout_ms=request_timeout_ms,
+                delivery_timeout_ms=delivery_timeout_ms,
+                retry_backoff_ms=retry_backoff_ms,
+                retry_backoff_max_ms=retry_backoff_max_ms,
+            ),
+            first_turn=int(self._driver.jitter() * 65_536),  # else all short-lived producers begin with partition 0
+        )
+        self._max_block_s = max_block_ms / 1000
+        self._driven = Driven(self._core, self._take)
+        self._driver.add(self._driven)
+        self._driver.on_failure = self._fail
+        self._failed: deque[Any] = deque(maxlen=_REMEMBERED_FAILURES)
+        self._owes_turn = False
+        self._is_closed = False
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Make what the edge has beside this."""
+
+    def _append(self, topic: str, partition: int | None, record: Pending, sent: Future) -> int:
+        """As that of the core; below 0, `_append_later` waits. Under the lock."""
+        if self._is_closed:
+            raise ClientClosed("this producer was closed")
+        self._driver.refusals.raise_failure()
+        placed = self._core.append(topic, partition, record, self._driver.now_ms())
+        if placed >= 0:
+            sent.partition = placed
+            self._step_if_wanted()
+        return placed
+
+    def _append_later(self, topic: str, partition: int | None, record: Pending, sent: Future) -> Procedure[None]:
+        """Wait until the topic is known, or whatever is collected went out, which makes room."""
+        deadline = self._driver.time() + self._max_block_s
+        while True:
+            self._step_if_wanted()
+            placed = self._append(topic, partition, record, sent)
+            if placed >= 0:
+                return
+            if self._core.wants_step:
+                continue
+            left_s = deadline - self._driver.time()
+            if left_s <= 0:
+                raise not_taken(placed, topic, self._max_block_s, self._driver.trouble)
+            self._driver.refusals.raise_last()
+            yield Wait(left_s)
+
+    def _flush(self, timeout_s: float | None) -> Procedure[list[Any]]:
+        """Those that failed since the last flush without anybody having heard of it."""
+        number = self._core.close_batches()
+        if not self._core.is_flushed(number):
+            self._driver.feed(self._driven, Woke())
+        refusals = self._driver.refusals
+        yield WaitUntil(lambda: self._core.is_flushed(number) or not refusals.is_told, timeout_s)
+        if not self._core.is_flushed(number):
+            refusals.raise_last()
+            sentence = f"not all records were acknowledged within {timeout_s:g} s"
+            raise self._explained(not_answered(sentence, self._driver.trouble))
+        failed = [sent for sent in self._failed if not sent.is_told]
+        self._failed.clear()
+        return failed
+
+    def _step_if_wanted(self) -> None:
+        if self._core.wants_step:
+            self._owes_turn = True
+            self._driver.feed(self._driven, Woke())
+
+    def _take(self, effect: Effect) -> None:
+        self._failed.extend(hand_over(effect, self._explained))
+
+    def _fail(self) -> None:
+        """Give up all records: the client failed."""
+        try:
+            self._driver.refusals.raise_failure()
+        except ClientFailed as failed:
+            self._abandon(failed)
+
+    def _give_up(self) -> None:
+        """Give up what is not acknowledged: the producer is closed."""
+        self._abandon(ClientClosed("the producer was closed before the record was acknowledged"))
+        self._driver.changed.notify_all()
+
+    def _abandon(self, error: MusterError) -> None:
+        self._core.abandon(error)
+        for effect in self._core.step(Woke(), self._driver.now_ms()):
+            self._take(effect)
+
+    def _explained(self, error: MusterError) -> MusterError:
+        explained: MusterError = self._driver.refusals.explained(error, self._driver.trouble)
+        return explained

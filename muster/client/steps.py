@@ -1,0 +1,58 @@
+"""What a client's procedure waits for.
+
+A procedure is a generator. It decides; whatever has to wait, or to call the application, it yields as a step, and the
+runner of a thread or of an event loop carries it out and sends back what came of it. A procedure runs under the
+client's lock, if there is one: the runner gives that back while it waits, and while the application's code runs.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeVar
+
+
+class Wait(NamedTuple):
+    """Until anything happens to the client, or so long."""
+
+    timeout_s: float | None
+
+
+class WaitUntil(NamedTuple):
+    """Until it holds, or so long; whether it does is sent back."""
+
+    holds: Callable[[], bool]
+    timeout_s: float | None
+
+
+class CallApplication(NamedTuple):
+    """Call a function of the application without the lock; what it gives is awaited, in a loop that can."""
+
+    function: Callable[..., object]
+    arguments: tuple[object, ...]
+
+
+class Shield(NamedTuple):
+    """Run a procedure to its end, also if the caller is cancelled meanwhile."""
+
+    procedure: "Procedure[None]"
+
+
+class FinishShielded(NamedTuple):
+    """Wait for what an earlier, cancelled caller left running, and raise what it raised."""
+
+
+class LetOthersRun(NamedTuple):
+    """Give other tasks of the loop their turn."""
+
+
+Step = Wait | WaitUntil | CallApplication | Shield | FinishShielded | LetOthersRun
+
+R = TypeVar("R")
+Procedure = Generator[Step, Any, R]
+
+FINISH_SHIELDED = FinishShielded()
+LET_OTHERS_RUN = LetOthersRun()
+
+
+def call_application(function: Callable[..., object] | None, *arguments: object) -> Procedure[None]:
+    """Call a listener or a callback, if there is one."""
+    if function is not None:
+        yield CallApplication(function, arguments)

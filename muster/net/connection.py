@@ -1,0 +1,54 @@
+"""One connection of a client's driver, but for its socket: what is said over it, TLS, and what is still to be sent."""
+
+from muster.dialects.exchange import Exchange
+from muster.driven import Way
+from muster.tunnel import Tunnel
+
+
+class ConnectionState:
+    """From before the connection is made until it is closed. Drivers add what moves the bytes."""
+
+    def __init__(self, way: Way, exchange: Exchange, tunnel: Tunnel | None) -> None:
+        self.way = way
+        self.exchange = exchange
+        self.tunnel = tunnel
+        self.out = bytearray()
+        """What was given and is not handed to the socket yet."""
+
+    @property
+    def unsent(self) -> int:
+        """At most so much of what was given has not left: TLS makes it more, and never less."""
+        return len(self.out) + (self.tunnel.unsent if self.tunnel else 0)
+
+    @property
+    def closed(self) -> str:
+        """What it means that the server has closed it, as a sentence."""
+        tunnel = self.tunnel
+        return self.exchange.closed(is_tls=tunnel is not None, is_up=tunnel is not None and tunnel.is_up)
+
+    def give(self, data: bytes) -> None:
+        """Have it sent."""
+        if self.tunnel is not None:
+            self.tunnel.send(data)
+            data = self.tunnel.take_data()
+        self.out += data
+
+    def take(self, data: bytes) -> bytes:
+        """What the server said by these bytes; what TLS answers is given. Raises ssl.SSLError."""
+        if self.tunnel is None:
+            return data
+        try:
+            return self.tunnel.receive(data)
+        finally:
+            self.out += self.tunnel.take_data()
+
+    def check_over(self) -> None:
+        """Raises ssl.SSLError or ConnectionResetError once TLS has ended."""
+        if self.tunnel is not None and self.tunnel.is_over:
+            raise self.tunnel.failure or ConnectionResetError(self.closed)
+
+    def say_goodbye(self) -> None:
+        """Have TLS say that nothing more comes."""
+        if self.tunnel is not None:
+            self.tunnel.close()
+            self.out += self.tunnel.take_data()

@@ -1,0 +1,245 @@
+"""Drives a client's cores: which connection a call takes, what is heard, what failed, when a core is due.
+
+The thread and the event loop behind clients are kinds of this: they open and close connections, move their bytes, and
+wake at `next_due_ms`.
+"""
+
+import logging
+import random
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable
+from secrets import token_urlsafe
+from typing import Any, Final, Generic, TypeVar
+
+from muster.dialects import dialect_of
+from muster.dialects.bootstrap import Bootstrap
+from muster.dialects.exchange import Exchange
+from muster.dialects.lanes import Lane, lane_of
+from muster.driven import Driven, Way
+from muster.errors import AuthenticationFailed
+from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
+from muster.net.connection import ConnectionState
+from muster.refusals import Refusals, authentication_failed
+from muster.tunnel import Tunnel
+
+SEND_OFF_S: Final = 1.0
+"""How long the end of a client waits for what nobody waits for an answer to."""
+LOG: Final = logging.getLogger("muster")
+_NONCE_BYTES: Final = 24
+
+C = TypeVar("C", bound=ConnectionState)
+
+
+class Driver(Generic[C]):
+    """Runs cores. Whatever happens, `changed` is notified."""
+
+    changed: Any
+
+    def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
+        self.has_ever_connected = False
+        """Whether anybody has answered: a port of something else lets one connect, and hangs up."""
+        self.last_failure = ""
+        self.refusals = Refusals(self.jitter)
+        self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
+        """Called for a client that is not in the middle of a call that could raise it."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called once an unexpected error has ended the client."""
+        self._where = bootstrap
+        self._client_id = client_id
+        self._asked = 0
+        self._driven: list[Driven] = []
+        self._connections: dict[Way, C] = {}
+        self._due: deque[tuple[Driven, MemberEvent]] = deque()
+        """What cores have yet to hear, when they are not in the middle of something else."""
+
+    @abstractmethod
+    def now_ms(self) -> int:
+        """As cores are told it."""
+
+    @abstractmethod
+    def _open(self, way: Way) -> C:
+        """A connection that is being made. Raises OSError, ValueError."""
+
+    @abstractmethod
+    def _send_out(self, connection: C) -> None:
+        """Have what was given to it leave."""
+
+    @abstractmethod
+    def _end(self, connection: C) -> None:
+        """Close it."""
+
+    @staticmethod
+    def jitter() -> float:
+        """A number in [0, 1), for backoffs."""
+        return random.random()  # noqa: S311
+
+    @property
+    def trouble(self) -> str:
+        """Why nobody can be asked at present, as a sentence; nothing while somebody answers."""
+        is_answered = any(one.exchange.has_answered for one in self._connections.values())
+        return "" if is_answered else self.last_failure
+
+    def add(self, driven: Driven) -> None:
+        """Have it driven from now on. Takes no lock: making a client must not count as its first use."""
+        self._driven.append(driven)
+
+    # -- effects
+
+    def _step(self, driven: Driven, event: MemberEvent) -> None:
+        self._carry_out(driven, driven.core.step(event, self.now_ms()))
+
+    def _carry_out(self, driven: Driven, effects: list[Effect]) -> None:
+        done = 0
+        try:
+            for effect in effects:
+                if isinstance(effect, Call):
+                    self._send(driven, effect)
+                elif isinstance(effect, HangUp):
+                    self._hang_up(driven, effect.node)
+                else:
+                    driven.tell(effect)
+                done += 1
+        except BaseException:  # a Ctrl-C: the core must not wait for answers to what was not asked
+            unsaid = (one for one in effects[done:] if isinstance(one, Call))
+            self._due.extend((driven, CallFailed(one.call)) for one in unsaid)
+            raise
+        finally:
+            self.changed.notify_all()
+
+    def _send(self, driven: Driven, call: Call) -> None:
+        address = call.node or self._bootstrap_address
+        group = self._connections.get(Way(driven, address, Lane.GROUP))
+        held_back = () if group is None else group.exchange.unanswered
+        lane = lane_of(call.message, dialect_of(address, self._where.dialect), held_back)
+        connection = self._connection(Way(driven, address, lane))
+        if connection is None:
+            self._due.append((driven, CallFailed(call.call, is_unreached=True)))
+            return
+        connection.give(connection.exchange.say(call, self.now_ms()))
+        self._hear(connection, b"")
+        self._send_out(connection)
+
+    def _connection(self, way: Way) -> C | None:
+        """The one there is, or one that is begun; None while the node cannot be reached."""
+        connection = self._connections.get(way)
+        if connection is None and not self.refusals.bars(way.address, self.now_ms()):
+            try:
+                connection = self._connections[way] = self._open(way)
+            except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
+                self._note_failure(way.address, error)
+        return connection
+
+    def _exchange(self, address: NodeAddress) -> Exchange:
+        return Exchange(self._where.open_session(address, self._client_id, nonce))
+
+    def _tunnel(self, address: NodeAddress) -> Tunnel | None:
+        """For a node that is reached over TLS. Raises OSError, ValueError."""
+        context = self._where.security_of(address).context()
+        return Tunnel(context, address.host) if context is not None else None
+
+    @property
+    def _bootstrap_address(self) -> NodeAddress:
+        return self._where.addresses[self._asked % len(self._where.addresses)]
+
+    def _hang_up(self, driven: Driven, node: NodeAddress | None) -> None:
+        if node is None:
+            node = self._bootstrap_address
+            self._asked += 1
+        for lane in Lane:
+            connection = self._connections.get(Way(driven, node, lane))
+            if connection is not None:
+                self._close(connection)
+
+    def _is_current(self, connection: C) -> bool:
+        return self._connections.get(connection.way) is connection
+
+    def _close(self, connection: C) -> None:
+        """What it was asked will not be answered."""
+        if self._is_current(connection):
+            del self._connections[connection.way]
+            self._due.extend((connection.way.driven, failed) for failed in connection.exchange.lost())
+        self._end(connection)
+
+    # -- hearing
+
+    def _take_in(self, connection: C, data: bytes) -> None:
+        """Bytes from the socket. Raises OSError, ProtocolViolation."""
+        said = connection.take(data)
+        if said:
+            self._hear(connection, said)
+            connection.give(connection.exchange.take_data())
+        self._send_out(connection)
+        connection.check_over()
+
+    def _hear(self, connection: C, data: bytes) -> None:
+        address, exchange = connection.way.address, connection.exchange
+        self._due.extend((connection.way.driven, event) for event in exchange.hear(data))
+        if not data:
+            return
+        if exchange.has_answered:
+            self.has_ever_connected = True
+            self.refusals.answered(address)
+        if exchange.is_let_in:
+            self.refusals.welcomed(address)
+
+    def _note_departed(self, connection: C, unsent: int) -> None:
+        self._due.extend((connection.way.driven, gone) for gone in connection.exchange.departed(unsent))
+
+    def _lose(self, connection: C, error: Exception) -> None:
+        """The connection ended, or was never made."""
+        self._note_failure(connection.way.address, error, had_answered=connection.exchange.has_answered)
+        self._close(connection)
+
+    def _note_failure(self, address: NodeAddress, error: Exception, *, had_answered: bool = False) -> None:
+        now_ms = self.now_ms()
+        if not had_answered and self._is_last_address(address):
+            self.refusals.attempt_failed(address, now_ms)
+        failed = authentication_failed(address, error)
+        self.last_failure = str(failed or self._where.cannot_connect(address, error))
+        self.refusals.failed(address, self.last_failure)
+        if failed is not None:
+            self.refusals.note(address, failed, now_ms)
+            self.on_refusal(failed)
+            self.changed.notify_all()
+        elif not had_answered and self.refusals.unreached(address):
+            LOG.warning(self.last_failure)
+
+    def _is_last_address(self, _address: NodeAddress) -> bool:
+        """Whether a name has no other address to try at once."""
+        return True
+
+    def _fail(self, error: Exception) -> None:
+        """What nobody expected ends the client: the next call raises it."""
+        LOG.error("a client ends after what should not have happened", exc_info=error)
+        self.refusals.fail(error)
+        self.on_failure()
+        self.changed.notify_all()
+
+    # -- time
+
+    def _pass_time(self) -> None:
+        while self._due:
+            self._step(*self._due.popleft())
+        now_ms = self.now_ms()
+        for driven in self._driven:
+            due = driven.core.next_deadline_ms
+            if due is not None and due <= now_ms:
+                self._step(driven, Woke())
+
+    @property
+    def _next_due_ms(self) -> int | None:
+        if self._due:
+            return 0
+        due = (driven.core.next_deadline_ms for driven in self._driven)
+        return min((at for at in due if at is not None), default=None)
+
+    @property
+    def _owes(self) -> bool:
+        """Whether something that is never answered has not left yet."""
+        return any(one.exchange.owes for one in self._connections.values())
+
+
+def nonce() -> str:
+    """For one login."""
+    return token_urlsafe(_NONCE_BYTES)

@@ -1,0 +1,256 @@
+"""What drives a client's cores in an event loop: connections as asyncio's transports, time by its timers. No thread, no
+task that lives on: heartbeats go on whenever the application awaits something.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+from muster.dialects.bootstrap import Bootstrap
+from muster.dialects.exchange import Exchange
+from muster.driven import Driven, Way
+from muster.errors import MusterError
+from muster.events import Effect, MemberEvent
+from muster.net.changed import Changed
+from muster.net.connection import ConnectionState
+from muster.net.driver import SEND_OFF_S, Driver
+from muster.tunnel import Tunnel
+from protocol.errors import ProtocolViolation
+
+
+class LoopDriver(Driver["LoopConnection"]):
+    """Runs cores in the event loop that first needed it."""
+
+    def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
+        self.changed = Changed()
+        super().__init__(bootstrap, client_id)
+        self._ending: set[LoopConnection] = set()
+        """Closed, but the loop has not let go of them yet."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Raises RuntimeError outside of an event loop, MusterError in another than before."""
+        running = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = running
+        elif self._loop is not running:
+            raise MusterError("this client belongs to another event loop: make one in each")
+        return running
+
+    def time(self) -> float:
+        """Seconds of the loop's clock."""
+        return self.loop.time()
+
+    def now_ms(self) -> int:
+        return int(self.loop.time() * 1000)
+
+    def feed(self, driven: Driven, event: MemberEvent) -> None:
+        """Something happened to a core. After `stop` it is too late to tell. Raises ClientFailed."""
+        self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
+
+    def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
+        """What a core asks for when it is told the time so. Raises ClientFailed."""
+        self.refusals.raise_failure()
+        if not self._is_stopped:
+            self._carry_out(driven, action(self.now_ms()))
+            self._set_timer()
+
+    async def stop(self) -> None:
+        """Close the connections. What nobody waits for an answer to is let go of once it is sent, if that takes no
+        longer than a moment.
+        """
+        if self._loop is None:
+            return
+        try:
+            if not self._is_stopped:
+                await self.changed.wait_for(lambda: not self._owes, SEND_OFF_S)
+            self._stop()
+            await self.changed.wait_for(lambda: not self._ending, SEND_OFF_S)
+        finally:
+            self._stop()
+            for connection in tuple(self._ending):
+                connection.abort()
+
+    def _stop(self) -> None:
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for connection in tuple(self._connections.values()):
+            self._close(connection)
+        self._due.clear()
+
+    def _open(self, way: Way) -> "LoopConnection":
+        connection = LoopConnection(self, way, self._exchange(way.address), self._tunnel(way.address))
+        connection.connect(self.loop)
+        return connection
+
+    def _send_out(self, connection: "LoopConnection") -> None:
+        connection.write_out()
+        self._note_departed(connection, connection.unsent)
+
+    def _end(self, connection: "LoopConnection") -> None:
+        if connection.close(lingers=self._is_stopped and connection.exchange.has_told):
+            self._ending.add(connection)
+
+    # -- time
+
+    def _look(self) -> None:
+        """Whatever is due."""
+        if not self._is_stopped:
+            self._pass_time()
+            self._set_timer()
+
+    def _woke(self) -> None:
+        self._timer = None
+        with self._ending_if_it_fails():
+            self._look()
+
+    def _set_timer(self) -> None:
+        """One that rings too early finds nothing to do, and is set anew."""
+        due_ms = self._next_due_ms
+        if due_ms is None:
+            return
+        at_s = due_ms / 1000
+        if self._timer is not None:
+            if self._timer.when() <= at_s:
+                return
+            self._timer.cancel()
+        self._timer = self.loop.call_at(at_s, self._woke)
+
+    @contextmanager
+    def _ending_if_it_fails(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  (whatever it is, the next call raises it)
+            self._stop()
+            self._fail(error)
+
+    # -- called by connections
+
+    def opened(self, connection: "LoopConnection") -> None:
+        self.changed.notify_all()
+        self.sent(connection)
+
+    def sent(self, connection: "LoopConnection") -> None:
+        """Something of what was written has left."""
+        if self._is_current(connection):
+            with self._ending_if_it_fails():
+                self._note_departed(connection, connection.unsent)
+                self._look()
+
+    def received(self, connection: "LoopConnection", data: bytes) -> None:
+        if not self._is_current(connection):
+            return
+        with self._ending_if_it_fails():
+            try:
+                self._take_in(connection, data)
+            except (OSError, ProtocolViolation) as error:
+                self._send_out(connection)  # the server is told why
+                self._lose(connection, error)
+            self._look()
+
+    def lost(self, connection: "LoopConnection", error: Exception) -> None:
+        if self._is_current(connection):
+            with self._ending_if_it_fails():
+                self._lose(connection, error)
+                self._look()
+
+    def ended(self, connection: "LoopConnection") -> None:
+        self._ending.discard(connection)
+        self.changed.notify_all()
+
+
+class LoopConnection(ConnectionState, asyncio.Protocol):
+    """A connection, from before it is made until the loop lets go of it."""
+
+    def __init__(self, driver: LoopDriver, way: Way, exchange: Exchange, tunnel: Tunnel | None) -> None:
+        super().__init__(way, exchange, tunnel)
+        self._driver = driver
+        self._transport: asyncio.Transport | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    @property
+    def unsent(self) -> int:
+        return super().unsent + (self._transport.get_write_buffer_size() if self._transport else 0)
+
+    def connect(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._connecting = loop.create_task(self._connect(loop))
+
+    def write_out(self) -> None:
+        if self._transport is not None and self.out and not self._is_closed:
+            self._transport.write(bytes(self.out))
+            self.out.clear()
+
+    def close(self, *, lingers: bool = False) -> bool:
+        """What was written is sent first. Whether `LoopDriver.ended` is still to come. If it `lingers`, that is when
+        the server closes it too: with anything unread in it, it would be cut off, and what was sent may be lost
+        (RFC 1122, 4.2.2.13).
+        """
+        is_first = not self._is_closed
+        if self._transport is not None:
+            if is_first:
+                self.say_goodbye()
+                self.write_out()
+            self._is_closed = True
+            if lingers:
+                self._transport.write_eof()
+            else:
+                self._transport.close()
+            return is_first
+        self._is_closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        return is_first and self._connecting is not None
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop) -> None:
+        address = self.way.address
+        try:
+            await loop.create_connection(lambda: self, address.host, address.port)
+        except (OSError, ValueError) as error:  # ValueError: what a node was said to be called is no name
+            self._connecting = None
+            self._driver.lost(self, _plain(error) if isinstance(error, OSError) else error)
+        finally:
+            self._connecting = None
+            if self._transport is None:
+                self._driver.ended(self)
+
+    # -- called by the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        if self._is_closed:
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=0)  # to be told as soon as all is written
+        self.give(b"")
+        self.write_out()
+        self._driver.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_closed:
+            self._driver.received(self, data)
+
+    def resume_writing(self) -> None:
+        self._driver.sent(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._is_closed:
+            self._driver.lost(self, error if isinstance(error, OSError) else ConnectionResetError(self.closed))
+        self._driver.ended(self)
+
+
+def _plain(error: OSError) -> OSError:
+    """The event loop's own sentence says the address again."""
+    number = error.errno or 0
+    return OSError(number, os.strerror(number)) if number > 0 else error
