@@ -227,13 +227,13 @@ class Compaction:
             self._bytes_read += len(batch)
             if self._is_dropped(header):
                 if self._is_over(len(batch), 1):
-                    yield
+                    yield None
                 continue
             for part_bytes, records in self._parts(segment, header, batch):
                 self._keep(header, batch, records, joiner)
                 yield from self._write(joiner)
                 if self._is_over(part_bytes, len(records)):
-                    yield
+                    yield None
 
     def _is_dropped(self, header: BatchHeader) -> bool:
         """Markers and what they have aborted."""
