@@ -17,9 +17,14 @@ from tests.partition_log.test_compaction import (
     put,
     records_of,
 )
+from tests.partition_log.test_store import is_full
 from tests.simulation.disk import SimDisk
 
 PATH = f"data/{NAME}/{0:020d}.cleaned"
+
+
+def is_under_way(store: LogStore) -> bool:
+    return store.cleaning.is_under_way
 
 
 def written(disk: SimDisk) -> tuple[LogStore, PartitionLog]:
@@ -34,10 +39,10 @@ def test_a_write_is_done_by_the_next_job_and_by_no_other() -> None:
     disk = SimDisk()
     store, log = written(disk)
     store.cleaning.write(log, CleanedWrite(PATH, 0, b"first"))
-    assert store.cleaning.is_under_way and not store.cleaning.is_swapping
+    assert is_under_way(store) and not store.cleaning.is_swapping
     assert PATH not in disk.files(), "whoever asks does not wait"
     assert work(store, disk)
-    assert not store.cleaning.is_under_way
+    assert not is_under_way(store)
     assert bytes(disk.file(PATH).data) == b"first"
     assert not work(store, disk)
     store.cleaning.discard([PATH])
@@ -51,18 +56,17 @@ def test_what_is_discarded_was_perhaps_never_written() -> None:
     store.cleaning.write(log, CleanedWrite(PATH, 0, b"first"))
     store.cleaning.discard([PATH])
     assert work(store, disk)
-    assert PATH not in disk.files() and not store.cleaning.is_under_way
+    assert PATH not in disk.files() and not is_under_way(store)
 
 
 def test_a_write_for_a_log_that_is_removed_is_given_up() -> None:
     disk = SimDisk()
     store, log = written(disk)
-    work_of = CleaningWork()
-    work_of.write(log, CleanedWrite(PATH, 0, b"first"))
-    assert work_of.is_due
+    waiting = CleaningWork()
+    waiting.write(log, CleanedWrite(PATH, 0, b"first"))
     store.remove(NAME)
-    assert not work_of.is_due
-    assert work_of.take() == (None, None, ())
+    assert waiting.take() == (None, None, ())
+    assert not waiting.is_due
 
 
 def test_a_pass_that_meets_a_full_disk_gives_its_room_back_and_is_made_anew_later() -> None:
@@ -71,15 +75,15 @@ def test_a_pass_that_meets_a_full_disk_gives_its_room_back_and_is_made_anew_late
     expected = last_values(records_of(log))
     before = contents(log)
     cleaner = cleaner_of(store)
-    while not store.cleaning.is_under_way:
+    while not is_under_way(store):
         cleaner.run(lambda: [log], 10_000)
     disk.fail_next(errno.ENOSPC, "write_at")
     assert work(store, disk)
-    assert store.disk_full
+    assert is_full(store)
     assert cleaner.run(lambda: [log], 10_000) > 1, "it waits until there is room"
     assert cleaner.cleaning is None
     assert work(store, disk, force=True)
-    assert not store.disk_full
+    assert not is_full(store)
     assert PATH not in disk.files()
     assert contents(log) == before
     clean(store, disk, cleaner=cleaner)
