@@ -270,7 +270,7 @@ class BesideWorld(World):
             if old.running:
                 old.stalled_until_ms = min(old.stalled_until_ms, self.now_ms)
                 old.leave()
-        broker.slow_until_ms = self.now_ms
+        broker.loop_time.slow_until_ms = broker.loop_time.still_until_ms = self.now_ms
         broker.end_pause()
         self.after(self.bound_ms // 4, self._stop_writing)
 
