@@ -62,8 +62,7 @@ M = TypeVar("M", LeaveMember, UnregisterPartitions, ConfirmConsumed)
 
 def group_gate(core: Core, group_id: str) -> ErrorCode:
     """Whether this node answers for the group at all."""
-    refused = gate(core, group_id)
-    return _BAD if refused is ErrorCode.INVALID_GROUP_ID else refused
+    return gate(core, group_id) if group_id else _BAD
 
 
 def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGroup]:

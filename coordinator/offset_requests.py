@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from coordinator.core import Core
-from coordinator.gates import gate, serving_gate, write_gate
+from coordinator.gates import gate, write_gate
 from coordinator.groups.classic.events import DeleteOffsets
 from coordinator.moment import Moment
 from coordinator.offsets import OffsetAndMetadata, Place
@@ -48,7 +48,7 @@ def offset_fetch(
     listed, most = 0, core.config.max_entries_per_request
     for wanted in message.groups:
         shard = core.find(wanted.group_id)[0]
-        refused = serving_gate(core, shard, wanted.group_id)
+        refused = gate(core, wanted.group_id, may_be_empty=True)
         if not refused and listed >= most:
             # Only one that asks for everything of many large groups comes here; it asks again for the rest.
             refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED
