@@ -9,8 +9,10 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from muster.balancing import BalancedConfig, BalancedMember, OffsetInfo, Result
-from muster.balancing.events import (
+from membership.events import Effect, MemberEvent
+from muster.blocking.identity import CLIENT_VERSION, new_consumer_id
+from muster.core.balancing import BalancedConfig, BalancedMember, OffsetInfo, Result
+from muster.core.balancing.events import (
     ConfirmAsked,
     ConnectAsked,
     DescribeAsked,
@@ -27,17 +29,15 @@ from muster.balancing.events import (
     ShutdownAsked,
     StartAsked,
 )
-from muster.balancing.records import Found, read
-from muster.balancing.results import Code
-from muster.blocking.identity import CLIENT_VERSION, new_consumer_id
-from muster.dialects import Dialect
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.driven import Driven
+from muster.core.balancing.records import Found, read
+from muster.core.balancing.results import Code
+from muster.core.fetching import Deserializer, FetchSettings
 from muster.errors import AuthenticationFailed, ClientFailed
-from muster.events import Effect, MemberEvent
-from muster.fetching import Deserializer, FetchSettings
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.cores import Driven
+from muster.net.dialects import Dialect
+from muster.net.security import SecurityLike
 from muster.net.thread import ThreadDriver
-from muster.security import SecurityLike
 
 _LOOK_S = 1.0
 _LOG = logging.getLogger("muster.balanced")

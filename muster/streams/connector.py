@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from muster.dialects import Dialect
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.driven import Driven
+from membership.core import Membership
+from membership.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
+from membership.topic_partition import TopicPartition
+from muster.core.completions import stored, to_commit
+from muster.core.fetching import Deserializer
 from muster.errors import AuthenticationFailed, ClientClosed, MusterError, StreamsExist
-from muster.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
-from muster.fetching import Deserializer
-from muster.membership import Membership
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.cores import Driven
+from muster.net.dialects import Dialect
+from muster.net.security import SecurityLike
 from muster.net.thread import ThreadDriver
-from muster.outcomes import stored, to_commit
-from muster.security import SecurityLike
 from muster.streams.assignment import Shares
-from muster.streams.caller import Caller
-from muster.streams.cycle import Phase
 from muster.streams.events import (
     Begin,
     CommitEnded,
@@ -37,14 +36,15 @@ from muster.streams.events import (
     TellReleasing,
     TellStarting,
 )
+from muster.streams.group_protocol import StreamsKind
 from muster.streams.holdings import Holdings
-from muster.streams.kind import StreamsKind
+from muster.streams.listener_thread import Caller
 from muster.streams.pump import Pump
 from muster.streams.queue import Gate, StreamQueue
+from muster.streams.rebalance import Phase
 from muster.streams.settings import StreamsSettings, check_counts, check_listener, excluding
 from muster.streams.steps import Steps
 from muster.streams.stream import MessageStream
-from muster.topic_partition import TopicPartition
 
 _LOG = logging.getLogger("muster.streams")
 _LOOK_S = 1.0
