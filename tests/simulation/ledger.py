@@ -10,7 +10,7 @@ from typing import Any
 from coordinator.effects import Replied
 from coordinator.events import Asked
 from coordinator.node import Node
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.commit_requests import refused_topics
 from coordinator.events import Event, Forwarded, Received, UpstreamLost
 from coordinator.node import Node
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.kafka.front.session import FrontSession
 from protocol.messages.groups import DescribeGroupsReply
 from protocol.messages.node import Refused

@@ -19,7 +19,7 @@ import msgspec
 from coordinator.config import Config
 from coordinator.config_keys import UpstreamOffsets
 from coordinator.groups.classic.state import Group
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.kafka.front import session
 from tests.simulation.beside.broker import BROKER_HOST, LATE, Brokers
