@@ -22,6 +22,7 @@ from bench import (
     rebalances,
     requests,
     restart,
+    steps,
     timers,
 )
 from bench.report import Options, Sheet, machine, show, write_json
@@ -33,6 +34,7 @@ SCENARIOS: Mapping[str, Callable[[Options], list[Sheet]]] = {
     "timers": timers.measure,
     "restart": restart.measure,
     "loading": loading.measure,
+    "steps": steps.measure,
     "cleaning": cleaning.measure,
     "polling": polling.measure,
     "noticing": noticing.measure,

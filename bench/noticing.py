@@ -10,9 +10,8 @@ import time
 
 from bench.processes import Daemon, scratch
 from bench.report import Options, Sheet, Value, median
-from muster.dialects import Dialect, open_session
-from muster.dialects.exchange import Exchange
-from muster.events import (
+from membership.core import Membership
+from membership.events import (
     Assigned,
     Call,
     Effect,
@@ -25,8 +24,9 @@ from muster.events import (
     Revoked,
     Woke,
 )
-from muster.member import MemberSettings
-from muster.membership import Membership
+from membership.member import MemberSettings
+from muster.net.dialects import Dialect, open_session
+from muster.net.exchange import Exchange
 
 _SIZES = (10, 100, 1_000)
 _GROUP, _TOPIC = "noticing", "flights"

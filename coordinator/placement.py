@@ -2,6 +2,8 @@
 
 import msgspec
 
+from protocol.messages import LONGEST_GROUP_ID
+
 
 class NodeAddress(msgspec.Struct, frozen=True):
     """A node, and where clients of one dialect reach it."""
@@ -33,7 +35,10 @@ class Placement:
         self.addresses = addresses
 
     def shard_of(self, group_id: str) -> int:
-        """The group's partition of the offsets topic. The smallest hash has no absolute value; it counts as 0."""
+        """The group's partition of the offsets topic. The smallest hash has no absolute value; it counts as 0. An id
+        that no group can have is of no shard in particular, and is not hashed."""
+        if len(group_id) > LONGEST_GROUP_ID:
+            return 0
         value = java_string_hash(group_id)
         return 0 if value == -0x8000_0000 else abs(value) % self.shards
 

@@ -17,6 +17,8 @@ from muster._installation import check_installation
 
 check_installation(__file__)
 
+from membership.events import OffsetToCommit  # noqa: E402
+from membership.topic_partition import TopicPartition  # noqa: E402
 from muster.balanced import ClientBalancedConsumer  # noqa: E402
 from muster.blocking import (  # noqa: E402  (after the check they would trip over)
     Consumer,
@@ -26,6 +28,7 @@ from muster.blocking import (  # noqa: E402  (after the check they would trip ov
     Sent,
     Written,
 )
+from muster.core.fetching import ConsumerRecord  # noqa: E402
 from muster.errors import (  # noqa: E402
     AuthenticationFailed,
     BufferFull,
@@ -47,10 +50,7 @@ from muster.errors import (  # noqa: E402
     WokenUp,
     WrongSubscription,
 )
-from muster.events import OffsetToCommit  # noqa: E402
-from muster.fetching import ConsumerRecord  # noqa: E402
-from muster.security import Security  # noqa: E402
-from muster.topic_partition import TopicPartition  # noqa: E402
+from muster.net.security import Security  # noqa: E402
 from protocol.errors import ErrorCode  # noqa: E402
 
 __all__ = [

@@ -14,7 +14,9 @@
 docs/balanced.md has it all.
 """
 
-from muster.balancing import (
+from muster.blocking.balanced import ClientBalancedConsumer
+from muster.blocking.balanced_loop import BalancedLoop
+from muster.core.balancing import (
     BalancedConfig,
     Batch,
     Code,
@@ -27,11 +29,9 @@ from muster.balancing import (
     index_mod,
     range_share,
 )
-from muster.balancing.keys import sort_keys
-from muster.balancing.loop import Round, Shortfall, rebalance_once, shortfall
-from muster.balancing.results import NORMAL
-from muster.blocking.balanced import ClientBalancedConsumer
-from muster.blocking.balanced_loop import BalancedLoop
+from muster.core.balancing.keys import sort_keys
+from muster.core.balancing.loop import Round, Shortfall, rebalance_once, shortfall
+from muster.core.balancing.results import NORMAL
 
 __all__ = [
     "NORMAL",

@@ -1,6 +1,6 @@
 """What can go wrong for an application: one family, each with a sentence that says what to do."""
 
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 
@@ -112,10 +112,6 @@ class CannotDeserialize(MusterError):
         self.offset = offset
         self.part = part
         self.__cause__ = cause
-
-
-class CannotShareOut(MusterError):
-    """What the leader of a group would have to give its members would be wrong."""
 
 
 class RebalanceFailed(MusterError):

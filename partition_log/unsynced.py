@@ -58,12 +58,10 @@ class UnsyncedFiles:
 
     def sync(self, path: str) -> None:
         """Nothing happens if all of it was synced. Raises `SyncFailed`."""
-        if path in self._handles:
-            handle = self._handles.pop(path)
-            try:
-                self._disk.sync(handle)
-            finally:
-                self._disk.close(handle)
+        if (handle := self._handles.get(path)) is not None:
+            self._disk.sync(handle)
+            del self._handles[path]
+            self._disk.close(handle)
 
     def sync_all(self) -> None:
         """Everything that was written is durable on return."""

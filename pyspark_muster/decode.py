@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from muster.blocking import RangeReader
 from muster.blocking.cluster import Cluster
-from muster.security import Security
+from muster.net.security import Security
 from protocol.record_batch import HEADER_BYTES, BatchHeader, Bytes, CorruptBatch, record_bytes
 
 SCHEMA = pa.schema(

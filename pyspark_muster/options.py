@@ -6,8 +6,8 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.security import NAMES, Security, of_environment, securities
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.security import NAMES, Security, of_environment, securities
 from pyspark_muster.plan import Start
 
 

@@ -49,8 +49,8 @@ def main() -> int:
         print(f"skipped: {why}")
         return 0
     if not asked.inside:
-        command = [*_NAMESPACES, sys.executable, "-m", "bench.faults", "--inside", *chosen]
-        return subprocess.run(command, check=False).returncode
+        # In our place: who kills this process kills all that is inside.
+        os.execvp(_NAMESPACES[0], [*_NAMESPACES, sys.executable, "-m", "bench.faults", "--inside", *chosen])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     return 1 if sum([not _holds(name) for name in chosen]) else 0
 

@@ -22,6 +22,7 @@ from coordinator.handlers.admission import admit_write
 from coordinator.handlers.core import INTERNAL, Core
 from coordinator.records.records import Note
 from protocol.errors import ErrorCode
+from protocol.messages import LONGEST_GROUP_ID
 from protocol.messages.groups import JoinGroup, ListNotes
 from protocol.messages.node import Refused
 from protocol.messages.offsets import OffsetCommit, OffsetFetch, OffsetFetchGroupReply
@@ -78,7 +79,7 @@ class Migration:
             group_id = message.groups[0].group_id
         else:
             group_id = message.group_id
-        if is_migrated(self._core, group_id):
+        if len(group_id) > LONGEST_GROUP_ID or is_migrated(self._core, group_id):
             return None
         refusal = self._refusals.get(group_id)
         if refusal is not None and refusal.until_ms <= moment.monotonic_ms:

@@ -10,7 +10,7 @@ from coordinator.handlers.request_cost import COSTS
 from coordinator.runtime.shard import Shard, ShardState
 from coordinator.runtime.slices import SLICE_US
 from protocol.errors import ErrorCode
-from protocol.messages import Message
+from protocol.messages import LONGEST_GROUP_ID, Message
 from protocol.messages.balanced import DescribeBalanced, FetchRegistered, PartitionMeta, StartMember
 from protocol.messages.data import Fetch, Produce
 from protocol.messages.groups import DescribeGroups, JoinGroup, ListGroups, SyncGroup
@@ -39,7 +39,7 @@ _SHARD_REFUSALS = {
 
 def admit(core: Core, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
     """Whether this node answers for the group at all."""
-    if not group_id and not may_be_empty:
+    if (not group_id and not may_be_empty) or len(group_id) > LONGEST_GROUP_ID:
         return ErrorCode.INVALID_GROUP_ID
     return serving_gate(core, core.find(group_id)[0], group_id)
 
@@ -58,7 +58,7 @@ def admit_to_shard(core: Core, shard: Shard) -> ErrorCode:
 
 def admit_join(core: Core, message: JoinGroup) -> ErrorCode:
     """The same for a JoinGroup, with its limits."""
-    if not message.group_id:
+    if not message.group_id or len(message.group_id) > LONGEST_GROUP_ID:
         return ErrorCode.INVALID_GROUP_ID
     lowest, highest = core.group_configs.session_timeouts(message.group_id)
     if not lowest <= message.session_timeout_ms <= highest:

@@ -27,8 +27,7 @@ M = TypeVar("M", LeaveMember, UnregisterPartitions, ConfirmConsumed)
 
 def admit_client_balanced(core: Core, group_id: str) -> ErrorCode:
     """Whether this node answers for the group at all."""
-    refused = admit(core, group_id)
-    return BAD if refused is ErrorCode.INVALID_GROUP_ID else refused
+    return admit(core, group_id) if group_id else BAD
 
 
 def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGroup]:

@@ -3,6 +3,7 @@
 from coordinator.clock import Moment
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
+from protocol.messages import LONGEST_GROUP_ID
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.session import RequestRef
 
@@ -23,6 +24,10 @@ def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, mome
         if message.key_type != _GROUP_KEY:
             text = f"coordinators of key type {message.key_type} are not served"
             found.append(FoundCoordinator(key, error_code=ErrorCode.INVALID_REQUEST, error_message=text))
+            continue
+        if len(key) > LONGEST_GROUP_ID:
+            text = f"a group id has at most {LONGEST_GROUP_ID} characters, not {len(key)}"
+            found.append(FoundCoordinator(key, error_code=ErrorCode.INVALID_GROUP_ID, error_message=text))
             continue
         node = core.placement.node_of_shard(core.placement.shard_of(key), dialect)
         found.append(FoundCoordinator(key, node.node_id, node.host, node.port))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 
 from coordinator.clock import Moment
-from coordinator.handlers.admission import serving_gate
+from coordinator.handlers.admission import admit
 from coordinator.handlers.core import Core
 from coordinator.runtime.offset_table import OffsetAndMetadata, Place
 from coordinator.runtime.shard import Shard
@@ -47,7 +47,7 @@ def offset_fetch(
     listed, most = 0, core.config.max_entries_per_request
     for wanted in message.groups:
         shard = core.find(wanted.group_id)[0]
-        refused = serving_gate(core, shard, wanted.group_id)
+        refused = admit(core, wanted.group_id, may_be_empty=True)
         if not refused and listed >= most:
             # Only one that asks for everything of many large groups comes here; it asks again for the rest.
             refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED

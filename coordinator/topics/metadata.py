@@ -85,9 +85,8 @@ def describe_partitions(topics: TopicList, message: DescribeTopicPartitions) -> 
         return DescribeTopicPartitionsReply(
             tuple(DescribedTopic(name, error_code=ErrorCode.INVALID_REQUEST) for name in asked)
         )
-    names: Sequence[str] = sorted(set(asked) if asked else [topic.record.name for topic in topics.all()])
-    if cursor is not None:
-        names = [name for name in names if name >= cursor.topic_name]
+    first = "" if cursor is None else cursor.topic_name
+    names = sorted(name for name in set(asked) if name >= first) if asked else topics.names_from(first)
     room = max(min(message.response_partition_limit, MOST_PARTITIONS), 1)
     described: list[DescribedTopic] = []
     for name in names:

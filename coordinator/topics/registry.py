@@ -1,9 +1,11 @@
 """Which topics there are: kept in `__muster_topics-0`, changed by applying its records alone."""
 
 from collections.abc import Iterator, Mapping
+from heapq import merge
 from typing import Protocol
 
 from msgspec.structs import replace
+from sortedcontainers import SortedDict
 
 from coordinator.clock import Moment
 from coordinator.placement import Placement
@@ -70,7 +72,7 @@ def _led_by(index: int, node: int) -> MetadataPartitionReply:
 
 
 class TopicList:
-    """Topics by name, in the order they were made, and by id. `deleted`: those whose name is not free yet."""
+    """Topics by name, in the order of their names, and by id. `deleted`: those whose name is not free yet."""
 
     def __init__(self, store: LogStore, settings: TopicSettings, ids: TopicIdSource, placement: Placement) -> None:
         self._store = store
@@ -78,7 +80,7 @@ class TopicList:
         self._ids = ids
         self._placement = placement
         self._log = store.log(TOPICS_LOG, Compact())
-        self._topics: dict[str, Topic] = {}
+        self._topics: SortedDict[str, Topic] = SortedDict()
         self._names: dict[bytes, str] = {}
         self._collapsed: dict[str, str] = {}
         self._partitions = 0
@@ -161,11 +163,19 @@ class TopicList:
         return self.own is not None and name == self.own.record.name
 
     def all(self) -> list[Topic]:
-        """In the order they were made, and the service's own if there is anything in it."""
+        """In the order of their names, and the service's own if there is anything in it."""
         found = list(self._topics.values())
-        if self.own is not None and any(log.next_offset for log in self.own.logs.values()):
+        if self.own is not None and self._shows_own():
             found.append(self.own)
         return found
+
+    def _shows_own(self) -> bool:
+        return self.own is not None and any(log.next_offset for log in self.own.logs.values())
+
+    def names_from(self, first: str) -> Iterator[str]:
+        """Names of the same topics in order, from this one on: nobody looks at those before it."""
+        own = [self.own.record.name] if self.own is not None and self._shows_own() else []
+        return merge(self._topics.irange(first), [name for name in own if name >= first])
 
     def name_of(self, topic_id: bytes) -> str | None:
         if self.own is not None and topic_id == self.own.record.topic_id:

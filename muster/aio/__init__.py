@@ -10,7 +10,7 @@ async with Consumer("127.0.0.1:9390", "billing") as consumer:
 
 from muster.aio.consumer import Consumer
 from muster.aio.group_member import GroupMember
-from muster.aio.one_user import Listener
+from muster.aio.guard import Listener
 from muster.aio.producer import Producer
 from muster.aio.sent import Sent
 

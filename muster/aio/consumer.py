@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from types import TracebackType
 from typing import Self
 
+from membership.events import OffsetToCommit
+from membership.topic_partition import TopicPartition
 from muster.aio.group_member import GroupMember
 from muster.aio.runner import LoopRunner
 from muster.aio.topics import Topics
 from muster.client.consumer import ConsumerProcedures
+from muster.core.fetching import ConsumerRecord
 from muster.errors import ClientClosed
-from muster.events import OffsetToCommit
-from muster.fetching import ConsumerRecord
-from muster.topic_partition import TopicPartition
 
 
 class Consumer(Topics, ConsumerProcedures):

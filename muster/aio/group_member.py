@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
+from membership.events import OffsetToCommit
+from membership.topic_partition import TopicPartition
 from muster.aio.runner import LoopRunner
 from muster.aio.topics import Topics
 from muster.client.group_member import GroupMemberProcedures
-from muster.events import OffsetToCommit
-from muster.topic_partition import TopicPartition
 
 
 class GroupMember(Topics, GroupMemberProcedures):

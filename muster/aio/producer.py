@@ -8,8 +8,8 @@ from typing import Self
 from muster.aio.runner import LoopRunner
 from muster.aio.sent import Sent
 from muster.client.producer import ProducerProcedures
+from muster.core.producing.handles import Headers, pending
 from muster.errors import MusterError
-from muster.producing.handles import Headers, pending
 
 
 class Producer(ProducerProcedures):

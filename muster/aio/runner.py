@@ -5,9 +5,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
-from muster.aio.one_user import OneUser, said_to
+from muster.aio.guard import OneUser, said_to
 from muster.client.steps import CallApplication, FinishShielded, Procedure, Shield, Step, Wait, WaitUntil
-from muster.dialects.bootstrap import Bootstrap
+from muster.net.bootstrap import Bootstrap
 from muster.net.loop import LoopDriver
 
 R = TypeVar("R")

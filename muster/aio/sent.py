@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import Final
 
+from membership.topic_partition import TopicPartition
+from muster.core.producing.handles import Written
 from muster.errors import MusterError, RequestTimedOut
-from muster.producing.handles import Written
-from muster.refusals import Refusals
-from muster.topic_partition import TopicPartition
+from muster.net.refusals import Refusals
 
 _LOOK_S: Final = 0.5
 

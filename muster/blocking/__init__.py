@@ -11,6 +11,6 @@ from muster.blocking.group_member import GroupMember
 from muster.blocking.producer import Producer
 from muster.blocking.range_reader import RangeReader
 from muster.blocking.sent import Sent
-from muster.producing.handles import Written
+from muster.core.producing.handles import Written
 
 __all__ = ["Cluster", "Connection", "Consumer", "GroupMember", "Producer", "RangeReader", "Sent", "Written"]

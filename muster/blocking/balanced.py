@@ -9,8 +9,10 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from muster.balancing import BalancedConfig, BalancedMember, OffsetInfo, Result
-from muster.balancing.events import (
+from membership.events import Effect, MemberEvent
+from muster.blocking.identity import CLIENT_VERSION, new_consumer_id
+from muster.core.balancing import BalancedConfig, BalancedMember, OffsetInfo, Result
+from muster.core.balancing.events import (
     ConfirmAsked,
     ConnectAsked,
     DescribeAsked,
@@ -27,17 +29,15 @@ from muster.balancing.events import (
     ShutdownAsked,
     StartAsked,
 )
-from muster.balancing.records import Found, read
-from muster.balancing.results import Code
-from muster.blocking.identity import CLIENT_VERSION, new_consumer_id
-from muster.dialects import Dialect
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.driven import Driven
+from muster.core.balancing.records import Found, read
+from muster.core.balancing.results import Code
+from muster.core.fetching import Deserializer, FetchSettings
 from muster.errors import AuthenticationFailed, ClientFailed
-from muster.events import Effect, MemberEvent
-from muster.fetching import Deserializer, FetchSettings
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.cores import Driven
+from muster.net.dialects import Dialect
+from muster.net.security import SecurityLike
 from muster.net.thread import ThreadDriver
-from muster.security import SecurityLike
 
 _LOOK_S = 1.0
 _LOG = logging.getLogger("muster.balanced")
@@ -79,10 +79,10 @@ class ClientBalancedConsumer:
         self._consumer_id = new_consumer_id(group_id)
         self._core = BalancedMember(group_id, self._consumer_id, self._config)
         self._settings = FetchSettings(key_deserializer=key_deserializer, value_deserializer=value_deserializer)
-        self._background = ThreadDriver(where, client_id)
+        self._driver = ThreadDriver(where, client_id)
         self._driven = Driven(self._core, self._told)
-        self._background.add(self._driven)
-        self._changed = self._background.changed
+        self._driver.add(self._driven)
+        self._changed = self._driver.changed
         self._asked = 0
         self._ended: dict[int, Result] = {}
         self._is_given_up = self._is_ending = False
@@ -145,7 +145,7 @@ class ClientBalancedConsumer:
         if not self._core.is_shutdown:
             self._ask(ShutdownAsked)
         if self._core.is_ended:
-            self._background.stop()
+            self._driver.stop()
         elif self._asked:
             self._give_up()
 
@@ -245,17 +245,17 @@ class ClientBalancedConsumer:
     ) -> None:
         self.shutdown()
         self._give_up()
-        self._background.stop()
+        self._driver.stop()
 
     # --
 
     def _give_up(self) -> None:
         """It never started, and will not: its thread ends, and nobody is left to answer."""
         with self._changed:
-            self._is_given_up = self._core.is_new or self._background.refusals.has_failed
+            self._is_given_up = self._core.is_new or self._driver.refusals.has_failed
             self._changed.notify_all()
         if self._is_given_up:
-            self._background.stop()
+            self._driver.stop()
 
     def _ask(self, make: Callable[[int], MemberEvent]) -> Result:
         """The core ends every errand; who is interrupted while waiting gives back what may still come."""
@@ -265,26 +265,26 @@ class ClientBalancedConsumer:
             self._asked += 1
             number = self._asked
             try:
-                self._background.feed(self._driven, make(number))
+                self._driver.feed(self._driven, make(number))
                 while number not in self._ended:
                     self._changed.wait_for(lambda: number in self._ended or self._is_refused, _LOOK_S)
                     if number not in self._ended and self._is_refused:
-                        self._background.refusals.raise_last()
+                        self._driver.refusals.raise_last()
             except ClientFailed as failed:
                 self._is_given_up = True
                 return Result(False, Code.INTERNAL, str(failed), failed)
             except AuthenticationFailed as failed:
-                self._background.feed(self._driven, GaveUp(number))
+                self._driver.feed(self._driven, GaveUp(number))
                 return Result(False, Code.CERTIFICATE, str(failed), failed)
             except BaseException:
                 self._ended.pop(number, None)
-                self._background.feed(self._driven, GaveUp(number))
+                self._driver.feed(self._driven, GaveUp(number))
                 raise
             return self._ended.pop(number)
 
     @property
     def _is_refused(self) -> bool:
-        refusals = self._background.refusals
+        refusals = self._driver.refusals
         return refusals.has_failed or not (self._is_ending or refusals.is_told)
 
     def _hands_out(self, fetched: Fetched, found: Found) -> bool:
@@ -296,7 +296,7 @@ class ClientBalancedConsumer:
         return self._ask(lambda number: MessageAsked(number, fetched.deadline_ms, is_rest=True))
 
     def _feed(self, event: MemberEvent) -> None:
-        self._background.feed(self._driven, event)
+        self._driver.feed(self._driven, event)
 
     def _read(self, fetched: Fetched) -> Found:
         try:

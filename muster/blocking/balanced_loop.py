@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from muster.balancing.loop import Round, Shortfall, rebalance_once, shortfall
-from muster.balancing.shares import Share, hash_mod
 from muster.blocking.balanced import ClientBalancedConsumer
+from muster.core.balancing.loop import Round, Shortfall, rebalance_once, shortfall
+from muster.core.balancing.shares import Share, hash_mod
 
 _LOG = logging.getLogger("muster.balanced")
 

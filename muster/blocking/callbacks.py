@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from muster.refusals import Refusals
+from muster.net.refusals import Refusals
 
 _LOG: Final = logging.getLogger("muster")
 

@@ -4,15 +4,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from membership.events import NodeAddress
+from membership.nodes import nodes_of
+from membership.topic_partition import TopicPartition
 from muster.blocking.connection import Connection
-from muster.dialects import dialect_of
-from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
-from muster.events import NodeAddress
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.dialects import dialect_of
 from muster.net.fork_guard import ClientCondition
-from muster.nodes import nodes_of
-from muster.security import SecurityLike
-from muster.topic_partition import TopicPartition
+from muster.net.security import SecurityLike
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply

@@ -4,17 +4,17 @@ import time
 from types import TracebackType
 from typing import Self
 
-from muster.blocking.pipe import Pipe
-from muster.dialects import Answer, Dialect, Push
-from muster.dialects.bootstrap import Bootstrap, cannot_connect, parse_bootstrap
-from muster.dialects.exchange import heard
-from muster.dialects.unwelcome import closed
+from membership.events import NodeAddress
 from muster.errors import CannotConnect, ClientClosed, MusterError, Refused, RequestTimedOut
-from muster.events import NodeAddress
+from muster.net.blocking_socket import Pipe
+from muster.net.bootstrap import Bootstrap, cannot_connect, parse_bootstrap
+from muster.net.dialects import Answer, Dialect, Push
+from muster.net.dialects.handshake_errors import closed
 from muster.net.driver import nonce
+from muster.net.exchange import heard
 from muster.net.fork_guard import ForkGuard
-from muster.refusals import authentication_failed
-from muster.security import PLAINTEXT, SecurityLike, read_security
+from muster.net.refusals import authentication_failed
+from muster.net.security import PLAINTEXT, SecurityLike, read_security
 from protocol.errors import ProtocolViolation
 from protocol.messages import Message
 from protocol.messages import node as node_messages

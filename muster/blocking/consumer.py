@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
+from membership.events import OffsetToCommit
+from membership.topic_partition import TopicPartition
 from muster.blocking.group_member import GroupMember
 from muster.blocking.runner import ThreadRunner
 from muster.blocking.topics import Topics
 from muster.client.consumer import ConsumerProcedures
-from muster.events import OffsetToCommit
-from muster.fetching import ConsumerRecord
-from muster.topic_partition import TopicPartition
+from muster.core.fetching import ConsumerRecord
 
 _LOOK_S = 1.0
 """Of one poll of iteration."""

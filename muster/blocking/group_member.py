@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self, TypeVar
 
+from membership.events import OffsetToCommit
+from membership.topic_partition import TopicPartition
 from muster.blocking.runner import ThreadRunner
 from muster.blocking.topics import Topics
 from muster.client.group_member import GroupMemberProcedures
 from muster.client.steps import Procedure
-from muster.events import OffsetToCommit
-from muster.topic_partition import TopicPartition
 
 R = TypeVar("R")
 

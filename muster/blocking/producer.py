@@ -8,8 +8,8 @@ from muster.blocking.callbacks import Callbacks
 from muster.blocking.runner import ThreadRunner
 from muster.blocking.sent import Sent
 from muster.client.producer import ProducerProcedures
+from muster.core.producing.handles import Headers, pending
 from muster.errors import MusterError, RequestTimedOut
-from muster.producing.handles import Headers, pending
 
 
 class Producer(ProducerProcedures):

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
+from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import RETRY_S, Cluster, expect
 from muster.errors import CannotConnect, CorruptRecords, OffsetOutOfRange, Refused, RequestTimedOut
-from muster.security import SecurityLike
-from muster.topic_partition import TopicPartition
+from muster.net.security import SecurityLike
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchReply, FetchTopic
 from protocol.record_batch import BatchHeader, CorruptBatch, Record, batches, check_batch, decode_batch

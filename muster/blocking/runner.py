@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from muster.blocking.one_user import OneUser
+from muster.blocking.guard import OneUser
 from muster.client.steps import CallApplication, Procedure, Shield, Step, Wait, WaitUntil
-from muster.dialects.bootstrap import Bootstrap
+from muster.net.bootstrap import Bootstrap
 from muster.net.thread import ThreadDriver
 
 R = TypeVar("R")

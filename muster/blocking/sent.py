@@ -5,10 +5,10 @@ from functools import partial
 
 import msgspec
 
+from membership.topic_partition import TopicPartition
 from muster.blocking.callbacks import Callbacks
+from muster.core.producing.handles import Written
 from muster.errors import MusterError, RequestTimedOut
-from muster.producing.handles import Written
-from muster.topic_partition import TopicPartition
 
 
 class Sent(msgspec.Struct, eq=False):

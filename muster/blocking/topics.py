@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from membership.topic_partition import TopicPartition
 from muster.client.steps import Procedure
 from muster.client.topics import TopicProcedures
-from muster.outcomes import Partitions
-from muster.topic_partition import TopicPartition
+from muster.core.completions import Partitions
 
 R = TypeVar("R")
 

@@ -6,14 +6,14 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from membership.events import NodeAddress
+from membership.nodes import nodes_of
+from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import Cluster, expect
-from muster.dialects import Dialect
-from muster.dialects.bootstrap import parse_bootstrap
 from muster.errors import Refused
-from muster.events import NodeAddress
-from muster.nodes import nodes_of
-from muster.security import Security
-from muster.topic_partition import TopicPartition
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.dialects import Dialect
+from muster.net.security import Security
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     DeletedGroup,

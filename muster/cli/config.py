@@ -9,7 +9,7 @@ from typing import Final
 import typer
 
 from muster.cli.asking import Servers
-from muster.security import VARIABLES, of_environment, securities, variable
+from muster.net.security import VARIABLES, of_environment, securities, variable
 
 _HINT = "--config, or MUSTER_... in the environment"
 _KNOWN: Final = ("MUSTER_BOOTSTRAP", "MUSTER_CONFIG", *VARIABLES)

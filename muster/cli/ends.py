@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 
+from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import Cluster, expect
 from muster.cli.asking import topology
-from muster.topic_partition import TopicPartition
 from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsReply, ListOffsetsTopic
 
 OLD_MS: Final = 3_000

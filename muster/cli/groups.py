@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
 from muster.cli import balanced, hand_back, owners
 from muster.cli.asking import (
@@ -21,7 +22,6 @@ from muster.cli.asking import (
 )
 from muster.cli.ends import ends_of, left_out, oldest
 from muster.cli.showing import local_time, printable, show_facts, show_json, show_table, utc_time
-from muster.topic_partition import TopicPartition
 from protocol import consumer_protocol, streams_protocol
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.groups import DeletedGroup, DescribedGroup

@@ -6,6 +6,9 @@ from typing import Annotated, Final
 
 import typer
 
+from membership.events import NodeAddress
+from membership.nodes import nodes_of
+from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import Cluster, expect, until
 from muster.cli.asking import (
     Bootstrap,
@@ -20,9 +23,6 @@ from muster.cli.asking import (
 )
 from muster.cli.showing import counted, printable, show_table
 from muster.errors import Refused
-from muster.events import NodeAddress
-from muster.nodes import nodes_of
-from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DescribedGroup, DescribeGroups, DescribeGroupsReply
 from protocol.messages.node import ApiVersions, ApiVersionsReply

@@ -11,15 +11,15 @@ from typing import IO, Annotated, Any
 
 import typer
 
+from membership.topic_partition import TopicPartition
 from muster.blocking import Consumer, Producer, RangeReader
 from muster.blocking.cluster import EARLIEST, LATEST, Cluster
 from muster.blocking.sent import Sent
 from muster.cli.asking import AsJson, Bootstrap, Complaint, Servers, reaching_topics, servers
 from muster.cli.showing import counted, show_json
 from muster.cli.stopping import stop, terminated_as_interrupted
+from muster.core.fetching import ConsumerRecord
 from muster.errors import CommitRefused, CorruptRecords, Refused, RequestTimedOut
-from muster.fetching import ConsumerRecord
-from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 _READ_BYTES = 1024 * 1024

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
+from membership.nodes import nodes_of
+from membership.topic_partition import TopicPartition
 from muster.blocking.cluster import EARLIEST, LATEST, expect
 from muster.cli.asking import AsJson, Bootstrap, Complaint, list_topics, reaching_topics, topology
 from muster.cli.ends import ends_of, oldest
 from muster.cli.showing import counted, show_facts, show_json, show_table
 from muster.errors import Refused
-from muster.nodes import nodes_of
-from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.topics import (
     CreatableTopic,

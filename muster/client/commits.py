@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from membership.events import CommitDone, OffsetToCommit
+from membership.topic_partition import TopicPartition
 from muster.client.member import MemberProcedures
 from muster.client.operations import Operations
 from muster.client.positions import Positions
 from muster.client.steps import Procedure, call_application
-from muster.consuming import Consuming
+from muster.core.completions import Done, failure, refusal
+from muster.core.consumer_state import Consuming
 from muster.errors import Fenced, MusterError
-from muster.events import CommitDone, OffsetToCommit
-from muster.outcomes import Done, failure, refusal
-from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 CommitCallback = Callable[[Mapping[TopicPartition, int], MusterError | None], object]

@@ -5,14 +5,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, Unpack
 
-from muster.checks import check_partitions
-from muster.client.commits import Commits
-from muster.client.member import Audience, Listener, MemberProcedures, Tell, listeners, member_settings_of
-from muster.client.steps import LET_OTHERS_RUN, Procedure, Step, Wait
-from muster.consuming import Consuming, Kind, Partitions, read_settings, topic_names
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
-from muster.events import (
+from membership.checks import check_partitions
+from membership.events import (
     AssignedByHand,
     CommitAsked,
     OffsetsAsked,
@@ -22,11 +16,17 @@ from muster.events import (
     Subscribed,
     SubscribedToPattern,
 )
-from muster.fetching import ConsumerRecord, Deserializer
-from muster.member import MemberOptions
-from muster.outcomes import Done
-from muster.security import SecurityLike
-from muster.topic_partition import TopicPartition
+from membership.member import MemberOptions
+from membership.topic_partition import TopicPartition
+from muster.client.commits import Commits
+from muster.client.member import Audience, Listener, MemberProcedures, Tell, listeners, member_settings_of
+from muster.client.steps import LET_OTHERS_RUN, Procedure, Step, Wait
+from muster.core.completions import Done
+from muster.core.consumer_state import Consuming, Kind, Partitions, read_settings, topic_names
+from muster.core.fetching import ConsumerRecord, Deserializer
+from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.security import SecurityLike
 
 _OFFSETS_TIMEOUT_MS = 30_000
 

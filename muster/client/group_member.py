@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self
 
+from membership.events import Subscribed
+from membership.topic_partition import TopicPartition
 from muster.client.member import Listener, MemberProcedures, listeners, member_settings_of
 from muster.client.steps import LET_OTHERS_RUN, Procedure, call_application
 from muster.client.topics import TopicProcedures
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.events import Subscribed
-from muster.fetching import FetchSettings
-from muster.lookups import Lookups
-from muster.outcomes import Done, Partitions
-from muster.security import SecurityLike
-from muster.topic_partition import TopicPartition
+from muster.core.completions import Done, Partitions
+from muster.core.fetching import FetchSettings
+from muster.core.lookups import Lookups
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.security import SecurityLike
 
 
 class GroupMemberProcedures(TopicProcedures):

@@ -4,12 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from muster.client.operations import Operations
-from muster.client.runner import Driver
-from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, Wait, call_application
-from muster.driven import Driven
-from muster.errors import GroupRefused, WokenUp
-from muster.events import (
+from membership.core import Membership
+from membership.events import (
     Assigned,
     Closed,
     Closing,
@@ -25,10 +21,14 @@ from muster.events import (
     Released,
     Revoked,
 )
-from muster.member import MemberOptions, MemberSettings, assignor_names
-from muster.membership import Membership
-from muster.outcomes import Completion, Partitions, Told, found, stored, to_commit, without
-from muster.topic_partition import TopicPartition
+from membership.member import MemberOptions, MemberSettings, assignor_names
+from membership.topic_partition import TopicPartition
+from muster.client.operations import Operations
+from muster.client.runner import Driver
+from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, Wait, call_application
+from muster.core.completions import Completion, Partitions, Told, found, stored, to_commit, without
+from muster.errors import GroupRefused, WokenUp
+from muster.net.cores import Driven
 
 Listener = Callable[[Partitions], object]
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from membership.events import CommitDone, OffsetsDone
 from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, WaitUntil
-from muster.events import CommitDone, OffsetsDone
-from muster.outcomes import Outcomes
-from muster.refusals import Refusals
+from muster.core.completions import Outcomes
+from muster.net.refusals import Refusals
 
 GRACE_S = 1.0
 """How much longer than its deadline an operation is waited for: the core ends it, and its driver may come late."""

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from membership.events import Woke
+from membership.topic_partition import TopicPartition
 from muster.client.topics import TopicProcedures, ignore
-from muster.consuming import Consuming, Partitions
-from muster.driven import Driven
-from muster.events import Woke
-from muster.topic_partition import TopicPartition
+from muster.core.consumer_state import Consuming, Partitions
+from muster.net.cores import Driven
 from protocol.errors import ErrorCode
 
 

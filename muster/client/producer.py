@@ -3,16 +3,16 @@
 from collections import deque
 from typing import Any, ClassVar, Literal, Protocol
 
+from membership.events import Effect, Woke
 from muster.client.steps import Procedure, Wait, WaitUntil
-from muster.dialects import Dialect
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.driven import Driven
+from muster.core.producing import Producing
+from muster.core.producing.batch import Pending
+from muster.core.producing.handles import CompressionName, Handle, hand_over, not_answered, not_taken, producer_settings
 from muster.errors import ClientClosed, ClientFailed, MusterError
-from muster.events import Effect, Woke
-from muster.producing import Producing
-from muster.producing.batch import Pending
-from muster.producing.handles import CompressionName, Handle, hand_over, not_answered, not_taken, producer_settings
-from muster.security import SecurityLike
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.cores import Driven
+from muster.net.dialects import Dialect
+from muster.net.security import SecurityLike
 
 _REMEMBERED_FAILURES = 1_000
 

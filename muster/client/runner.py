@@ -4,10 +4,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from membership.events import Effect, MemberEvent
 from muster.client.steps import Procedure
-from muster.driven import Driven
-from muster.events import Effect, MemberEvent
-from muster.refusals import Refusals
+from muster.net.cores import Driven
+from muster.net.refusals import Refusals
 
 R = TypeVar("R")
 

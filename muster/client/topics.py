@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from membership.events import Effect, Woke
+from membership.topic_partition import TopicPartition
 from muster.client.steps import Procedure, WaitUntil
-from muster.driven import Driven
-from muster.events import Effect, Woke
-from muster.lookups import BEGIN, END, Found, Lookups, times_in_ms
-from muster.outcomes import Partitions
-from muster.topic_partition import TopicPartition
+from muster.core.completions import Partitions
+from muster.core.lookups import BEGIN, END, Found, Lookups, times_in_ms
+from muster.net.cores import Driven
 
 
 class TopicProcedures:

@@ -1,8 +1,8 @@
 """One connection of a client's driver, but for its socket: what is said over it, TLS, and what is still to be sent."""
 
-from muster.dialects.exchange import Exchange
-from muster.driven import Way
-from muster.tunnel import Tunnel
+from muster.net.cores import Way
+from muster.net.exchange import Exchange
+from muster.net.tunnel import Tunnel
 
 
 class ConnectionState:

@@ -12,16 +12,16 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 from typing import Any, Final, Generic, TypeVar
 
-from muster.dialects import dialect_of
-from muster.dialects.bootstrap import Bootstrap
-from muster.dialects.exchange import Exchange
-from muster.dialects.lanes import Lane, lane_of
-from muster.driven import Driven, Way
+from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
 from muster.errors import AuthenticationFailed
-from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Woke
+from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
-from muster.refusals import Refusals, authentication_failed
-from muster.tunnel import Tunnel
+from muster.net.cores import Driven, Way
+from muster.net.dialects import dialect_of
+from muster.net.exchange import Exchange
+from muster.net.lanes import Lane, lane_of
+from muster.net.refusals import Refusals, authentication_failed
+from muster.net.tunnel import Tunnel
 
 SEND_OFF_S: Final = 1.0
 """How long the end of a client waits for what nobody waits for an answer to."""

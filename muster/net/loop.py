@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from muster.dialects.bootstrap import Bootstrap
-from muster.dialects.exchange import Exchange
-from muster.driven import Driven, Way
+from membership.events import Effect, MemberEvent
 from muster.errors import MusterError
-from muster.events import Effect, MemberEvent
-from muster.net.changed import Changed
+from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
+from muster.net.cores import Driven, Way
 from muster.net.driver import SEND_OFF_S, Driver
-from muster.tunnel import Tunnel
+from muster.net.exchange import Exchange
+from muster.net.notification import Changed
+from muster.net.tunnel import Tunnel
 from protocol.errors import ProtocolViolation
 
 

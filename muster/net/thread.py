@@ -11,14 +11,14 @@ import threading
 import time
 from collections.abc import Callable
 
-from muster.dialects.bootstrap import Bootstrap
-from muster.dialects.exchange import Exchange
-from muster.driven import Driven, Way
-from muster.events import Effect, MemberEvent, NodeAddress
+from membership.events import Effect, MemberEvent, NodeAddress
+from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
+from muster.net.cores import Driven, Way
 from muster.net.driver import SEND_OFF_S, Driver
+from muster.net.exchange import Exchange
 from muster.net.fork_guard import ClientCondition
-from muster.tunnel import Tunnel
+from muster.net.tunnel import Tunnel
 from protocol.errors import ProtocolViolation
 
 _READ_BYTES = 256 * 1024

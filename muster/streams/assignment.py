@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from muster.errors import CannotShareOut
+from membership.errors import CannotShareOut
 
 Shares = dict[str, dict[str, dict[int, int]]]
 """By member and topic: partition to thread. Every member has an entry."""

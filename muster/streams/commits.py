@@ -5,12 +5,12 @@ D3, D8).
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from muster.events import CommitAsked, CommitDone, Effect, OffsetToCommit
-from muster.member import COORDINATOR_GONE
+from membership.events import CommitAsked, CommitDone, Effect, OffsetToCommit
+from membership.member import COORDINATOR_GONE
+from membership.topic_partition import TopicPartition
 from muster.streams.events import CommitEnded, TellMember
 from muster.streams.holdings import Holdings
 from muster.streams.settings import StreamsSettings
-from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 _AGAIN_MS = (100, 200, 400, 800, 1_000)

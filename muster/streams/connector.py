@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from muster.dialects import Dialect
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.driven import Driven
+from membership.core import Membership
+from membership.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
+from membership.topic_partition import TopicPartition
+from muster.core.completions import stored, to_commit
+from muster.core.fetching import Deserializer
 from muster.errors import AuthenticationFailed, ClientClosed, MusterError, StreamsExist
-from muster.events import CommitDone, Effect, MemberEvent, SubscribedToPattern, Woke
-from muster.fetching import Deserializer
-from muster.membership import Membership
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.cores import Driven
+from muster.net.dialects import Dialect
+from muster.net.security import SecurityLike
 from muster.net.thread import ThreadDriver
-from muster.outcomes import stored, to_commit
-from muster.security import SecurityLike
 from muster.streams.assignment import Shares
-from muster.streams.caller import Caller
-from muster.streams.cycle import Phase
 from muster.streams.events import (
     Begin,
     CommitEnded,
@@ -37,14 +36,15 @@ from muster.streams.events import (
     TellReleasing,
     TellStarting,
 )
+from muster.streams.group_protocol import StreamsKind
 from muster.streams.holdings import Holdings
-from muster.streams.kind import StreamsKind
+from muster.streams.listener_thread import Caller
 from muster.streams.pump import Pump
 from muster.streams.queue import Gate, StreamQueue
+from muster.streams.rebalance import Phase
 from muster.streams.settings import StreamsSettings, check_counts, check_listener, excluding
 from muster.streams.steps import Steps
 from muster.streams.stream import MessageStream
-from muster.topic_partition import TopicPartition
 
 _LOG = logging.getLogger("muster.streams")
 _LOOK_S = 1.0
@@ -116,9 +116,9 @@ class StreamsConnector:
         self._group_id = group_id
         self._on_error = on_error
         self._deserializers = key_deserializer, value_deserializer
-        self._background = ThreadDriver(where, client_id)
-        self._background.on_refusal = self._refused
-        self._changed = self._background.changed
+        self._driver = ThreadDriver(where, client_id)
+        self._driver.on_refusal = self._refused
+        self._changed = self._driver.changed
         self._caller = Caller()
         self._listener: RebalanceListener | None = None
         self._parts: Parts | None = None
@@ -178,7 +178,7 @@ class StreamsConnector:
             self._commits[number] = None
             tries = self._settings.offsets_commit_max_retries if retry else 1
             self._feed_steps(CommitWanted(number, tries))
-            refusals = self._background.refusals
+            refusals = self._driver.refusals
             self._changed.wait_for(
                 lambda: self._commits[number] is not None or self._has_ended or refusals.has_failed, timeout_s
             )
@@ -200,7 +200,7 @@ class StreamsConnector:
 
     def _shut_down(self, timeout_s: float = 30.0) -> None:
         deadline = time.monotonic() + timeout_s
-        refusals = self._background.refusals
+        refusals = self._driver.refusals
         with self._changed:
             if self._is_shut:
                 return
@@ -211,11 +211,11 @@ class StreamsConnector:
             if self._parts is not None:
                 self._parts.holdings.end()
             if self._parts is not None and not refusals.has_failed:
-                self._background.carry_out(self._parts.fetching, self._parts.pump.close)
+                self._driver.carry_out(self._parts.fetching, self._parts.pump.close)
             self._has_ended = True
             self._changed.notify_all()
         self._caller.stop(max(deadline - time.monotonic(), 0.0))
-        self._background.stop()
+        self._driver.stop()
         refusals.raise_failure()
 
     @property
@@ -272,7 +272,7 @@ class StreamsConnector:
             Driven(steps, self._carry_out),
         )
         for driven in (self._parts.member, self._parts.fetching, self._parts.rebalancing):
-            self._background.add(driven)
+            self._driver.add(driven)
         return {name: [self._stream(one) for one in ones] for name, ones in queues.items()}
 
     def _queue(self, gate: Gate) -> StreamQueue:
@@ -282,7 +282,7 @@ class StreamsConnector:
         )
 
     def _stream(self, queue: StreamQueue) -> MessageStream:
-        condition, timeout_ms = self._background.condition(), self._settings.consumer_timeout_ms
+        condition, timeout_ms = self._driver.condition(), self._settings.consumer_timeout_ms
         stream = MessageStream(queue, condition, self._has_taken, timeout_ms, *self._deserializers)
         self._streams.append(stream)
         return stream
@@ -293,9 +293,9 @@ class StreamsConnector:
         unreached_at = time.monotonic() + self._settings.request_timeout_ms / 1000
         while self._started is None:
             self._changed.wait(_LOOK_S)
-            self._background.refusals.raise_last()
-            if not self._background.has_ever_connected and time.monotonic() >= unreached_at:
-                raise self._background.refusals.error(self._background.last_failure)
+            self._driver.refusals.raise_last()
+            if not self._driver.has_ever_connected and time.monotonic() >= unreached_at:
+                raise self._driver.refusals.error(self._driver.last_failure)
         if self._started.error is not None:
             raise self._started.error
 
@@ -323,23 +323,23 @@ class StreamsConnector:
 
     def _tell_member(self, event: MemberEvent) -> None:
         assert self._parts is not None
-        self._background.feed(self._parts.member, event)
+        self._driver.feed(self._parts.member, event)
 
     def _feed_steps(self, event: MemberEvent) -> None:
         assert self._parts is not None
         if not self._has_ended:
-            self._background.feed(self._parts.rebalancing, event)
+            self._driver.feed(self._parts.rebalancing, event)
 
     def _go_on_fetching(self) -> None:
         assert self._parts is not None
         if not self._has_ended:
-            self._background.feed(self._parts.fetching, Woke())
+            self._driver.feed(self._parts.fetching, Woke())
 
     def _has_taken(self, *, made_room: bool) -> None:
         """A stream has gone on: there may be room for more, and a rebalance may wait for just that."""
         assert self._parts is not None
         if not self._is_shut:
-            self._background.refusals.raise_failure()
+            self._driver.refusals.raise_failure()
         if made_room:
             self._go_on_fetching()
         if self._parts.steps.phase is Phase.FINISHING:

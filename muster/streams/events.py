@@ -5,9 +5,9 @@ Events go into `Steps.step`, effects come out and are carried out in their order
 
 from collections.abc import Mapping
 
-from muster.events import Effect, MemberEvent
+from membership.events import Effect, MemberEvent
+from membership.topic_partition import TopicPartition
 from muster.streams.assignment import Shares
-from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 Owned = Mapping[str, Mapping[int, int]]

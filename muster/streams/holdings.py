@@ -4,12 +4,12 @@ clears, publishes and starts. Whoever calls holds the connector's lock.
 
 from collections.abc import Mapping
 
-from muster.events import Grant, OffsetToCommit
-from muster.fetching import Grants
+from membership.events import Grant, OffsetToCommit
+from membership.topic_partition import TopicPartition
+from muster.core.fetching import Grants
 from muster.streams.events import Owned
 from muster.streams.pump import Pump, Registry
 from muster.streams.queue import Gate, PartitionInfo, StreamQueue
-from muster.topic_partition import TopicPartition
 
 
 class Holdings:

@@ -6,13 +6,13 @@ any more (E3, S2). A partition whose queue is full is not fetched; the others ar
 
 from collections.abc import Callable, Mapping
 
-from muster.events import Effect, MemberEvent, Woke
-from muster.fetching import Fetcher, FetchSettings, Grants
-from muster.fetching.buffer import Taken
+from membership.events import Effect, MemberEvent, Woke
+from membership.topic_partition import TopicPartition
+from muster.core.fetching import Fetcher, FetchSettings, Grants
+from muster.core.fetching.buffer import Taken
+from muster.core.positions import Subscription
 from muster.streams.events import GrantsLost
 from muster.streams.queue import Chunk, Gate, PartitionInfo, StreamQueue
-from muster.subscription import Subscription
-from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 
 Registry = Mapping[TopicPartition, tuple[PartitionInfo, StreamQueue]]

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from membership.topic_partition import TopicPartition
+from muster.core.fetching import ConsumerRecord
 from muster.errors import MusterError, OffsetGap
-from muster.fetching import ConsumerRecord
-from muster.topic_partition import TopicPartition
 
 
 @dataclass(slots=True, eq=False)

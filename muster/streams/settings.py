@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from muster.fetching import FetchSettings
-from muster.member import MemberSettings
-from muster.subscription import OffsetReset
+from membership.member import MemberSettings
+from muster.core.fetching import FetchSettings
+from muster.core.positions import OffsetReset
 
 _RESETS = {
     "smallest": OffsetReset.EARLIEST,

@@ -8,8 +8,8 @@ entered in the middle of something else. The steps themselves are in `letting_go
 
 from collections import deque
 
-from muster.errors import ClientClosed, Fenced, GroupRefused
-from muster.events import (
+from membership.core import Membership
+from membership.events import (
     Assigned,
     ClaimDone,
     Closed,
@@ -23,14 +23,14 @@ from muster.events import (
     ReleaseDone,
     Revoked,
 )
-from muster.member import State
-from muster.membership import Membership
-from muster.streams.cycle import Phase
+from membership.member import State
+from muster.errors import ClientClosed, Fenced, GroupRefused
 from muster.streams.events import Begin, CommitWanted, Ended, GrantsLost, ListenerDone, Shut
+from muster.streams.group_protocol import StreamsKind
 from muster.streams.holdings import Holdings
-from muster.streams.kind import StreamsKind
+from muster.streams.rebalance import Phase
 from muster.streams.settings import StreamsSettings
-from muster.streams.taking_on import TakingOn
+from muster.streams.start import TakingOn
 from protocol.errors import ErrorCode
 
 _SEES_TRIGGERS = frozenset({Phase.RUNNING, Phase.JOINING, Phase.READING, Phase.CLAIMING, Phase.PAUSING})

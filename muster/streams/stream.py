@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from membership.topic_partition import TopicPartition
+from muster.core.fetching import ConsumerRecord, Deserializer
 from muster.errors import CannotDeserialize, ConsumerTimeout, MusterError
-from muster.fetching import ConsumerRecord, Deserializer
 from muster.streams.queue import StreamQueue, Taken
-from muster.topic_partition import TopicPartition
 
 _LOOK_S = 1.0
 _LEASE_LOOK_S = 0.05

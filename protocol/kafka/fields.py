@@ -44,6 +44,8 @@ ERROR = Fixed("h")
 # Names and ids. A text of 8,000 bytes has at most 8,000 characters, which is what messages promise (`Text`).
 STRING = Sized(True, 8_000, "h")
 LONG_STRING = Sized(True, None, "h")
+GROUP_ID = LONG_STRING
+"""See `protocol.messages.GroupId`."""
 BYTES = Sized(False, None, "i")
 
 Scalar = Fixed | Sized

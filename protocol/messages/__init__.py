@@ -19,6 +19,10 @@ Millis = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62 - 1)]
 """Half of an Int64, so that the sum of two is one."""
 Text = Annotated[str, msgspec.Meta(max_length=8_000)]
 """Below Kafka's longest string of 32,767 bytes, whatever the characters and with room for an id made of it."""
+GroupId = str
+"""Of any length: a group id that fits no record is refused by what is asked about the group, with INVALID_GROUP_ID."""
+LONGEST_GROUP_ID = 8_000
+"""Characters of a group id, as of any `Text`."""
 
 
 # Subclasses inherit `frozen`; type checkers have to be told.

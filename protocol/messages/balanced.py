@@ -6,7 +6,7 @@
 """
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int32, Int64, Message, Millis, Text
+from protocol.messages import GroupId, Int32, Int64, Message, Millis, Text
 
 SOURCE_COUNT_OFF = -1
 FROM_STORED = -1
@@ -27,7 +27,7 @@ class StartMember(Message):
     long ago, is known by it and changes nothing. Without it (0) a member also keeps what it owns and does not name in
     `held`."""
 
-    group_id: Text
+    group_id: GroupId
     consumer_id: Text
     topics: tuple[Text, ...]
     filters: dict[Text, tuple[Text, ...]] = {}
@@ -98,7 +98,7 @@ class MemberHeartbeat(Message):
     """`owned` is the complete report, None that it is as it was; `owned_version` counts its changes. `released`: what
     an unregistration that was never answered gave up. `ops_ack`: the last operator's wish carried out."""
 
-    group_id: Text
+    group_id: GroupId
     consumer_id: Text
     member_epoch: Int64
     owned_version: Int64 = 0
@@ -120,7 +120,7 @@ class MemberHeartbeatReply(Message):
 
 
 class PartitionMeta(Message):
-    group_id: Text
+    group_id: GroupId
     consumer_id: Text
     member_epoch: Int64
     meta_version: Int64 = -1
@@ -143,7 +143,7 @@ class RegisterItem(Message):
 
 
 class RegisterPartitions(Message):
-    group_id: Text
+    group_id: GroupId
     consumer_id: Text
     member_epoch: Int64
     items: tuple[RegisterItem, ...]
@@ -166,7 +166,7 @@ class RegisterPartitionsReply(Message):
 
 
 class UnregisterPartitions(Message):
-    group_id: Text
+    group_id: GroupId
     consumer_id: Text
     member_epoch: Int64
     items: tuple[ReleasedKey, ...]
@@ -198,7 +198,7 @@ class FetchItem(Message):
 class FetchRegistered(Message):
     """The next records of owned partitions; waits for up to `max_wait_ms` while there are none of any."""
 
-    group_id: Text
+    group_id: GroupId
     consumer_id: Text
     member_epoch: Int64
     items: tuple[FetchItem, ...]
@@ -233,7 +233,7 @@ class ConfirmItem(Message):
 
 
 class ConfirmConsumed(Message):
-    group_id: Text
+    group_id: GroupId
     consumer_id: Text
     member_epoch: Int64
     items: tuple[ConfirmItem, ...]
@@ -252,7 +252,7 @@ class ConfirmConsumedReply(Message):
 
 
 class LeaveMember(Message):
-    group_id: Text
+    group_id: GroupId
     consumer_id: Text
     member_epoch: Int64
     released: tuple[ReleasedKey, ...] = ()
@@ -265,7 +265,7 @@ class LeaveMemberReply(Message):
 class DescribeBalanced(Message):
     """None: all client-balanced groups."""
 
-    groups: tuple[Text, ...] | None = None
+    groups: tuple[GroupId, ...] | None = None
     with_lag: bool = True
 
 
@@ -321,7 +321,7 @@ class ConsumeFromMax(Message):
     """Let online client-balanced groups go to the end of what they own, once. `actor`: a remark for the journal, which
     keeps it beside where the request came from."""
 
-    groups: tuple[Text, ...]
+    groups: tuple[GroupId, ...]
     actor: Text = ""
 
 

@@ -1,7 +1,7 @@
 """Group membership: join, sync, heartbeat, leave, and the admin questions about groups (group-protocol section 2)."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int32, Int64, Message, Text
+from protocol.messages import GroupId, Int32, Int64, Message, Text
 
 NO_GENERATION = -1
 OPERATIONS_NOT_REQUESTED = -2147483648
@@ -17,7 +17,7 @@ class JoinProtocol(Message):
 class JoinGroup(Message):
     """Become, or stay, a member. A negative `rebalance_timeout_ms` means: the session timeout."""
 
-    group_id: Text
+    group_id: GroupId
     session_timeout_ms: Int32
     member_id: Text = ""
     protocol_type: Text = ""
@@ -62,7 +62,7 @@ class SyncGroup(Message):
     """Fetch the assignment of a generation; the leader brings everybody's. `must_name_protocol`: version 5 and
     newer."""
 
-    group_id: Text
+    group_id: GroupId
     generation_id: Int32
     member_id: Text
     group_instance_id: Text | None = None
@@ -81,7 +81,7 @@ class SyncGroupReply(Message):
 
 
 class Heartbeat(Message):
-    group_id: Text
+    group_id: GroupId
     generation_id: Int32
     member_id: Text
     group_instance_id: Text | None = None
@@ -99,7 +99,7 @@ class LeavingMember(Message):
 
 
 class LeaveGroup(Message):
-    group_id: Text
+    group_id: GroupId
     members: tuple[LeavingMember, ...] = ()
 
 
@@ -118,7 +118,7 @@ class LeaveGroupReply(Message):
 class DescribeGroups(Message):
     """`absent_is_error`: the newest version says GROUP_ID_NOT_FOUND beside the state Dead."""
 
-    groups: tuple[Text, ...]
+    groups: tuple[GroupId, ...]
     include_authorized_operations: bool = False
     absent_is_error: bool = True
 
@@ -180,7 +180,7 @@ class ListGroupsReply(Message):
 
 
 class DeleteGroups(Message):
-    groups_names: tuple[Text, ...]
+    groups_names: tuple[GroupId, ...]
 
 
 class DeletedGroup(Message):
@@ -196,7 +196,7 @@ class DeleteGroupsReply(Message):
 class ListNotes(Message):
     """Why a group rebalanced: its journal, oldest first, `limit` notes after number `after`."""
 
-    group_id: Text
+    group_id: GroupId
     after: Int64 = -1
     limit: Int32 = 100
 

@@ -1,7 +1,7 @@
 """The node itself: greeting, discovery, and what it says of its own health."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int8, Message, Text
+from protocol.messages import GroupId, Int8, Message, Text
 
 
 class Hello(Message):
@@ -24,7 +24,7 @@ class HelloReply(Message):
 class FindCoordinator(Message):
     """`key_type` 0: groups."""
 
-    coordinator_keys: tuple[Text, ...]
+    coordinator_keys: tuple[GroupId, ...]
     key_type: Int8 = 0
 
 

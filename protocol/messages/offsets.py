@@ -1,7 +1,7 @@
 """Committed offsets (group-protocol sections 2.5 to 2.7 and 4)."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int8, Int16, Int32, Int64, Message, Millis, Text
+from protocol.messages import GroupId, Int8, Int16, Int32, Int64, Message, Millis, Text
 from protocol.messages.topics import NO_TOPIC_ID
 
 
@@ -26,7 +26,7 @@ class OffsetCommit(Message):
     """`retention_time_ms` is -1 for the broker's. `absent_group_error`: what generation >= 0 on an absent group
     says."""
 
-    group_id: Text
+    group_id: GroupId
     topics: tuple[OffsetCommitTopic, ...]
     generation_id: Int32 = -1
     member_id: Text = ""
@@ -61,7 +61,7 @@ class OffsetFetchGroup(Message):
     """`topics` None: everything that has an offset. `wants_topic_ids`: the reply names topics by id, and leaves out
     those that have none (version 10)."""
 
-    group_id: Text
+    group_id: GroupId
     topics: tuple[OffsetFetchTopic, ...] | None = None
     member_id: Text | None = None
     member_epoch: Int32 = -1
@@ -105,7 +105,7 @@ class OffsetDeleteTopic(Message):
 
 
 class OffsetDelete(Message):
-    group_id: Text
+    group_id: GroupId
     topics: tuple[OffsetDeleteTopic, ...]
 
 
@@ -129,7 +129,7 @@ class DescribeExpiry(Message):
     """What a group has committed will go when, or why it stays; `limit` partitions, at most 2,000, after the one named
     here, by topic and partition."""
 
-    group_id: Text
+    group_id: GroupId
     limit: Int32 = 1_000
     after_topic: Text = ""
     after_partition: Int32 = -1
@@ -220,7 +220,7 @@ class TxnOffsetCommit(Message):
     """Offsets that count once the producer's transaction is committed (group-protocol 4.3)."""
 
     transactional_id: Text
-    group_id: Text
+    group_id: GroupId
     producer_id: Int64
     producer_epoch: Int16
     topics: tuple[TxnOffsetCommitTopic, ...]

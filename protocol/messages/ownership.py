@@ -1,7 +1,7 @@
 """The ownership registry: who may read a partition for its group (consumer-client part E2)."""
 
 from protocol.errors import ErrorCode
-from protocol.messages import Int32, Int64, Message, Text
+from protocol.messages import GroupId, Int32, Int64, Message, Text
 
 
 class ClaimItem(Message):
@@ -15,7 +15,7 @@ class ClaimItem(Message):
 class ClaimPartitions(Message):
     """Own these, all or none. Each must be assigned to the member, and that thread, in this generation."""
 
-    group_id: Text
+    group_id: GroupId
     member_id: Text
     generation_id: Int32
     items: tuple[ClaimItem, ...]
@@ -52,7 +52,7 @@ class ReleaseItem(Message):
 class ReleasePartitions(Message):
     """Own these no longer, each by itself; `all`: whatever the member owns. The generation may be an older one."""
 
-    group_id: Text
+    group_id: GroupId
     member_id: Text
     generation_id: Int32 = -1
     items: tuple[ReleaseItem, ...] = ()
@@ -73,7 +73,7 @@ class ReleasePartitionsReply(Message):
 class DescribeOwnership(Message):
     """Who owns what of a group; None: of all topics."""
 
-    group_id: Text
+    group_id: GroupId
     topics: tuple[Text, ...] | None = None
 
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from protocol.messages import (
+    GroupId,
     Int32,
     Message,
     Text,
@@ -35,9 +36,9 @@ class Form(Enum):
 
 
 class FindCoordinatorWire(Message):
-    key: Text | UnsetType = UNSET
+    key: GroupId | UnsetType = UNSET
     key_type: Int32 = 0
-    coordinator_keys: tuple[Text, ...] | UnsetType = UNSET
+    coordinator_keys: tuple[GroupId, ...] | UnsetType = UNSET
 
     def plain(self) -> tuple[Message, Form]:
         if self.coordinator_keys is not UNSET:
@@ -49,7 +50,7 @@ class FindCoordinatorWire(Message):
 
 
 class LeaveGroupWire(Message):
-    group_id: Text
+    group_id: GroupId
     member_id: Text | UnsetType = UNSET
     group_instance_id: Text | UnsetType | None = UNSET
     reason: Text | None = None
@@ -69,7 +70,7 @@ class LeaveGroupWire(Message):
 
 
 class OffsetFetchWire(Message):
-    group_id: Text | UnsetType = UNSET
+    group_id: GroupId | UnsetType = UNSET
     topics: tuple[offsets.OffsetFetchTopic, ...] | None = None
     groups: tuple[offsets.OffsetFetchGroup, ...] | UnsetType = UNSET
     require_stable: bool = False

@@ -13,10 +13,11 @@ import muster
 import muster.aio
 import muster.balanced
 import muster.streams
-from muster.member import MemberOptions
+from membership.member import MemberOptions
 from tests.client.reference import INTERNAL
 
 MODULES: Final[tuple[ModuleType, ...]] = (muster, muster.aio, muster.balanced, muster.streams)
+_STARS: Final[dict[object, str]] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _SPECIAL: Final = {"__init__", "__iter__", "__next__", "__aiter__", "__await__", "__enter__", "__aenter__"}
 
 
@@ -58,7 +59,7 @@ def _signature(function: Any) -> str:
 
 
 def _parameter(one: inspect.Parameter) -> str:
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    stars = _STARS.get(one.kind, "")
     kind = " (by name)" if one.kind is one.KEYWORD_ONLY else ""
     default = "" if one.default is one.empty else f"={'...' if callable(one.default) else repr(one.default)}"
     return f"{stars}{one.name}{default}{kind}"

@@ -16,14 +16,14 @@ MODULES = 20
 ONE_FILE_AN_API = {"coordinator/handlers", "protocol/kafka/schemas"}
 LARGER = {
     "coordinator/gateway/session/session.py: ProxySession": 330,
-    "coordinator/runtime/shard.py: Shard": 310,
+    "coordinator/runtime/shard.py: Shard": 315,
     "coordinator/topics/embedded.py: EmbeddedTopics": 320,
     "muster/aio/consumer.py: Consumer": 325,
     "muster/blocking/background.py: Background": 320,
     "muster/blocking/consumer.py: Consumer": 355,
     "muster/blocking/group_member.py: GroupMember": 340,
-    "muster/fetching/fetcher.py: Fetcher": 340,
-    "muster/producing/core.py: Producing": 325,
+    "muster/core/fetching/fetcher.py: Fetcher": 340,
+    "muster/core/producing/core.py: Producing": 325,
     "muster/streams/connector.py: StreamsConnector": 310,
     "partition_log/log.py: PartitionLog": 335,
     "partition_log/segment.py: Segment": 355,

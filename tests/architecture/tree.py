@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("coordinator", "muster", "partition_log", "protocol", "purgatory", "pyspark_muster")
+PACKAGES = ("coordinator", "membership", "muster", "partition_log", "protocol", "purgatory", "pyspark_muster")
 BESIDE = ("bench", "demo", "deploy", "docs", "examples", "interop", "tests")
 
 

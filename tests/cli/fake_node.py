@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from muster.driven import Driven
+from membership.events import Call, MemberEvent, Replied
 from muster.errors import CannotConnect
-from muster.events import Call, MemberEvent, Replied
-from muster.refusals import Refusals
+from muster.net.cores import Driven
+from muster.net.refusals import Refusals
 from protocol.consumer_protocol import Assignment, TopicPartitions, encode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages import Message

@@ -8,7 +8,7 @@ import pytest
 from coordinator.config.config import KEYS
 from muster.blocking import cluster
 from muster.cli import config
-from muster.security import PLAINTEXT, Security
+from muster.net.security import PLAINTEXT, Security
 from tests.cli.conftest import Shell
 from tests.cli.fake_node import FakeConnection, FakeNode
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import muster
 import muster.aio
-from muster.member import MemberOptions, MemberSettings
+from membership.member import MemberOptions, MemberSettings
 
 BEGIN, END = "<!-- printed by `make reference`: {} -->", "<!-- end -->"
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from muster.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
-from muster.events import (
+from membership.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from membership.core import Membership
+from membership.events import (
     Assigned,
     Call,
     CallFailed,
@@ -19,9 +20,8 @@ from muster.events import (
     Revoked,
     Woke,
 )
-from muster.member import MemberSettings
-from muster.membership import Membership
-from muster.topic_partition import TopicPartition
+from membership.member import MemberSettings
+from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat, HeartbeatReply, JoinGroupMember, JoinGroupReply, SyncGroupReply

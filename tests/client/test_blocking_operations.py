@@ -2,12 +2,12 @@
 
 import pytest
 
+from membership.events import CommitDone, NodeAddress
 from muster import WokenUp
 from muster.blocking.runner import ThreadRunner
 from muster.client import operations as module
 from muster.client.operations import Operations
-from muster.dialects.bootstrap import Bootstrap
-from muster.events import CommitDone, NodeAddress
+from muster.net.bootstrap import Bootstrap
 from protocol.errors import ErrorCode
 
 

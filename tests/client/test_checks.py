@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from membership.checks import check_name, check_number, check_partitions
 from muster import OffsetToCommit, Producer, TopicPartition
-from muster.checks import check_name, check_number, check_partitions
-from muster.consuming import CommitSettings, topic_names
-from muster.fetching import FetchSettings
-from muster.outcomes import to_commit
-from muster.producing import ProducerSettings
-from muster.producing.handles import Handle, Headers, pending
-from muster.subscription import Subscription
+from muster.core.completions import to_commit
+from muster.core.consumer_state import CommitSettings, topic_names
+from muster.core.fetching import FetchSettings
+from muster.core.positions import Subscription
+from muster.core.producing import ProducerSettings
+from muster.core.producing.handles import Handle, Headers, pending
 
 ONE = TopicPartition("t", 0)
 

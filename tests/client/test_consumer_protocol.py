@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.consumer_protocol import (
+from membership.consumer_protocol import (
     Assignment,
     Subscription,
     decode_assignment,
@@ -14,7 +14,7 @@ from muster.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.errors import ProtocolViolation
 
 partitions = st.lists(

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from membership.topic_partition import TopicPartition
 from muster import CannotConnect, CommitRefused, Consumer
-from muster.topic_partition import TopicPartition
 from protocol.messages.offsets import OffsetCommit
 from tests.client.theatre import P, Theatre
 

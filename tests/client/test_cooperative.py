@@ -2,10 +2,10 @@
 
 import pytest
 
-from muster.consumer_protocol import decode_subscription
-from muster.events import Assigned, Closing, CommitAsked, Lost, OffsetToCommit, RejoinAsked, Revoked, Subscribed
-from muster.member import MemberSettings, State
-from muster.topic_partition import TopicPartition
+from membership.consumer_protocol import decode_subscription
+from membership.events import Assigned, Closing, CommitAsked, Lost, OffsetToCommit, RejoinAsked, Revoked, Subscribed
+from membership.member import MemberSettings, State
+from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup, JoinGroupReply, SyncGroupReply
 from protocol.messages.offsets import OffsetCommit

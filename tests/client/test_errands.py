@@ -2,9 +2,9 @@
 
 import pytest
 
-from muster.events import Closing, CommitAsked, CommitDone, HangUp, Lost, NodeAddress, OffsetsAsked, OffsetsDone
-from muster.events import OffsetToCommit as At
-from muster.member import State
+from membership.events import Closing, CommitAsked, CommitDone, HangUp, Lost, NodeAddress, OffsetsAsked, OffsetsDone
+from membership.events import OffsetToCommit as At
+from membership.member import State
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroupReply, RebalanceStarted
 from protocol.messages.offsets import (

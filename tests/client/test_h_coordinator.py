@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from muster.events import CommitAsked, HangUp, Lost, NodeAddress, OffsetsAsked, OffsetToCommit, Polled
-from muster.member import State
-from muster.nodes import Nodes, nodes_of
+from membership.events import CommitAsked, HangUp, Lost, NodeAddress, OffsetsAsked, OffsetToCommit, Polled
+from membership.member import State
+from membership.nodes import Nodes, nodes_of
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import SyncGroupReply

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from membership.topic_partition import TopicPartition
 from muster import ClientClosed
-from muster.topic_partition import TopicPartition
 from protocol.messages.offsets import OffsetCommit
 from tests.client.theatre import Asked, P, Theatre, Told
 

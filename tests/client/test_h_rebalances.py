@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
+from membership.consumer_protocol import decode_subscription
+from membership.events import Assigned, SubscribedToPattern
 from muster import Consumer, TopicPartition, WokenUp, WrongSubscription
-from muster.consumer_protocol import decode_subscription
-from muster.events import Assigned, SubscribedToPattern
 from protocol.messages.groups import JoinGroup
 from protocol.messages.topics import Metadata
 from tests.client.stage import Stage, metadata

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import muster
+from membership.events import NodeAddress
 from muster._installation import check_installation
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.events import NodeAddress
+from muster.net.bootstrap import parse_bootstrap
 
 
 @pytest.mark.parametrize("name", ["protocol.py", "protocol/__init__.py"])

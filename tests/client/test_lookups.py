@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
+from membership.topic_partition import TopicPartition
+from muster.core.fetching import FetchSettings, Isolation
+from muster.core.lookups import BEGIN, END, Found, Lookups, times_in_ms
 from muster.errors import CannotConnect, Refused, RequestTimedOut
-from muster.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
-from muster.fetching import FetchSettings, Isolation
-from muster.lookups import BEGIN, END, Found, Lookups, times_in_ms
-from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import Refused as WhollyRefused

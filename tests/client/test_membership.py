@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from muster.consumer_protocol import Subscription, decode_assignment, decode_subscription
-from muster.events import Assigned, Closed, Closing, Fatal, HangUp, Lost, NodeAddress, Revoked, Subscribed
-from muster.member import MemberSettings, State
-from muster.membership import TABLE
+from membership.consumer_protocol import Subscription, decode_assignment, decode_subscription
+from membership.core import TABLE
+from membership.events import Assigned, Closed, Closing, Fatal, HangUp, Lost, NodeAddress, Revoked, Subscribed
+from membership.member import MemberSettings, State
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
     CoordinatorMoved,

@@ -4,10 +4,10 @@ from functools import partial
 
 import pytest
 
+from membership.events import Assigned, CommitDone, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
 from muster import CannotConnect, CommitRefused, Fenced, GroupRefused, Refused, RequestTimedOut, TopicPartition, WokenUp
 from muster.client.steps import call_application
-from muster.events import Assigned, CommitDone, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
-from muster.outcomes import Done, Outcomes, Partitions, Told, failure, found, stored, to_commit, without
+from muster.core.completions import Done, Outcomes, Partitions, Told, failure, found, stored, to_commit, without
 from protocol.errors import ErrorCode
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

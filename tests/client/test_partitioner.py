@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_murmur2
 
-from muster.partitioner import murmur2, partition_of
+from muster.core.producing.partitioner import murmur2, partition_of
 
 
 @settings(deadline=None)

@@ -4,11 +4,11 @@ import ssl
 
 import pytest
 
-from muster.dialects.unwelcome import LoginFailed, Unwelcome
+from membership.events import NodeAddress
+from muster.core.completions import Outcomes
 from muster.errors import AuthenticationFailed, CannotConnect, RequestTimedOut, WokenUp
-from muster.events import NodeAddress
-from muster.outcomes import Outcomes
-from muster.refusals import Refusals, authentication_failed
+from muster.net.dialects.handshake_errors import LoginFailed, Unwelcome
+from muster.net.refusals import Refusals, authentication_failed
 from protocol.errors import ErrorCode, ProtocolViolation
 
 NODE, OTHER = NodeAddress("a", 1, 7), NodeAddress("b", 1)

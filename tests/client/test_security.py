@@ -9,10 +9,10 @@ import pytest
 import trustme
 from rich.pretty import pretty_repr
 
-from muster.dialects import Dialect
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.events import NodeAddress
-from muster.security import NAMES, PLAINTEXT, Security, of_environment, read_security, securities
+from membership.events import NodeAddress
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.dialects import Dialect
+from muster.net.security import NAMES, PLAINTEXT, Security, of_environment, read_security, securities
 
 SCRAM = {
     "security.protocol": "SASL_SSL",

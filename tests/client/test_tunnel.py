@@ -10,15 +10,15 @@ from unittest.mock import Mock, patch
 import pytest
 import trustme
 
-from muster.blocking.pipe import Pipe
-from muster.dialects.bootstrap import Bootstrap
-from muster.driven import Way
+from membership.events import MemberEvent, NodeAddress
 from muster.errors import AuthenticationFailed
-from muster.events import MemberEvent, NodeAddress
+from muster.net.blocking_socket import Pipe
+from muster.net.bootstrap import Bootstrap
+from muster.net.cores import Way
 from muster.net.loop import LoopConnection, LoopDriver
+from muster.net.refusals import authentication_failed
 from muster.net.thread import SocketConnection, ThreadDriver
-from muster.refusals import authentication_failed
-from muster.tunnel import Tunnel
+from muster.net.tunnel import Tunnel
 
 NODE = NodeAddress("127.0.0.1", 9390)
 BROKEN = b"\x15\x03\x03\x00\x13" + b"x" * 19

@@ -19,11 +19,11 @@ from coordinator.node.effects import Send
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.node.events import Opened, Received
 from coordinator.node.events import Woke as NodeWoke
+from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
 from muster import Consumer, ConsumerRecord, TopicPartition
-from muster.driven import Driven
 from muster.errors import AuthenticationFailed
-from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Pushed, Replied, Woke
-from muster.refusals import Refusals
+from muster.net.cores import Driven
+from muster.net.refusals import Refusals
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import DescribeGroups, DescribeGroupsReply

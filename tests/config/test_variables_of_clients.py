@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.config.config import KEYS
 from coordinator.config.sources import from_environment
-from muster.security import NAMES, of_environment
+from muster.net.security import NAMES, of_environment
 
 VARIABLES = [f"MUSTER_{beside}{name.upper().replace('.', '_')}" for beside in ("", "BROKER_") for name in NAMES]
 

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.driven import Driven
-from muster.events import Call, CallFailed, Closed, Effect, HangUp, MemberEvent, Replied, Woke
+from membership.events import Call, CallFailed, Closed, Effect, HangUp, MemberEvent, Replied, Woke
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.cores import Driven
 from muster.net.loop import LoopDriver
 from protocol.kafka.session import KafkaDialect
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic

@@ -12,12 +12,12 @@ from typing import Self
 
 import pytest
 
+from membership.events import Call, CallFailed, Effect, MemberEvent, NodeAddress, Woke
 from muster import ClientFailed, Consumer, MusterError, Producer, TopicPartition
 from muster.blocking import Connection
 from muster.blocking.callbacks import Callbacks
-from muster.dialects.bootstrap import Bootstrap
-from muster.driven import Driven
-from muster.events import Call, CallFailed, Effect, MemberEvent, NodeAddress, Woke
+from muster.net.bootstrap import Bootstrap
+from muster.net.cores import Driven
 from muster.net.loop import LoopDriver
 from muster.net.thread import ThreadDriver
 from protocol.messages.node import DescribeNode

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
+from membership.events import NodeAddress
 from muster import Consumer, GroupMember, MusterError, Producer, TopicPartition
 from muster.balanced import ClientBalancedConsumer
 from muster.blocking import Cluster, Connection
-from muster.events import NodeAddress
 from protocol.messages.node import DescribeNode
 from tests.edges.musterd import free_port
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from membership.events import Effect, MemberEvent, Woke
 from muster import Producer
 from muster.blocking.cluster import Cluster
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.driven import Driven
 from muster.errors import ConsumerTimeout, GroupRefused
-from muster.events import Effect, MemberEvent, Woke
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.cores import Driven
 from muster.net.thread import ThreadDriver
 from muster.streams import MessageStream, StreamsConnector
 from protocol.messages.topics import CreatableTopic, CreateTopics

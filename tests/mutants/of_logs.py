@@ -4,6 +4,7 @@ from tests.mutants.mutant import Edit, Mutant, Test, Worlds
 
 _COMPACTION = "partition_log/compaction.py"
 _JOBS = "partition_log/jobs.py"
+_DISK_JOBS = "coordinator/io/disk_jobs.py"
 _RECOVERY = "partition_log/recovery.py"
 _SWAPPING = "partition_log/swapping.py"
 _CRASH_FILE = "tests/partition_log/test_crashes.py"
@@ -28,6 +29,63 @@ MUTANTS = (
                 _JOBS,
                 "        self.unsynced.sync_all()\n",
                 "        self.unsynced.close()\n",
+            ),
+        ),
+        Worlds(),
+    ),
+    Mutant(
+        "failed-sync-is-a-full-disk",
+        "A sync that says ENOSPC or EDQUOT is tried again, and the second one has nothing to sync",
+        (
+            Edit(
+                "partition_log/disk.py",
+                " in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailed)\n",
+                " in (errno.ENOSPC, errno.EDQUOT)\n",
+            ),
+        ),
+        Worlds(),
+    ),
+    Mutant(
+        "synced-by-a-new-handle",
+        "A checkpoint opens anew what it syncs: a write that was lost before is not told, and the log is gone with it",
+        (
+            Edit(
+                "partition_log/unsynced.py",
+                "            self._disk.sync(handle)\n",
+                "            self._disk.close(handle)\n"
+                "            handle = self._handles[path] = self._disk.open(path)\n"
+                "            self._disk.sync(handle)\n",
+            ),
+        ),
+        Worlds(),
+    ),
+    Mutant(
+        "loop-writes-ahead",
+        "The loop writes a flush to the page cache: who beats in time waits while the file system stands still",
+        (
+            Edit(
+                _DISK_JOBS,
+                "        self._flushing.run(",
+                "        for one in job.writes:\n"
+                "            self._disk.write_at(one.handle, one.position, one.data)\n"
+                "        self._flushing.run(",
+            ),
+        ),
+        Worlds(),
+    ),
+    Mutant(
+        "loop-spills",
+        "The loop writes to the files of logs what they have too much of in memory",
+        (
+            Edit(
+                _DISK_JOBS,
+                "        self._working.run(",
+                "        try:\n"
+                "            for one in job.spills:\n"
+                "                job.unsynced.write(one.path, one.position, one.data)\n"
+                "        except OSError:\n"
+                "            pass  # the job finds out as well\n"
+                "        self._working.run(",
             ),
         ),
         Worlds(),

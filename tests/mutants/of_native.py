@@ -10,13 +10,13 @@ MUTANTS = (
     Mutant(
         "a-broker-is-asked-for-the-coordinator",
         "Brokers beside musterd count among the nodes that are asked whose group it is",
-        (Edit("muster/nodes.py", "{one for one in found if not one.speaks}", "set(found)"),),
+        (Edit("membership/nodes.py", "{one for one in found if not one.speaks}", "set(found)"),),
         Test("tests/client/test_h_coordinator.py::test_brokers_beside_musterd_are_asked_nothing_about_groups"),
     ),
     Mutant(
         "natively-to-a-broker",
         "What was said of a node is overheard: it is spoken to as the bootstrap is",
-        (Edit("muster/dialects/__init__.py", "node.speaks == Dialect.KAFKA.value", "node.speaks == str(None)"),),
+        (Edit("muster/net/dialects/__init__.py", "node.speaks == Dialect.KAFKA.value", "node.speaks == str(None)"),),
         Test("tests/client/fetching/test_leaders.py::test_a_leader_beside_musterd_is_one_that_speaks_kafkas_protocol"),
     ),
     Mutant(
@@ -24,7 +24,7 @@ MUTANTS = (
         "A producer beside brokers asks musterd for its id, which no broker has given",
         (
             Edit(
-                "muster/producing/topics.py",
+                "muster/core/producing/topics.py",
                 "        self._brokers = sorted(one for one in nodes.values() if one.speaks)\n",
                 "",
             ),
@@ -34,7 +34,7 @@ MUTANTS = (
     Mutant(
         "impatient-for-a-first-leader",
         "A producer gives up a topic that has no leader yet after a second",
-        (Edit("muster/producing/topics.py", "(code != _UNKNOWN or now_ms", "(code == 1_000 or now_ms"),),
+        (Edit("muster/core/producing/topics.py", "(code != _UNKNOWN or now_ms", "(code == 1_000 or now_ms"),),
         Test("tests/client/producing/test_batches.py::test_a_topic_that_has_no_leader_yet_is_waited_for"),
     ),
     Mutant(
@@ -83,7 +83,7 @@ MUTANTS = (
     Mutant(
         "silent-about-a-broker",
         "A client that cannot reach a broker beside musterd says nothing, and no records come",
-        (Edit("muster/refusals.py", "is_news = bool(address.speaks) and", "is_news = False and"),),
+        (Edit("muster/net/refusals.py", "is_news = bool(address.speaks) and", "is_news = False and"),),
         Test(
             "tests/client/test_refusals.py"
             "::test_a_broker_beside_musterd_that_cannot_be_reached_is_news_once_until_it_answers"

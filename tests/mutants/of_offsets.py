@@ -229,7 +229,7 @@ MUTANTS = (
         "again what it has committed",
         (
             Edit(
-                "muster/errands.py",
+                "membership/operations.py",
                 "        return self.call is None and all(one.offsets.keys().isdisjoint(self.partitions) "
                 "for one in commits)\n",
                 "        return self.call is None\n",

@@ -52,7 +52,8 @@ from protocol.messages.topics import DeletableTopic, DeleteTopics
 from protocol.record_batch import CorruptBatch, encode_batch, extent
 from protocol.streams_protocol import encode_streams_assignment
 from tests.node.desk import Desk
-from tests.simulation.disk import SECTOR, Folder, SimDisk
+from tests.simulation.disk import SECTOR, SimDisk
+from tests.simulation.files import Folder
 
 LIMITS = StoreLimits(wal_segment_bytes=8192, checkpoint_bytes=12_000, max_batch_bytes=4096, spill_bytes=1500)
 SETTINGS: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def test_a_sync_that_fails_is_no_full_disk_whatever_it_says(
     handle = disk.open(str(tmp_path / "file"))
     monkeypatch.setattr(os, "fdatasync", fail)
     monkeypatch.setattr(os, "fsync", fail)
-    for sync in (lambda: disk.sync(handle), lambda: disk.sync_folder(str(tmp_path))):
+    for sync in (partial(disk.sync, handle), partial(disk.sync_folder, str(tmp_path))):
         with pytest.raises(SyncFailed, match="a sync failed") as caught:
             sync()
         assert caught.value.errno == code

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from coordinator.node.events import Call
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.messages import Message
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.partition_key import parse_key

@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.groups.classic.notes import Cause
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.node.node import AnyNode
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.consumer_protocol import decode_assignment
 from protocol.errors import ErrorCode
 from protocol.messages.groups import ListNotes, SyncGroup

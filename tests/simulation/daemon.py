@@ -7,7 +7,7 @@ from coordinator.active_clock import ActiveClock
 from coordinator.node.events import Call, Stopping, Woke
 from coordinator.node.node import AnyNode, Node
 from partition_log.disk import is_disk_full
-from partition_log.errors import LogDamaged
+from partition_log.errors import LogDamaged, SyncFailed
 from partition_log.jobs import FlushJob
 from partition_log.log import PartitionLog
 from partition_log.store import Appended, AppendError, LogStore
@@ -16,7 +16,7 @@ from protocol.record_batch import CorruptBatch
 from tests.simulation.disk import Crash, SimDisk
 from tests.simulation.errors import Broken
 from tests.simulation.ids import SimIds
-from tests.simulation.process import Process, UnderWay
+from tests.simulation.process import LOOK_AGAIN_MS, Process, UnderWay
 from tests.simulation.replay import compare_with_replay
 
 TOPICS = {"alpha": 4, "beta": 3}
@@ -35,6 +35,7 @@ class Daemon(Process):
             return
         self._down("power failures")
         self.power_in = self.fail_in = 0
+        self.loop_time.still_until_ms = -1
         disk, torn = self.disk, self.disk.counts["torn"]
         disk.crash()
         self._seen.add("torn writes", disk.counts["torn"] - torn)
@@ -59,6 +60,7 @@ class Daemon(Process):
         self._seen.add(how)
         self._ledger.crashed()
         self.node = None
+        self._is_serving = False
         self._life += 1
         self._jobs.clear()
         self._waiting.clear()
@@ -94,6 +96,14 @@ class Daemon(Process):
         self.paused_until_ms = -1
         self._go_on()
 
+    def lose_write(self, after: int, code: int) -> None:
+        """One of a log's file, between the write and the sync; and the file is forgotten as soon as it can be."""
+        self.disk.lose_write(code, after, but="/wal/")
+
+    def lose_sync(self, after: int, code: int) -> None:
+        """What a log's file is to sync."""
+        self.disk.lose_sync(code, after, but="/wal/")
+
     def fill(self) -> None:
         """Nothing grows any more, and nothing new can be made."""
         self.disk.is_full = True
@@ -104,8 +114,9 @@ class Daemon(Process):
     def stop(self) -> None:
         """In good order: who waits is answered, everything reaches the disk, logs are whole. Then it starts again."""
         node = self.node
-        if node is None or not node.is_loaded:
+        if node is None or not node.is_loaded or self._clock.now_ms < self.loop_time.still_until_ms:
             return
+        self._is_serving = False
         self.end_pause()
         self.step(Stopping())
         while self.node is node and (self._jobs or node.core.outbox):
@@ -121,7 +132,8 @@ class Daemon(Process):
             self._seen.add("power failures inside a clean stop")
             self.power_failure()
             return
-        except OSError:
+        except OSError as error:
+            self._seen.add("stops because a sync failed", isinstance(error, SyncFailed))
             self.kill()
             return
         self._seen.add("clean stops" if is_clean else "stops on a full disk")
@@ -131,13 +143,16 @@ class Daemon(Process):
 
     def _finish(self, under_way: UnderWay) -> None:
         if under_way.has_run or self._run(under_way.job):
-            self.step(under_way.event())
+            under_way.done()
 
     # --- coming up ---
 
     def boot(self) -> None:
         """Start; again and again, if the disk does not let it."""
         if self.node is not None:
+            return
+        if self._clock.now_ms < self.loop_time.still_until_ms:
+            self._clock.after(LOOK_AGAIN_MS, self.boot)
             return
         try:
             node = self._on_disk(self._start)
@@ -212,6 +227,7 @@ class Daemon(Process):
         self._set_right()
         self._checkers.after_recovery(node)
         self._make_topics(node)
+        self._is_serving = True
         self.on_up()
 
     def _make_topics(self, node: AnyNode) -> None:

@@ -15,6 +15,7 @@ import copy
 import errno
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from random import Random
 
 from partition_log.errors import FolderInUse, SyncFailed
@@ -27,6 +28,19 @@ PAGE = 4096
 
 class Crash(Exception):
     """The machine stopped before an operation. Call `SimDisk.crash()` and mount the disk again."""
+
+
+@dataclass(slots=True)
+class Lost:
+    """What will be lost: `after` so many others of the kind."""
+
+    operation: str
+    code: int
+    after: int
+    but: str | None
+
+    def is_of(self, operation: str, path: str) -> bool:
+        return operation == self.operation and (self.but is None or self.but not in path)
 
 
 class SimDisk:
@@ -49,7 +63,7 @@ class SimDisk:
         self.is_full = False
         self.keeps_any_names = False
         self.on_operation: Callable[[str], None] = lambda name: None
-        self._lost_writes: list[tuple[int, int]] = []  # writes until one is lost, and why
+        self._lost: list[Lost] = []
         self.counts = {"lost": 0, "kept": 0, "torn": 0, "names": 0}
         self.short_writes = 0
 
@@ -71,7 +85,7 @@ class SimDisk:
     def _end_of_processes(self) -> None:
         self._handles.clear()
         self._failures.clear()
-        self._lost_writes.clear()
+        self._lost.clear()
         self.crash_before = None
 
     def clone(self) -> "SimDisk":
@@ -91,14 +105,19 @@ class SimDisk:
         was to be synced is lost."""
         self._failures += [(code, operation)] * times
 
-    def lose_write(self, code: int, after: int = 0) -> None:
+    def lose_write(self, code: int, after: int = 0, but: str | None = None) -> None:
         """The next write, or that after so many others, fails when the system carries it to the disk, before any sync.
-        As soon as nobody has the file open it is forgotten."""
-        self._lost_writes.append((after, code))
+        As soon as nobody has the file open it is forgotten. Files with `but` in their path are left alone."""
+        self._lost.append(Lost("write", code, after, but))
+
+    def lose_sync(self, code: int, after: int = 0, but: str | None = None) -> None:
+        """The next sync, or that after so many others, finds that what it is to sync cannot be written."""
+        self._lost.append(Lost("sync", code, after, but))
 
     def heal(self) -> None:
         """No further failure is due."""
         self._failures.clear()
+        self._lost.clear()
 
     def file(self, path: str) -> File:
         """To look at and to damage."""
@@ -153,7 +172,7 @@ class SimDisk:
         if isinstance(entry, Folder):
             raise IsADirectoryError(errno.EISDIR, "is a folder", path)
         self._next_handle += 1
-        self._handles[self._next_handle] = Opened(entry, entry.known_failures)
+        self._handles[self._next_handle] = Opened(entry, path, entry.known_failures)
         return self._next_handle
 
     def close(self, handle: int) -> None:
@@ -181,16 +200,17 @@ class SimDisk:
                 file.change((position, bytes(data[: room - position])))
             self._must_have_room(handle)
         file.change((position, bytes(data)))
-        self._lose(file)
+        self._lose("write", handle)
 
-    def _lose(self, file: File) -> None:
-        waiting, self._lost_writes = self._lost_writes, []
-        for after, code in waiting:
-            if after:
-                self._lost_writes.append((after - 1, code))
+    def _lose(self, operation: str, handle: int) -> None:
+        opened = self._handles[handle]
+        for lost in [lost for lost in self._lost if lost.is_of(operation, opened.path)]:
+            if lost.after:
+                lost.after -= 1
             else:
-                file.fail_writeback(code)
-                file.is_forgettable = True
+                self._lost.remove(lost)
+                opened.file.fail_writeback(lost.code)
+                opened.file.is_forgettable |= operation == "write"
 
     def truncate(self, handle: int, size: int) -> None:
         self._operation("truncate", handle)
@@ -203,10 +223,11 @@ class SimDisk:
             self._operation("sync", handle)
         except OSError as error:
             file.fail_writeback(error.errno or errno.EIO)
+        self._lose("sync", handle)
         file.sync()
         if opened.heard < file.failures:
             opened.heard, file.was_told = file.failures, True
-            raise SyncFailed(file.errno, os.strerror(file.errno), str(handle))
+            raise SyncFailed(file.errno, os.strerror(file.errno), opened.path)
 
     def make_folder(self, path: str) -> None:
         self._operation("make_folder", path)

@@ -145,4 +145,5 @@ class Opened:
     """A handle. `heard` counts the file's failed writebacks that it need not be told of any more."""
 
     file: File
+    path: str
     heard: int

@@ -10,7 +10,7 @@ from typing import Any
 from coordinator.node.effects import Return
 from coordinator.node.events import Call
 from coordinator.node.node import AnyNode
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import (

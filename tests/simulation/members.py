@@ -4,7 +4,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from muster.events import (
+from membership.core import Membership
+from membership.events import (
     Assigned,
     Call,
     CallFailed,
@@ -26,9 +27,8 @@ from muster.events import (
     Revoked,
     Woke,
 )
-from muster.member import MemberSettings
-from muster.membership import Membership
-from muster.topic_partition import TopicPartition
+from membership.member import MemberSettings
+from membership.topic_partition import TopicPartition
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroupReply, SyncGroup
 from protocol.native.client import Answer

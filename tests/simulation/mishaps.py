@@ -1,5 +1,6 @@
 """THE TABLE of what a decision does to a world. A decision that finds nobody to befall does nothing."""
 
+import errno
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 Mishap = Callable[["World", Decision, Random], None]
 HUGE_COMMIT_CALL = 2
+WRITEBACK_ERRORS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 HUGE_GROUP = "huge"
 
 
@@ -244,7 +246,7 @@ def _pause(world: "World", decision: Decision, random: Random) -> None:
 
 
 def _slow_disk(world: "World", decision: Decision, random: Random) -> None:
-    world.daemon.slow_until_ms = world.now_ms + decision.amount
+    world.daemon.loop_time.slow_until_ms = world.now_ms + decision.amount
 
 
 def _full(world: "World", decision: Decision, random: Random) -> None:
@@ -255,6 +257,18 @@ def _full(world: "World", decision: Decision, random: Random) -> None:
 
 def _fail(world: "World", decision: Decision, random: Random) -> None:
     world.daemon.fail_in = decision.amount
+
+
+def _still(world: "World", decision: Decision, random: Random) -> None:
+    world.daemon.loop_time.still_until_ms = world.now_ms + decision.amount
+
+
+def _lost_write(world: "World", decision: Decision, random: Random) -> None:
+    world.daemon.lose_write(decision.amount, random.choice(WRITEBACK_ERRORS))
+
+
+def _lost_sync(world: "World", decision: Decision, random: Random) -> None:
+    world.daemon.lose_sync(decision.amount, random.choice(WRITEBACK_ERRORS))
 
 
 def _flip(world: "World", decision: Decision, random: Random) -> None:
@@ -301,6 +315,9 @@ MISHAPS: Mapping[str, Mishap] = {
     "slow disk": _slow_disk,
     "full": _full,
     "fail": _fail,
+    "still": _still,
+    "lost write": _lost_write,
+    "lost sync": _lost_sync,
     "flip": _flip,
     "clock": _clock,
 }

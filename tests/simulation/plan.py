@@ -90,6 +90,13 @@ KINDS: dict[str, Kind] = {
     "slow disk": Kind("for {s} syncs take long", 3, _between(2_000, 10_000)),
     "full": Kind("for {s} the disk is full", 1, _between(1_000, 15_000)),
     "fail": Kind("an operation of the disk fails, number {amount} from now", 0.7, _between(1, 20)),
+    "still": Kind("for {s} the file system stands still: what writes to it waits", 1, _between(1_000, 12_000)),
+    "lost write": Kind(
+        "a write to a log's file, {amount} others from now, is lost before its sync, and the system forgets the file",
+        2,
+        _between(0, 6),
+    ),
+    "lost sync": Kind("a sync of a log's file, {amount} others from now, finds what it syncs lost", 1, _between(0, 4)),
     "flip": Kind("a bit flips in a file while the machine is off", 0.7),
     "clock": Kind("the wall clock jumps by {s}", 1, _jump),
     "huge commit": Kind("one request commits {amount} partitions", 0.3, _one_of(1_000, 5_000, 30_000)),

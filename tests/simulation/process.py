@@ -11,31 +11,46 @@ from typing import Any
 from coordinator.active_clock import ActiveClock
 from coordinator.clock import Moment
 from coordinator.config.config import Config
+from coordinator.io.disk_jobs import DiskJobs
 from coordinator.node.effects import Close, Effect, Flush, Return, RunJob, Send
-from coordinator.node.events import Event, Flushed, JobDone, Lost, Received, Woke
+from coordinator.node.events import Event, Lost, Received, Woke
 from coordinator.node.node import AnyNode
-from partition_log.disk import is_disk_full
+from partition_log.disk import Disk, is_disk_full
+from partition_log.errors import SyncFailed
 from tests.simulation.bounds import compare_sizes
 from tests.simulation.checkers import Checkers
 from tests.simulation.configs import draw_limits
 from tests.simulation.disk import Crash, SimDisk
 from tests.simulation.faults import Seen
 from tests.simulation.ledger import Ledger
+from tests.simulation.loop_time import LoopTime
 from tests.simulation.network import Clock, Link
 from tests.simulation.replay import compare_with_replay
 
 WALL_MS = 1_700_000_000_000
 REPLAY_EVERY_STEPS = 50
+LOOK_AGAIN_MS = 100
 
 
 @dataclass(slots=True)
 class UnderWay:
-    """A job, and what the node hears when it is done."""
+    """A job, and what happens when it is done."""
 
     number: int
     job: Any
-    event: Callable[[], Event]
+    done: Callable[[], None]
     has_run: bool = False
+
+
+class Beside:
+    """Runs jobs as a thread would: at some time while `took_ms` go by."""
+
+    def __init__(self, process: "Process", took_ms: Callable[[], int]) -> None:
+        self._process = process
+        self._took_ms = took_ms
+
+    def run(self, job: Any, disk: Disk, done: Callable[[], None]) -> None:
+        self._process.begin(job, done, self._took_ms())
 
 
 class Process(ABC):
@@ -43,14 +58,16 @@ class Process(ABC):
 
     def __init__(self, seed: int, clock: Clock, config: Config, checkers: Checkers, seen: Seen, ledger: Ledger) -> None:
         self.config, self.limits = config, draw_limits(Random(f"limits-{seed}"))
+        self.loop_time = LoopTime()
         self.disk = SimDisk(seed)
         self.node: AnyNode | None = None
         self.links: dict[int, Link] = {}
         self.steps = 0
         self.begun = 0  # rebalances, since the last start
         self.wall_offset_ms = 0
-        self.slow_until_ms = self.paused_until_ms = -1
+        self.paused_until_ms = -1
         self.has_weather = False
+        self._is_serving = False  # the time of who loads or stops is nobody's
         self.on_up: Callable[[], None] = lambda: None
         self._clock, self._checkers, self._seen, self._ledger = clock, checkers, seen, ledger
         self._random = Random(f"daemon-{seed}")
@@ -72,6 +89,16 @@ class Process(ABC):
         self._sound: SimDisk | None = None  # what was there before a bit flipped
         self._flipped = ("", 0, 0)  # the file, the position, and the byte that stands there now
         self._replay_at = REPLAY_EVERY_STEPS
+
+    @property
+    def disk(self) -> SimDisk:
+        return self._disk
+
+    @disk.setter
+    def disk(self, disk: SimDisk) -> None:
+        self._disk = disk
+        disk.on_operation = lambda name: self.loop_time.waits_for(name, self._clock.now_ms)
+        self._jobs_of_node = DiskJobs(disk, Beside(self, self._flush_ms), Beside(self, self._work_ms), self.step)
 
     @abstractmethod
     def power_failure(self, back_after_ms: int = 100) -> None:
@@ -117,10 +144,14 @@ class Process(ABC):
     def _step(self, node: AnyNode, event: Event) -> None:
         self.steps += 1
         self._note(event)
-        for effect in node.step(event, self.moment(node.next_deadline_ms)):
-            self._carry_out(effect)
+        with self.loop_time.of_a_step():
+            for effect in node.step(event, self.moment(node.next_deadline_ms)):
+                self._carry_out(effect)
         if self.node is not node:
             return
+        if self.loop_time.lost_ms and self._is_serving:
+            self._seen.add("steps that waited for the disk")
+            self.paused_until_ms = max(self.paused_until_ms, self._clock.now_ms + self.loop_time.lost_ms)
         if node.core.store.disk_full is not self._was_full:
             self._was_full = not self._was_full
             self._seen.add("disks found full" if self._was_full else "disks that healed")
@@ -184,10 +215,9 @@ class Process(ABC):
             if link is not None and link.open:
                 link.reply(effect.data)  # type: ignore[attr-defined]
         elif isinstance(effect, Flush):
-            self._begin(effect.job, lambda: Flushed(effect.job.up_to), self._flush_ms())
+            self._jobs_of_node.flush(effect)
         elif isinstance(effect, RunJob):
-            took_ms = int(self._random.random() * 200) if self.has_weather else 1
-            self._begin(effect.job, lambda: JobDone(effect.call_id, effect.job), took_ms)
+            self._jobs_of_node.ask(effect)
         elif isinstance(effect, Return):
             self._ledger.heard(effect)
         elif isinstance(effect, Close):
@@ -196,26 +226,32 @@ class Process(ABC):
                 link.close_by_daemon(self._clock)
 
     def _flush_ms(self) -> int:
-        if self._clock.now_ms < self.slow_until_ms:
+        if self._clock.now_ms < self.loop_time.slow_until_ms:
             self._seen.add("slow syncs")
             return self._random.randrange(200, 1_500)
         return 1 + int(self._random.random() * 3) if self.has_weather else 1
 
-    def _begin(self, job: Any, event: Callable[[], Event], took_ms: int) -> None:
+    def _work_ms(self) -> int:
+        return int(self._random.random() * 200) if self.has_weather else 1
+
+    def begin(self, job: Any, event: Callable[[], None], took_ms: int) -> None:
         """The job runs at some time while it is under way, and is heard of when that is over."""
         self._next_job += 1
         under_way = self._jobs[self._next_job] = UnderWay(self._next_job, job, event)
         ran_ms = int(self._random.random() * took_ms)
 
         def run() -> None:
-            if under_way.number in self._jobs and not under_way.has_run:
+            if self._clock.now_ms < self.loop_time.still_until_ms:
+                self._seen.add("jobs that waited for a file system that stood still")
+                self._clock.after(LOOK_AGAIN_MS, self.in_this_life(run))
+            elif under_way.number in self._jobs and not under_way.has_run:
                 under_way.has_run = True
                 if self._run(job):
                     self._clock.after(took_ms - ran_ms, self.in_this_life(done))
 
         def done() -> None:
             if self._jobs.pop(under_way.number, None) is not None:
-                self.step(event())
+                event()
 
         self._clock.after(ran_ms, self.in_this_life(run))
 
@@ -236,6 +272,7 @@ class Process(ABC):
             if is_disk_full(error):  # a job says itself that there was no room
                 raise
             self._seen.add("stops because the disk failed")
+            self._seen.add("stops because a sync failed", isinstance(error, SyncFailed))
             self._seen.add(f"failures inside a {name}")
             self.kill()
             return False

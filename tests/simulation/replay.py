@@ -7,6 +7,7 @@ from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
+from partition_log.store import LogStore
 from purgatory.purgatory import DelayedOperationPurgatory
 from tests.groups.checks import balanced, members, pending
 
@@ -44,7 +45,15 @@ def compare_with_replay(node: AnyNode) -> int:
             assert pending(replayed, group_id) == pending(live, group_id), f"{group_id}: pending offsets differ"
         assert replayed.offsets.count == live.offsets.count
         records += replayed.loaded_records
+    _close_files(core.store)
     return records
+
+
+def _close_files(store: LogStore) -> None:
+    """Nobody else would have them open: a file that is must not be forgotten by the simulated system."""
+    files = store._files
+    while files._handles:
+        files._close_oldest()
 
 
 def _hard(groups: dict[str, Group]) -> dict[str, object]:

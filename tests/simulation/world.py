@@ -235,7 +235,8 @@ class World:
             self.join("m1")
         self._is_quiet = True
         daemon.make_room()
-        daemon.slow_until_ms = self.now_ms
+        daemon.loop_time.slow_until_ms = daemon.loop_time.still_until_ms = self.now_ms
+        daemon.disk.heal()
         daemon.power_in = daemon.power_in_swap = daemon.fail_in = 0
         daemon.end_pause()
         self.leaders_live()

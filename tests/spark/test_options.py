@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from muster.security import Security
+from muster.net.security import Security
 from pyspark_muster.options import OptionError, Options
 from pyspark_muster.source import DefaultSource
 

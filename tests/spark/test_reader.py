@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from muster import TopicPartition
-from muster.security import Security
+from muster.net.security import Security
 from pyspark_muster import reader as reader_module
 from pyspark_muster.options import Options
 from pyspark_muster.plan import DataLoss

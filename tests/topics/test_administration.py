@@ -1,9 +1,11 @@
 """Topics deleted, grown and set otherwise: what is refused, what is there after a crash."""
 
+from typing import Any
+
 import pytest
 
 from coordinator.topics.embedded import TopicSettings
-from coordinator.topics.registry import Topic
+from coordinator.topics.registry import Topic, TopicList
 from coordinator.topics.rules import Refusal
 from protocol.errors import ErrorCode
 from protocol.messages.data import (
@@ -270,6 +272,24 @@ def test_topics_are_described_in_pages_sorted_by_name() -> None:
     assert pages(town, "a", limit=0) == [("a", [0]), ("a", [1]), ("a", [2])]
     assert pages(town, cursor=TopicCursor("aa", 1)) == [("b", [0, 1, 2]), ("c", [0, 1, 2])]
     assert pages(town, "b", cursor=TopicCursor("b", 7)) == [("b", [])]
+
+
+def test_a_page_looks_at_no_topic_that_it_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    town = Town()
+    for number in range(30):
+        town.made(f"t{number:02}", 1)
+    looked: list[str] = []
+    find = TopicList.find
+
+    def counting(topics: TopicList, name: str) -> Any:
+        looked.append(name)
+        return find(topics, name)
+
+    monkeypatch.setattr(TopicList, "find", counting)
+    monkeypatch.setattr(TopicList, "all", lambda _: pytest.fail("all topics are looked at"))
+    reply = town.topics.describe_partitions(DescribeTopicPartitions((), 2, TopicCursor("t20", 0)))
+    assert [topic.name for topic in reply.topics] == ["t20", "t21"]
+    assert looked == ["t20", "t21", "t22"]
 
 
 def test_a_page_says_what_is_wrong_with_each_topic() -> None:

@@ -212,11 +212,11 @@ def test_settings_come_from_the_configuration() -> None:
 # --- shown ---
 
 
-def test_without_names_all_topics_are_shown_in_the_order_they_were_made() -> None:
+def test_without_names_all_topics_are_shown_by_name() -> None:
     town = Town()
     for name in ("c", "a", "b"):
         town.made(name, 1)
-    assert [topic.name for topic in town.topics.metadata(Metadata(), town.moment)] == ["c", "a", "b"]
+    assert [topic.name for topic in town.topics.metadata(Metadata(), town.moment)] == ["a", "b", "c"]
     assert town.topics.metadata(Metadata(()), town.moment) == ()
 
 

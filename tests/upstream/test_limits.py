@@ -9,7 +9,7 @@ from coordinator.config.config import Config
 from coordinator.gateway.effects import UpstreamRequest
 from coordinator.gateway.log_ends import Ends
 from protocol.errors import ErrorCode
-from protocol.messages import Message
+from protocol.messages import LONGEST_GROUP_ID, Message
 from protocol.messages.groups import JoinGroupReply
 from protocol.messages.offsets import (
     ListOffsets,
@@ -196,3 +196,13 @@ def test_where_leaders_moved_topics_are_listed_once_a_second_however_many_ask() 
         listed.append(sum(question.message == Metadata(None) for question in pair.asked[before:]))
         pair.wait(200)
     assert listed == [1, 1]
+
+
+@pytest.mark.parametrize("version", [5, 9])
+def test_of_a_group_whose_id_is_too_long_nobody_is_asked(version: int) -> None:
+    pair = adopting.paired()
+    asked_before = len(pair.asked)
+    reply = pair.ask(1, replace(JOIN, group_id="g" * (LONGEST_GROUP_ID + 1)), version)
+    assert isinstance(reply, JoinGroupReply)
+    assert reply.error_code is ErrorCode.INVALID_GROUP_ID
+    assert len(pair.asked) == asked_before and not pair.closed

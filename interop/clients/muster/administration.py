@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from interop.program import Options, check, until
+from membership.consumer_protocol import decode_assignment
+from membership.events import OffsetToCommit
 from muster import Consumer, Producer, Refused, TopicPartition
 from muster.blocking import Cluster
 from muster.blocking.cluster import EARLIEST, LATEST, expect
-from muster.consumer_protocol import decode_assignment
-from muster.events import OffsetToCommit
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
     AlterableConfig,

@@ -10,12 +10,12 @@
 """
 
 from protocol.errors import ErrorCode
-from protocol.kafka.fields import BOOL, BYTES, ERROR, INT32, STRING, array, each, f, schema
+from protocol.kafka.fields import BOOL, BYTES, ERROR, GROUP_ID, INT32, STRING, array, each, f, schema
 from protocol.messages.groups import DescribedGroup, DescribedMember, DescribeGroups, DescribeGroupsReply
 
 REQUEST = schema(
     DescribeGroups,
-    f("groups", each(STRING)),
+    f("groups", each(GROUP_ID)),
     f("include_authorized_operations", BOOL, since=3),
     versions=(0, 6),
     flexible=5,
@@ -30,7 +30,7 @@ REPLY = schema(
         DescribedGroup,
         f("error_code", ERROR, default=ErrorCode.NONE),
         f("error_message", STRING, since=6, nullable=6),
-        f("group_id", STRING),
+        f("group_id", GROUP_ID),
         f("group_state", STRING),
         f("protocol_type", STRING),
         f("protocol_data", STRING),

@@ -9,14 +9,14 @@
 6  key type 2, share groups (KIP-932): refused here
 """
 
-from protocol.kafka.fields import ERROR, INT8, INT32, STRING, array, each, f, schema, sole
+from protocol.kafka.fields import ERROR, GROUP_ID, INT8, INT32, STRING, array, each, f, schema, sole
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
 
 REQUEST = schema(
     FindCoordinator,
-    f("coordinator_keys", STRING, until=3, read_as="{},", write_as="{}[0]"),
+    f("coordinator_keys", GROUP_ID, until=3, read_as="{},", write_as="{}[0]"),
     f("key_type", INT8, since=1),
-    f("coordinator_keys", each(STRING), since=4),
+    f("coordinator_keys", each(GROUP_ID), since=4),
     versions=(0, 6),
     flexible=3,
 )
@@ -37,7 +37,7 @@ REPLY = schema(
     array(
         "coordinators",
         FoundCoordinator,
-        f("key", STRING),
+        f("key", GROUP_ID),
         f("node_id", INT32),
         f("host", STRING),
         f("port", INT32),

@@ -7,12 +7,12 @@
 4  flexible
 """
 
-from protocol.kafka.fields import ERROR, INT32, STRING, f, schema
+from protocol.kafka.fields import ERROR, GROUP_ID, INT32, STRING, f, schema
 from protocol.messages.groups import Heartbeat, HeartbeatReply
 
 REQUEST = schema(
     Heartbeat,
-    f("group_id", STRING),
+    f("group_id", GROUP_ID),
     f("generation_id", INT32),
     f("member_id", STRING),
     f("group_instance_id", STRING, since=3, nullable=3),

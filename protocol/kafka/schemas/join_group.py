@@ -14,12 +14,12 @@
 A rebalance timeout that is given and negative counts as 0: the largest of the group is never below it.
 """
 
-from protocol.kafka.fields import BOOL, BYTES, ERROR, INT32, STRING, SameAs, array, f, schema
+from protocol.kafka.fields import BOOL, BYTES, ERROR, GROUP_ID, INT32, STRING, SameAs, array, f, schema
 from protocol.messages.groups import JoinGroup, JoinGroupMember, JoinGroupReply, JoinProtocol
 
 REQUEST = schema(
     JoinGroup,
-    f("group_id", STRING),
+    f("group_id", GROUP_ID),
     f("session_timeout_ms", INT32),
     f("rebalance_timeout_ms", INT32, since=1, default=SameAs("session_timeout_ms"), read_as="max({}, 0)"),
     f("member_id", STRING),

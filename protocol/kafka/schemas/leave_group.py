@@ -8,12 +8,12 @@
 5  reason (KIP-800)
 """
 
-from protocol.kafka.fields import ERROR, INT32, STRING, array, f, schema, sole
+from protocol.kafka.fields import ERROR, GROUP_ID, INT32, STRING, array, f, schema, sole
 from protocol.messages.groups import LeaveGroup, LeaveGroupReply, LeavingMember, LeftMember
 
 REQUEST = schema(
     LeaveGroup,
-    f("group_id", STRING),
+    f("group_id", GROUP_ID),
     sole("members", LeavingMember, f("member_id", STRING), until=2),
     array(
         "members",

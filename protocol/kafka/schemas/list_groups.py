@@ -8,7 +8,7 @@
 5  types: asked for and told (KIP-848)
 """
 
-from protocol.kafka.fields import ERROR, INT32, STRING, array, each, f, schema
+from protocol.kafka.fields import ERROR, GROUP_ID, INT32, STRING, array, each, f, schema
 from protocol.messages.groups import ListedGroup, ListGroups, ListGroupsReply
 
 REQUEST = schema(
@@ -26,7 +26,7 @@ REPLY = schema(
     array(
         "groups",
         ListedGroup,
-        f("group_id", STRING),
+        f("group_id", GROUP_ID),
         f("protocol_type", STRING),
         f("group_state", STRING, since=4),
         f("group_type", STRING, since=5),

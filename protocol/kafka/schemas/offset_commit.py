@@ -14,7 +14,7 @@
 """
 
 from protocol.errors import ErrorCode
-from protocol.kafka.fields import ERROR, INT32, INT64, LONG_STRING, STRING, UUID, array, f, schema
+from protocol.kafka.fields import ERROR, GROUP_ID, INT32, INT64, LONG_STRING, STRING, UUID, array, f, schema
 from protocol.messages.offsets import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -29,7 +29,7 @@ _BOUNDED = "min(max({}, -1), 0x3FFFFFFFFFFFFFFF)"
 
 REQUEST = schema(
     OffsetCommit,
-    f("group_id", STRING),
+    f("group_id", GROUP_ID),
     f("generation_id", INT32),
     f("member_id", STRING),
     f("group_instance_id", STRING, since=7, nullable=7),

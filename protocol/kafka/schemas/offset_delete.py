@@ -5,7 +5,7 @@
 In the reply the error comes before the throttle time.
 """
 
-from protocol.kafka.fields import ERROR, INT32, STRING, array, each, f, schema
+from protocol.kafka.fields import ERROR, GROUP_ID, INT32, STRING, array, each, f, schema
 from protocol.messages.offsets import (
     OffsetDelete,
     OffsetDeletePartitionReply,
@@ -16,7 +16,7 @@ from protocol.messages.offsets import (
 
 REQUEST = schema(
     OffsetDelete,
-    f("group_id", STRING),
+    f("group_id", GROUP_ID),
     array("topics", OffsetDeleteTopic, f("name", STRING), f("partition_indexes", each(INT32))),
     versions=(0, 0),
 )

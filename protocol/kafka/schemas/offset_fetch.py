@@ -15,7 +15,21 @@
 In version 1 a group's error stands on each partition that was asked for: `quirks` sees to it.
 """
 
-from protocol.kafka.fields import BOOL, ERROR, INT32, INT64, LONG_STRING, STRING, UUID, array, each, f, schema, sole
+from protocol.kafka.fields import (
+    BOOL,
+    ERROR,
+    GROUP_ID,
+    INT32,
+    INT64,
+    LONG_STRING,
+    STRING,
+    UUID,
+    array,
+    each,
+    f,
+    schema,
+    sole,
+)
 from protocol.messages.offsets import (
     OffsetFetch,
     OffsetFetchGroup,
@@ -31,7 +45,7 @@ REQUEST = schema(
     sole(
         "groups",
         OffsetFetchGroup,
-        f("group_id", STRING),
+        f("group_id", GROUP_ID),
         array(
             "topics", OffsetFetchTopic, f("name", STRING), f("partition_indexes", each(INT32)), nullable=2, default=None
         ),
@@ -40,7 +54,7 @@ REQUEST = schema(
     array(
         "groups",
         OffsetFetchGroup,
-        f("group_id", STRING),
+        f("group_id", GROUP_ID),
         f("member_id", STRING, since=9, nullable=9),
         f("member_epoch", INT32, since=9),
         array(
@@ -82,7 +96,7 @@ REPLY = schema(
     array(
         "groups",
         OffsetFetchGroupReply,
-        f("group_id", STRING),
+        f("group_id", GROUP_ID),
         array(
             "topics",
             OffsetFetchTopicReply,

@@ -8,12 +8,12 @@
 5  protocol type and name, which a request must give (KIP-559)
 """
 
-from protocol.kafka.fields import BYTES, ERROR, INT32, STRING, array, f, schema
+from protocol.kafka.fields import BYTES, ERROR, GROUP_ID, INT32, STRING, array, f, schema
 from protocol.messages.groups import SyncGroup, SyncGroupAssignment, SyncGroupReply
 
 REQUEST = schema(
     SyncGroup,
-    f("group_id", STRING),
+    f("group_id", GROUP_ID),
     f("generation_id", INT32),
     f("member_id", STRING),
     f("group_instance_id", STRING, since=3, nullable=3),

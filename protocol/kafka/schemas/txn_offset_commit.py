@@ -8,7 +8,7 @@
 5  adds the offsets to the transaction by itself (KIP-890)
 """
 
-from protocol.kafka.fields import ERROR, INT16, INT32, INT64, LONG_STRING, STRING, array, f, schema
+from protocol.kafka.fields import ERROR, GROUP_ID, INT16, INT32, INT64, LONG_STRING, STRING, array, f, schema
 from protocol.messages.offsets import (
     OffsetCommitPartitionReply,
     OffsetCommitTopicReply,
@@ -21,7 +21,7 @@ from protocol.messages.offsets import (
 REQUEST = schema(
     TxnOffsetCommit,
     f("transactional_id", STRING),
-    f("group_id", STRING),
+    f("group_id", GROUP_ID),
     f("producer_id", INT64),
     f("producer_epoch", INT16),
     f("generation_id", INT32, since=3),

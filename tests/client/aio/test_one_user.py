@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from muster import ClientClosed, ConcurrentUse
-from muster.aio.one_user import OneUser, said_to
-from muster.net.changed import Changed
+from muster.aio.guard import OneUser, said_to
+from muster.net.notification import Changed
 
 
 @pytest.fixture

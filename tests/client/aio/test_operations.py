@@ -5,13 +5,13 @@ from functools import partial
 
 import pytest
 
+from membership.events import CommitDone, NodeAddress
 from muster import WokenUp
 from muster.aio.runner import LoopRunner
 from muster.client.operations import Operations
 from muster.client.steps import call_application
-from muster.dialects.bootstrap import Bootstrap
-from muster.events import CommitDone, NodeAddress
-from muster.outcomes import Done
+from muster.core.completions import Done
+from muster.net.bootstrap import Bootstrap
 from protocol.errors import ErrorCode
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from muster.assignors import NO_RACKS, Assignment, Racks, Subscriber, by_name
-from muster.topic_partition import TopicPartition
+from membership.assignors import NO_RACKS, Assignment, Racks, Subscriber, by_name
+from membership.topic_partition import TopicPartition
 
 
 def parts(shown: str) -> tuple[TopicPartition, ...]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.assignors import (
+from membership.assignors import (
     Subscriber,
     UnsafeAssignment,
     assign_cooperative_sticky,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.assignors import (
+from membership.assignors import (
     Assignor,
     RebalanceProtocol,
     Subscriber,
@@ -14,7 +14,7 @@ from muster.assignors import (
     common_protocol,
     register,
 )
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 
 TOPICS = ("t0", "t1", "t2", "t3")
 

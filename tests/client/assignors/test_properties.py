@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from muster.assignors import Assignment, Racks, Subscriber, by_name, verify_cooperative
-from muster.assignors.general import balance_score
-from muster.topic_partition import TopicPartition
+from membership.assignors import Assignment, Racks, Subscriber, by_name, verify_cooperative
+from membership.assignors.general import balance_score
+from membership.topic_partition import TopicPartition
 from tests.client.assignors.story import Group, said
 
 STICKY = ["sticky", "cooperative-sticky"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from muster.assignors import Racks, assign_range, assign_sticky, by_name
-from muster.assignors.racks import are_racks_worth_it, racks_of_partitions
+from membership.assignors import Racks, assign_range, assign_sticky, by_name
+from membership.assignors.racks import are_racks_worth_it, racks_of_partitions
 from tests.client.assignors.story import Group, member, shown
 
 

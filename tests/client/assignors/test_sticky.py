@@ -2,8 +2,8 @@
 
 import pytest
 
-from muster.assignors import assign_sticky
-from muster.assignors.general import balance_score
+from membership.assignors import assign_sticky
+from membership.assignors.general import balance_score
 from tests.client.assignors.story import Group, member, shown
 
 

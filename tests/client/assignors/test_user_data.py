@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.coordinator.assignors.sticky.user_data import StickyAssignorUserData
 
-from muster.assignors import by_name
-from muster.assignors.ownership import Claim
-from muster.assignors.user_data import decode_cooperative_user_data, decode_sticky_user_data, sticky_user_data
-from muster.topic_partition import TopicPartition
+from membership.assignors import by_name
+from membership.assignors.ownership import Claim
+from membership.assignors.user_data import decode_cooperative_user_data, decode_sticky_user_data, sticky_user_data
+from membership.topic_partition import TopicPartition
 from tests.client.assignors.story import parts
 
 VERSION_1 = bytes.fromhex("00000002 0001 61 00000001 00000000 0001 74 00000002 00000001 00000002 00000007")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from membership.events import Effect, MemberEvent
 from muster.balanced import BalancedConfig, ClientBalancedConsumer
-from muster.driven import Driven
-from muster.events import Effect, MemberEvent
-from muster.refusals import Refusals
+from muster.net.cores import Driven
+from muster.net.refusals import Refusals
 from tests.client.balanced.world import GROUP, Player, World
 from tests.client.theatre import Changed
 

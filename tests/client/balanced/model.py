@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from muster.producing.batch import Pending, _payload
+from muster.core.producing.batch import Pending, _payload
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages import balanced as b

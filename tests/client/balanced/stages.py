@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from muster.events import Pushed
-from muster.producing.batch import Pending, _payload
+from membership.events import Pushed
+from muster.core.producing.batch import Pending, _payload
 from protocol.messages import Message
 from protocol.messages.balanced import (
     DescribeBalanced,

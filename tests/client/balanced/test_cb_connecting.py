@@ -2,9 +2,9 @@
 
 import pytest
 
-from muster.balancing import Share, hash_mod, index_mod, range_share
-from muster.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked
-from muster.balancing.loop import rebalance_once
+from muster.core.balancing import Share, hash_mod, index_mod, range_share
+from muster.core.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked
+from muster.core.balancing.loop import rebalance_once
 from tests.client.balanced.stages import STAGES, ModelStage, Stage
 from tests.client.balanced.world import Player
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from muster.balancing.events import ConfirmAsked, ConnectAsked, ShutdownAsked
+from muster.core.balancing.events import ConfirmAsked, ConnectAsked, ShutdownAsked
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import MemberHeartbeatReply
 from tests.client.balanced.stages import STAGES, Stage

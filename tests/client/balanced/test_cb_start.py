@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.balancing.events import StartAsked
+from muster.core.balancing.events import StartAsked
 from tests.client.balanced.world import Player, World
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.balancing import Batch
-from muster.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked, GaveUp, MetaAsked
+from muster.core.balancing import Batch
+from muster.core.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked, GaveUp, MetaAsked
 from tests.client.balanced.stages import STAGES, Stage
 from tests.client.balanced.world import Player, Question
 

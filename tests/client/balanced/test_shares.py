@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.balancing import hash_mod, index_mod, range_share
-from muster.balancing.keys import context, parse_context, parsed, sort_keys
-from muster.balancing.shares import java_hash
+from muster.core.balancing import hash_mod, index_mod, range_share
+from muster.core.balancing.keys import context, parse_context, parsed, sort_keys
+from muster.core.balancing.shares import java_hash
 
 FIVE = [f"1:demo:{number}" for number in range(5)]
 SHARES = {"hash_mod": hash_mod, "index_mod": index_mod, "range_share": range_share}
 
 _PRINT = """
 import hashlib
-from muster.balancing import hash_mod, index_mod, range_share
+from muster.core.balancing import hash_mod, index_mod, range_share
 keys = {f"{number % 7}:topic_{number % 3}:{number}" for number in range(10_000)}
 for share in (hash_mod, index_mod, range_share):
     parts = [share(keys, 4, node) for node in range(4)]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from muster.balancing import BalancedConfig, line
-from muster.balancing.events import MetaAsked
-from muster.balancing.member import Member, Phase
-from muster.events import Call, CallFailed, Replied
+from membership.events import Call, CallFailed, Replied
+from muster.core.balancing import BalancedConfig, coordinator
+from muster.core.balancing.events import MetaAsked
+from muster.core.balancing.member import Member, Phase
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages import balanced as b
@@ -130,24 +130,24 @@ def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> No
     here = FindCoordinatorReply((FoundCoordinator("g", 0, "here", 1),))
 
     def called() -> list[tuple[int, Message]]:
-        line.settle(member)
+        coordinator.settle(member)
         effects, member.effects = member.effects, []
         return [(one.call, one.message) for one in effects if isinstance(one, Call)]
 
     pauses = []
     for _ in range(3):
-        line.ask(member, lambda: b.DescribeBalanced(("g",)), lambda _m, _answer: None)
+        coordinator.ask(member, lambda: b.DescribeBalanced(("g",)), lambda _m, _answer: None)
         failed_ms = member.now_ms
         while not (calls := called()):
             member.now_ms += 1
-            line.pass_time(member)
+            coordinator.pass_time(member)
             member.timers = {timer: at for timer, at in member.timers.items() if at > member.now_ms}
         pauses.append(member.now_ms - failed_ms)
         ((number, message),) = calls
         assert isinstance(message, FindCoordinator)
-        line.hear(member, Replied(number, here))
+        coordinator.hear(member, Replied(number, here))
         ((number, message),) = called()
-        line.lost(member, CallFailed(number, is_unreached=True))
+        coordinator.lost(member, CallFailed(number, is_unreached=True))
     assert pauses == [0, 100, 200]
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from muster.balancing import BalancedConfig, BalancedMember, Batch, Result
-from muster.balancing.events import (
+from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, Pushed, Replied, Woke
+from muster.core.balancing import BalancedConfig, BalancedMember, Batch, Result
+from muster.core.balancing.events import (
     ConfirmAsked,
     ConnectAsked,
     DisconnectAsked,
@@ -25,8 +26,7 @@ from muster.balancing.events import (
     ShutdownAsked,
     StartAsked,
 )
-from muster.balancing.records import read
-from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, Pushed, Replied, Woke
+from muster.core.balancing.records import read
 from protocol.messages import Message
 from tests.client.balanced.model import Model
 
@@ -223,7 +223,7 @@ class Player:
 
 
 class AsConsumer:
-    """The calls of `muster.balancing.loop.Balanced`."""
+    """The calls of `muster.core.balancing.loop.Balanced`."""
 
     def __init__(self, player: Player) -> None:
         self._player = player

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from muster.dialects.kafka import KafkaSession
+from muster.net.dialects.kafka import KafkaSession
 from protocol.apis import APIS
 from protocol.kafka.session import KafkaDialect
 from protocol.kafka.writing import writer

@@ -1,8 +1,8 @@
 import pytest
 
-from muster.dialects import Dialect
-from muster.dialects.bootstrap import Bootstrap, parse_bootstrap
-from muster.events import NodeAddress
+from membership.events import NodeAddress
+from muster.net.bootstrap import Bootstrap, parse_bootstrap
+from muster.net.dialects import Dialect
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from muster.dialects import Dialect, open_session
-from muster.dialects.exchange import Exchange
-from muster.events import Call, Departed, MemberEvent, Replied
+from membership.events import Call, Departed, MemberEvent, Replied
+from muster.net.dialects import Dialect, open_session
+from muster.net.exchange import Exchange
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.messages.groups import Heartbeat, HeartbeatReply

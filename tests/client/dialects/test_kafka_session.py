@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.dialects import Answer, Dialect, Push, Unwelcome, open_session
-from muster.dialects.kafka import KafkaSession
+from muster.net.dialects import Answer, Dialect, Push, Unwelcome, open_session
+from muster.net.dialects.kafka import KafkaSession
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.writing import writer

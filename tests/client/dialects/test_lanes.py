@@ -2,8 +2,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from muster.dialects import Dialect
-from muster.dialects.lanes import Lane, lane_of
+from muster.net.dialects import Dialect
+from muster.net.lanes import Lane, lane_of
 from protocol.messages import Message
 from protocol.messages.data import Fetch
 from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup

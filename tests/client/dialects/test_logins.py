@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from muster.dialects import Dialect, LoginFailed, open_session
-from muster.dialects.exchange import Exchange, heard
-from muster.dialects.kafka import KafkaSession
-from muster.dialects.unwelcome import Unwelcome
-from muster.events import Call, CallFailed, MemberEvent, Replied
+from membership.events import Call, CallFailed, MemberEvent, Replied
+from muster.net.dialects import Dialect, LoginFailed, open_session
+from muster.net.dialects.handshake_errors import Unwelcome
+from muster.net.dialects.kafka import KafkaSession
+from muster.net.exchange import Exchange, heard
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.login import Login

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.dialects.kafka import KafkaSession
+from muster.net.dialects.kafka import KafkaSession
 from protocol.apis import APIS, BY_MESSAGE
 from protocol.errors import ErrorCode
 from protocol.kafka.session import KafkaDialect

@@ -2,8 +2,8 @@
 
 import pytest
 
-from muster.dialects import Answer, Dialect, Push, Session, Unwelcome, open_session
-from muster.dialects.native import NativeSession
+from muster.net.dialects import Answer, Dialect, Push, Session, Unwelcome, open_session
+from muster.net.dialects.native import NativeSession
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, HeartbeatReply, RebalanceStarted
 from protocol.messages.node import HelloReply

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.dialects.versions import NEWEST_BY_NAME, CannotBeSaid, choose
+from muster.net.dialects.versions import NEWEST_BY_NAME, CannotBeSaid, choose
 from protocol.apis import APIS, BY_MESSAGE
 from protocol.kafka.fields import NEWEST, Group, Inline, Many
 from protocol.messages import Message

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.data import (
     AbortedTransaction,

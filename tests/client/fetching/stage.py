@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from muster.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
-from muster.fetching import Fetcher, FetchSettings
-from muster.subscription import Subscription
-from muster.topic_partition import TopicPartition
+from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
+from membership.topic_partition import TopicPartition
+from muster.core.fetching import Fetcher, FetchSettings
+from muster.core.positions import Subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply

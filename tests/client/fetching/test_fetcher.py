@@ -2,8 +2,8 @@
 
 import pytest
 
+from muster.core.positions import OffsetReset, Subscription
 from muster.errors import CorruptRecords, OffsetOutOfRange, Refused
-from muster.subscription import OffsetReset, Subscription
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchReply, FetchTopic, FetchTopicReply
 from protocol.messages.offsets import (

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from muster.dialects import Dialect, dialect_of
+from membership.events import NodeAddress
+from muster.core.fetching.leaders import Leader, Leaders
+from muster.core.positions import OffsetReset, PositionState
 from muster.errors import LogTruncated
-from muster.events import NodeAddress
-from muster.fetching.leaders import Leader, Leaders
-from muster.subscription import OffsetReset, PositionState
+from muster.net.dialects import Dialect, dialect_of
 from protocol.messages.data import OffsetForLeaderEpoch
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
 from tests.client.fetching.world import P0, P1, World

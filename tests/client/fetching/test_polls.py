@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply
 from tests.client.fetching.stage import fetched, ready

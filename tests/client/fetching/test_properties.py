@@ -3,8 +3,8 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from muster.fetching import Isolation
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
+from muster.core.fetching import Isolation
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import AbortedTransaction

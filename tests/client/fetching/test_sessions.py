@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from muster.fetch_sessions import FetchSession
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
+from muster.core.fetching.sessions import FetchSession
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchReply
 from tests.client.fetching.world import P0, P1, P2, World

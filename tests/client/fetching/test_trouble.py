@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from muster.core.fetching import Isolation
+from muster.core.positions import OffsetReset
 from muster.errors import CannotDeserialize, CorruptRecords, NoOffset, OffsetOutOfRange, Refused
-from muster.fetching import Isolation
-from muster.subscription import OffsetReset
 from protocol.errors import ErrorCode
 from protocol.messages.data import AbortedTransaction, Fetch
 from protocol.messages.offsets import ListOffsets

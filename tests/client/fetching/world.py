@@ -7,11 +7,11 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, Woke
+from membership.topic_partition import TopicPartition
+from muster.core.fetching import ConsumerRecord, Fetcher, FetchSettings
+from muster.core.positions import Subscription
 from muster.errors import MusterError
-from muster.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, Woke
-from muster.fetching import ConsumerRecord, Fetcher, FetchSettings
-from muster.subscription import Subscription
-from muster.topic_partition import TopicPartition
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchReply, OffsetForLeaderEpoch
 from protocol.messages.offsets import ListOffsets

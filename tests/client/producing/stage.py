@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
+from membership.topic_partition import TopicPartition
+from muster.core.producing import NOT_KNOWN, Delivered, ProducerSettings, Producing, Undelivered
+from muster.core.producing.batch import Pending
 from muster.errors import MusterError
-from muster.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
-from muster.producing import NOT_KNOWN, Delivered, ProducerSettings, Producing, Undelivered
-from muster.producing.batch import Pending
-from muster.topic_partition import TopicPartition
 from partition_log.producers import Objection, Producers, judge, mark_of
 from protocol.errors import ErrorCode
 from protocol.messages import Message

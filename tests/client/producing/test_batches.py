@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from membership.events import Call, CallFailed, Departed, NodeAddress, Replied
+from muster.core.producing import NO_ROOM, NOT_KNOWN, Delivered, ProducerSettings
+from muster.core.producing.batch import Batch, Pending, ProducerId, size_of
 from muster.errors import Refused, RequestTimedOut
-from muster.events import Call, CallFailed, Departed, NodeAddress, Replied
-from muster.producing import NO_ROOM, NOT_KNOWN, Delivered, ProducerSettings
-from muster.producing.batch import Batch, Pending, ProducerId, size_of
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, InitProducerIdReply, Produce
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply

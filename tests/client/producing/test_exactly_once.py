@@ -3,9 +3,9 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from membership.events import Call, CallFailed, Replied
+from membership.topic_partition import TopicPartition
 from muster.errors import Refused, RequestTimedOut
-from muster.events import Call, CallFailed, Replied
-from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Produce

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from membership.events import CallFailed, NodeAddress, Replied
 from muster.errors import ClientClosed, Refused, RequestTimedOut
-from muster.events import CallFailed, NodeAddress, Replied
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, InitProducerIdReply, Produce
 from protocol.messages.node import Refused as Refusal

@@ -15,9 +15,9 @@ import pytest
 from coordinator.groups.ownership import Owners
 from coordinator.node.events import Lost as ConnectionLost
 from coordinator.records.records import Ownership
-from muster.driven import Driven
-from muster.events import Call, Effect, Woke
-from muster.topic_partition import TopicPartition
+from membership.events import Call, Effect, Woke
+from membership.topic_partition import TopicPartition
+from muster.net.cores import Driven
 from protocol.messages.data import Fetch
 from tests.client.streams.stage import Player, Streaming
 from tests.client.theatre import GROUP, Asked, Stagehand, Told, _Node

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from muster.core.fetching import ConsumerRecord
 from muster.errors import ConsumerTimeout
-from muster.fetching import ConsumerRecord
 from muster.streams import MessageStream, StreamsConnector
 from muster.streams.connector import Parts
-from muster.streams.cycle import Phase
 from muster.streams.events import Shut, Started
 from muster.streams.holdings import Holdings
+from muster.streams.rebalance import Phase
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from tests.client.theatre import GROUP, Stagehand, Theatre
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.errors import CannotShareOut
+from membership.errors import CannotShareOut
+from membership.topic_partition import TopicPartition
 from muster.streams.assignment import MemberThreads, share_by_range, share_in_circle
-from muster.streams.kind import StreamsKind
-from muster.topic_partition import TopicPartition
+from muster.streams.group_protocol import StreamsKind
 from protocol.streams_protocol import encode_streams_assignment
 
 COUNTS = st.dictionaries(st.sampled_from(["s", "t", "u"]), st.integers(1, 9), min_size=1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.events import ClaimAsked, ClaimDone, Grant, ReleaseAsked, ReleaseDone
+from membership.events import ClaimAsked, ClaimDone, Grant, ReleaseAsked, ReleaseDone
 from protocol.errors import ErrorCode
 from protocol.messages.ownership import (
     ClaimedPartition,

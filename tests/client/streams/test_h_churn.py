@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.messages.data import Fetch
 from protocol.messages.ownership import ClaimPartitions
 from tests.client.streams.order import check_order

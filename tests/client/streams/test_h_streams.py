@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from membership.topic_partition import TopicPartition
 from muster.errors import ClientClosed, ConsumerTimeout, GroupRefused, StreamsExist
-from muster.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch
 from protocol.messages.topics import DeletableTopic, DeleteTopics

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from muster.core.fetching import ConsumerRecord
 from muster.errors import (
     CannotDeserialize,
     CommitRefused,
@@ -13,7 +14,6 @@ from muster.errors import (
     MusterError,
     OffsetGap,
 )
-from muster.fetching import ConsumerRecord
 from muster.streams.queue import Chunk, Gate, PartitionInfo, StreamQueue, Taken
 from protocol.errors import ErrorCode
 from protocol.messages import Message

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.errors import ClientClosed
-from muster.streams.cycle import Phase
+from muster.streams.rebalance import Phase
 from protocol.messages.groups import DescribeGroups
 from tests.client.streams.stage import Streaming
 from tests.client.theatre import GROUP, Never, P

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from membership.events import Call, CallFailed, Effect, MemberEvent, Replied, Woke
 from muster import RangeReader
 from muster.blocking import Connection
-from muster.dialects.bootstrap import parse_bootstrap
-from muster.driven import Driven
-from muster.events import Call, CallFailed, Effect, MemberEvent, Replied, Woke
+from muster.net.bootstrap import parse_bootstrap
+from muster.net.cores import Driven
 from muster.net.thread import ThreadDriver
 from protocol.kafka.session import KafkaDialect
 from protocol.messages import Message

@@ -9,8 +9,8 @@ import pytest
 
 from muster import GroupMember, Producer
 from muster.blocking import Connection
-from muster.dialects import kafka
-from muster.dialects.versions import CannotBeSaid, choose
+from muster.net.dialects import kafka
+from muster.net.dialects.versions import CannotBeSaid, choose
 from protocol.apis import BY_MESSAGE
 from protocol.messages import Message
 from protocol.messages.data import Fetch

@@ -2,14 +2,14 @@
 
 from tests.mutants.mutant import Edit, without
 
-_DELIVERING = "muster/balancing/delivering.py"
-_JOINING = "muster/balancing/joining.py"
-_LEASE = "muster/balancing/lease.py"
-_LEAVING = "muster/balancing/leaving.py"
-_LOOP = "muster/balancing/loop.py"
-_REGISTERING = "muster/balancing/registering.py"
-_SHARES = "muster/balancing/shares.py"
-_TARGETS = "muster/balancing/targets.py"
+_DELIVERING = "muster/core/balancing/delivering.py"
+_JOINING = "muster/core/balancing/joining.py"
+_LEASE = "muster/core/balancing/lease.py"
+_LEAVING = "muster/core/balancing/leaving.py"
+_LOOP = "muster/core/balancing/loop.py"
+_REGISTERING = "muster/core/balancing/registering.py"
+_SHARES = "muster/core/balancing/shares.py"
+_TARGETS = "muster/core/balancing/targets.py"
 
 MUTANTS = (
     without(
@@ -85,7 +85,7 @@ MUTANTS = (
         "What is given up is forgotten, and the coordinator is not told",
         Edit(
             _REGISTERING,
-            "    line.ask(m, lambda: UnregisterPartitions(m.group_id, m.consumer_id, m.member_epoch, (item,)), "
+            "    coordinator.ask(m, lambda: UnregisterPartitions(m.group_id, m.consumer_id, m.member_epoch, (item,)), "
             "heard)\n",
             "    m.after(0, partial(_end_giving_back, m, key, errand))\n",
         ),

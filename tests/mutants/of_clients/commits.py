@@ -4,8 +4,8 @@ from tests.mutants.mutant import Edit, without
 
 _COMMITS = "muster/client/commits.py"
 _CONSUMER = "muster/client/consumer.py"
-_CONSUMING = "muster/consuming.py"
-_ERRANDS = "muster/errands.py"
+_CONSUMING = "muster/core/consumer_state.py"
+_ERRANDS = "membership/operations.py"
 
 MUTANTS = (
     without(
@@ -86,7 +86,9 @@ MUTANTS = (
         "H38",
         "A negative offset is sent like any other",
         Edit(
-            "muster/outcomes.py", ': an offset", at.offset, 0, MOST_64)', ': an offset", at.offset, -MOST_64, MOST_64)'
+            "muster/core/completions.py",
+            ': an offset", at.offset, 0, MOST_64)',
+            ': an offset", at.offset, -MOST_64, MOST_64)',
         ),
     ),
     without(

@@ -2,15 +2,15 @@
 
 from tests.mutants.mutant import Edit, without
 
-_JOINING = "muster/joining.py"
-_ONE_USER = "muster/blocking/one_user.py"
+_JOINING = "membership/joining.py"
+_ONE_USER = "muster/blocking/guard.py"
 
 MUTANTS = (
     without(
         "H40",
         "A member that is not polled for too long gives its place up and tells nobody",
         Edit(
-            "muster/heartbeats.py",
+            "membership/heartbeats.py",
             "    leave_quietly(m)\n    m.reset(m.rejoin, forget_id=True)\n",
             "    m.reset(m.rejoin, forget_id=True)\n",
         ),
@@ -23,7 +23,7 @@ MUTANTS = (
     without(
         "H42",
         "Partitions are revoked without a last commit",
-        Edit("muster/outcomes.py", "            self._awaited = prepare(partitions)\n", ""),
+        Edit("muster/core/completions.py", "            self._awaited = prepare(partitions)\n", ""),
     ),
     without(
         "H43",

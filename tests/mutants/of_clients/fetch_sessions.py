@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Edit, without
 
-_SESSIONS = "muster/fetch_sessions.py"
+_SESSIONS = "muster/core/fetching/sessions.py"
 
 MUTANTS = (
     without(
@@ -53,6 +53,6 @@ MUTANTS = (
     without(
         "H70",
         "Closing leaves its sessions to the nodes",
-        Edit("muster/fetching/fetcher.py", "            if final is not None:\n", "            if False:\n"),
+        Edit("muster/core/fetching/fetcher.py", "            if final is not None:\n", "            if False:\n"),
     ),
 )

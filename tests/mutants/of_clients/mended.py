@@ -8,7 +8,7 @@ MUTANTS = (
         "A member that closes in the middle of a cooperative rebalance does not commit what it read meanwhile",
         (
             Edit(
-                "muster/joining.py",
+                "membership/joining.py",
                 "        m.lose(still_counts=has_place and is_rebalancing)\n",
                 "        m.lose()\n",
             ),
@@ -23,7 +23,7 @@ MUTANTS = (
         "A partition is read from a node that has ceased to lead it for as long as that goes on answering",
         (
             Edit(
-                "muster/fetching/fetcher.py",
+                "muster/core/fetching/fetcher.py",
                 "age_ms = max(self._settings.metadata_max_age_ms, self._settings.retry_backoff_ms)",
                 "age_ms = 10**9",
             ),
@@ -38,7 +38,7 @@ MUTANTS = (
         "A Ctrl-C in the middle of reading a batch leaves it half read in the buffer: the rest of it is skipped",
         (
             Edit(
-                "muster/fetching/buffer.py",
+                "muster/core/fetching/buffer.py",
                 "            self._completed.remove(completed)\n            raise\n",
                 "            raise\n",
             ),
@@ -50,7 +50,7 @@ MUTANTS = (
         "A commit whose answer was lost is said to be refused, though it may be stored",
         (
             Edit(
-                "muster/outcomes.py",
+                "muster/core/completions.py",
                 "_UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})",
                 "_UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT})",
             ),

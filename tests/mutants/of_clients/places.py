@@ -2,10 +2,10 @@
 
 from tests.mutants.mutant import Edit, without
 
-_HEARTBEATS = "muster/heartbeats.py"
-_JOINING = "muster/joining.py"
-_MEMBERSHIP = "muster/membership.py"
-_NODES = "muster/nodes.py"
+_HEARTBEATS = "membership/heartbeats.py"
+_JOINING = "membership/joining.py"
+_MEMBERSHIP = "membership/core.py"
+_NODES = "membership/nodes.py"
 
 MUTANTS = (
     without(
@@ -27,7 +27,7 @@ MUTANTS = (
         "H4",
         "Lookups that fail are repeated at the same distance for ever",
         Edit(
-            "muster/member.py",
+            "membership/member.py",
             "self.arm(Timer.LOOKUP, self.backoff_ms(self.lookup_failures))",
             "self.arm(Timer.LOOKUP, self.backoff_ms(0))",
         ),
@@ -40,7 +40,7 @@ MUTANTS = (
     without(
         "H6",
         "After a lookup refused for good the next one follows by itself, without a poll",
-        Edit("muster/member.py", "        if self.state is not State.LEAVING:\n            self.unjoin()\n", ""),
+        Edit("membership/member.py", "        if self.state is not State.LEAVING:\n            self.unjoin()\n", ""),
     ),
     without(
         "H7",

@@ -2,9 +2,9 @@
 
 from tests.mutants.mutant import Edit, without
 
-_BUFFER = "muster/fetching/buffer.py"
+_BUFFER = "muster/core/fetching/buffer.py"
 _CONSUMER = "muster/client/consumer.py"
-_FETCHER = "muster/fetching/fetcher.py"
+_FETCHER = "muster/core/fetching/fetcher.py"
 
 _LATE_ANSWERS = (
     Edit(

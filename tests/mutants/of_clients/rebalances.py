@@ -4,7 +4,7 @@ from tests.mutants.mutant import Edit, without
 
 _CONSUMER = "muster/client/consumer.py"
 _GROUP_MEMBER = "muster/client/member.py"
-_JOINING = "muster/joining.py"
+_JOINING = "membership/joining.py"
 
 MUTANTS = (
     without(
@@ -81,7 +81,7 @@ MUTANTS = (
         "H26",
         "A leader that sees a topic grow leaves it at that",
         Edit(
-            "muster/leading.py",
+            "membership/leader.py",
             "        if m.watched is not None and counts != m.watched and not m.rejoin:\n",
             "        if False:\n",
         ),
@@ -90,14 +90,16 @@ MUTANTS = (
         "H27",
         "Whoever subscribed to a pattern joins without looking which topics there are",
         Edit(
-            "muster/choosing.py", "    if m.pattern is not None and (m.looked_at_ms is None", "    if False and (True"
+            "membership/subscription.py",
+            "    if m.pattern is not None and (m.looked_at_ms is None",
+            "    if False and (True",
         ),
     ),
     without(
         "H28",
         "A follower accepts only topics that it has heard of itself",
         Edit(
-            "muster/member.py",
+            "membership/member.py",
             "        return topic in self.topics or self.matches(topic)\n",
             "        return topic in self.topics\n",
         ),
@@ -105,6 +107,10 @@ MUTANTS = (
     without(
         "H29",
         "Whoever subscribed in one way may go on in another",
-        Edit("muster/consuming.py", "        if self.kind not in {Kind.NOTHING, kind}:\n", "        if False:\n"),
+        Edit(
+            "muster/core/consumer_state.py",
+            "        if self.kind not in {Kind.NOTHING, kind}:\n",
+            "        if False:\n",
+        ),
     ),
 )

@@ -5,12 +5,12 @@ from tests.mutants.mutant import Edit, Mutant, Test, without
 _ASSIGNMENT = "muster/streams/assignment.py"
 _CONNECTOR = "muster/streams/connector.py"
 _HOLDINGS = "muster/streams/holdings.py"
-_LETTING_GO = "muster/streams/letting_go.py"
+_LETTING_GO = "muster/streams/revoke.py"
 _OWNING = "coordinator/groups/classic/owning.py"
 _QUEUE = "muster/streams/queue.py"
 _STEPS = "muster/streams/steps.py"
 _STREAM = "muster/streams/stream.py"
-_TAKING_ON = "muster/streams/taking_on.py"
+_TAKING_ON = "muster/streams/start.py"
 
 _CROWDS = Test(
     "tests/client/streams/test_h_crowds.py::test_whatever_goes_wrong_there_is_one_owner_and_nothing_is_skipped"
@@ -81,7 +81,7 @@ MUTANTS = (
     without(
         "H80",
         "Fetches do not say by which grant",
-        Edit("muster/fetching/fetcher.py", "self.grants.epochs.get(one, -1)", "-1"),
+        Edit("muster/core/fetching/fetcher.py", "self.grants.epochs.get(one, -1)", "-1"),
     ),
     without(
         "H81",
@@ -138,7 +138,7 @@ MUTANTS = (
         "H87",
         "After a rebalance that failed the next trigger is waited for, for ever",
         Edit(
-            "muster/streams/cycle.py",
+            "muster/streams/rebalance.py",
             "None if self._is_dead else _REST * self._settings.rebalance_backoff_ms",
             "None",
         ),
@@ -170,8 +170,8 @@ MUTANTS = (
     without(
         "H92",
         "Topics that match a pattern are looked for once",
-        Edit("muster/choosing.py", "    m.arm(Timer.TOPICS, m.settings.metadata_max_age_ms)\n", ""),
-        Edit("muster/membership.py", "and _may_ask_metadata(m, Timer.TOPICS)", "and m.looked_at_ms is None"),
+        Edit("membership/subscription.py", "    m.arm(Timer.TOPICS, m.settings.metadata_max_age_ms)\n", ""),
+        Edit("membership/core.py", "and _may_ask_metadata(m, Timer.TOPICS)", "and m.looked_at_ms is None"),
     ),
     without(
         "H93",

@@ -2,10 +2,10 @@
 
 from tests.mutants.mutant import Edit, without
 
-_BUFFER = "muster/fetching/buffer.py"
-_FETCHER = "muster/fetching/fetcher.py"
-_QUESTIONS = "muster/fetching/questions.py"
-_RECORDS = "muster/fetching/records.py"
+_BUFFER = "muster/core/fetching/buffer.py"
+_FETCHER = "muster/core/fetching/fetcher.py"
+_QUESTIONS = "muster/core/fetching/questions.py"
+_RECORDS = "muster/core/fetching/records.py"
 
 MUTANTS = (
     without(
@@ -30,7 +30,7 @@ MUTANTS = (
         "H60",
         "Without a committed offset reading begins at the beginning whatever the policy",
         Edit(
-            "muster/subscription.py",
+            "muster/core/positions.py",
             "                self._positions[one].await_reset(reset)\n",
             "                self._positions[one].await_reset(OffsetReset.EARLIEST)\n",
         ),

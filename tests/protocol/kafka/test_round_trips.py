@@ -16,7 +16,7 @@ from protocol.kafka.varint import MAX_TAGS, read_tags, read_uvarint, write_tags,
 from protocol.kafka.writing import writer
 from protocol.messages import Message
 from protocol.messages.data import FetchPartition
-from protocol.messages.groups import DescribeGroups, JoinGroup, ListedGroup, ListGroups, ListGroupsReply
+from protocol.messages.groups import Heartbeat, JoinGroup, ListedGroup, ListGroups, ListGroupsReply
 from protocol.messages.offsets import OffsetCommit, OffsetDelete
 from tests.protocol.kafka.samples import CASES, Case, Filled, carried, cases, sample
 
@@ -160,19 +160,25 @@ def test_elements_of_one_byte_each_are_bounded_too() -> None:
     assert len(read(case, write_uvarint(MAX_ENTRIES + 1) + b"\x01" * MAX_ENTRIES + b"\x00\x00").groups) == MAX_ENTRIES
 
 
-@pytest.mark.parametrize("version", [0, 5])
+@pytest.mark.parametrize("version", [0, 4])
 def test_a_name_of_more_than_eight_thousand_bytes_is_a_violation(version: int) -> None:
-    case = case_of("DescribeGroups", version)
-    assert read(case, write(case, DescribeGroups(("x" * 8_000,)))).groups == ("x" * 8_000,)
+    case = case_of("Heartbeat", version)
+    assert read(case, write(case, Heartbeat("g", 1, "x" * 8_000))).member_id == "x" * 8_000
     with pytest.raises(ProtocolViolation, match="longer than 8000 bytes"):
-        read(case, write(case, DescribeGroups(("x" * 8_001,))))
+        read(case, write(case, Heartbeat("g", 1, "x" * 8_001)))
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_a_group_id_has_any_length_so_that_it_can_be_refused_by_name(version: int) -> None:
+    case = case_of("Heartbeat", version)
+    assert read(case, write(case, Heartbeat("x" * 32_767, 1, "m"))).group_id == "x" * 32_767
 
 
 def test_what_a_server_answers_may_name_what_it_let_others_name() -> None:
     """Apache Kafka has groups and clients with names of up to 32,767 bytes."""
     api = BY_MESSAGE[ListGroups]
     for version in (0, 5):
-        said = ListGroupsReply(groups=(ListedGroup("x" * 32_767, "consumer", "Stable"),))
+        said = ListGroupsReply(groups=(ListedGroup("x" * 32_767, "x" * 32_767, "Stable"),))
         data = writer(api.reply, version)(said)
         with pytest.raises(ProtocolViolation, match="longer than 8000 bytes"):
             reader(api.reply, version)(data, 0)

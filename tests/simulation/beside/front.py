@@ -76,7 +76,7 @@ class Front(Daemon):
     def is_hindered(self) -> bool:
         """Whether nobody can ask it to be quick."""
         now_ms = self._clock.now_ms
-        slow_until_ms = self.slow_until_ms + SLOWEST_SYNC_MS
+        slow_until_ms = max(self.loop_time.slow_until_ms, self.loop_time.still_until_ms) + SLOWEST_SYNC_MS
         return self.node is None or now_ms < max(self.paused_until_ms, slow_until_ms) or self.disk.is_full
 
     # --- what clients send ---

@@ -83,7 +83,7 @@ def _pause(world: "BesideWorld", decision: Decision, random: Random) -> None:
 
 
 def _slow_disk(world: "BesideWorld", decision: Decision, random: Random) -> None:
-    world.broker.slow_until_ms = world.now_ms + decision.amount
+    world.broker.loop_time.slow_until_ms = world.now_ms + decision.amount
 
 
 def _late(world: "BesideWorld", decision: Decision, random: Random) -> None:

@@ -4,8 +4,8 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from muster.events import Call, CallFailed, Fatal, MemberEvent, Polled, Replied
-from muster.topic_partition import TopicPartition
+from membership.events import Call, CallFailed, Fatal, MemberEvent, Polled, Replied
+from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import (

@@ -10,6 +10,7 @@ NODE_FAULTS = (
     *("cut", "delay", "reorder", "deaf", "mute", "half-open", "reset in reply", "lose reply", "resend", "stall"),
     *("kill", "leave", "replace", "leader dies", "never sync", "power", "power in job", "power in swap"),
     *("daemon killed", "restart", "pause", "slow disk", "full", "fail", "clock"),
+    *("still", "lost write", "lost sync"),
 )
 UPSTREAM_FAULTS = tuple(kind for kind in UPSTREAM if not kind.startswith("old"))
 _OLD_FROM = 100_000

@@ -8,7 +8,7 @@ from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.offset_commit import refused_topics
 from coordinator.node.events import Event, Received
 from coordinator.node.node import AnyNode
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.messages.groups import DescribeGroupsReply
 from protocol.messages.node import Refused
 from protocol.messages.offsets import OffsetCommit, OffsetCommitReply

@@ -20,7 +20,7 @@ from coordinator.config.config import Config
 from coordinator.config.keys import UpstreamOffsets
 from coordinator.gateway.session import session
 from coordinator.groups.classic.state import Group
-from muster.topic_partition import TopicPartition
+from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from tests.simulation.beside.broker import BROKER_HOST, LATE, Brokers
 from tests.simulation.beside.callers import Keeper, Pulse
@@ -270,7 +270,7 @@ class BesideWorld(World):
             if old.running:
                 old.stalled_until_ms = min(old.stalled_until_ms, self.now_ms)
                 old.leave()
-        broker.slow_until_ms = self.now_ms
+        broker.loop_time.slow_until_ms = broker.loop_time.still_until_ms = self.now_ms
         broker.end_pause()
         self.after(self.bound_ms // 4, self._stop_writing)
 

@@ -1,0 +1,55 @@
+"""What keeps a partition out of two hands while members keep what they have (KIP-429, consumer-client F)."""
+
+from collections.abc import Mapping, Sequence
+
+from membership.assignors.model import Assignment, Subscriber
+from membership.assignors.ownership import Claim, Ownership
+from membership.errors import CannotShareOut
+from membership.topic_partition import TopicPartition
+
+
+class UnsafeAssignment(CannotShareOut):
+    """An assignor gave away a partition that its owner has not let go of. `partitions` are the ones at fault."""
+
+    def __init__(self, name: str, partitions: Sequence[TopicPartition]) -> None:
+        shown = ", ".join(map(str, partitions[:5])) + (", …" if len(partitions) > 5 else "")
+        super().__init__(
+            f"assignor {name!r} says it is cooperative and gave away {shown} before the owner has let go: "
+            "leave out what must be revoked, the rebalance that follows hands it out"
+        )
+        self.partitions = tuple(partitions)
+
+
+def withhold(assignment: Assignment, claims: Mapping[str, Claim], ownership: Ownership) -> Assignment:
+    """Without the partitions that a member other than the receiver claims, however old the claim: that member lives,
+    sees them gone from its assignment, lets go and joins again. A receiver whose claim counts keeps what it has.
+    """
+    claimants: dict[TopicPartition, list[str]] = {}
+    for member_id, claim in claims.items():
+        for one in claim.partitions:
+            claimants.setdefault(one, []).append(member_id)
+    return {
+        member_id: [
+            one
+            for one in partitions
+            if ownership.owners.get(one) == member_id or all(other == member_id for other in claimants.get(one, ()))
+        ]
+        for member_id, partitions in assignment.items()
+    }
+
+
+def verify_cooperative(name: str, subscribers: Sequence[Subscriber], assignment: Assignment) -> None:
+    """For what any other cooperative assignor gave. Raises UnsafeAssignment if a partition is added to one member
+    and revoked from another in the same round.
+    """
+    revoked: set[TopicPartition] = set()
+    for one in subscribers:
+        revoked.update(set(one.owned).difference(assignment.get(one.member_id, ())))
+    at_fault = [
+        partition
+        for one in subscribers
+        for partition in assignment.get(one.member_id, ())
+        if partition in revoked and partition not in one.owned
+    ]
+    if at_fault:
+        raise UnsafeAssignment(name, sorted(at_fault))

@@ -1,0 +1,149 @@
+"""Sticky sharing among members that read different topics (group-protocol 6.5)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from membership.assignors.model import Assignment
+from membership.assignors.racks import Nearness
+from membership.topic_partition import TopicPartition
+
+
+def share_generally(
+    partition_counts: Mapping[str, int],
+    nearness: Nearness,
+    topics_of: Mapping[str, Sequence[str]],
+    earlier: Mapping[TopicPartition, str],
+    held: Mapping[str, Sequence[TopicPartition]],
+    must_revoke: bool,
+) -> Assignment:
+    """What is held stays, the rest goes where least is, then single partitions move from those with more to those with
+    at least two fewer until none can. `topics_of` names each member, in order, and its topics among the counted ones.
+
+    Each move lowers the sum of the differences between all pairs of members, so there is nothing to undo.
+    """
+    balance = _Balance(topics_of, earlier, nearness)
+    for member_id, partitions in held.items():
+        for one in partitions:
+            balance.keep(one, member_id)
+    every = [
+        TopicPartition(topic, number)
+        for topic in sorted(balance.eligible, key=lambda topic: (len(balance.eligible[topic]), topic))
+        for number in range(partition_counts[topic])
+    ]
+    free = [one for one in every if one not in balance.holder]
+    balance.place(free)
+    if not must_revoke:
+        balance.even_out(free)  # what is new moves first, so that what was held need not
+    balance.even_out(every)
+    return balance.shares()
+
+
+def balance_score(sizes: Iterable[int]) -> int:
+    """The sum of the differences between all pairs; 0 is perfect."""
+    ordered = sorted(sizes)
+    return sum(size * (2 * place - len(ordered) + 1) for place, size in enumerate(ordered))
+
+
+class _Balance:
+    """Who holds what. Members are places in the order of their ids, so that the least of equals is the first."""
+
+    __slots__ = (
+        "eligible", "holder", "_members", "_place_of", "_sizes", "_earlier", "_nearness", "_home", "_away", "_least",
+    )  # fmt: skip
+
+    def __init__(
+        self, topics_of: Mapping[str, Sequence[str]], earlier: Mapping[TopicPartition, str], nearness: Nearness
+    ) -> None:
+        self._members = tuple(topics_of)
+        self._sizes = [0] * len(self._members)
+        self.eligible: dict[str, list[int]] = {}
+        for place, topics in enumerate(topics_of.values()):
+            for topic in topics:
+                self.eligible.setdefault(topic, []).append(place)
+        self._place_of = {member_id: place for place, member_id in enumerate(self._members)}
+        self._earlier = {
+            one: self._place_of[member_id] for one, member_id in earlier.items() if one.topic in topics_of[member_id]
+        }
+        self._nearness = nearness
+        self.holder: dict[TopicPartition, int] = {}
+        self._home: dict[TopicPartition, int] = {}  # where a partition was before anything moved
+        self._away: dict[tuple[str, int, int], set[int]] = {}  # (topic, home, holder) -> numbers
+        self._least: dict[str, int] = {}  # of topics looked at since the last change
+
+    def keep(self, one: TopicPartition, member_id: str) -> None:
+        self._put(one, self._place_of[member_id])
+
+    def place(self, free: Sequence[TopicPartition]) -> None:
+        """Each on the member with least; near ones first, where racks matter."""
+        left = []
+        for one in free:
+            near = self.eligible[one.topic]
+            if self._nearness.matters:
+                near = [place for place in near if self._nearness.is_near(self._members[place], one)]
+            if near:
+                self._put(one, min(near, key=self._sizes.__getitem__))
+            else:
+                left.append(one)
+        for one in left:
+            self._put(one, self._least_of(one.topic))
+
+    def even_out(self, partitions: Sequence[TopicPartition]) -> None:
+        """Until no partition can move to somebody who has at least two fewer."""
+        movable = [one for one in partitions if len(self.eligible[one.topic]) > 1]
+        moved = True
+        while moved:
+            moved = False
+            for one in movable:
+                place = self._better(one)
+                if place is not None:
+                    self._move(one, place)
+                    moved = True
+
+    def shares(self) -> Assignment:
+        shares: Assignment = {member_id: [] for member_id in self._members}
+        for one, place in self.holder.items():
+            shares[self._members[place]].append(one)
+        return shares
+
+    def _better(self, one: TopicPartition) -> int | None:
+        """Who should have it rather than its holder: who had it before, else somebody near, else the one with least."""
+        most = self._sizes[self.holder[one]] - 2
+        least = self._least_of(one.topic)
+        if self._sizes[least] > most:
+            return None
+        before = self._earlier.get(one)
+        if before is not None and self._sizes[before] <= most:
+            return before
+        if self._nearness.shares_rack(self._members[self.holder[one]], one):
+            near = [
+                place for place in self.eligible[one.topic] if self._nearness.shares_rack(self._members[place], one)
+            ]
+            nearest = min(near, key=self._sizes.__getitem__)
+            if self._sizes[nearest] <= most:
+                return nearest
+        return least
+
+    def _least_of(self, topic: str) -> int:
+        place = self._least.get(topic)
+        if place is None:
+            place = self._least[topic] = min(self.eligible[topic], key=self._sizes.__getitem__)
+        return place
+
+    def _move(self, one: TopicPartition, to: int) -> None:
+        """One more for `to`, one fewer for the holder: another of the topic if that one goes home by it."""
+        if back := self._away.get((one.topic, to, self.holder[one])):
+            one = TopicPartition(one.topic, min(back))
+        self._put(one, to)
+
+    def _put(self, one: TopicPartition, place: int) -> None:
+        topic, number = one
+        source = self.holder.get(one)
+        home = self._home.setdefault(one, place)
+        if source is not None:
+            self._sizes[source] -= 1
+            if source != home:
+                self._away[topic, home, source].discard(number)
+        if place != home:
+            self._away.setdefault((topic, home, place), set()).add(number)
+        self.holder[one] = place
+        self._sizes[place] += 1
+        self._least.clear()

@@ -1,0 +1,44 @@
+"""Who had what: the claims of members, and which of them count (consumer-client F, ownership claims)."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from membership.topic_partition import TopicPartition
+
+
+class Claim(NamedTuple):
+    """What a member says it had, and in which generation."""
+
+    partitions: Sequence[TopicPartition] = ()
+    generation_id: int = -1
+
+
+class Ownership(NamedTuple):
+    """`owners`: the one member whose claim counts. `earlier`: who had a partition last, among members that missed the
+    newest generation.
+    """
+
+    owners: dict[TopicPartition, str]
+    earlier: dict[TopicPartition, str]
+
+
+def settle(claims: Mapping[str, Claim]) -> Ownership:
+    """The newer generation has it; claimed twice in the same one, nobody has. `claims` in the order of member ids."""
+    newest = max((claim.generation_id for claim in claims.values()), default=-1)
+    best: dict[TopicPartition, tuple[int, str]] = {}
+    earlier: dict[TopicPartition, tuple[int, str]] = {}
+    disputed: set[TopicPartition] = set()
+    for member_id, (partitions, generation_id) in claims.items():
+        for one in dict.fromkeys(partitions):
+            known = best.get(one)
+            if known is None or known[0] < generation_id:
+                best[one] = generation_id, member_id
+                disputed.discard(one)
+            elif known[0] == generation_id:
+                disputed.add(one)
+            if generation_id < newest and (one not in earlier or earlier[one][0] < generation_id):
+                earlier[one] = generation_id, member_id
+    return Ownership(
+        {one: member_id for one, (_, member_id) in best.items() if one not in disputed},
+        {one: member_id for one, (_, member_id) in earlier.items()},
+    )

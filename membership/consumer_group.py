@@ -1,0 +1,88 @@
+"""How consumers share out: each leaves its subscription with the coordinator, and the leader's assignor decides
+(group-protocol 6). The other protocol types have kinds of their own.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
+from membership.assignors import RebalanceProtocol, Subscriber, by_name, verify_cooperative
+from membership.consumer_protocol import (
+    PROTOCOL_TYPE,
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from membership.member import Member
+from membership.topic_partition import TopicPartition
+from protocol.errors import ProtocolViolation
+from protocol.messages.groups import JoinGroupMember
+from protocol.messages.topics import MetadataReply
+
+
+class ConsumerKind:
+    """Of protocol type `consumer`; nothing is remembered beside the member."""
+
+    protocol_type = PROTOCOL_TYPE
+
+    def offers(self, m: Member) -> tuple[str, ...]:
+        return m.settings.assignors
+
+    def says(self, m: Member, protocol: str) -> bytes:
+        """What a member says of itself: what it wants, and, so that it may keep it, what it has."""
+        user_data = by_name(protocol).user_data(m.last_assigned, m.last_generation_id)
+        return encode_subscription(Subscription(m.topics, user_data, m.held, m.generation_id, m.settings.rack_id))
+
+    def topics_of(self, metadata: bytes) -> tuple[str, ...]:
+        return _read(metadata).topics
+
+    def shares(self, m: Member, partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
+        subscribers = [_subscriber(one) for one in m.roster]
+        assignor = by_name(m.protocol_name)
+        shares = assignor.assign(partition_counts, subscribers, _racks(reply))
+        if m.settings.is_cooperative and RebalanceProtocol.COOPERATIVE in assignor.rebalance_protocols:
+            verify_cooperative(assignor.name, subscribers, shares)
+        return {who: encode_assignment(Assignment(tuple(share))) for who, share in shares.items()}
+
+    def nothing(self) -> bytes:
+        return encode_assignment(Assignment())
+
+    def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
+        return decode_assignment(assignment).partitions
+
+
+def _read(metadata: bytes) -> Subscription:
+    try:
+        return decode_subscription(metadata)
+    except ProtocolViolation:
+        return Subscription(())  # it gets nothing; the others are not made to suffer for it
+
+
+def _subscriber(one: JoinGroupMember) -> Subscriber:
+    said = _read(one.metadata)
+    return Subscriber(
+        one.member_id,
+        said.topics,
+        one.group_instance_id,
+        said.owned,
+        said.generation_id,
+        said.user_data,
+        said.rack_id,
+    )
+
+
+def _racks(reply: MetadataReply) -> dict[str, list[AbstractSet[str]]]:
+    """Of each partition, by number; nothing where nodes have none."""
+    of_node = {node.node_id: node.rack for node in reply.brokers if node.rack}
+    if not of_node:
+        return {}
+    return {
+        topic.name: [
+            {of_node[node] for node in one.replica_nodes if node in of_node}
+            for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+        ]
+        for topic in reply.topics
+        if topic.name
+    }

@@ -1,0 +1,83 @@
+"""What consumers leave with the coordinator, said in `TopicPartition`s. The bytes are `protocol.consumer_protocol`'s;
+here topics and partitions are sorted and grouped as Kafka's clients do it (group-protocol 6.1).
+"""
+
+from collections.abc import Iterable
+from itertools import groupby
+
+import msgspec
+
+from membership.topic_partition import TopicPartition
+from protocol import consumer_protocol as wire
+from protocol.consumer_protocol import PROTOCOL_TYPE
+
+__all__ = [
+    "PROTOCOL_TYPE",
+    "Assignment",
+    "Subscription",
+    "decode_assignment",
+    "decode_subscription",
+    "encode_assignment",
+    "encode_subscription",
+]
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """What a member says of itself when it joins."""
+
+    topics: tuple[str, ...]
+    user_data: bytes | None = None
+    owned: tuple[TopicPartition, ...] = ()
+    generation_id: int = wire.UNKNOWN_GENERATION
+    rack_id: str | None = None
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """What the leader gives a member."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    user_data: bytes | None = None
+
+
+def encode_subscription(subscription: Subscription) -> bytes:
+    """The newest version, sorted."""
+    return wire.encode_subscription(
+        wire.Subscription(
+            tuple(sorted(subscription.topics)),
+            subscription.user_data,
+            _grouped(subscription.owned),
+            subscription.generation_id,
+            subscription.rack_id,
+        )
+    )
+
+
+def decode_subscription(data: bytes) -> Subscription:
+    """Of any version. Raises ProtocolViolation."""
+    read = wire.decode_subscription(data)
+    owned = _single(read.owned_partitions)
+    return Subscription(read.topics, read.user_data, owned, read.generation_id, read.rack_id)
+
+
+def encode_assignment(assignment: Assignment) -> bytes:
+    """The newest version, sorted."""
+    return wire.encode_assignment(wire.Assignment(_grouped(assignment.partitions), assignment.user_data))
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """Of any version; no bytes at all are what the coordinator gives a member its leader left out. Raises
+    ProtocolViolation.
+    """
+    read = wire.decode_assignment(data)
+    return Assignment(_single(read.partitions), read.user_data)
+
+
+def _grouped(partitions: Iterable[TopicPartition]) -> tuple[wire.TopicPartitions, ...]:
+    return tuple(
+        wire.TopicPartitions(topic, tuple(one.partition for one in ones))
+        for topic, ones in groupby(sorted(partitions), lambda one: one.topic)
+    )
+
+
+def _single(topics: Iterable[wire.TopicPartitions]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, number) for topic, numbers in topics for number in numbers)

@@ -1,0 +1,402 @@
+"""A member of a group, without I/O: the other side of the coordinator's table.
+
+    step(event, now_ms) -> effects
+
+`Membership` reads no clock, opens no connection and has no randomness of its own. An edge carries out the effects,
+brings the answers back as events, and calls `step(Woke(), now_ms)` when `next_deadline_ms` has come, from one thread at
+a time.
+
+THE TABLE says what each event does in each state; a forgotten state is a type error at its row. After every event come
+the "as soon as" rules of `_settle`, which send what the state asks for: a coordinator is looked up as soon as it is
+needed, JoinGroup goes out as soon as there is one, and so on. An action therefore only changes what the member knows.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from membership import heartbeats, joining
+from membership import leader as leading
+from membership import operations as errands
+from membership import ownership as owning
+from membership import subscription as choosing
+from membership.checks import check_name
+from membership.consumer_group import ConsumerKind
+from membership.events import (
+    AssignedByHand,
+    CallFailed,
+    ClaimAsked,
+    Closing,
+    CommitAsked,
+    Effect,
+    HangUp,
+    MemberEvent,
+    NodeAddress,
+    OffsetsAsked,
+    Polled,
+    Pushed,
+    RejoinAsked,
+    ReleaseAsked,
+    Released,
+    Replied,
+    Subscribed,
+    SubscribedToPattern,
+    Woke,
+)
+from membership.member import Kind, Member, MemberSettings, SentCall, State, Timer
+from membership.nodes import nodes_of
+from membership.replies import (
+    AllTopicsAnswered,
+    ClaimAnswered,
+    CommitAnswered,
+    HeartbeatAnswered,
+    JoinAnswered,
+    LeaveAnswered,
+    LookupAnswered,
+    MetadataAnswered,
+    OffsetsAnswered,
+    PollOverdue,
+    ReleaseAnswered,
+    SessionOverdue,
+    SyncAnswered,
+    answered,
+    unanswered,
+)
+from membership.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import (
+    CoordinatorMoved,
+    Heartbeat,
+    JoinGroup,
+    MemberRemoved,
+    RebalanceStarted,
+    SyncGroup,
+)
+from protocol.messages.node import FindCoordinator
+from protocol.messages.topics import Metadata, MetadataReply
+
+E = TypeVar("E")
+Action = Callable[[Member, E], None]
+
+
+class Row(NamedTuple):
+    """What an event does, state by state."""
+
+    event: type
+    cells: dict[State, Callable[[Member, Any], None]]
+
+
+class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
+    """A row of the table: binds the event's type first, so that a cell which does not take it is an error there."""
+
+    def __init__(self, event: type[E]) -> None:
+        self.event = event
+
+    def __call__(
+        self,
+        *,
+        unjoined: Action[E],
+        releasing: Action[E],
+        joining: Action[E],
+        syncing: Action[E],
+        steady: Action[E],
+        leaving: Action[E],
+    ) -> Row:
+        cells = (unjoined, releasing, joining, syncing, steady, leaving)
+        return Row(self.event, dict(zip(State, cells, strict=True)))
+
+
+def nothing(_m: Member, _event: object) -> None:
+    """Says nothing to a member in this state."""
+
+
+# fmt: off
+TABLE = {row.event: row.cells for row in (
+    on(Polled)(
+        unjoined=joining.start, releasing=joining.note_poll, joining=joining.note_poll, syncing=joining.note_poll,
+        steady=joining.rejoin_if_needed, leaving=nothing),
+    on(Released)(
+        unjoined=joining.let_go, releasing=joining.join_when_released, joining=joining.let_go, syncing=joining.let_go,
+        steady=joining.let_go, leaving=joining.depart),
+    on(Subscribed)(
+        unjoined=choosing.subscribe, releasing=choosing.subscribe, joining=joining.subscribe_or_withdraw,
+        syncing=joining.subscribe_or_withdraw, steady=choosing.subscribe, leaving=nothing),
+    on(SubscribedToPattern)(
+        unjoined=choosing.subscribe_to_pattern, releasing=choosing.subscribe_to_pattern,
+        joining=choosing.subscribe_to_pattern, syncing=choosing.subscribe_to_pattern,
+        steady=choosing.subscribe_to_pattern, leaving=nothing),
+    on(AssignedByHand)(
+        unjoined=choosing.assign_by_hand, releasing=nothing, joining=nothing, syncing=nothing,
+        steady=nothing, leaving=nothing),
+    on(RejoinAsked)(
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
+        steady=joining.ask_for_rejoin, leaving=nothing),
+    on(Closing)(
+        unjoined=joining.close, releasing=joining.close_when_released, joining=joining.close, syncing=joining.close,
+        steady=joining.close, leaving=nothing),
+
+    on(JoinAnswered)(
+        unjoined=nothing, releasing=nothing, joining=joining.hear_join, syncing=nothing,
+        steady=nothing, leaving=nothing),
+    on(MetadataAnswered)(
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=leading.assign,
+        steady=leading.watch, leaving=nothing),
+    on(AllTopicsAnswered)(
+        unjoined=choosing.hear_topics, releasing=choosing.hear_topics, joining=choosing.hear_topics,
+        syncing=choosing.hear_topics, steady=choosing.hear_topics, leaving=nothing),
+    on(SyncAnswered)(
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=joining.hear_sync,
+        steady=nothing, leaving=nothing),
+    on(LeaveAnswered)(
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
+        steady=nothing, leaving=joining.hear_leave),
+
+    on(LookupAnswered)(
+        unjoined=heartbeats.hear_lookup, releasing=heartbeats.hear_lookup, joining=heartbeats.hear_lookup,
+        syncing=heartbeats.hear_lookup, steady=heartbeats.hear_lookup, leaving=heartbeats.hear_lookup),
+    on(HeartbeatAnswered)(
+        unjoined=nothing, releasing=heartbeats.hear_heartbeat, joining=nothing, syncing=heartbeats.hear_heartbeat,
+        steady=heartbeats.hear_heartbeat, leaving=nothing),
+    on(SessionOverdue)(
+        unjoined=nothing, releasing=heartbeats.doubt_coordinator, joining=nothing,
+        syncing=heartbeats.doubt_coordinator, steady=heartbeats.doubt_coordinator, leaving=nothing),
+    on(PollOverdue)(
+        unjoined=nothing, releasing=heartbeats.give_up_place, joining=nothing,
+        syncing=heartbeats.give_up_place, steady=heartbeats.give_up_place, leaving=nothing),
+
+    on(RebalanceStarted)(
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
+        steady=heartbeats.expect_rebalance, leaving=nothing),
+    on(MemberRemoved)(
+        unjoined=nothing, releasing=heartbeats.ask_at_once, joining=nothing, syncing=heartbeats.ask_at_once,
+        steady=heartbeats.ask_at_once, leaving=nothing),
+    on(CoordinatorMoved)(
+        unjoined=heartbeats.move_coordinator, releasing=heartbeats.move_coordinator,
+        joining=heartbeats.move_coordinator, syncing=heartbeats.move_coordinator,
+        steady=heartbeats.move_coordinator, leaving=nothing),
+
+    on(CommitAsked)(
+        unjoined=errands.commit, releasing=errands.commit, joining=errands.commit, syncing=errands.commit,
+        steady=errands.commit, leaving=errands.commit),
+    on(CommitAnswered)(
+        unjoined=errands.hear_commit, releasing=errands.hear_commit, joining=errands.hear_commit,
+        syncing=errands.hear_commit, steady=errands.hear_commit, leaving=errands.hear_commit),
+    on(OffsetsAsked)(
+        unjoined=errands.fetch_offsets, releasing=errands.fetch_offsets, joining=errands.fetch_offsets,
+        syncing=errands.fetch_offsets, steady=errands.fetch_offsets, leaving=errands.fetch_offsets),
+    on(OffsetsAnswered)(
+        unjoined=errands.hear_offsets, releasing=errands.hear_offsets, joining=errands.hear_offsets,
+        syncing=errands.hear_offsets, steady=errands.hear_offsets, leaving=errands.hear_offsets),
+    on(ClaimAsked)(
+        unjoined=owning.claim, releasing=owning.claim, joining=owning.claim, syncing=owning.claim,
+        steady=owning.claim, leaving=owning.claim),
+    on(ReleaseAsked)(
+        unjoined=owning.release, releasing=owning.release, joining=owning.release, syncing=owning.release,
+        steady=owning.release, leaving=owning.release),
+    on(ClaimAnswered)(
+        unjoined=owning.hear_claim, releasing=owning.hear_claim, joining=owning.hear_claim, syncing=owning.hear_claim,
+        steady=owning.hear_claim, leaving=owning.hear_claim),
+    on(ReleaseAnswered)(
+        unjoined=owning.hear_release, releasing=owning.hear_release, joining=owning.hear_release,
+        syncing=owning.hear_release, steady=owning.hear_release, leaving=owning.hear_release),
+)}
+# fmt: on
+
+_OVERDUE = {Timer.SESSION: SessionOverdue(), Timer.POLL: PollOverdue()}
+"""What a timer turns into; the others only hold something back until they have run out."""
+_BEATING = frozenset({State.RELEASING, State.SYNCING, State.STEADY})
+_IN_TOUCH = _BEATING | {State.JOINING}
+
+
+class Membership:
+    """One member of one group. `jitter` gives numbers in [0, 1) for backoffs, as `random.random` does."""
+
+    def __init__(
+        self,
+        settings: MemberSettings,
+        topics: Iterable[str],
+        jitter: Callable[[], float],
+        kind: Kind | None = None,
+    ) -> None:
+        """`kind` is that of a consumer if none is given."""
+        names = sorted({check_name("a topic", topic) for topic in topics})
+        self._member = Member(settings, jitter, tuple(names), kind or ConsumerKind())
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+        """What follows from an event. After `Closed` nothing does."""
+        m = self._member
+        if m.closed:
+            return []
+        m.now_ms = max(now_ms, m.now_ms)
+        match event:
+            case Woke():
+                pass
+            case Replied():
+                sent = m.calls.pop(event.call, None)
+                if sent is not None:
+                    _note_nodes(m, sent, event.reply)
+                    if sent.to_coordinator:
+                        m.lookup_failures = 0
+                    _apply(m, answered(sent, event.reply, event.reason))
+            case CallFailed():
+                m.failed.append((event.call, ErrorCode.NETWORK_EXCEPTION))
+                if event.is_unreached:
+                    m.note_unreached(event.call)
+            case Pushed():
+                if type(event.message) in TABLE:
+                    _apply(m, event.message)
+            case _:
+                _apply(m, event)
+        _pass_time(m)
+        _settle(m)
+        effects, m.effects = m.effects, []
+        return effects
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `Woke` is due; None: only an event from outside will change anything."""
+        return None if self._member.closed else min(self._member.deadlines(), default=None)
+
+    @property
+    def state(self) -> State:
+        return self._member.state
+
+    @property
+    def is_closed(self) -> bool:
+        return self._member.closed
+
+    @property
+    def needs_poll(self) -> bool:
+        """Whether a `Polled` would now begin to bring this member (back) into its group; nothing else will."""
+        m = self._member
+        if m.state is State.UNJOINED:
+            return bool(m.topics or m.held) and not m.is_by_hand
+        return m.state is State.STEADY and m.coordinator is not None and _wants_other_share(m)
+
+    @property
+    def has_nothing_to_read(self) -> bool:
+        """Whether no topic matches the pattern, as far as is known."""
+        m = self._member
+        return m.pattern is not None and m.looked_at_ms is not None and not m.topics
+
+    @property
+    def rejoins_next(self) -> bool:
+        """Whether a `Polled` would now send a JoinGroup with what is held kept: nothing can be committed after that
+        until the rebalance is over.
+        """
+        m = self._member
+        return m.settings.is_cooperative and m.state is State.STEADY and not m.releasing and self.needs_poll
+
+    @property
+    def is_steady(self) -> bool:
+        """In the group with its share, and nothing known that would make it rejoin."""
+        return self._member.state is State.STEADY and not _wants_other_share(self._member)
+
+    @property
+    def member_id(self) -> str:
+        """Empty while the coordinator has given none."""
+        return self._member.member_id
+
+    @property
+    def generation_id(self) -> int:
+        """-1 outside of a generation."""
+        return self._member.generation_id
+
+    @property
+    def assigned_in(self) -> int:
+        """The generation of the newest assignment; -1 if there was none."""
+        return self._member.last_generation_id
+
+    @property
+    def held(self) -> tuple[TopicPartition, ...]:
+        """What the application holds, or was not yet told it lost."""
+        return self._member.held
+
+    @property
+    def lease_from_ms(self) -> int | None:
+        """When the newest request was sent that the coordinator answered as one of a living member: until a session
+        after that it gives what this member has to nobody else. None: there was none.
+        """
+        return self._member.lease_from_ms
+
+    @property
+    def coordinator(self) -> NodeAddress | None:
+        return self._member.coordinator
+
+
+def _wants_other_share(m: Member) -> bool:
+    return m.rejoin != "" or m.joined_topics != m.topics
+
+
+def _apply(m: Member, event: object) -> None:
+    TABLE[type(event)][m.state](m, event)
+
+
+def _note_nodes(m: Member, sent: SentCall, reply: Message) -> None:
+    if isinstance(reply, MetadataReply):
+        m.nodes.learn(nodes_of(reply).values())
+    if not sent.to_coordinator:
+        m.nodes.answered(sent.node)
+
+
+def _pass_time(m: Member) -> None:
+    """Deadlines that have come, and calls that have failed, each through the table, until there are none."""
+    for timer in Timer:
+        if m.timers.get(timer, m.now_ms + 1) <= m.now_ms:
+            m.disarm(timer)
+            if timer in _OVERDUE:
+                _apply(m, _OVERDUE[timer])
+    for number, sent in m.calls.items():
+        if sent.deadline_ms <= m.now_ms:
+            m.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
+            if not sent.to_coordinator:
+                m.effects.append(HangUp(sent.node))
+    while m.failed:
+        number, code = m.failed.popleft()
+        sent_or_gone = m.calls.pop(number, None)
+        if sent_or_gone is not None:
+            if not sent_or_gone.to_coordinator:
+                m.nodes.failed(sent_or_gone.node)
+            _apply(m, unanswered(sent_or_gone, code))
+    for errand in tuple(m.errands.values()):
+        if errand.deadline_ms <= m.now_ms:
+            errand.end(m, errand.error_code)
+
+
+def _settle(m: Member) -> None:
+    """As soon as this holds, send that."""
+    if m.closed:
+        return
+    if m.pattern is not None and m.state is not State.LEAVING and _may_ask_metadata(m, Timer.TOPICS):
+        choosing.ask_for_topics(m)
+    if m.coordinator is None:
+        wanted = m.state in _IN_TOUCH or m.errands
+        if wanted and Timer.LOOKUP not in m.timers and not m.is_asking(FindCoordinator):
+            heartbeats.look_up(m)
+    else:
+        _settle_with_coordinator(m)
+    if m.state is State.SYNCING and m.plan is None and _may_ask_metadata(m, Timer.RETRY):
+        leading.ask_metadata(m)
+    if m.state is State.STEADY and m.is_leader and m.roster and _may_ask_metadata(m, Timer.REFRESH):
+        leading.ask_metadata(m)
+
+
+def _settle_with_coordinator(m: Member) -> None:
+    if m.state is State.JOINING and Timer.RETRY not in m.timers and not m.looks_first and not m.is_asking(JoinGroup):
+        joining.send_join(m)
+    if m.state is State.SYNCING and m.plan is not None and not m.is_asking(SyncGroup):
+        joining.send_sync(m)
+    for errand in tuple(m.errands.values()):
+        if errand.may_go(m) and errand.retry_at_ms <= m.now_ms:
+            errands.run(m, errand)
+    if _may_beat(m):
+        heartbeats.send_heartbeat(m)
+
+
+def _may_beat(m: Member) -> bool:
+    idle = Timer.HEARTBEAT not in m.timers and not m.is_asking(Heartbeat)
+    return m.state in _BEATING and m.generation_id >= 0 and idle
+
+
+def _may_ask_metadata(m: Member, unless_armed: Timer) -> bool:
+    return unless_armed not in m.timers and not m.is_asking(Metadata)

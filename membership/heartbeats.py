@@ -1,0 +1,138 @@
+"""Staying in the group: where the coordinator is, heartbeats, hints, overdue polls (consumer-client A3, A6)."""
+
+from membership.events import HangUp, NodeAddress
+from membership.joining import leave_quietly, lose_first, note_heard, note_lease
+from membership.member import COORDINATOR_GONE, Member, State, Timer
+from membership.replies import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionOverdue
+from protocol.errors import ErrorCode
+from protocol.messages.groups import CoordinatorMoved, Heartbeat, MemberRemoved, RebalanceStarted, SyncGroup
+from protocol.messages.node import FindCoordinator
+from protocol.messages.topics import Metadata
+
+# ------------------------------------------------------------------------------------------------------ the coordinator
+
+
+def look_up(m: Member) -> None:
+    m.call(FindCoordinator((m.settings.group_id,)), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
+
+
+def hear_lookup(m: Member, event: LookupAnswered) -> None:
+    code, reason = event.error_code, event.reason
+    if event.reply is not None:
+        found = next((one for one in event.reply.coordinators if one.key == m.settings.group_id), None)
+        if found is None:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        elif found.error_code == ErrorCode.NONE:
+            m.coordinator = NodeAddress(found.host, found.port, found.node_id)
+            if Timer.SESSION in m.timers:
+                m.arm(Timer.SESSION, m.settings.session_timeout_ms)
+            return
+        else:
+            code, reason = found.error_code, found.error_message or ""
+    if code in COORDINATOR_GONE or code.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR:
+        m.look_up_later()
+        if event.reply is None:
+            m.effects.append(HangUp(event.sent.node))  # the next lookup asks somebody else
+        if not m.is_asking(Metadata):  # A3, step 5: which nodes there are may have changed
+            m.call(Metadata(()), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
+        return
+    # Until the next poll, nothing is looked for: it would only be refused again (A3, step 2).
+    for errand in tuple(m.errands.values()):
+        errand.end(m, code)
+    m.fail(code, reason or f"cannot find the coordinator of group {m.settings.group_id}: {code.name}")
+
+
+def move_coordinator(m: Member, event: CoordinatorMoved) -> None:
+    if event.group_id == m.settings.group_id:
+        m.forget_coordinator()
+
+
+# ----------------------------------------------------------------------------------------------------------- heartbeats
+
+
+def send_heartbeat(m: Member) -> None:
+    """The heartbeat timer runs from sending, the session from answers."""
+    m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
+    m.call(
+        Heartbeat(m.settings.group_id, m.generation_id, m.member_id, m.settings.group_instance_id),
+        timeout_ms=min(m.settings.request_timeout_ms, m.settings.session_timeout_ms),
+    )
+
+
+def hear_heartbeat(m: Member, event: HeartbeatAnswered) -> None:
+    code = event.error_code
+    if code == ErrorCode.NONE:
+        note_heard(m)
+        _note_lease(m, event)
+    elif code == ErrorCode.REBALANCE_IN_PROGRESS:
+        note_heard(m)
+        _note_lease(m, event)
+        if m.state is State.STEADY and m.is_current(event.sent):
+            m.rejoin = m.rejoin or "the group is rebalancing"
+    elif code in {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}:
+        if m.is_current(event.sent):
+            fall_out(m, code)
+    elif code in COORDINATOR_GONE:
+        m.forget_coordinator()
+        _beat_again(m)
+    elif code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        m.fail(code, event.reason or f"group {m.settings.group_id} no longer admits this member")
+    else:
+        _beat_again(m)
+
+
+def _note_lease(m: Member, event: HeartbeatAnswered) -> None:
+    if m.is_current(event.sent):
+        note_lease(m, event.sent)
+
+
+def fall_out(m: Member, code: ErrorCode) -> None:
+    """The coordinator says this member, or its generation, is no more."""
+    m.reset(f"the coordinator answered {code.name}", forget_id=code != ErrorCode.ILLEGAL_GENERATION)
+    if code == ErrorCode.FENCED_INSTANCE_ID:
+        reason = f"another member has taken over instance id {m.settings.group_instance_id!r}"
+        m.fail(code, f"{reason} of group {m.settings.group_id}; close this one, or give each its own")
+    elif m.state is State.SYNCING:
+        m.stop_asking(SyncGroup, Metadata)
+        if not lose_first(m):
+            m.join_again(m.rejoin)
+    elif m.state is State.STEADY:
+        m.unjoin()  # what it held is lost, and the application hears of it when it polls
+
+
+def _beat_again(m: Member) -> None:
+    m.arm(Timer.HEARTBEAT, min(m.backoff_ms(m.heartbeat_failures), m.settings.heartbeat_interval_ms))
+    m.heartbeat_failures += 1
+
+
+def doubt_coordinator(m: Member, _event: SessionOverdue) -> None:
+    """Silence: maybe it moved. Membership is kept until an answer says otherwise."""
+    m.forget_coordinator()
+    m.arm(Timer.SESSION, m.settings.session_timeout_ms)
+
+
+# ---------------------------------------------------------------------------------------------------------------- hints
+
+
+def expect_rebalance(m: Member, event: RebalanceStarted) -> None:
+    if event.group_id == m.settings.group_id and event.generation_id >= m.generation_id:
+        m.rejoin = m.rejoin or f"the group is rebalancing: {event.cause}"
+
+
+def ask_at_once(m: Member, event: MemberRemoved) -> None:
+    """Only a hint: the heartbeat it brings forward is what decides."""
+    if event.group_id == m.settings.group_id and event.member_id == m.member_id:
+        m.disarm(Timer.HEARTBEAT)
+
+
+# -------------------------------------------------------------------------------------------------------- overdue polls
+
+
+def give_up_place(m: Member, _event: PollOverdue) -> None:
+    """consumer-client A10: a member nobody polls holds up what others could do. A static one just falls silent."""
+    m.rejoin = f"poll was not called for {m.settings.max_poll_interval_ms} ms"
+    leave_quietly(m)
+    m.reset(m.rejoin, forget_id=True)
+    m.stop_asking(Heartbeat, SyncGroup, Metadata)
+    if m.state is not State.RELEASING:
+        m.unjoin()

@@ -1,0 +1,357 @@
+"""From outside the group to a steady member and out again: the actions of polls, joins, syncs and leaves.
+
+In an eager rebalance a member lets go of everything, joins, and is given its new share whole. In a cooperative one it
+keeps what it has, lets go of what its new share lacks, and joins once more to say so. The rules are those of
+consumer-client A4, A5 and A7.
+"""
+
+from membership.events import Assigned, Closed, Closing, Polled, RejoinAsked, Released, Subscribed
+from membership.leader import arm_refresh
+from membership.member import COORDINATOR_GONE, Member, SentCall, State, Timer
+from membership.replies import JoinAnswered, LeaveAnswered, SyncAnswered
+from membership.subscription import look_before_joining, subscribe
+from membership.topic_partition import TopicPartition
+from protocol.errors import ErrorCode, ProtocolViolation
+from protocol.messages.groups import (
+    NO_GENERATION,
+    Heartbeat,
+    JoinGroup,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    SyncGroup,
+)
+from protocol.messages.topics import Metadata
+
+JOIN_GRACE_MS = 5_000
+"""How much longer than the rebalance timeout a JoinGroup may take (group-protocol 2.12)."""
+LEAVE_TIMEOUT_MS = 5_000
+_REASON_CHARACTERS = 255
+
+# ------------------------------------------------------------------------------------------- the application's polls
+
+
+def start(m: Member, _event: Polled) -> None:
+    if m.is_by_hand:
+        return
+    if m.fenced:
+        m.fail(ErrorCode.FENCED_INSTANCE_ID, _fenced(m))
+        return
+    m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
+    if m.held:
+        m.state = State.RELEASING
+        m.lose()
+    elif m.topics:
+        m.join_again(m.rejoin)
+    look_before_joining(m)
+
+
+def rejoin_if_needed(m: Member, event: Polled) -> None:
+    note_poll(m, event)
+    if not m.rejoin and m.joined_topics != m.topics:
+        m.rejoin = "the subscription changed"
+    if not m.rejoin or m.releasing or (m.coordinator is None and m.topics):
+        return
+    look_before_joining(m)
+    unwanted = tuple(one for one in m.held if one.topic not in m.topics)
+    if unwanted or not m.settings.is_cooperative or not m.topics:
+        m.state = State.RELEASING
+        m.revoke(unwanted if m.settings.is_cooperative else m.held)
+    else:
+        m.join_again(m.rejoin)
+
+
+def note_poll(m: Member, _event: Polled) -> None:
+    m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
+
+
+def ask_for_rejoin(m: Member, event: RejoinAsked) -> None:
+    """A7, R10."""
+    m.rejoin = m.rejoin or event.reason
+
+
+def let_go(m: Member, _event: Released) -> None:
+    """Of what the assignment took away; or something ended this member's stay meanwhile, and the next poll joins."""
+    m.released()
+
+
+def join_when_released(m: Member, _event: Released) -> None:
+    m.released()
+    if m.topics:
+        m.join_again(m.rejoin)
+    else:
+        leave_quietly(m)
+        m.reset("joining for the first time", forget_id=True)
+        m.unjoin()
+
+
+def subscribe_or_withdraw(m: Member, event: Subscribed) -> None:
+    """In the middle of a join. With nothing to read any more, the others are not kept waiting (A9)."""
+    subscribe(m, event)
+    if m.topics:
+        return
+    m.stop_asking(JoinGroup, SyncGroup, Metadata)
+    m.rejoin = "nothing is subscribed to any more"
+    leave_quietly(m)
+    m.reset(m.rejoin, forget_id=True)
+    if not lose_first(m):
+        m.unjoin()
+
+
+# ------------------------------------------------------------------------------------------------------------- joining
+
+
+def send_join(m: Member) -> None:
+    settings = m.settings
+    m.joined_topics = m.topics
+    m.call(
+        JoinGroup(
+            settings.group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            member_id=m.member_id,
+            protocol_type=m.kind.protocol_type,
+            protocols=tuple(JoinProtocol(name, m.kind.says(m, name)) for name in m.kind.offers(m)),
+            rebalance_timeout_ms=settings.join_within_ms,
+            group_instance_id=settings.group_instance_id,
+            reason=m.rejoin[:_REASON_CHARACTERS],
+        ),
+        timeout_ms=max(settings.request_timeout_ms, settings.join_within_ms + JOIN_GRACE_MS),
+    )
+
+
+def hear_join(m: Member, event: JoinAnswered) -> None:
+    code = event.error_code
+    if code == ErrorCode.NONE and event.reply is not None:
+        reply = event.reply
+        m.member_id = reply.member_id
+        m.generation_id = reply.generation_id
+        m.protocol_name = reply.protocol_name or ""
+        m.is_leader = reply.leader == reply.member_id
+        m.roster = reply.members
+        m.plan = None if m.is_leader and not reply.skip_assignment else ()
+        m.watched = None
+        m.join_failures = 0
+        m.state = State.SYNCING
+        note_lease(m, event.sent)
+        m.stop_asking(Metadata)  # one still under way would bring the old roster's topics
+        note_heard(m)
+        m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
+        m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
+        if m.protocol_name not in m.kind.offers(m):
+            m.fail(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"group {m.settings.group_id} chose {m.protocol_name!r}, this member offered "
+                f"{', '.join(m.kind.offers(m))}",
+            )
+        return
+    if code == ErrorCode.MEMBER_ID_REQUIRED and event.reply is not None and event.reply.member_id:
+        m.generation_id = NO_GENERATION
+        m.member_id = event.reply.member_id
+        m.join_again(m.rejoin)
+    elif code == ErrorCode.UNKNOWN_MEMBER_ID:
+        if m.is_current(event.sent):
+            m.reset("the coordinator does not know this member", forget_id=True)
+        if not lose_first(m):
+            _join_soon(m)
+    elif code == ErrorCode.REBALANCE_IN_PROGRESS:
+        _join_soon(m)
+    elif code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        _join_later(m)
+    elif code in COORDINATOR_GONE:
+        m.forget_coordinator()
+        _join_later(m)
+    else:
+        own = _fatal(m, code, "join")
+        named = f"{own} ({event.reason})" if code in _NAMES_SETTING else event.reason
+        m.fail(code, named if event.reason else own)
+
+
+def lose_first(m: Member) -> bool:
+    """Whether the application holds what others may have by now: it must let go of that before the member joins."""
+    if m.generation_id != NO_GENERATION or not m.held:
+        return False
+    m.state = State.RELEASING
+    m.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY)
+    m.lose()
+    return True
+
+
+def _join_soon(m: Member) -> None:
+    """At once the first time, with growing pauses if the coordinator goes on answering so."""
+    m.join_again(m.rejoin, m.backoff_ms(m.join_failures - 1) if m.join_failures else 0)
+    m.join_failures += 1
+
+
+def _join_later(m: Member) -> None:
+    m.join_again(m.rejoin, m.backoff_ms(m.join_failures))
+    m.join_failures += 1
+
+
+# ------------------------------------------------------------------------------------------------------------- syncing
+
+
+def send_sync(m: Member) -> None:
+    assert m.plan is not None
+    m.call(
+        SyncGroup(
+            m.settings.group_id,
+            m.generation_id,
+            m.member_id,
+            m.settings.group_instance_id,
+            m.kind.protocol_type,
+            m.protocol_name,
+            m.plan,
+        ),
+        timeout_ms=max(m.settings.request_timeout_ms, m.settings.join_within_ms + JOIN_GRACE_MS),
+    )
+
+
+def hear_sync(m: Member, event: SyncAnswered) -> None:
+    code = event.error_code
+    if code == ErrorCode.NONE and event.reply is not None:
+        named = event.reply.protocol_name
+        if named is not None and named != m.protocol_name:
+            reason = f"joined with {m.protocol_name!r}, the assignment is of {named!r}"
+            m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
+            return
+        try:
+            note_lease(m, event.sent)
+            _take_over(m, m.kind.hears(event.reply.assignment))
+        except ProtocolViolation as malformed:
+            reason = f"the leader's assignment cannot be read: {malformed}"
+            m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
+    elif code == ErrorCode.REBALANCE_IN_PROGRESS:
+        m.join_again("the group began to rebalance before the assignment came")
+    elif code in {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}:
+        if m.is_current(event.sent):
+            m.reset(f"SyncGroup was answered {code.name}", forget_id=code == ErrorCode.UNKNOWN_MEMBER_ID)
+        if not lose_first(m):
+            m.join_again(m.rejoin)
+    elif code in COORDINATOR_GONE:
+        m.forget_coordinator()
+        # Counted by itself: the join before it was answered well, and so would the next be, again and again.
+        m.join_again(m.rejoin, m.backoff_ms(m.sync_failures))
+        m.sync_failures += 1
+    else:
+        m.fail(code, event.reason or _fatal(m, code, "sync with"))
+
+
+def _take_over(m: Member, given: tuple[TopicPartition, ...]) -> None:
+    m.state = State.STEADY
+    m.plan = None
+    m.join_failures = m.sync_failures = 0
+    note_heard(m)
+    if not all(m.accepts(one.topic) for one in given):
+        m.rejoin = "the assignment has topics no longer subscribed to"  # A7, R7: the application never sees it
+        return
+    if m.pattern is not None:  # the leader may know of a topic before this member does
+        m.topics = m.joined_topics = tuple(sorted({*m.topics, *(one.topic for one in given)}))
+    m.rejoin = ""
+    share = tuple(sorted(given))
+    before, now = set(m.held), set(share)
+    taken_away = tuple(one for one in m.held if one not in now)
+    m.last_assigned, m.last_generation_id = share, m.generation_id
+    m.held = tuple(sorted({*share, *taken_away}))
+    if taken_away:
+        m.rejoin = "giving back " + ", ".join(map(str, taken_away[:5])) + (", ..." if len(taken_away) > 5 else "")
+        m.revoke(taken_away)
+    m.effects.append(Assigned(share, m.generation_id, tuple(one for one in share if one not in before)))
+    arm_refresh(m)
+
+
+def note_heard(m: Member) -> None:
+    """The session runs from the last good word of the coordinator."""
+    m.heartbeat_failures = 0
+    m.arm(Timer.SESSION, m.settings.session_timeout_ms)
+
+
+def note_lease(m: Member, sent: SentCall) -> None:
+    """The coordinator counts the session from when this arrived, so that it lasts at least as long from its sending."""
+    m.lease_from_ms = max(m.lease_from_ms or 0, sent.sent_ms)
+
+
+# ------------------------------------------------------------------------------------------------------------- leaving
+
+
+def close(m: Member, event: Closing) -> None:
+    """consumer-client A10: let go, leave, done. A static member does not leave: its place is kept for its return."""
+    has_place = m.generation_id != NO_GENERATION
+    is_rebalancing = m.state in {State.JOINING, State.SYNCING}
+    lost = not has_place or is_rebalancing or m.state is State.UNJOINED
+    m.stop_asking(JoinGroup, SyncGroup)
+    close_when_released(m, event)
+    if m.releasing:
+        return
+    if m.is_by_hand or not m.held:
+        m.releasing = m.held
+        depart(m)
+    elif lost:
+        # What a cooperative member read while it joined is committed by nobody else.
+        m.lose(still_counts=has_place and is_rebalancing)
+    else:
+        m.revoke(m.held)
+
+
+def close_when_released(m: Member, _event: Closing) -> None:
+    """The application may already be letting go; leaving follows."""
+    m.stop_asking(Heartbeat, Metadata)
+    m.timers.clear()
+    m.state = State.LEAVING
+
+
+def depart(m: Member, _event: Released | None = None) -> None:
+    m.released()
+    if m.held:
+        m.revoke(m.held)  # only a part of it was being let go
+    elif not leave_quietly(m):
+        finish(m)
+
+
+def leave_quietly(m: Member) -> bool:
+    """One LeaveGroup, never repeated, if there is anything to leave; whether one was sent."""
+    if m.is_static or not m.member_id or m.coordinator is None:
+        return False
+    leaving = LeavingMember(m.member_id, reason=m.rejoin[:_REASON_CHARACTERS] or "the member is closing")
+    m.call(LeaveGroup(m.settings.group_id, (leaving,)), timeout_ms=LEAVE_TIMEOUT_MS)
+    return True
+
+
+def hear_leave(m: Member, _event: LeaveAnswered) -> None:
+    """Left or not, this member is gone: the session timeout does the rest."""
+    finish(m)
+
+
+def finish(m: Member) -> None:
+    for errand in tuple(m.errands.values()):
+        errand.end(m, errand.error_code)
+    m.closed = True
+    m.calls.clear()
+    m.timers.clear()
+    m.effects.append(Closed())
+
+
+_NAMES_SETTING = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT})
+"""Refusals for a setting of this member: which, and what it is, the coordinator's sentence does not say."""
+
+
+def _fatal(m: Member, code: ErrorCode, verb: str) -> str:
+    if code == ErrorCode.FENCED_INSTANCE_ID:
+        return _fenced(m)
+    if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+        return (
+            f"cannot {verb} group {m.settings.group_id}: its members are of another kind, or offer no assignor of "
+            f"{', '.join(m.kind.offers(m))}"
+        )
+    if code == ErrorCode.INVALID_SESSION_TIMEOUT:
+        return (
+            f"cannot {verb} group {m.settings.group_id}: session_timeout_ms is {m.settings.session_timeout_ms}, "
+            "outside what the coordinator allows"
+        )
+    return f"cannot {verb} group {m.settings.group_id}: {code.name}"
+
+
+def _fenced(m: Member) -> str:
+    return (
+        f"another member has taken over instance id {m.settings.group_instance_id!r} of group {m.settings.group_id}; "
+        "close this one, or give each its own group_instance_id"
+    )

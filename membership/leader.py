@@ -1,0 +1,76 @@
+"""The leader's part of a rebalance: what there is to share out, who gets what, and looking whether that still holds
+(consumer-client A4, A7). Followers share out nothing and watch nothing.
+"""
+
+from membership.errors import CannotShareOut
+from membership.events import HangUp
+from membership.member import Member, Timer
+from membership.replies import MetadataAnswered
+from protocol.errors import ErrorCode
+from protocol.messages.groups import SyncGroupAssignment
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
+
+MISSING_TOPIC_REFRESH_MS = 1_000
+"""How soon a leader looks again for a topic that was not there."""
+
+
+def ask_metadata(m: Member) -> None:
+    m.call(_question(m), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
+
+
+def _question(m: Member) -> Metadata:
+    return Metadata(tuple(MetadataTopic(name) for name in _topics_of(m)))
+
+
+def _is_own(m: Member, event: MetadataAnswered) -> bool:
+    """Whether it is the leader's question that was answered: nodes are asked about too."""
+    return event.sent.message == _question(m)
+
+
+def assign(m: Member, event: MetadataAnswered) -> None:
+    """The leader shares out; members the assignor leaves out get nothing."""
+    if not m.is_leader or m.plan is not None or not _is_own(m, event):
+        return
+    if event.reply is None:
+        if event.error_code == ErrorCode.NETWORK_EXCEPTION:
+            m.effects.append(HangUp(event.sent.node))  # somebody else may be there
+        m.arm(Timer.RETRY, m.backoff_ms(m.join_failures))
+        m.join_failures += 1
+        return
+    m.watched = _partition_counts(event.reply)
+    try:
+        shares = m.kind.shares(m, m.watched, event.reply)
+    except CannotShareOut as unsafe:
+        m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(unsafe))
+        return
+    left_out = m.kind.nothing()
+    m.plan = tuple(SyncGroupAssignment(one.member_id, shares.get(one.member_id, left_out)) for one in m.roster)
+
+
+def watch(m: Member, event: MetadataAnswered) -> None:
+    """A leader rejoins when what it shared out is no longer what there is (A7, R3)."""
+    if not m.is_leader or not _is_own(m, event):
+        return
+    if event.error_code == ErrorCode.NETWORK_EXCEPTION:
+        m.effects.append(HangUp(event.sent.node))
+    if event.reply is not None:
+        counts = _partition_counts(event.reply)
+        if m.watched is not None and counts != m.watched and not m.rejoin:
+            m.rejoin = "the partitions of its topics changed"
+        m.watched = counts
+    arm_refresh(m)
+
+
+def arm_refresh(m: Member) -> None:
+    """Soon where a topic is missing, or where nothing was looked at yet; otherwise by the metadata's age."""
+    if m.is_leader and m.roster:
+        complete = m.watched is not None and all(topic in m.watched for topic in _topics_of(m))
+        m.arm(Timer.REFRESH, m.settings.metadata_max_age_ms if complete else MISSING_TOPIC_REFRESH_MS)
+
+
+def _topics_of(m: Member) -> list[str]:
+    return sorted({topic for one in m.roster for topic in m.kind.topics_of(one.metadata)})
+
+
+def _partition_counts(reply: MetadataReply) -> dict[str, int]:
+    return {topic.name: len(topic.partitions) for topic in reply.topics if topic.name and topic.partitions}

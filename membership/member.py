@@ -1,0 +1,366 @@
+"""What a member knows of itself, and the few verbs with which the actions of the table change it."""
+
+import enum
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from re import Pattern
+from typing import Protocol, TypedDict
+
+import msgspec
+
+from membership.assignors import RebalanceProtocol, common_protocol
+from membership.events import Call, Effect, Fatal, HangUp, Lost, NodeAddress, Revoked
+from membership.nodes import Nodes
+from membership.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.groups import NO_GENERATION, JoinGroupMember, SyncGroupAssignment
+from protocol.messages.topics import MetadataReply
+
+COORDINATOR_GONE = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
+)
+"""What makes a member look for its coordinator anew; NETWORK_EXCEPTION stands for a lost connection."""
+
+
+class State(enum.Enum):
+    UNJOINED = "unjoined"
+    RELEASING = "releasing"  # the application lets go of its partitions, then the member joins
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STEADY = "steady"
+    LEAVING = "leaving"
+
+
+class Timer(enum.IntEnum):
+    """A member's timers; ties fall due in this order."""
+
+    SESSION = 0
+    POLL = 1
+    HEARTBEAT = 2
+    RETRY = 3  # of joining: while armed, no join is sent
+    LOOKUP = 4  # of finding the coordinator: while armed, no lookup is sent
+    REFRESH = 5  # of the leader's look at partition counts
+    TOPICS = 6  # of the look at all topics, for who subscribed to a pattern: while armed, none is taken
+
+
+class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and defaults are those of consumer-client A1. Raises ValueError for settings that cannot work."""
+
+    group_id: str
+    group_instance_id: str | None = None
+    assignors: tuple[str, ...] = ("range", "roundrobin")
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    rack_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    """How long the others wait for this member to join again; None: as long as it may take between two polls."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.group_id, str):
+            raise ValueError(f"group_id is {self.group_id!r}: a text is wanted")
+        if not self.group_id:
+            raise ValueError("group_id is empty: a member needs the name of its group")
+        if not 0 < self.heartbeat_interval_ms < self.session_timeout_ms:
+            raise ValueError(
+                f"heartbeat_interval_ms is {self.heartbeat_interval_ms}, it must be above 0 and below "
+                f"session_timeout_ms, which is {self.session_timeout_ms}"
+            )
+        if self.max_poll_interval_ms <= 0:
+            raise ValueError(f"max_poll_interval_ms is {self.max_poll_interval_ms}, it must be above 0")
+        if not self.assignors:
+            raise ValueError("assignors is empty: a member needs at least one way of sharing out")
+        common_protocol(self.assignors)
+
+    @property
+    def join_within_ms(self) -> int:
+        """What a join is sent with as the rebalance timeout."""
+        return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether a rebalance takes away only what moves: all assignors offered must be able to (KIP-429)."""
+        return common_protocol(self.assignors) is RebalanceProtocol.COOPERATIVE
+
+
+class Kind(Protocol):
+    """What members of one protocol type say to each other through the coordinator, to which it is bytes."""
+
+    @property
+    def protocol_type(self) -> str: ...
+
+    def offers(self, m: "Member") -> tuple[str, ...]:
+        """The ways of sharing out that the member offers, the best one first."""
+
+    def says(self, m: "Member", protocol: str) -> bytes:
+        """What a member that joins says of itself."""
+
+    def topics_of(self, metadata: bytes) -> tuple[str, ...]:
+        """What another one wants by what it said; nothing if that cannot be read."""
+
+    def shares(self, m: "Member", partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
+        """What the leader gives to whom. Raises CannotShareOut."""
+
+    def nothing(self) -> bytes:
+        """What it gives to whoever `shares` leaves out."""
+
+    def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
+        """What a member was given. Raises ProtocolViolation."""
+
+
+def assignor_names(assignors: Iterable[str]) -> tuple[str, ...]:
+    """As `MemberSettings` takes them; a text is one name."""
+    return (assignors,) if isinstance(assignors, str) else tuple(assignors)
+
+
+class MemberOptions(TypedDict, total=False):
+    """Those settings that clients hand through to `MemberSettings` as they are given."""
+
+    group_instance_id: str | None
+    assignors: Iterable[str]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+
+
+class Errand(Protocol):
+    """A commit, an offset fetch or a claim under way: waits for the coordinator, is tried again, ends in its time."""
+
+    number: int
+    deadline_ms: int
+    retry_at_ms: int
+    failures: int
+    call: int | None
+    error_code: ErrorCode
+
+    def may_go(self, m: "Member") -> bool:
+        """Whether nothing keeps it but the time until it is tried again."""
+
+    def request(self, m: "Member") -> Message | None:
+        """What to send now; None if the errand ended instead."""
+
+    def end(self, m: "Member", error_code: ErrorCode) -> None:
+        """Tell the application."""
+
+
+class SentCall(msgspec.Struct, frozen=True):
+    """A request in flight, and what it was sent with: late answers are known by it."""
+
+    message: Message
+    to_coordinator: bool
+    generation_id: int
+    member_id: str
+    deadline_ms: int
+    errand: int | None = None
+    node: NodeAddress | None = None
+    sent_ms: int = 0
+
+
+@dataclass(slots=True)
+class Member:
+    """Everything that changes. Only the actions of `membership.core`'s table do so."""
+
+    settings: MemberSettings
+    jitter: Callable[[], float]
+    topics: tuple[str, ...]
+    kind: Kind
+    now_ms: int = 0
+    state: State = State.UNJOINED
+    closed: bool = False
+    member_id: str = ""
+    generation_id: int = NO_GENERATION
+    held: tuple[TopicPartition, ...] = ()
+    """What the application holds, or was not yet told it lost."""
+    releasing: tuple[TopicPartition, ...] = ()
+    """What of it the application was told to let go, and has not yet."""
+    last_assigned: tuple[TopicPartition, ...] = ()
+    last_generation_id: int = NO_GENERATION
+    """The newest assignment there was, and its generation: what sticky assignors go by."""
+    is_by_hand: bool = False
+    pattern: Pattern[str] | None = None
+    internal_too: bool = False
+    topics_failures: int = 0
+    looked_at_ms: int | None = None
+    """When a pattern's topics were last found out; None: not for this pattern."""
+    looks_first: bool = False
+    """Whether a join waits for a new look."""
+    rejoin: str = "joining for the first time"
+    """Why this member must join again; empty while it need not."""
+    fenced: bool = False
+    coordinator: NodeAddress | None = None
+    nodes: Nodes = field(default_factory=Nodes)
+    joined_topics: tuple[str, ...] = ()
+    protocol_name: str = ""
+    is_leader: bool = False
+    roster: tuple[JoinGroupMember, ...] = ()
+    plan: tuple[SyncGroupAssignment, ...] | None = None
+    """What to bring along in SyncGroup; None while the leader has still to work it out."""
+    watched: dict[str, int] | None = None
+    """Leader only: the partition counts its assignment was made for."""
+    lookup_failures: int = 0
+    join_failures: int = 0
+    sync_failures: int = 0
+    heartbeat_failures: int = 0
+    lease_from_ms: int | None = None
+    """When the newest request was sent that the coordinator answered as one of a living member."""
+    timers: dict[Timer, int] = field(default_factory=dict)
+    calls: dict[int, SentCall] = field(default_factory=dict)
+    calls_made: int = 0
+    errands: dict[int, Errand] = field(default_factory=dict)
+    failed: deque[tuple[int, ErrorCode]] = field(default_factory=deque)
+    effects: list[Effect] = field(default_factory=list)
+
+    # -- asking the world
+
+    def call(self, message: Message, *, timeout_ms: int, anywhere: bool = False, errand: int | None = None) -> int:
+        """Send a request to the coordinator, or to any node."""
+        assert anywhere or self.coordinator is not None, message
+        self.calls_made += 1
+        node = self._any_node() if anywhere else self.coordinator
+        self.calls[self.calls_made] = SentCall(
+            message,
+            not anywhere,
+            self.generation_id,
+            self.member_id,
+            self.now_ms + timeout_ms,
+            errand,
+            node,
+            self.now_ms,
+        )
+        self.effects.append(Call(self.calls_made, node, message))
+        return self.calls_made
+
+    def _any_node(self) -> NodeAddress | None:
+        in_flight = Counter(sent.node for sent in self.calls.values() if not sent.to_coordinator)
+        return self.nodes.least_loaded(in_flight, self.jitter())
+
+    def is_asking(self, kind: type[Message]) -> bool:
+        return any(type(sent.message) is kind for sent in self.calls.values())
+
+    def stop_asking(self, *kinds: type[Message]) -> None:
+        """Whatever comes back to these is no longer wanted."""
+        for number in [number for number, sent in self.calls.items() if type(sent.message) in kinds]:
+            del self.calls[number]
+
+    def forget_coordinator(self) -> None:
+        """It is elsewhere, or gone: what it was asked fails; who this member is stays."""
+        if self.coordinator is None:
+            return
+        self.effects.append(HangUp(self.coordinator))
+        self.coordinator = None
+        for number, sent in self.calls.items():
+            if sent.to_coordinator:
+                self.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
+
+    def note_unreached(self, call: int) -> None:
+        """No connection could be made. If it was to the coordinator, the next lookup waits: it would be found again at
+        once, and fail again.
+        """
+        sent = self.calls.get(call)
+        is_coordinator = sent is not None and sent.to_coordinator and sent.node == self.coordinator
+        if is_coordinator and Timer.LOOKUP not in self.timers:
+            self.look_up_later()
+
+    def look_up_later(self) -> None:
+        """Arm the pause before the next lookup."""
+        self.arm(Timer.LOOKUP, self.backoff_ms(self.lookup_failures))
+        self.lookup_failures += 1
+
+    # -- time
+
+    def arm(self, timer: Timer, delay_ms: int) -> None:
+        self.timers[timer] = self.now_ms + delay_ms
+
+    def disarm(self, *timers: Timer) -> None:
+        for timer in timers:
+            self.timers.pop(timer, None)
+
+    def backoff_ms(self, failures: int) -> int:
+        """consumer-client A1: min(max, base * 2^n * U(0.8, 1.2))."""
+        settings = self.settings
+        delay = settings.retry_backoff_ms * 2 ** min(failures, 30) * (0.8 + 0.4 * self.jitter())
+        return min(settings.retry_backoff_max_ms, int(delay))
+
+    def deadlines(self) -> Iterator[int]:
+        yield from self.timers.values()
+        for sent in self.calls.values():
+            yield sent.deadline_ms
+        for errand in self.errands.values():
+            yield errand.deadline_ms
+            if self.coordinator is not None and errand.may_go(self):
+                yield max(errand.retry_at_ms, self.now_ms)
+
+    # -- membership
+
+    @property
+    def is_static(self) -> bool:
+        return self.settings.group_instance_id is not None
+
+    def is_current(self, sent: SentCall) -> bool:
+        """Whether an answer still concerns who this member is (consumer-client A5, "if current")."""
+        return sent.generation_id == self.generation_id and sent.member_id == self.member_id
+
+    def reset(self, reason: str, *, forget_id: bool) -> None:
+        """The generation is over for this member, and its id too if the coordinator does not know it."""
+        self.generation_id = NO_GENERATION
+        if forget_id:
+            self.member_id = ""
+        self.rejoin = reason
+        self.is_leader = False
+        self.watched = None
+
+    def join_again(self, reason: str, delay_ms: int = 0) -> None:
+        """Send JoinGroup, at once or after a while; what is held now is kept meanwhile (cooperative rebalances)."""
+        self.state = State.JOINING
+        self.rejoin = reason
+        self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY)
+        if delay_ms:
+            self.arm(Timer.RETRY, delay_ms)
+
+    def unjoin(self) -> None:
+        """Out of the group until the next poll."""
+        self.state = State.UNJOINED
+        self.disarm(Timer.SESSION, Timer.HEARTBEAT, Timer.REFRESH, Timer.RETRY, Timer.POLL)
+
+    def lose(self, *, still_counts: bool = False) -> None:
+        """Have the application let go of what it cannot keep."""
+        self.releasing = self.held
+        self.effects.append(Lost(self.held, self.rejoin, still_counts))
+
+    def revoke(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Have the application let go of these; it may commit them before."""
+        self.releasing = partitions
+        self.effects.append(Revoked(partitions))
+
+    def released(self) -> None:
+        """It has."""
+        gone = set(self.releasing)
+        self.held = tuple(one for one in self.held if one not in gone)
+        self.releasing = ()
+
+    def accepts(self, topic: str) -> bool:
+        """Whether the application wants it, as far as is known."""
+        return topic in self.topics or self.matches(topic)
+
+    def matches(self, topic: str) -> bool:
+        """Whether it is one of a pattern subscribed to."""
+        if self.pattern is None or (topic.startswith("__") and not self.internal_too):
+            return False
+        return self.pattern.fullmatch(topic) is not None
+
+    def fail(self, error_code: ErrorCode, reason: str) -> None:
+        """consumer-client A5, "fatal". A fenced member stays so: it would fence its successor otherwise."""
+        self.fenced = self.fenced or error_code == ErrorCode.FENCED_INSTANCE_ID
+        self.effects.append(Fatal(error_code, reason))
+        if self.state is not State.LEAVING:
+            self.unjoin()

@@ -1,0 +1,223 @@
+"""Commits and offset fetches: asked of the coordinator again until they end (consumer-client A5, A8)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from membership.events import CommitAsked, CommitDone, OffsetsAsked, OffsetsDone, OffsetToCommit
+from membership.heartbeats import fall_out
+from membership.joining import note_heard
+from membership.member import COORDINATOR_GONE, Errand, Member, State, Timer
+from membership.replies import CommitAnswered, OffsetsAnswered
+from membership.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages.groups import NO_GENERATION
+from protocol.messages.offsets import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitReply,
+    OffsetCommitTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchGroupReply,
+    OffsetFetchTopic,
+)
+
+TRY_AGAIN = COORDINATOR_GONE | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.REQUEST_TIMED_OUT,
+}
+NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+
+
+@dataclass(slots=True)
+class CommitErrand:
+    """A commit of the generation it was asked in: in another one, the partitions may have been others' meanwhile."""
+
+    number: int
+    deadline_ms: int
+    offsets: Mapping[TopicPartition, OffsetToCommit]
+    generation_id: int
+    once: bool = False
+    retry_at_ms: int = 0
+    failures: int = 0
+    call: int | None = None
+    error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
+
+    def may_go(self, _m: Member) -> bool:
+        return self.call is None
+
+    def request(self, m: Member) -> OffsetCommit | None:
+        refusal = may_commit(m)
+        if refusal == ErrorCode.NONE and self.generation_id != m.generation_id:
+            refusal = ErrorCode.ILLEGAL_GENERATION
+        if refusal != ErrorCode.NONE:
+            self.end(m, refusal)
+            return None
+        topics = tuple(
+            OffsetCommitTopic(
+                topic,
+                tuple(
+                    OffsetCommitPartition(
+                        one.partition,
+                        self.offsets[one].offset,
+                        committed_metadata=self.offsets[one].metadata,
+                        owner_epoch=self.offsets[one].owner_epoch,
+                    )
+                    for one in partitions
+                ),
+            )
+            for topic, partitions in _by_topic(self.offsets)
+        )
+        return OffsetCommit(m.settings.group_id, topics, m.generation_id, m.member_id, m.settings.group_instance_id)
+
+    def end(self, m: Member, error_code: ErrorCode) -> None:
+        m.errands.pop(self.number, None)
+        stored = self.offsets if error_code == ErrorCode.NONE else {}
+        m.effects.append(CommitDone(self.number, error_code, stored, m.rejoin))
+
+
+@dataclass(slots=True)
+class OffsetsErrand:
+    number: int
+    deadline_ms: int
+    partitions: tuple[TopicPartition, ...]
+    retry_at_ms: int = 0
+    failures: int = 0
+    call: int | None = None
+    error_code: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
+
+    def may_go(self, m: Member) -> bool:
+        """Not before a commit of the same partitions has ended: one that is tried again would be stored behind the
+        fetch, and the application read again what it has already committed."""
+        commits = (one for one in m.errands.values() if isinstance(one, CommitErrand))
+        return self.call is None and all(one.offsets.keys().isdisjoint(self.partitions) for one in commits)
+
+    def request(self, m: Member) -> OffsetFetch | None:
+        topics = tuple(
+            OffsetFetchTopic(topic, tuple(one.partition for one in ones)) for topic, ones in _by_topic(self.partitions)
+        )
+        return OffsetFetch((OffsetFetchGroup(m.settings.group_id, topics),), require_stable=True)
+
+    def end(self, m: Member, error_code: ErrorCode) -> None:
+        m.errands.pop(self.number, None)
+        m.effects.append(OffsetsDone(self.number, error_code, {}))
+
+
+def may_commit(m: Member) -> ErrorCode:
+    """Nothing is sent from outside the group: in a rebalance the answer is to poll first, else the place is lost."""
+    if m.fenced:
+        return ErrorCode.FENCED_INSTANCE_ID
+    if m.is_by_hand:
+        return ErrorCode.NONE
+    if m.state in {State.JOINING, State.SYNCING}:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    if m.generation_id == NO_GENERATION or m.state is State.UNJOINED:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE
+
+
+def commit(m: Member, event: CommitAsked) -> None:
+    """Only of what is held: the coordinator checks the member and its generation, but not whose partition it is."""
+    refusal = may_commit(m)
+    held = {one: offset for one, offset in event.offsets.items() if one in m.held}
+    if refusal != ErrorCode.NONE or not held:
+        m.effects.append(CommitDone(event.errand, refusal, {}, m.rejoin))
+        return
+    m.errands[event.errand] = CommitErrand(event.errand, event.deadline_ms, held, m.generation_id, event.once)
+
+
+def fetch_offsets(m: Member, event: OffsetsAsked) -> None:
+    if event.partitions:
+        m.errands[event.errand] = OffsetsErrand(event.errand, event.deadline_ms, event.partitions)
+    else:
+        m.effects.append(OffsetsDone(event.errand, ErrorCode.NONE, {}))
+
+
+def run(m: Member, errand: Errand) -> None:
+    """Send it on its way, unless it ended instead."""
+    request = errand.request(m)
+    if request is not None:
+        errand.call = m.call(request, timeout_ms=m.settings.request_timeout_ms, errand=errand.number)
+
+
+def hear_commit(m: Member, event: CommitAnswered) -> None:
+    errand = m.errands.get(event.sent.errand or 0)
+    if errand is None:
+        return
+    errand.call = None
+    code = event.error_code if event.reply is None else _first_error(event.reply)
+    if code == ErrorCode.NONE:
+        if Timer.SESSION in m.timers and m.is_current(event.sent):
+            note_heard(m)
+        errand.end(m, code)
+    elif code in TRY_AGAIN:
+        if isinstance(errand, CommitErrand) and errand.once:
+            if code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT:
+                m.forget_coordinator()
+            errand.end(m, code)
+        else:
+            try_again(m, errand, code)
+    elif code == ErrorCode.REBALANCE_IN_PROGRESS:
+        if m.state is State.STEADY and m.is_current(event.sent):
+            m.rejoin = m.rejoin or "the group is rebalancing"
+        errand.end(m, code)
+    elif code in NO_MEMBER:
+        if m.is_current(event.sent) and m.state in {State.STEADY, State.RELEASING}:
+            fall_out(m, code)
+        elif m.state is State.JOINING:
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+        errand.end(m, code)
+    else:
+        errand.end(m, code)
+
+
+def hear_offsets(m: Member, event: OffsetsAnswered) -> None:
+    errand = m.errands.get(event.sent.errand or 0)
+    if not isinstance(errand, OffsetsErrand):
+        return
+    errand.call = None
+    group = None
+    code = event.error_code
+    if event.reply is not None:
+        group = next((one for one in event.reply.groups if one.group_id == m.settings.group_id), None)
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if group is None else _first_offset_error(group)
+    if code == ErrorCode.NONE and group is not None:
+        found: dict[TopicPartition, int | None] = dict.fromkeys(errand.partitions)
+        for topic in group.topics:
+            for one in topic.partitions:
+                if one.committed_offset >= 0:
+                    found[TopicPartition(topic.name, one.partition_index)] = one.committed_offset
+        del m.errands[errand.number]
+        m.effects.append(OffsetsDone(errand.number, code, found))
+    elif code in COORDINATOR_GONE or (code.retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        try_again(m, errand, code)
+    else:
+        errand.end(m, code)
+
+
+def try_again(m: Member, errand: Errand, code: ErrorCode) -> None:
+    if code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT:
+        m.forget_coordinator()
+    errand.error_code = code
+    errand.retry_at_ms = m.now_ms + m.backoff_ms(errand.failures)
+    errand.failures += 1
+
+
+def _first_error(reply: OffsetCommitReply) -> ErrorCode:
+    codes = (one.error_code for topic in reply.topics for one in topic.partitions)
+    return next((code for code in codes if code != ErrorCode.NONE), ErrorCode.NONE)
+
+
+def _first_offset_error(group: OffsetFetchGroupReply) -> ErrorCode:
+    if group.error_code != ErrorCode.NONE:
+        return group.error_code
+    codes = (one.error_code for topic in group.topics for one in topic.partitions)
+    return next((code for code in codes if code != ErrorCode.NONE), ErrorCode.NONE)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for one in sorted(partitions):
+        by_topic.setdefault(one.topic, []).append(one)
+    return list(by_topic.items())

@@ -1,0 +1,1 @@
+"""What clients decide without I/O: fetching, producing, where a consumer stands, client-balanced groups."""

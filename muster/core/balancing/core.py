@@ -1,0 +1,190 @@
+"""A member of a client-balanced group, without I/O (client-balanced-groups, the client's side).
+
+    step(event, now_ms) -> effects
+
+The application's questions come in as events with an errand's number, `Ended` brings the answer; `Call`, `HangUp`,
+`Replied`, `CallFailed` and `Woke` are those of `membership.events`. No event waits for another: many threads may have
+errands open at once. Before anything else that happens at a moment, the lease is looked at: what it no longer covers is
+not handed out, whichever answer arrives in the same step.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from membership.events import CallFailed, Effect, MemberEvent, Pushed, Replied, Woke
+from muster.core.balancing import coordinator, delivering, joining, lease, leaving, registering
+from muster.core.balancing.config import BalancedConfig
+from muster.core.balancing.events import (
+    ConfirmAsked,
+    ConnectAsked,
+    DescribeAsked,
+    DisconnectAsked,
+    GaveUp,
+    Handed,
+    MessageAsked,
+    MetaAsked,
+    PassedOver,
+    ReadyAsked,
+    ShutdownAsked,
+    StartAsked,
+)
+from muster.core.balancing.keys import sort_keys
+from muster.core.balancing.member import Member, Phase, Timer, Use
+from muster.core.balancing.results import OffsetInfo
+from muster.core.balancing.targets import Targets
+
+E = TypeVar("E", bound=MemberEvent)
+
+
+class BalancedMember:
+    """One member, for one life: what was shut down does not start again."""
+
+    def __init__(self, group_id: str, consumer_id: str, config: BalancedConfig) -> None:
+        self._member = Member(config, group_id, consumer_id)
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+        m = self._member
+        m.now_ms = max(now_ms, m.now_ms)
+        lease.check(m)
+        errand = getattr(event, "errand", None)
+        if errand is not None and not isinstance(event, GaveUp):
+            m.errands.add(errand)
+        TABLE[type(event)](m, event)
+        _pass_time(m)
+        _settle(m)
+        effects, m.effects = m.effects, []
+        return effects
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `Woke` is due; None: only an event from outside will change anything."""
+        return min(_deadlines(self._member), default=None)
+
+    @property
+    def is_shutdown(self) -> bool:
+        return self._member.phase in {Phase.NOT_STARTED, Phase.STOPPING, Phase.ENDED}
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it could be started: it never was, or not with success."""
+        return self._member.phase is Phase.NOT_STARTED
+
+    @property
+    def is_ended(self) -> bool:
+        return self._member.phase is Phase.ENDED
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the coordinator counts it as a member, as far as this one knows."""
+        return self._member.is_joined
+
+    @property
+    def targets(self) -> Targets:
+        return self._member.targets
+
+    @property
+    def source_count(self) -> int | None:
+        """None: that check is off, or nothing was started."""
+        return self._member.source_count
+
+    @property
+    def node_id(self) -> int | None:
+        return self._member.node_id
+
+    @property
+    def registered(self) -> list[str]:
+        return sort_keys(self._member.keys)
+
+    @property
+    def grants(self) -> dict[str, int]:
+        """By which grant each partition is owned."""
+        return {key: held.reg_epoch for key, held in self._member.keys.items()}
+
+    @property
+    def offsets(self) -> dict[str, OffsetInfo]:
+        """`updated_ms` is of the clock that `step` is told."""
+        return self._member.offsets()
+
+    @property
+    def lease_ends_ms(self) -> int | None:
+        return self._member.lease_ends_ms
+
+    @property
+    def oldest_unconfirmed_ms(self) -> int | None:
+        """Since when the application has had the batch that it has had for longest; None: it has none."""
+        held = self._member.keys.values()
+        return min((one.taken_ms for one in held if one.use is Use.HANDED), default=None)
+
+
+class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
+    """A row of the table: an action that does not take the event is an error there."""
+
+    def __init__(self, event: type[E], action: Callable[[Member, E], None]) -> None:
+        self.event, self.action = event, action
+
+
+def _nothing(_m: Member, _event: MemberEvent) -> None:
+    """Time has passed, which is looked at after every event."""
+
+
+TABLE: dict[type, Callable[[Member, Any], None]] = {
+    row.event: row.action
+    for row in (
+        on(Woke, _nothing),
+        on(Replied, coordinator.hear),
+        on(CallFailed, coordinator.lost),
+        on(Pushed, joining.hear_push),
+        on(StartAsked, joining.start),
+        on(MetaAsked, registering.ask_meta),
+        on(ConnectAsked, registering.connect),
+        on(DisconnectAsked, registering.disconnect),
+        on(ReadyAsked, delivering.wait_until_ready),
+        on(MessageAsked, delivering.ask_for_batch),
+        on(Handed, delivering.handed),
+        on(PassedOver, delivering.pass_over),
+        on(ConfirmAsked, delivering.confirm),
+        on(GaveUp, delivering.abandon),
+        on(DescribeAsked, leaving.describe),
+        on(ShutdownAsked, leaving.shut_down),
+    )
+}
+
+
+def _pass_time(m: Member) -> None:
+    for timer in Timer:
+        if m.is_past(m.timers.get(timer)):
+            del m.timers[timer]
+    while m.alarms and m.is_past(m.alarms[0][0]):
+        heapq.heappop(m.alarms)[2]()
+    coordinator.pass_time(m)
+    registering.pass_time(m)
+
+
+def _settle(m: Member) -> None:
+    """As soon as this holds, do that."""
+    coordinator.settle(m)
+    joining.settle(m)
+    delivering.settle(m)
+    delivering.settle_ready(m)
+    leaving.settle_closing(m)
+    coordinator.settle(m)
+
+
+def _deadlines(m: Member) -> Iterator[int]:
+    yield from m.timers.values()
+    for sent in m.calls.values():
+        yield sent.deadline_ms
+    if m.wanted:
+        yield m.wanted[0].deadline_ms
+    for going in m.leaving.values():
+        yield going.deadline_ms
+    for waiter in (*m.readers, *m.expectant):
+        if waiter.deadline_ms is not None:
+            yield waiter.deadline_ms
+    if m.readers and m.resting:
+        yield m.resting[0][0]
+    if m.alarms:
+        yield m.alarms[0][0]
+    if m.lease_ends_ms is not None:
+        yield m.lease_ends_ms

@@ -1,0 +1,117 @@
+"""What happens to a client-balanced member, and what it says beside calls.
+
+Each question of the application is an event with an `errand`, the number under which an `Ended` brings its `Result`
+back: always, and without being waited for longer than the question allows.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from membership.events import Effect, MemberEvent
+from muster.core.balancing.results import Result
+
+
+class StartAsked(MemberEvent, frozen=True):
+    errand: int
+    targets: Mapping[str, Iterable[str] | None] | None
+    source_count: int
+    node_id: int
+
+
+class MetaAsked(MemberEvent, frozen=True):
+    errand: int
+
+
+class ReadyAsked(MemberEvent, frozen=True):
+    """Is a partition registered, or will be in that time? The `Result` is ok if so."""
+
+    errand: int
+    max_wait_ms: int
+
+
+class ConnectAsked(MemberEvent, frozen=True):
+    errand: int
+    key: str
+    offset: int = -1
+
+
+class DisconnectAsked(MemberEvent, frozen=True):
+    errand: int
+    key: str
+
+
+class MessageAsked(MemberEvent, frozen=True):
+    """`deadline_ms` is that of an earlier question of which this is the rest."""
+
+    errand: int
+    deadline_ms: int | None = None
+    is_rest: bool = False
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """The data of a `MessageAsked`: records as they came, to be made out outside of the core. Then either `Handed` or
+    `PassedOver` is due."""
+
+    key: str
+    topic: str
+    partition: int
+    position: int
+    max: int
+    records: bytes
+    token: int
+    filters: tuple[str, ...]
+    deadline_ms: int | None
+
+
+class Handed(MemberEvent, frozen=True):
+    """A batch, which ends before `next_offset`, is made out and may go to the application if the `Result` is ok: making
+    it out took its time, and the partition may be somebody else's by now."""
+
+    errand: int
+    key: str
+    token: int
+    next_offset: int
+
+
+class PassedOver(MemberEvent, frozen=True):
+    """Nothing of what was fetched is for the application: `consumed`, or else unreadable, then the partition rests."""
+
+    key: str
+    token: int
+    next_offset: int
+    consumed: bool = True
+
+
+class ConfirmAsked(MemberEvent, frozen=True):
+    errand: int
+    context: str
+    consumed: bool
+
+
+class DescribeAsked(MemberEvent, frozen=True):
+    """What does the coordinator say of the group?"""
+
+    errand: int
+
+
+class ShutdownAsked(MemberEvent, frozen=True):
+    errand: int
+
+
+class GaveUp(MemberEvent, frozen=True):
+    """Nobody waits for that errand any more; a batch it was given goes back, not consumed."""
+
+    errand: int
+
+
+class Ended(Effect, frozen=True):
+    errand: int
+    result: Result
+
+
+class Noted(Effect, frozen=True):
+    """A word for the log of whoever runs this: what was lost, and why."""
+
+    event: str
+    fields: dict[str, object] = {}

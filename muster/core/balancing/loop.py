@@ -1,0 +1,93 @@
+"""The loop that an application of a client-balanced group is advised to run, a round at a time
+(client-balanced-groups section 10), and what to look out for (6.3).
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from muster.core.balancing.keys import sort_keys
+from muster.core.balancing.results import Code, Result
+from muster.core.balancing.shares import Share, hash_mod
+from protocol.messages.balanced import BalancedGroupView
+
+
+class Balanced(Protocol):
+    """What a round needs of a `ClientBalancedConsumer`."""
+
+    def is_shutdown(self) -> bool: ...
+    def source_count(self) -> int | None: ...
+    def node_id(self) -> int | None: ...
+    def partition_meta(self) -> Result: ...
+    def registered_partitions(self) -> list[str]: ...
+    def connect_partition(self, key: str, bootstrap_offset: int = -1) -> Result: ...
+    def disconnect_partition(self, key: str) -> Result: ...
+
+
+class Round(msgspec.Struct, frozen=True):
+    """What a round has done. `refused` are those it could not connect, with what was said: the next round tries again.
+    `is_last`: the consumer was shut down. `trouble` is why nothing could be done, if nothing could.
+    """
+
+    connected: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    refused: dict[str, Result] = {}
+    is_last: bool = False
+    trouble: Result | None = None
+
+
+class Shortfall(msgspec.Struct, frozen=True):
+    """What a group with numbered members does not read. `missing_nodes` are those without a member; `unread` the
+    subscribable partitions of their shares that nobody owns. Nobody takes a missing node's share over."""
+
+    missing_nodes: tuple[int, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.missing_nodes)
+
+
+def rebalance_once(consumer: Balanced, share: Share = hash_mod, saved: Mapping[str, int] | None = None) -> Round:
+    """Give up what is not this member's share, then connect what is missing of it; `saved` are offsets to begin at,
+    where the application keeps its own. Shares are computed over all configured partitions, and only then narrowed to
+    those that can be subscribed to: an outage moves nothing else. Without `source_count`, `share` is asked for node 0
+    of 1.
+    """
+    if consumer.is_shutdown():
+        return Round(is_last=True)
+    said = consumer.partition_meta()
+    if not said.ok:
+        return Round(is_last=said.code == Code.CLIENT_SHUTDOWN, trouble=said)
+    meta: dict[str, bool] = said.data
+    mine = share(list(meta), consumer.source_count() or 1, consumer.node_id() or 0)
+    released: list[str] = []
+    for key in consumer.registered_partitions():
+        if key not in mine or not meta.get(key):
+            if consumer.disconnect_partition(key).code == Code.CLIENT_SHUTDOWN:
+                return Round(released=tuple(released), is_last=True)
+            released.append(key)
+    kept = set(consumer.registered_partitions())
+    connected: list[str] = []
+    refused: dict[str, Result] = {}
+    for key in sort_keys(one for one in mine if meta.get(one) and one not in kept):
+        result = consumer.connect_partition(key, (saved or {}).get(key, -1))
+        if result.code == Code.CLIENT_SHUTDOWN:
+            return Round(tuple(connected), tuple(released), refused, is_last=True)
+        if result.ok:
+            connected.append(key)
+        else:
+            refused[key] = result
+    return Round(tuple(connected), tuple(released), refused)
+
+
+def shortfall(view: BalancedGroupView, source_count: int | None, share: Share = hash_mod) -> Shortfall:
+    """What a fixed group lacks, by what the coordinator says of it. Nothing where members are not numbered."""
+    if source_count is None:
+        return Shortfall()
+    there = {member.node_id for member in view.members}
+    missing = tuple(node for node in range(source_count) if node not in there)
+    keys = [one.key for one in view.partitions]
+    left: set[str] = set().union(*(share(keys, source_count, node) for node in missing))
+    unowned = (one.key for one in view.partitions if one.subscribable and one.owner is None and one.key in left)
+    return Shortfall(missing, tuple(sort_keys(unowned)))

@@ -1,0 +1,340 @@
+"""What a client-balanced member knows of itself, and the few verbs with which everything else changes it."""
+
+import enum
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from membership.events import Effect, NodeAddress
+from muster.core.balancing.config import BalancedConfig
+from muster.core.balancing.events import Ended, Noted
+from muster.core.balancing.keys import parsed
+from muster.core.balancing.results import Code, OffsetInfo, Result, failure, success
+from muster.core.balancing.targets import Targets
+from protocol.messages import Message
+from protocol.messages.balanced import ReleasedKey
+from protocol.partition_key import PartitionKey
+
+
+class Phase(enum.Enum):
+    """client-balanced-groups section 4; what is ENDED does not start again."""
+
+    NOT_STARTED = "not started"
+    STARTING = "starting"
+    STARTED = "started"
+    STOPPING = "stopping"
+    ENDED = "shut down"
+
+
+class Timer(enum.IntEnum):
+    """Ties fall due in this order."""
+
+    HEARTBEAT = 0
+    RETRY = 1  # of joining: while armed, no join is sent
+    LOOKUP = 2  # of finding the coordinator: while armed, no lookup is sent
+    CLOSING = 3  # until it leaves
+
+
+class Use(enum.Enum):
+    """What is being done with an owned partition; only what is IDLE can be taken."""
+
+    IDLE = "idle"
+    RESTING = "resting"
+    FETCHING = "fetching"
+    HANDED = "handed"
+    CONFIRMING = "confirming"
+
+
+IN_USE = frozenset({Use.FETCHING, Use.HANDED, Use.CONFIRMING})
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A partition owned. `confirmed` is the offset after what the application has confirmed; `token` counts takes;
+    `last_consumed` travels with the next fetch; `next_offset` is where the batch ends that the application has."""
+
+    key: str
+    place: PartitionKey
+    reg_epoch: int
+    curr: int
+    max: int
+    updated_ms: int
+    confirmed: int
+    use: Use = Use.IDLE
+    token: int = 0
+    last_consumed: bool = True
+    next_offset: int | None = None
+    reader: int | None = None
+    """The errand that the batch being used was for."""
+    taken_ms: int = 0
+    asked_epoch: int = -1
+    """The grant by which it was last fetched."""
+    jumps: bool = False
+    """Whether it is to go to its end as soon as it can be taken."""
+
+    @property
+    def done_to(self) -> int | None:
+        """The offset after what is given up as consumed."""
+        return self.next_offset if self.use in IN_USE else self.confirmed
+
+    def heard(self, curr: int, end: int, now_ms: int) -> None:
+        """A value below 0 never replaces a known one."""
+        self.curr = curr if curr >= 0 else self.curr
+        self.max = end if end >= 0 else self.max
+        self.updated_ms = now_ms
+
+
+@dataclass(slots=True)
+class Starting:
+    errand: int
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Waiter:
+    """Somebody who waits for a batch, or for a partition; without a deadline for ever."""
+
+    errand: int
+    deadline_ms: int | None
+
+
+@dataclass(slots=True)
+class Leaving:
+    """A partition being given up, which waits for its batch to be confirmed."""
+
+    deadline_ms: int
+    errand: int | None
+
+
+@dataclass(slots=True)
+class Answer:
+    """What became of a request. `code` 0: `reply` is the reply. EMPTY_REPLY: nobody answered."""
+
+    sent_ms: int
+    reply: Message | None
+    code: int = 0
+    reason: str = ""
+
+    @property
+    def is_unanswered(self) -> bool:
+        return self.code == Code.EMPTY_REPLY
+
+
+Then = Callable[["Member", Answer], None]
+
+
+@dataclass(slots=True, eq=False)
+class Wanted:
+    """A request that waits for the coordinator, and for the member to be in the group. `make` is called as it goes."""
+
+    make: Callable[[], Message]
+    then: Then
+    deadline_ms: int
+    answer_within_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    message: Message
+    then: Then
+    sent_ms: int
+    deadline_ms: int
+    node: NodeAddress | None
+    member_epoch: int
+
+
+@dataclass(slots=True)
+class Member:
+    """Everything that changes."""
+
+    config: BalancedConfig
+    group_id: str
+    consumer_id: str
+    now_ms: int = 0
+    phase: Phase = Phase.NOT_STARTED
+    targets: Targets = field(default_factory=dict)
+    source_count: int | None = None
+    node_id: int | None = None
+    starting: Starting | None = None
+    stopping: list[int] = field(default_factory=list)
+    is_leaving: bool = False
+    # membership
+    member_epoch: int = -1
+    is_joined: bool = False
+    refusal: Result | None = None
+    """Why it is not in its group; stands until it is again."""
+    is_replaced: bool = False
+    session_timeout_ms: int = 0
+    heartbeat_ms: int = 0
+    lease_ends_ms: int | None = None
+    join_failures: int = 0
+    heartbeat_failures: int = 0
+    lookup_failures: int = 0
+    lookup_trouble: tuple[int, str] | None = None
+    """What the last lookup failed with, until somebody has heard of it."""
+    # what it reports
+    owned_version: int = 0
+    reported_version: int | None = None
+    beats_since_report: int = 0
+    released: dict[str, ReleasedKey] = field(default_factory=dict)
+    carried_out: int = 0
+    """The last operator's wish."""
+    # asking
+    coordinator: NodeAddress | None = None
+    calls: dict[int, Sent] = field(default_factory=dict)
+    calls_made: int = 0
+    wanted: deque[Wanted] = field(default_factory=deque)
+    timers: dict[Timer, int] = field(default_factory=dict)
+    # configured partitions
+    meta_version: int = -1
+    meta: dict[str, bool] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why keys cannot be subscribed to."""
+    has_meta: bool = False
+    """Whether the application has asked for it, and been answered."""
+    meta_heard_ms: int | None = None
+    meta_waiters: list[int] = field(default_factory=list)
+    # owned ones
+    keys: dict[str, Held] = field(default_factory=dict)
+    idle: deque[Held] = field(default_factory=deque)
+    resting: list[tuple[int, int, Held]] = field(default_factory=list)
+    rests: int = 0
+    """So that what is due at the same time stays in order."""
+    tokens: dict[str, int] = field(default_factory=dict)
+    busy: dict[str, deque[Callable[[], None]]] = field(default_factory=dict)
+    """Keys that something is done with, and what is to be done after that."""
+    leaving: dict[str, Leaving] = field(default_factory=dict)
+    granted_once: set[str] = field(default_factory=set)
+    starts: int = 0
+    """StartMembers sent, so that one that comes late is known as such."""
+    refused_ms: dict[str, int] = field(default_factory=dict)
+    doubtful: dict[str, int] = field(default_factory=dict)
+    """Keys of which a registration was never answered, and when: they may be, or come to be, owned unawares."""
+    alarms: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
+    errands: set[int] = field(default_factory=set)
+    """Those that have not ended."""
+    readers: deque[Waiter] = field(default_factory=deque)
+    expectant: list[Waiter] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+    # -- saying
+
+    def end(self, errand: int, result: Result) -> None:
+        """Once: what has ended does not end again."""
+        if errand in self.errands:
+            self.errands.remove(errand)
+            self.effects.append(Ended(errand, result))
+
+    def note(self, event: str, **fields: object) -> None:
+        self.effects.append(Noted(event, fields))
+
+    # -- time
+
+    def arm(self, timer: Timer, delay_ms: int) -> None:
+        self.timers[timer] = self.now_ms + delay_ms
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self.rests += 1
+        heapq.heappush(self.alarms, (self.now_ms + delay_ms, self.rests, action))
+
+    def is_past(self, moment_ms: int | None) -> bool:
+        return moment_ms is not None and moment_ms <= self.now_ms
+
+    # -- phases
+
+    @property
+    def is_running(self) -> bool:
+        return self.phase in {Phase.STARTING, Phase.STARTED}
+
+    @property
+    def refused(self) -> Result | None:
+        """What every question about data is answered at once, if it is."""
+        return self.refusal if self.is_running else failure(Code.CLIENT_SHUTDOWN, self.not_running)
+
+    @property
+    def not_running(self) -> str:
+        return f"this consumer is {self.phase.value}: it reads between start and shutdown"
+
+    # -- owned partitions
+
+    def own(self, key: str, reg_epoch: int, curr: int, end: int) -> Held:
+        """It may be taken from now on."""
+        held = Held(key, parsed(key), reg_epoch, curr, end, self.now_ms, curr)
+        self.keys[key] = held
+        self.granted_once.add(key)
+        self.released.pop(key, None)
+        self.idle.append(held)
+        self.owned_version += 1
+        return held
+
+    def drop(self, key: str) -> Held | None:
+        """It is not this member's any more; what the application has of it cannot be confirmed any more. Whoever was
+        giving it up is done."""
+        held = self.keys.pop(key, None)
+        if held is not None:
+            self.owned_version += 1
+            if held.use is Use.IDLE:
+                self.idle.remove(held)
+        leaving = self.leaving.pop(key, None)
+        if leaving is not None:
+            if leaving.errand is not None:
+                self.end(leaving.errand, success())
+            self.done(key)
+        return held
+
+    def drop_all(self, why: str) -> None:
+        if self.keys:
+            self.note("partitions lost", keys=sorted(self.keys), why=why)
+        for key in tuple(self.keys):
+            self.drop(key)
+
+    def is_current(self, held: Held) -> bool:
+        return self.keys.get(held.key) is held
+
+    def put_back(self, held: Held, pause_ms: int = 0) -> None:
+        """It can be taken again, at once or after a while; the last in the queue."""
+        if not self.is_current(held):
+            return
+        held.reader, held.next_offset = None, None
+        if pause_ms > 0:
+            held.use = Use.RESTING
+            self.rests += 1
+            heapq.heappush(self.resting, (self.now_ms + pause_ms, self.rests, held))
+        else:
+            held.use = Use.IDLE
+            self.idle.append(held)
+
+    def wake_rested(self) -> None:
+        while self.resting and self.resting[0][0] <= self.now_ms:
+            held = heapq.heappop(self.resting)[2]
+            if self.is_current(held) and held.use is Use.RESTING:
+                held.use = Use.IDLE
+                self.idle.append(held)
+
+    def takeable(self) -> Held | None:
+        """The first in the queue that nothing else is done with."""
+        for held in self.idle:
+            if held.key not in self.busy:
+                return held
+        return None
+
+    def offsets(self) -> dict[str, OffsetInfo]:
+        return {key: OffsetInfo(held.curr, held.max, held.updated_ms) for key, held in self.keys.items()}
+
+    # -- one thing at a time with a key
+
+    def do(self, key: str, action: Callable[[], None]) -> None:
+        """Now, or when what is being done with it is done; `done` says so."""
+        if key in self.busy:
+            self.busy[key].append(action)
+        else:
+            self.busy[key] = deque()
+            action()
+
+    def done(self, key: str) -> None:
+        later = self.busy.get(key)
+        if later:
+            later.popleft()()
+        else:
+            self.busy.pop(key, None)

@@ -1,0 +1,258 @@
+"""How errands end, without I/O: commits and offset fetches, waited for or heard of later. Both edges use it."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any
+
+from membership.checks import MOST_64, check_name, check_number, check_partitions
+from membership.events import Assigned, CommitDone, Effect, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
+from membership.topic_partition import TopicPartition
+from muster.errors import (
+    CannotConnect,
+    CommitRefused,
+    Fenced,
+    GroupRefused,
+    MusterError,
+    Refused,
+    RequestTimedOut,
+    WokenUp,
+)
+from muster.net.refusals import Refusals
+from protocol.errors import ErrorCode
+
+Done = CommitDone | OffsetsDone
+Partitions = tuple[TopicPartition, ...]
+Completion = Callable[[Done], Generator[Any, Any, None]]
+"""A procedure to run between the application's calls, once an operation has ended."""
+
+_UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
+"""No answer came, or none will."""
+
+
+class Outcomes:
+    """Errands by their numbers, which are given once, and who hears of each. Not guarded against threads."""
+
+    def __init__(self, refusals: Refusals | None = None) -> None:
+        """`refusals` interrupt whoever waits, as `wake` does."""
+        self._refusals = refusals or Refusals()
+        self._made = 0
+        self._done: dict[int, Done] = {}
+        self._heard: dict[int, Callable[[Done], None]] = {}
+        self._later: dict[int, Completion] = {}
+        self._finished: deque[tuple[Completion, Done]] = deque()
+        self._is_woken = self._sleeps_through = False
+
+    def number(self) -> int:
+        """For an errand that somebody waits for."""
+        self._made += 1
+        return self._made
+
+    def number_heard(self, heard: Callable[[Done], None]) -> int:
+        """For one that is heard of at once, where the effect is told."""
+        number = self.number()
+        self._heard[number] = heard
+        return number
+
+    def number_later(self, callback: Completion) -> int:
+        """For one that the application hears of between its own calls, from `next_finished`."""
+        number = self.number()
+        self._later[number] = callback
+        return number
+
+    def ended(self, done: Done) -> None:
+        number = done.errand
+        if number in self._heard:
+            self._heard.pop(number)(done)
+        elif number in self._later:
+            self._finished.append((self._later.pop(number), done))
+        else:
+            self._done[number] = done
+
+    def is_done(self, number: int) -> bool:
+        return number in self._done
+
+    def take(self, number: int) -> Done:
+        """What became of it. KeyError if nothing has yet."""
+        return self._done.pop(number)
+
+    def forget(self, number: int) -> None:
+        """Nobody waits for it any more, whether it has ended or not."""
+        if self._done.pop(number, None) is None:
+            self._heard[number] = _ignore
+
+    # -- those that nobody waits for
+
+    @property
+    def has_callbacks(self) -> bool:
+        return bool(self._finished)
+
+    @property
+    def awaits_later_ones(self) -> bool:
+        return bool(self._later)
+
+    def next_finished(self) -> tuple[Completion, Done] | None:
+        """The callback of the next that has ended, in that order; None: all were told."""
+        return self._finished.popleft() if self._finished else None
+
+    # -- being woken
+
+    def wake(self) -> None:
+        """Whoever waits, or waits next, is interrupted once."""
+        self._is_woken = not self._sleeps_through
+
+    def raise_wakeup(self) -> None:
+        """Raises WokenUp, once a `wake`; AuthenticationFailed, once a refusal."""
+        woken, self._is_woken = self._is_woken, False
+        if woken:
+            raise WokenUp("wakeup was called")
+        self.raise_refusal()
+
+    def raise_refusal(self) -> None:
+        """Raises AuthenticationFailed, if a server did not let us in since it was raised last; ClientFailed."""
+        self._refusals.raise_failure()
+        if not self._sleeps_through:
+            self._refusals.raise_last()
+
+    @property
+    def is_woken(self) -> bool:
+        return self._is_woken or self.has_failed or not (self._refusals.is_told or self._sleeps_through)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing will end any more: the client failed."""
+        return self._refusals.has_failed
+
+    def sleep_through(self) -> None:
+        """Nobody is interrupted any more."""
+        self._is_woken, self._sleeps_through = False, True
+
+
+class Told:
+    """What a membership said and the application has yet to hear, in order."""
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        self._outcomes = outcomes
+        self._queue: deque[Effect] = deque()
+        self._awaited: int | None = None  # the errand that comes before the first is told
+        self._is_hurried = False
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the next waits for an errand that has not ended."""
+        return self._awaited is not None and not self._outcomes.is_done(self._awaited)
+
+    def hurry(self) -> None:
+        """No time is left: nothing is held up any longer by errands that may never end."""
+        self._is_hurried, self._awaited = True, None
+
+    def add(self, effect: Effect) -> None:
+        self._queue.append(effect)
+
+    def add_again(self, effect: Effect) -> None:
+        """It was not heard to the end: it comes first."""
+        self._queue.appendleft(effect)
+
+    def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | Lost | Assigned | None:
+        """What to tell now, if anything. Before a `Revoked`, or a `Lost` that still counts, `prepare` is called once
+        with its partitions; if it gives an errand's number, a last commit, the effect comes when that has ended. Raises
+        GroupRefused, Fenced.
+        """
+        if not self._queue:
+            return None
+        effect = self._queue[0]
+        committable = _committable(effect)
+        if committable is not None and not self._is_prepared(committable, prepare):
+            return None
+        self._queue.popleft()
+        if isinstance(effect, Fatal):
+            kind = Fenced if effect.error_code == ErrorCode.FENCED_INSTANCE_ID else GroupRefused
+            raise kind(effect.error_code, effect.reason)
+        assert isinstance(effect, Revoked | Lost | Assigned)
+        return effect
+
+    def _is_prepared(self, partitions: Partitions, prepare: Callable[[Partitions], int | None]) -> bool:
+        if self._is_hurried:
+            return True
+        if self._awaited is None:
+            self._awaited = prepare(partitions)
+            if self._awaited is None:
+                return True
+        if not self._outcomes.is_done(self._awaited):
+            return False
+        self._outcomes.take(self._awaited)
+        self._awaited = None
+        return True
+
+
+def _committable(effect: Effect) -> Partitions | None:
+    """What a last commit may come before, if one may."""
+    if isinstance(effect, Revoked) or (isinstance(effect, Lost) and effect.still_counts):
+        return effect.partitions
+    return None
+
+
+def _ignore(_done: Done) -> None:
+    """Whoever asked has gone."""
+
+
+def without(partitions: Partitions, gone: Iterable[TopicPartition]) -> Partitions:
+    lost = set(gone)
+    return tuple(one for one in partitions if one not in lost)
+
+
+def to_commit(offsets: Mapping[TopicPartition, int | OffsetToCommit]) -> dict[TopicPartition, OffsetToCommit]:
+    """As a `CommitAsked` takes them. Raises ValueError for a negative offset."""
+    wanted: dict[TopicPartition, OffsetToCommit] = {}
+    for one, given in offsets.items():
+        at = given if isinstance(given, OffsetToCommit) else OffsetToCommit(given)
+        number = check_number(f"cannot commit {at.offset!r} for {one}: an offset", at.offset, 0, MOST_64)
+        if at.metadata is not None:
+            check_name("the metadata of a commit", at.metadata)
+        wanted[one] = at if number is at.offset else OffsetToCommit(number, at.metadata, at.owner_epoch)
+    check_partitions(wanted)
+    return wanted
+
+
+def refusal(done: CommitDone) -> Refused:
+    """Why nothing was stored, as what it is raised or handed over as."""
+    match done.error_code:
+        case ErrorCode.REBALANCE_IN_PROGRESS:
+            sentence = "the group is rebalancing: poll, then commit what is still assigned"
+        case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION | ErrorCode.FENCED_INSTANCE_ID:
+            why = f" ({done.reason})" if done.reason else ""
+            sentence = f"{done.error_code.name}: this member is no longer in the group{why}; poll to join again"
+        case _:
+            sentence = f"the commit was refused: {done.error_code.name}"
+    return CommitRefused(done.error_code, sentence)
+
+
+def failure(done: CommitDone) -> MusterError:
+    """As `refusal`; where the answer was lost nobody has refused anything, and it may be stored."""
+    if done.error_code in _UNHEARD:
+        return RequestTimedOut("the commit was not answered: it may be stored or not")
+    return refusal(done)
+
+
+def stored(done: CommitDone | None, sentence: str) -> dict[TopicPartition, int]:
+    """What a commit has stored. Raises RequestTimedOut with that sentence, or what `refusal` says."""
+    if done is None or done.error_code in _UNHEARD:
+        raise RequestTimedOut(sentence)
+    if done.error_code != ErrorCode.NONE:
+        raise refusal(done)
+    return {one: at.offset for one, at in done.offsets.items()}
+
+
+def found(done: OffsetsDone | None, sentence: str, unreached: str | None) -> dict[TopicPartition, int | None]:
+    """What an offset fetch has found. Raises RequestTimedOut with that sentence, or CannotConnect with `unreached` if
+    there is one: no node was ever reached; Refused.
+    """
+    if done is None or done.error_code in _UNHEARD:
+        if unreached is not None:
+            raise CannotConnect(unreached)
+        raise RequestTimedOut(sentence)
+    if done.error_code != ErrorCode.NONE:
+        raise Refused(done.error_code, f"the committed offsets were refused: {done.error_code.name}")
+    return dict(done.offsets)

@@ -1,0 +1,299 @@
+"""What a consumer decides beside its membership and its fetcher, without I/O: where partitions begin, when positions
+are committed by themselves (consumer-client A8, B5). Both edges use it.
+"""
+
+import enum
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from membership.checks import check_name, check_number
+from membership.events import OffsetsDone
+from membership.member import MemberOptions
+from membership.topic_partition import TopicPartition
+from muster.core.fetching import ConsumerRecord, Deserializer, Fetcher, FetchSettings, Isolation
+from muster.core.lookups import Lookups
+from muster.core.positions import OffsetReset, Subscription
+from muster.errors import Refused, WrongSubscription
+from protocol.errors import ErrorCode
+
+Partitions = tuple[TopicPartition, ...]
+
+_LOOK_S = 1.0
+
+
+class Kind(enum.Enum):
+    """How the application says what it reads (consumer-client A9)."""
+
+    NOTHING = "nothing"
+    TOPICS = "topics"
+    PATTERN = "a pattern"
+    BY_HAND = "partitions of its own choice"
+
+
+class CommitSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and defaults are those of consumer-client A1. Raises ValueError for settings that cannot work."""
+
+    is_automatic: bool = True
+    interval_ms: int = 5_000
+    retry_backoff_ms: int = 100
+
+    def __post_init__(self) -> None:
+        check_number("auto_commit_interval_ms", self.interval_ms, 0)
+
+
+def offset_reset(name: str) -> OffsetReset:
+    """Raises ValueError naming what there is."""
+    try:
+        return OffsetReset(name)
+    except ValueError:
+        known = ", ".join(repr(one.value) for one in OffsetReset)
+        raise ValueError(f"auto_offset_reset is {name!r}, it must be one of {known}") from None
+
+
+def isolation(name: str) -> Isolation:
+    """Raises ValueError naming what there is."""
+    try:
+        return Isolation[name.upper()]
+    except KeyError:
+        known = " or ".join(repr(one.name.lower()) for one in Isolation)
+        raise ValueError(f"isolation_level is {name!r}, it must be {known}") from None
+
+
+_SHARED = ("request_timeout_ms", "retry_backoff_ms", "retry_backoff_max_ms", "metadata_max_age_ms")
+"""Settings of the member that fetching has too."""
+
+
+def read_settings(
+    *,
+    is_member: bool,
+    auto_offset_reset: str,
+    enable_auto_commit: bool,
+    auto_commit_interval_ms: int,
+    max_poll_records: int,
+    isolation_level: str,
+    key_deserializer: Deserializer | None,
+    value_deserializer: Deserializer | None,
+    fetch_min_bytes: int,
+    fetch_max_wait_ms: int,
+    fetch_max_bytes: int,
+    max_partition_fetch_bytes: int,
+    rack_id: str | None,
+    member_settings: Mapping[str, Any],
+) -> tuple[FetchSettings, CommitSettings]:
+    """What a `Consumer` of either edge is given, as the cores take it. Raises ValueError for what cannot work, and
+    TypeError for a setting that does not exist.
+    """
+    for name in member_settings:
+        if name not in MemberOptions.__annotations__:
+            raise TypeError(f"a consumer has no setting {name!r}{_meant(name)}")
+    for name, deserializer in (("key_deserializer", key_deserializer), ("value_deserializer", value_deserializer)):
+        if deserializer is not None and not callable(deserializer):
+            raise ValueError(f"{name} is {deserializer!r}, it must be a function that takes bytes")
+    check_number("max_poll_records", max_poll_records, 1)
+    fetch = FetchSettings(
+        reset=offset_reset(auto_offset_reset),
+        min_bytes=fetch_min_bytes,
+        max_wait_ms=fetch_max_wait_ms,
+        max_bytes=fetch_max_bytes,
+        partition_max_bytes=max_partition_fetch_bytes,
+        isolation=isolation(isolation_level),
+        rack=rack_id or "",
+        key_deserializer=key_deserializer,
+        value_deserializer=value_deserializer,
+        **{name: member_settings[name] for name in _SHARED if name in member_settings},
+    )
+    return fetch, CommitSettings(is_automatic=enable_auto_commit and is_member, interval_ms=auto_commit_interval_ms)
+
+
+_ELSEWHERE = ("bootstrap", "group_id", "client_id", "dialect", "security", "broker_security")
+_OF_NOBODY = {"is_member", "member_settings", "return"}
+
+
+def _meant(name: str) -> str:
+    known = {*_ELSEWHERE, *read_settings.__annotations__, *MemberOptions.__annotations__} - _OF_NOBODY
+    near = get_close_matches(name, sorted(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def topic_names(topics: Iterable[str], pattern: str | None) -> tuple[str, ...]:
+    """Those to subscribe to; a text is one name. Raises ValueError."""
+    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    if pattern is not None:
+        if names:
+            raise ValueError("either topics or a pattern is wanted, not both")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"the pattern {pattern!r} is no regular expression: {error}") from None
+    for name in names:
+        check_name("a topic", name)
+    if not all(name.strip() for name in names):
+        raise ValueError(f"cannot subscribe to {list(names)}: a topic without a name is among them")
+    return names
+
+
+class Consuming:
+    """The state between two polls."""
+
+    def __init__(self, fetch: FetchSettings, commits: CommitSettings, jitter: Callable[[], float]) -> None:
+        self.subscription = Subscription()
+        self.fetcher = Fetcher(self.subscription, fetch, jitter)
+        self.lookups = Lookups(fetch, jitter)
+        self.kind = Kind.NOTHING
+        self.unread: deque[ConsumerRecord] = deque()
+        """What was taken, and not handed out: no position counts it as done."""
+        self._reset = fetch.reset
+        self._commits = commits
+        self._commit_at_ms = 0
+        self._asked: frozenset[TopicPartition] = frozenset()
+        self._found: dict[TopicPartition, int | None] = {}
+        self._failure = ErrorCode.NONE
+
+    def choose(self, kind: Kind) -> None:
+        """From now on so. Raises WrongSubscription if it was otherwise."""
+        if self.kind not in {Kind.NOTHING, kind}:
+            raise WrongSubscription(f"this consumer reads {self.kind.value}: unsubscribe before it reads {kind.value}")
+        self.kind = kind
+
+    def assigned(self, partitions: Partitions, now_ms: int) -> None:
+        """These and no others; new ones are not fetched before the application knows of them."""
+        self.fetcher.assign(partitions, awaits_callback=True)
+        self._commit_at_ms = now_ms + self._commits.interval_ms
+
+    def drop_other_topics(self, names: Iterable[str]) -> None:
+        """What is buffered of others than these is not wanted any more."""
+        keep = set(names)
+        self.subscription.mark_pending_revocation([one for one in self.subscription.assigned if one.topic not in keep])
+
+    def take_away(self, partitions: Partitions) -> None:
+        gone = set(partitions)
+        self.fetcher.assign(one for one in self.subscription.assigned if one not in gone)
+
+    # -- where to begin
+
+    def ask_for(self) -> Partitions:
+        """Partitions whose committed offset is wanted and not being asked for yet; `heard` takes the answer."""
+        missing = tuple(one for one in self.subscription.missing() if one not in self._found)
+        if not missing or self._asked.issuperset(missing):
+            return ()
+        self._asked = frozenset(missing)
+        return missing
+
+    def heard(self, done: OffsetsDone) -> None:
+        """Nothing is raised here: `begin` does, in the application's own call."""
+        self._asked = frozenset()
+        if done.error_code == ErrorCode.NONE:
+            self._found.update(done.offsets)
+        elif not done.error_code.retriable and done.error_code != ErrorCode.NETWORK_EXCEPTION:
+            self._failure = done.error_code
+
+    def begin(self, *, has_group: bool) -> None:
+        """Give positions to those that can have one now; without a group by the reset rule alone. Raises NoOffset, and
+        Refused if the coordinator has refused what was asked for, once.
+        """
+        failure, self._failure = self._failure, ErrorCode.NONE
+        if has_group:
+            found, self._found = self._found, {}
+        else:
+            found = dict.fromkeys(self.subscription.missing())
+        if found:
+            self.fetcher.begin(found)
+        if failure != ErrorCode.NONE:
+            raise Refused(failure, f"the group's committed offsets were refused: {failure.name}")
+
+    # -- commits
+
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Everything handed out so far counts as done."""
+        return {**self.subscription.positions(), **self._first_unread()}
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """As `Subscription.position`."""
+        offset = self.subscription.position(partition)
+        return offset if offset is None else self._first_unread().get(partition, offset)
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """As `Fetcher.current_lag`."""
+        lag, offset = self.fetcher.current_lag(partition), self.subscription.position(partition)
+        return lag if lag is None or offset is None else lag + offset - self._first_unread().get(partition, offset)
+
+    def give_back(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """What is unread, of these or of all, was never taken: it is read again."""
+        first = self._first_unread()
+        for one in tuple(first) if partitions is None else partitions:
+            position = self.subscription.at(one)
+            if one in first and position is not None and position.offset is not None:
+                position.go(first[one])
+            self.drop_unread((one,))
+
+    def drop_unread(self, partitions: Iterable[TopicPartition]) -> None:
+        """The application goes on elsewhere in these; in all, if none are named."""
+        if self.unread:
+            gone = set(partitions)
+            keep = [one for one in self.unread if gone and (one.topic, one.partition) not in gone]
+            self.unread.clear()
+            self.unread.extend(keep)
+
+    def _first_unread(self) -> dict[TopicPartition, int]:
+        first: dict[TopicPartition, int] = {}
+        for one in self.unread:
+            first.setdefault(TopicPartition(one.topic, one.partition), one.offset)
+        return first
+
+    def commit_due(self, now_ms: int) -> Mapping[TopicPartition, int]:
+        """What to commit by itself now, if it is time. The interval begins anew before the answer comes."""
+        if not self._commits.is_automatic or now_ms < self._commit_at_ms:
+            return {}
+        self._commit_at_ms = now_ms + self._commits.interval_ms
+        return self.positions()
+
+    def commit_now(self, now_ms: int) -> Mapping[TopicPartition, int]:
+        """What to commit by itself whether or not it is time."""
+        self._commit_at_ms = min(now_ms, self._commit_at_ms)
+        return self.commit_due(now_ms)
+
+    def commit_ended(self, code: ErrorCode, now_ms: int) -> None:
+        """One that may work the next time is soon tried again, with the positions of then."""
+        if code.retriable or code == ErrorCode.NETWORK_EXCEPTION:
+            self._commit_at_ms = now_ms + self._commits.retry_backoff_ms
+
+    def last_commit(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
+        """Before these are given up: nothing of them is handed out any more, so that no position overtakes its commit
+        (G6)."""
+        self.subscription.mark_pending_revocation(partitions)
+        if not self._commits.is_automatic:
+            return {}
+        going = set(partitions)
+        return {one: offset for one, offset in self.positions().items() if one in going}
+
+    @property
+    def commits_itself(self) -> bool:
+        return self._commits.is_automatic
+
+    @property
+    def next_commit_ms(self) -> int | None:
+        return self._commit_at_ms if self._commits.is_automatic else None
+
+    def patience_s(self, now_ms: int) -> float:
+        """How long to wait at most for something to happen before having another look."""
+        due_ms = self.next_commit_ms
+        return _LOOK_S if due_ms is None else min(max((due_ms - now_ms) / 1000, 0.0) + 0.001, _LOOK_S)
+
+    def take(self, max_records: int) -> bool:
+        """Have `unread` filled, as `Fetcher.take_into` does; whether something is there."""
+        self.fetcher.take_into(self.unread, max_records)
+        return bool(self.unread)
+
+    def hand_out(self, records: list[ConsumerRecord]) -> None:
+        """All that is unread, into `records`: `get_back` them if the application will not have them."""
+        records.extend(self.unread)
+        self.unread.clear()
+
+    def get_back(self, records: list[ConsumerRecord]) -> None:
+        """These were not handed out after all: they come first."""
+        self.unread.extendleft(reversed(records))

@@ -1,0 +1,196 @@
+"""Finding positions out: where to begin, where a log ends, whether a new leader has what was read (consumer-client B5).
+
+Each node is asked at most one question of a kind at a time. An answer counts only if the question still stands: the
+same assignment of the partition, in the same state, waiting for the same.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+from membership.events import NodeAddress
+from membership.topic_partition import TopicPartition
+from muster.core.fetching.leaders import Leader, Leaders
+from muster.core.fetching.retries import Retries
+from muster.core.fetching.settings import FetchSettings, Isolation
+from muster.core.positions import OffsetReset, Position, PositionState, Subscription
+from muster.errors import LogTruncated, MusterError, Refused
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.data import (
+    EpochEndOffset,
+    EpochPartition,
+    EpochTopic,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochReply,
+)
+from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsReply, ListOffsetsTopic
+
+TIMESTAMPS = {OffsetReset.EARLIEST: -2, OffsetReset.LATEST: -1}
+_END = TIMESTAMPS[OffsetReset.LATEST]
+_UNABLE = frozenset({ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
+
+T = TypeVar("T")
+
+Report = Callable[[TopicPartition, Position, MusterError], None]
+
+
+class Asked(NamedTuple):
+    """`number` is the offset a fetch begins at or a position is checked at, or the timestamp of a ListOffsets."""
+
+    position: Position
+    number: int
+    epoch: int = -1
+
+
+Question = tuple[NodeAddress, Message, dict[TopicPartition, Asked]]
+
+
+class Questions:
+    """Which questions are open, and what answers to them change. `report` takes errors for the application."""
+
+    def __init__(
+        self, subscription: Subscription, settings: FetchSettings, leaders: Leaders, retries: Retries, report: Report
+    ) -> None:
+        self._subscription = subscription
+        self._settings = settings
+        self._leaders = leaders
+        self._retries = retries
+        self._report = report
+
+    def check(self, position: Position, leader: Leader) -> None:
+        """Before a fetch: a leader of a newer epoch may lack records that were read from the one before."""
+        if leader.epoch <= position.checked_epoch:
+            return
+        if self._settings.validates_positions and 0 <= position.offset_epoch < leader.epoch:
+            position.await_validation()
+        else:
+            position.checked_epoch = leader.epoch
+
+    def plan(self, busy: set[tuple[NodeAddress, type[Message]]]) -> Iterator[Question]:
+        offsets: dict[NodeAddress, dict[TopicPartition, Asked]] = {}
+        epochs: dict[NodeAddress, dict[TopicPartition, Asked]] = {}
+        for one, position in self._subscription.items():
+            leader = self._leaders.at(one)
+            if leader is None or position.retry_at_ms > self._retries.now_ms:
+                continue
+            timestamp = _timestamp(position)
+            if timestamp is not None and (leader.node, ListOffsets) not in busy:
+                offsets.setdefault(leader.node, {})[one] = Asked(position, timestamp, leader.epoch)
+            elif position.state is PositionState.AWAIT_VALIDATION and (leader.node, OffsetForLeaderEpoch) not in busy:
+                assert position.offset is not None
+                epochs.setdefault(leader.node, {})[one] = Asked(position, position.offset, leader.epoch)
+        for node, asked in offsets.items():
+            yield node, self._list_offsets(asked), asked
+        for node, asked in epochs.items():
+            yield node, _end_offsets(asked), asked
+
+    def hear_offsets(self, asked: Mapping[TopicPartition, Asked], reply: ListOffsetsReply) -> None:
+        for topic in reply.topics:
+            for answer in topic.partitions:
+                one = TopicPartition(topic.name, answer.partition_index)
+                question = asked.get(one)
+                if question is None or not self._stands(one, question):
+                    continue
+                position, timestamp = question.position, question.number
+                if answer.error_code != ErrorCode.NONE or answer.offset < 0:
+                    self._refused(one, position, answer.error_code, "has no known end")
+                elif position.state is PositionState.AWAIT_RESET:
+                    position.go(answer.offset, answer.leader_epoch)
+                elif timestamp == _END:
+                    position.wants_end = False
+                    position.high_watermark = max(position.high_watermark, answer.offset)
+                    position.last_stable_offset = max(position.last_stable_offset, answer.offset)
+
+    def hear_epochs(self, asked: Mapping[TopicPartition, Asked], reply: OffsetForLeaderEpochReply) -> None:
+        for topic in reply.topics:
+            for answer in topic.partitions:
+                one = TopicPartition(topic.topic, answer.partition)
+                question = asked.get(one)
+                if question is not None and self._is_validating(one, question):
+                    self._validate(one, question, answer)
+
+    def give_up_validating(self, asked: Mapping[TopicPartition, Asked]) -> None:
+        """The node does not know the question: positions count as they are."""
+        for one, question in asked.items():
+            if self._is_validating(one, question):
+                question.position.validated(question.epoch)
+
+    def _validate(self, one: TopicPartition, question: Asked, answer: EpochEndOffset) -> None:
+        position, offset = question.position, question.number
+        if answer.error_code in _UNABLE:
+            position.validated(question.epoch)
+        elif answer.error_code != ErrorCode.NONE:
+            self._refused(one, position, answer.error_code, "cannot be checked")
+        elif answer.end_offset >= offset:
+            position.validated(question.epoch)
+            position.failures = 0
+        elif self._settings.reset is OffsetReset.NONE:
+            divergent = answer.end_offset if answer.end_offset >= 0 and answer.leader_epoch >= 0 else None
+            sentence = (
+                f"{one} was read up to {offset}, but its leader's log "
+                + ("does not have that" if divergent is None else f"parts from it at {divergent}")
+                + ", and auto_offset_reset is 'none': seek to go on"
+            )
+            self._retries.later(position)
+            self._report(one, position, LogTruncated(one, offset, divergent, sentence))
+        elif answer.end_offset < 0 or answer.leader_epoch < 0:
+            position.await_reset(self._settings.reset)
+        else:
+            position.go(answer.end_offset, answer.leader_epoch)
+
+    def _refused(self, one: TopicPartition, position: Position, code: ErrorCode, what: str) -> None:
+        if code == ErrorCode.NONE or code.retriable:
+            self._retries.elsewhere(one, position)
+        else:
+            self._retries.later(position)
+            self._report(one, position, Refused(code, f"{one} {what}: {code.name}"))
+
+    def _stands(self, one: TopicPartition, question: Asked) -> bool:
+        position = question.position
+        return self._subscription.at(one) is position and _timestamp(position) == question.number
+
+    def _is_validating(self, one: TopicPartition, question: Asked) -> bool:
+        position = question.position
+        return (
+            self._subscription.at(one) is position
+            and position.state is PositionState.AWAIT_VALIDATION
+            and position.offset == question.number
+        )
+
+    def _list_offsets(self, asked: Mapping[TopicPartition, Asked]) -> ListOffsets:
+        def one(number: int, question: Asked) -> ListOffsetsPartition:
+            return ListOffsetsPartition(number, question.number, question.epoch)
+
+        topics = (
+            ListOffsetsTopic(topic, tuple(one(number, question) for number, question in ones.items()))
+            for topic, ones in by_topic(asked).items()
+        )
+        return ListOffsets(tuple(topics), int(self._settings.isolation == Isolation.READ_COMMITTED))
+
+
+def _timestamp(position: Position) -> int | None:
+    """What to ask the leader for, if anything."""
+    if position.state is PositionState.AWAIT_RESET:
+        assert position.reset is not None
+        return TIMESTAMPS[position.reset]
+    return _END if position.wants_end and position.is_valid else None
+
+
+def _end_offsets(asked: Mapping[TopicPartition, Asked]) -> OffsetForLeaderEpoch:
+    def one(number: int, question: Asked) -> EpochPartition:
+        return EpochPartition(number, question.position.offset_epoch, question.epoch)
+
+    return OffsetForLeaderEpoch(
+        tuple(
+            EpochTopic(topic, tuple(one(number, question) for number, question in ones.items()))
+            for topic, ones in by_topic(asked).items()
+        )
+    )
+
+
+def by_topic(asked: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
+    """The same, by topic and number, topics and numbers in the order in which they come."""
+    topics: dict[str, dict[int, T]] = {}
+    for one, what in asked.items():
+        topics.setdefault(one.topic, {})[one.partition] = what
+    return topics

@@ -1,0 +1,32 @@
+"""When to ask again."""
+
+from collections.abc import Callable
+
+from membership.topic_partition import TopicPartition
+from muster.core.fetching.leaders import Leaders
+from muster.core.fetching.settings import FetchSettings
+from muster.core.positions import Position
+
+
+class Retries:
+    """Growing pauses, for each partition its own (consumer-client A1, retry.backoff.ms). `now_ms` is the fetcher's."""
+
+    def __init__(self, settings: FetchSettings, leaders: Leaders, jitter: Callable[[], float]) -> None:
+        self.now_ms = 0
+        self._settings = settings
+        self._leaders = leaders
+        self._jitter = jitter
+
+    def at_ms(self, failures: int) -> int:
+        """When, after so many failures before this one."""
+        delay = self._settings.retry_backoff_ms * 2 ** min(failures, 30) * (0.8 + 0.4 * self._jitter())
+        return self.now_ms + int(min(self._settings.retry_backoff_max_ms, delay))
+
+    def later(self, position: Position) -> None:
+        position.retry_at_ms = self.at_ms(position.failures)
+        position.failures += 1
+
+    def elsewhere(self, one: TopicPartition, position: Position) -> None:
+        """It may have another leader by now: look, and ask again after a pause."""
+        self._leaders.doubt(one)
+        self.later(position)

@@ -1,0 +1,219 @@
+"""Finding out about topics without reading them: their partitions, where logs begin and end, where a time is in them.
+Without I/O; both edges use it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from membership.checks import MOST_64, check_number
+from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
+from membership.nodes import nodes_of
+from membership.topic_partition import TopicPartition
+from muster.core.fetching.settings import FetchSettings, Isolation
+from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.node import Refused as WhollyRefused
+from protocol.messages.offsets import ListOffsets, ListOffsetsPartition, ListOffsetsReply, ListOffsetsTopic
+from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
+
+BEGIN, END = -2, -1
+"""Times that stand for the first offset of a log, and for the one after the last."""
+
+
+class Found(NamedTuple):
+    """How many partitions each topic has, and the offsets: -1 where no record is so late."""
+
+    counts: Mapping[str, int]
+    offsets: Mapping[TopicPartition, int]
+
+
+def times_in_ms(times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Raises ValueError for a time before 1970, or one that is no whole number: those of `time.time()` are seconds."""
+    what = "the time for {}, in milliseconds since 1970,"
+    return {one: check_number(what.format(one), time_ms, 0, MOST_64) for one, time_ms in times.items()}
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    topics: tuple[str, ...]
+    times: Mapping[TopicPartition, int]
+    counts: dict[str, int] = field(default_factory=dict)
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    leaders: dict[TopicPartition, NodeAddress] = field(default_factory=dict)
+    calls: set[int] = field(default_factory=set)
+    retry_at_ms: int = 0
+    failures: int = 0
+    heard: str = ""
+    error: MusterError | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        return len(self.counts) == len(self.topics) and len(self.offsets) == len(self.times)
+
+    @property
+    def is_over(self) -> bool:
+        return self.error is not None or self.is_answered
+
+
+class _Sent(NamedTuple):
+    question: _Question
+    node: NodeAddress | None
+    deadline_ms: int
+
+
+class Lookups:
+    """Questions, each with its number: they are asked again where that can help, until they are taken or forgotten.
+    Driven as `Fetcher` is.
+    """
+
+    def __init__(self, settings: FetchSettings, jitter: Callable[[], float]) -> None:
+        self._settings = settings
+        self._jitter = jitter
+        self._questions: dict[int, _Question] = {}
+        self._sent: dict[int, _Sent] = {}
+        self._asked = self._calls_made = 0
+        self._now_ms = 0
+        self._effects: list[Effect] = []
+
+    def ask(self, topics: Iterable[str], times: Mapping[TopicPartition, int]) -> int:
+        """How many partitions these topics have, and of each partition the first offset at or after its time. The
+        number to ask the rest with; `step` next.
+        """
+        names = tuple(sorted({*topics, *(one.topic for one in times)}))
+        self._asked += 1
+        self._questions[self._asked] = _Question(names, dict(times))
+        return self._asked
+
+    def is_over(self, number: int) -> bool:
+        return self._questions[number].is_over
+
+    def take(self, number: int, trouble: str = "") -> Found:
+        """What was found. Raises `Refused`, and if it is not over RequestTimedOut, or CannotConnect where `trouble`
+        says why nobody can be asked. The number is forgotten.
+        """
+        question = self._end(number)
+        if question.error is not None:
+            raise question.error
+        if not question.is_answered:
+            names = ", ".join(question.topics)
+            sentence = f"nothing was found out about {names} in time"
+            raise CannotConnect(trouble) if trouble else RequestTimedOut(f"{sentence}{question.heard}")
+        # As they were asked for: nodes answer for their partitions in an order of their own.
+        return Found(question.counts, {one: question.offsets[one] for one in question.times})
+
+    def forget(self, number: int) -> None:
+        """Nobody wants to know any more."""
+        self._end(number)
+
+    def _end(self, number: int) -> _Question:
+        question = self._questions.pop(number)
+        for call in question.calls:
+            self._sent.pop(call, None)
+        return question
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+        """Take in an answer, or just the time (`Woke`); ask what is still to be asked."""
+        self._now_ms = max(now_ms, self._now_ms)
+        if isinstance(event, Replied | CallFailed):
+            self._hear(event.call, event.reply if isinstance(event, Replied) else None)
+        for call, sent in tuple(self._sent.items()):
+            if sent.deadline_ms <= self._now_ms:
+                self._effects.append(HangUp(sent.node))
+                self._hear(call, None)
+        for question in self._questions.values():
+            if not (question.is_over or question.calls) and question.retry_at_ms <= self._now_ms:
+                self._call(question, None, Metadata(tuple(MetadataTopic(name) for name in question.topics)))
+        effects, self._effects = self._effects, []
+        return effects
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        due = [sent.deadline_ms for sent in self._sent.values()]
+        due += [one.retry_at_ms for one in self._questions.values() if not (one.is_over or one.calls)]
+        return min(due, default=None)
+
+    # -- hearing
+
+    def _hear(self, call: int, reply: Message | None) -> None:
+        sent = self._sent.pop(call, None)
+        if sent is None:
+            return
+        question = sent.question
+        question.calls.discard(call)
+        if isinstance(reply, MetadataReply):
+            self._hear_metadata(question, reply)
+        elif isinstance(reply, ListOffsetsReply):
+            self._hear_offsets(question, reply)
+        elif isinstance(reply, WhollyRefused) and not reply.error_code.retriable:
+            question.error = Refused(reply.error_code, reply.error_message)
+        elif reply is None and sent.node is None:
+            self._effects.append(HangUp(None))  # the next is asked of somebody else
+        if not (question.calls or question.is_over):
+            delay_ms = self._settings.retry_backoff_ms * 2 ** min(question.failures, 30) * (0.8 + 0.4 * self._jitter())
+            question.retry_at_ms = self._now_ms + int(min(delay_ms, self._settings.retry_backoff_max_ms))
+            question.failures += 1
+
+    def _hear_metadata(self, question: _Question, reply: MetadataReply) -> None:
+        nodes = nodes_of(reply)
+        question.leaders.clear()
+        for topic in reply.topics:
+            if topic.name in question.topics:
+                self._hear_topic(question, topic.name, topic, nodes)
+        if question.error is not None:
+            return
+        by_node: dict[NodeAddress, list[TopicPartition]] = {}
+        for one in sorted(question.times):
+            if one not in question.offsets and one in question.leaders:
+                by_node.setdefault(question.leaders[one], []).append(one)
+        for node, ones in by_node.items():
+            self._call(question, node, self._list_offsets(question, ones))
+
+    def _hear_topic(
+        self, question: _Question, name: str, topic: MetadataTopicReply, nodes: Mapping[int, NodeAddress]
+    ) -> None:
+        code = topic.error_code
+        if code != ErrorCode.NONE and not topic.partitions:
+            question.heard = f" ({name}: {code.name})"
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                question.error = Refused(code, f"there is no topic {name!r}: create it with `muster topics create`")
+            elif not code.retriable:
+                question.error = Refused(code, f"topic {name!r}: {code.name}")
+            return
+        count = question.counts[name] = len(topic.partitions)
+        for told in topic.partitions:
+            if told.leader_id in nodes:
+                question.leaders[TopicPartition(name, told.partition_index)] = nodes[told.leader_id]
+        wrong = next((one for one in question.times if one.topic == name and not 0 <= one.partition < count), None)
+        if wrong is not None:
+            sentence = f"topic {name!r} has partitions 0 to {count - 1}, not {wrong.partition}"
+            question.error = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, sentence)
+
+    def _hear_offsets(self, question: _Question, reply: ListOffsetsReply) -> None:
+        for topic in reply.topics:
+            for answer in topic.partitions:
+                one, code = TopicPartition(topic.name, answer.partition_index), answer.error_code
+                if code == ErrorCode.NONE:
+                    question.offsets[one] = answer.offset
+                elif code.retriable:
+                    question.heard = f" ({one}: {code.name})"
+                else:
+                    question.error = Refused(code, f"the offsets of {one}: {code.name}")
+
+    # -- asking
+
+    def _list_offsets(self, question: _Question, ones: Iterable[TopicPartition]) -> ListOffsets:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for one in ones:
+            topics.setdefault(one.topic, []).append(ListOffsetsPartition(one.partition, question.times[one]))
+        return ListOffsets(
+            tuple(ListOffsetsTopic(name, tuple(parts)) for name, parts in topics.items()),
+            int(self._settings.isolation == Isolation.READ_COMMITTED),
+        )
+
+    def _call(self, question: _Question, node: NodeAddress | None, message: Message) -> None:
+        self._calls_made += 1
+        question.calls.add(self._calls_made)
+        self._sent[self._calls_made] = _Sent(question, node, self._now_ms + self._settings.request_timeout_ms)
+        self._effects.append(Call(self._calls_made, node, message))

@@ -1,0 +1,240 @@
+"""What a consumer has been assigned, and where it stands in each partition (consumer-client B5)."""
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from membership.checks import MOST_64, check_number
+from membership.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+
+
+class OffsetReset(enum.Enum):
+    """Where to begin when there is no usable offset."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+class PositionState(enum.Enum):
+    """Only FETCHING is fetched from. AWAIT_VALIDATION has a position too, which may lie in a part of the log that the
+    leaders of newer epochs do not have (KIP-320).
+    """
+
+    INITIALIZING = "initializing"
+    FETCHING = "fetching"
+    AWAIT_RESET = "await_reset"
+    AWAIT_VALIDATION = "await_validation"
+
+
+_SUCCESSORS: Mapping[PositionState, frozenset[PositionState]] = {
+    PositionState.INITIALIZING: frozenset(
+        {PositionState.FETCHING, PositionState.AWAIT_RESET, PositionState.AWAIT_VALIDATION}
+    ),
+    PositionState.FETCHING: frozenset(
+        {PositionState.FETCHING, PositionState.AWAIT_RESET, PositionState.AWAIT_VALIDATION}
+    ),
+    PositionState.AWAIT_RESET: frozenset({PositionState.FETCHING, PositionState.AWAIT_RESET}),
+    PositionState.AWAIT_VALIDATION: frozenset(
+        {PositionState.FETCHING, PositionState.AWAIT_RESET, PositionState.AWAIT_VALIDATION}
+    ),
+}
+
+
+@dataclass(slots=True, eq=False)
+class Position:
+    """One assignment of one partition: assigned again later, it is another object.
+
+    `offset` is the next one to hand out, None until known; `reset` is the answer awaited, if one is. `trouble` is
+    what the newest answer said, unless looking for another leader may help. `offset_epoch` is the leader's epoch of the
+    last record before the offset, -1 if unknown; `checked_epoch` is that of the newest leader known to have the offset.
+    """
+
+    state: PositionState = PositionState.INITIALIZING
+    offset: int | None = None
+    reset: OffsetReset | None = None
+    offset_epoch: int = -1
+    checked_epoch: int = -1
+    is_paused: bool = False
+    is_pending_revocation: bool = False
+    awaits_callback: bool = False
+    retry_at_ms: int = 0
+    failures: int = 0
+    trouble: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    wants_end: bool = False
+
+    @property
+    def is_valid(self) -> bool:
+        return self.state is PositionState.FETCHING
+
+    @property
+    def is_fetchable(self) -> bool:
+        """Whether it may be asked for, and handed out (consumer-client B2)."""
+        return (
+            self.state is PositionState.FETCHING
+            and not self.is_paused
+            and not self.is_pending_revocation
+            and not self.awaits_callback
+        )
+
+    def go(self, offset: int, offset_epoch: int = -1) -> None:
+        """Go on from there; whatever was awaited no longer counts."""
+        self._enter(PositionState.FETCHING)
+        self.offset, self.reset = offset, None
+        self.offset_epoch, self.checked_epoch = offset_epoch, -1
+        self._forget_failures()
+
+    def await_reset(self, reset: OffsetReset) -> None:
+        self._enter(PositionState.AWAIT_RESET)
+        self.offset, self.reset = None, reset
+        self._forget_failures()
+
+    def await_validation(self) -> None:
+        self._enter(PositionState.AWAIT_VALIDATION)
+
+    def validated(self, leader_epoch: int) -> None:
+        """The leader of that epoch has what lies before the offset."""
+        self._enter(PositionState.FETCHING)
+        self.checked_epoch = leader_epoch
+
+    def _enter(self, state: PositionState) -> None:
+        assert state in _SUCCESSORS[self.state], f"{self.state.name} does not become {state.name}"
+        self.state = state
+
+    def _forget_failures(self) -> None:
+        self.retry_at_ms, self.failures, self.trouble = 0, 0, ErrorCode.NONE
+
+
+class Subscription:
+    """The positions of the partitions assigned, in the order in which they are fetched. A partition taken away takes
+    its position with it.
+    """
+
+    def __init__(self) -> None:
+        self._positions: dict[TopicPartition, Position] = {}
+
+    # -- the assignment
+
+    @property
+    def assigned(self) -> tuple[TopicPartition, ...]:
+        return tuple(self._positions)
+
+    def items(self) -> Iterator[tuple[TopicPartition, Position]]:
+        return iter(self._positions.items())
+
+    def at(self, partition: TopicPartition) -> Position | None:
+        """None: not assigned."""
+        return self._positions.get(partition)
+
+    def assign(self, partitions: Iterable[TopicPartition], *, awaits_callback: bool = False) -> None:
+        """These and no others from now on. Those kept keep their position, are paused if they were, and are pending
+        revocation no more. With `awaits_callback` nothing is fetched of the new ones before `callback_returned`.
+        """
+        old = self._positions
+        self._positions = {}
+        for one in sorted(partitions):
+            kept = old.get(one)
+            if kept is not None:
+                kept.is_pending_revocation = False
+            self._positions[one] = kept or Position(awaits_callback=awaits_callback)
+
+    def callback_returned(self) -> None:
+        """The application knows of its new partitions: they may be fetched."""
+        for position in self._positions.values():
+            position.awaits_callback = False
+
+    def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
+        """Neither fetched nor handed out from now on, so that no position overtakes the commit that precedes a
+        rebalance; those not assigned are passed over.
+        """
+        for one in partitions:
+            if one in self._positions:
+                self._positions[one].is_pending_revocation = True
+
+    def move_to_end(self, partition: TopicPartition) -> None:
+        """The others are asked for first the next time."""
+        self._positions[partition] = self._positions.pop(partition)
+
+    # -- what the application may say; each raises ValueError for a partition that is not assigned
+
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        """Go on from there; a reset under way no longer counts. `leader_epoch` is that of the record before, if known.
+        Raises ValueError for an offset below 0.
+        """
+        number = check_number(f"cannot seek to {offset!r} in {partition}: an offset", offset, 0, MOST_64)
+        self._existing(partition).go(number, leader_epoch)
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """At the next chance; none named means all."""
+        self._reset_all(partitions, OffsetReset.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """At the next chance; none named means all."""
+        self._reset_all(partitions, OffsetReset.LATEST)
+
+    def await_reset(self, partition: TopicPartition, reset: OffsetReset) -> None:
+        if reset is OffsetReset.NONE:
+            raise ValueError(f"{partition} cannot be reset to nothing")
+        self._existing(partition).await_reset(reset)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these until they are resumed. What is buffered is kept."""
+        for position in [self._existing(one) for one in partitions]:
+            position.is_paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        for position in [self._existing(one) for one in partitions]:
+            position.is_paused = False
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """The next offset to hand out; None while it is being found out."""
+        position = self._existing(partition)
+        return position.offset if position.is_valid else None
+
+    # -- what is asked about all of them
+
+    @property
+    def paused(self) -> tuple[TopicPartition, ...]:
+        return tuple(sorted(one for one, at in self._positions.items() if at.is_paused))
+
+    def missing(self) -> list[TopicPartition]:
+        """Assigned, but nobody has said yet where to begin."""
+        return [one for one, at in self._positions.items() if at.state is PositionState.INITIALIZING]
+
+    def begin(self, committed: Mapping[TopicPartition, int | None], reset: OffsetReset) -> list[TopicPartition]:
+        """Go on from the committed offsets, where a partition still waits for one; without one (None) by `reset`.
+        Returns those with neither, which go on waiting: `NoOffset` for the application.
+        """
+        for one in self.missing():
+            offset = committed.get(one, -1)
+            if offset is None and reset is not OffsetReset.NONE:
+                self._positions[one].await_reset(reset)
+            elif offset is not None and offset >= 0:
+                self._positions[one].go(offset)
+        return sorted(one for one in self.missing() if one in committed)
+
+    def troubles(self) -> dict[TopicPartition, tuple[int, ErrorCode]]:
+        """The partitions that cannot be read at present: where they stand, and why."""
+        return {
+            one: (at.offset, at.trouble)
+            for one, at in self._positions.items()
+            if at.offset is not None and at.trouble != ErrorCode.NONE
+        }
+
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Of all partitions that have one: what a commit takes."""
+        return {one: at.offset for one, at in self._positions.items() if at.offset is not None}
+
+    def _existing(self, partition: TopicPartition) -> Position:
+        position = self._positions.get(partition)
+        if position is None:
+            raise ValueError(f"{partition} is not assigned to this consumer")
+        return position
+
+    def _reset_all(self, partitions: Iterable[TopicPartition], reset: OffsetReset) -> None:
+        for position in [self._existing(one) for one in tuple(partitions) or self.assigned]:
+            position.await_reset(reset)

@@ -1,0 +1,40 @@
+"""What a produce was answered with, partition by partition."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from membership.topic_partition import TopicPartition
+from protocol.errors import ErrorCode
+from protocol.messages import Message
+from protocol.messages.data import ProduceReply
+from protocol.messages.node import Refused
+
+
+class Answer(NamedTuple):
+    """`sentence` is the server's, for people; empty for a success."""
+
+    code: ErrorCode
+    base_offset: int = -1
+    append_time_ms: int = -1
+    sentence: str = ""
+
+
+LOST = Answer(ErrorCode.NETWORK_EXCEPTION, sentence="the connection was lost before the answer came")
+_UNSAID = Answer(ErrorCode.NETWORK_EXCEPTION, sentence="the answer did not name the partition")
+
+
+def answers_of(reply: Message | None) -> Callable[[TopicPartition], Answer]:
+    """Each partition's. A refusal of the whole is one of each; where nothing was said, nothing is known."""
+    if isinstance(reply, ProduceReply):
+        said = {
+            TopicPartition(topic.name, one.index): Answer(
+                one.error_code, one.base_offset, one.log_append_time_ms, one.error_message or ""
+            )
+            for topic in reply.responses
+            for one in topic.partition_responses
+        }
+        return lambda one: said.get(one, _UNSAID)
+    if isinstance(reply, Refused):
+        whole = Answer(reply.error_code, sentence=reply.error_message)
+        return lambda _one: whole
+    return lambda _one: LOST

@@ -1,0 +1,92 @@
+"""Records that are not over: in batches, by partition, up to so many bytes."""
+
+from membership.topic_partition import TopicPartition
+from muster.core.producing.batch import Batch, Pending
+from muster.core.producing.queue import Queue
+from muster.core.producing.settings import ProducerSettings
+
+
+class Buffer:
+    """`busy` are the queues that have something to do, the one served last at the end. `is_exhausted`: somebody waits
+    for room, so that no batch may linger.
+    """
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self.busy: dict[TopicPartition, Queue] = {}
+        self.bytes = 0
+        self.is_exhausted = False
+        self._settings = settings
+        self._queues: dict[tuple[str, int], Queue] = {}
+        self._round = 0
+        self._rounds: dict[int, int] = {}  # batches that are not over, by the flush they belong to
+
+    def has_room(self, size: int) -> bool:
+        """One record always has."""
+        return not self.bytes or self.bytes + size <= self._settings.buffer_memory_bytes
+
+    def queue(self, topic: str, partition: int) -> Queue:
+        queue = self._queues.get((topic, partition))
+        if queue is None:
+            one = TopicPartition(topic, partition)
+            queue = self._queues[one] = Queue(one, self._settings.window)
+        return queue
+
+    def add(self, queue: Queue, record: Pending, size: int, now_ms: int) -> bool:
+        """Whether a batch was begun or filled."""
+        most = self._settings.batch_bytes
+        batch = queue.open_batch()
+        if batch is not None and batch.bytes + size > most:
+            batch.is_closed, batch = True, None
+        is_new = batch is None
+        if batch is None:
+            batch = self._begin(queue, now_ms)
+        batch.records.append(record)
+        batch.bytes += size
+        self.bytes += size
+        if batch.bytes >= most:
+            batch.is_closed = is_new = True
+        return is_new
+
+    def close_batches(self) -> int:
+        """None of them is added to. The number to ask `is_flushed` with."""
+        for queue in self.busy.values():
+            batch = queue.open_batch()
+            if batch is not None:
+                batch.is_closed = True
+        self._round += 1
+        return self._round
+
+    def is_flushed(self, number: int) -> bool:
+        """Whether all that was added before that `close_batches` is over."""
+        return all(one >= number for one in self._rounds)
+
+    def split(self, queue: Queue, batch: Batch) -> None:
+        first, second = queue.split(batch)
+        self.bytes += first.bytes + second.bytes - batch.bytes
+        self._rounds[batch.flush_round] += 1
+
+    def end(self, queue: Queue, batch: Batch) -> None:
+        """It is over: nobody has to keep it."""
+        self.bytes -= batch.bytes
+        self.is_exhausted = False
+        self._rounds[batch.flush_round] -= 1
+        if not self._rounds[batch.flush_round]:
+            del self._rounds[batch.flush_round]
+        self.settle(queue)
+
+    def settle(self, queue: Queue) -> None:
+        """It may have nothing to do any more."""
+        if not queue.batches and not queue.is_renewing:
+            self.busy.pop(queue.topic_partition, None)
+
+    def serve_last(self, queue: Queue) -> None:
+        """Others have their turn first."""
+        self.busy[queue.topic_partition] = self.busy.pop(queue.topic_partition)
+
+    def _begin(self, queue: Queue, now_ms: int) -> Batch:
+        batch = Batch(now_ms, self._round)
+        queue.batches.append(batch)
+        self.busy[queue.topic_partition] = queue
+        self._rounds[self._round] = self._rounds.get(self._round, 0) + 1
+        self.bytes += batch.bytes
+        return batch

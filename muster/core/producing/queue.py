@@ -1,0 +1,164 @@
+"""The batches of one partition in their order: which may be sent next, and under which number.
+
+What is never allowed: a gap that nobody is told of, a record twice, a record before one that was sent before it. The
+broker refuses a batch whose sequence is not the next one, and recognises the last five it has stored. So no more than
+five are under way from the oldest without an answer on, those acknowledged meanwhile included, and what must be sent
+again goes alone, as the oldest. (Kafka's clients count batches in flight.) A broker that knows nothing of a producer,
+or nothing any more, takes whatever it sends first (KIP-360): so a first batch goes alone too, and one after a silence.
+
+Where sequences cannot go on, the epoch is raised and they begin again at 0 (KIP-360); for this partition alone, since
+brokers keep them by partition. That is done once nothing of it is in flight, and no batch is renumbered that may be in
+the log under its old number: such a batch fails, and says so. (Kafka's clients renumber it.)
+"""
+
+from collections import deque
+from itertools import islice
+
+from membership.topic_partition import TopicPartition
+from muster.core.producing.batch import NOBODY, Batch, ProducerId, sequence_after
+
+_MOST_EPOCH = 32_767
+_KNOWN_MS = 60_000
+"""So long after an acknowledgement a broker certainly knows the producer: they forget after minutes, Kafka's a day."""
+
+
+class Queue:
+    """Batches in the order of their records: sent ones first, the open one last. One that is over stays until all
+    before it are.
+    """
+
+    __slots__ = (
+        "_acknowledged_end", "_gap", "_is_certain", "_known_until_ms", "_next_sequence", "_wants_id", "_window",
+        "batches", "in_flight", "is_renewing", "producer", "topic_partition",
+    )  # fmt: skip
+
+    def __init__(self, topic_partition: TopicPartition, window: int) -> None:
+        self.topic_partition = topic_partition
+        self.batches: deque[Batch] = deque()
+        self.producer = NOBODY
+        self.in_flight = 0
+        self.is_renewing = False
+        self._window = window
+        self._next_sequence = 0
+        self._acknowledged_end = 0
+        self._known_until_ms = -1
+        self._gap = 0  # while renewing: nothing from here on is sent under its old number
+        self._is_certain = True
+        self._wants_id = False
+
+    def open_batch(self) -> Batch | None:
+        """Where a record may still be put."""
+        if not self.batches:
+            return None
+        last = self.batches[-1]
+        return None if last.is_closed or last.is_over else last
+
+    def next_to_send(self, now_ms: int) -> Batch | None:
+        """The one whose turn it is, if it were ready."""
+        is_known = self.producer is NOBODY or now_ms < self._known_until_ms
+        for place, batch in enumerate(islice(self.batches, self._window if is_known else 1)):
+            if batch.is_over or batch.call is not None:
+                continue
+            if self.is_renewing and not self._is_before_gap(batch):
+                return None
+            return batch if place == 0 or not batch.attempts else None
+        return None
+
+    def send(self, batch: Batch, call: int) -> None:
+        """`batch` is what `next_to_send` said. It is numbered if the queue has a producer id."""
+        batch.call = call
+        batch.attempts += 1
+        batch.is_closed = True
+        batch.went_first = batch is self.batches[0]
+        self.in_flight += 1
+        if batch.sequence < 0 and self.producer is not NOBODY:
+            batch.sequence = self._next_sequence
+            self._next_sequence = sequence_after(batch.sequence, len(batch.records))
+
+    def answered(self, batch: Batch) -> None:
+        """Of whatever kind the answer was, or that none will come."""
+        batch.call = None
+        self.in_flight -= 1
+
+    def acknowledged(self, batch: Batch, now_ms: int) -> None:
+        """It is stored, though it may have been given up before; and so is all that has a lower sequence."""
+        if batch.sequence >= 0:
+            self._known_until_ms = now_ms + _KNOWN_MS
+            end = sequence_after(batch.sequence, len(batch.records))
+            if _is_before(self._acknowledged_end, end):
+                self._acknowledged_end = end
+        self.finish(batch)
+
+    def finish(self, batch: Batch) -> None:
+        batch.is_over = True
+        while self.batches and self.batches[0].is_over:
+            self.batches.popleft()
+
+    def give_up(self, batch: Batch) -> None:
+        """It failed: what follows it must be numbered anew, unless it comes out that it is stored."""
+        if batch.sequence >= 0:
+            self._begin_gap(batch, is_certain=not (batch.may_be_stored or batch.call is not None))
+        self.finish(batch)
+
+    def want_epoch(self, batch: Batch, *, wants_id: bool) -> None:
+        """From `batch` on, which is not stored; `wants_id`: and an id as well."""
+        self._wants_id = self._wants_id or wants_id
+        self._begin_gap(batch, is_certain=True)
+
+    def _begin_gap(self, batch: Batch, *, is_certain: bool) -> None:
+        """`is_certain`: it is not stored under its number, and so nothing behind it."""
+        if not self.is_renewing or _is_before(batch.sequence, self._gap):
+            self._gap = batch.sequence
+        self._is_certain = self._is_certain and is_certain
+        self.is_renewing = True
+
+    def split(self, batch: Batch) -> tuple[Batch, Batch]:
+        """Put its halves in its place."""
+        place = self.batches.index(batch)
+        del self.batches[place]
+        halves = batch.halves()
+        for half in reversed(halves):
+            self.batches.insert(place, half)
+        return halves
+
+    @property
+    def can_renew(self) -> bool:
+        """What is before the gap has ended, and nothing is in flight."""
+        if not self.is_renewing or self.in_flight:
+            return False
+        return all(batch.is_over or not self._is_before_gap(batch) for batch in self.batches)
+
+    def doubtful(self) -> list[Batch]:
+        """What must fail before the numbers can begin again: it may be in the log under its old one."""
+        if self._is_certain or self._is_resolved():
+            return []
+        return [batch for batch in self.batches if batch.may_be_stored and not batch.is_over]
+
+    def renew(self) -> bool:
+        """Go on, when `can_renew` and nothing is `doubtful`. Whether another producer id is wanted for it."""
+        wants_id = False
+        if not self._is_resolved():
+            wants_id = self._wants_id or self.producer.epoch >= _MOST_EPOCH
+            self.producer = NOBODY if wants_id else ProducerId(self.producer.number, self.producer.epoch + 1)
+            self._next_sequence = self._acknowledged_end = 0
+            self._known_until_ms = -1
+            for batch in self.batches:
+                batch.renew()
+        self.is_renewing, self._is_certain, self._wants_id = False, True, False
+        return wants_id
+
+    def _is_before_gap(self, batch: Batch) -> bool:
+        return batch.sequence >= 0 and _is_before(batch.sequence, self._gap)
+
+    def _is_resolved(self) -> bool:
+        """Whether the one that was given up is known to be stored, by one acknowledged that came after it or is it."""
+        if self._is_certain:
+            return False
+        numbers = (batch.sequence for batch in self.batches if batch.sequence >= 0)
+        behind = (number for number in numbers if not _is_before(number, self._acknowledged_end))
+        return next(behind, self._next_sequence) == self._acknowledged_end
+
+
+def _is_before(one: int, other: int) -> bool:
+    """In a circle of 2^31 numbers, of which no two that are compared are far from each other."""
+    return one != other and (other - one) & 0x7FFFFFFF < 1 << 30

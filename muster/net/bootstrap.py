@@ -1,0 +1,110 @@
+"""Where to knock first, and in which language: "host:port[,host:port]", or "kafka://host:port[,host:port]"."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from membership.events import NodeAddress
+from muster.net.dialects import Dialect, Session, dialect_of, open_session
+from muster.net.security import PLAINTEXT, Security, SecurityLike, read_security
+
+_BETWEEN: Final = "://"
+_BESIDE: Final = (
+    "It is a broker beside musterd, at which records are read and written: is it running, and can the address that it "
+    "advertises be reached from here? (With kafka://HOST:PORT of musterd's Kafka listener everything goes through "
+    "musterd.)"
+)
+
+
+class Bootstrap(NamedTuple):
+    """Nodes to begin with, what they and all that they tell of speak, and how one reaches them. `broker_security` is
+    for brokers that speak Kafka's protocol where the bootstrap does not.
+    """
+
+    addresses: tuple[NodeAddress, ...]
+    dialect: Dialect = Dialect.NATIVE
+    security: Security = PLAINTEXT
+    broker_security: Security = PLAINTEXT
+
+    def security_of(self, node: NodeAddress) -> Security:
+        """How to reach a node, of the bootstrap or told of."""
+        return self.security if dialect_of(node, self.dialect) is self.dialect else self.broker_security
+
+    def open_session(self, node: NodeAddress, client_id: str, nonce: Callable[[], str]) -> Session:
+        """A connection's session; `nonce` gives what `Login` wants, another each time."""
+        security = self.security_of(node)
+        return open_session(dialect_of(node, self.dialect), client_id, logins=lambda: security.login(nonce()))
+
+    def cannot_connect(self, node: NodeAddress, error: BaseException) -> str:
+        """As the function of that name, of one node."""
+        what = error if isinstance(error, OSError) else str(error)
+        return cannot_connect({node: what}, dialect_of(node, self.dialect))
+
+
+def parse_bootstrap(
+    bootstrap: str,
+    dialect: str | Dialect | None = None,
+    security: SecurityLike | None = None,
+    broker_security: SecurityLike | None = None,
+) -> Bootstrap:
+    """The addresses named, in order; the dialect is `dialect`, or what stands before "://", or native. Brokers beside
+    the bootstrap are reached as it is, unless `broker_security` says otherwise. Raises ValueError with a sentence for
+    what is no address, for two dialects that differ, and for a security that cannot be.
+    """
+    if not isinstance(bootstrap, str):
+        raise ValueError(f"bootstrap is {bootstrap!r}: a text is wanted, HOST:PORT[,HOST:PORT]")
+    scheme, between, rest = bootstrap.strip().rpartition(_BETWEEN)
+    named = _dialect(scheme) if between else None
+    wanted = named if dialect is None else _dialect(dialect)
+    if named not in {None, wanted}:
+        raise ValueError(f"bootstrap is {bootstrap!r}, and dialect is {dialect!r}: say it once")
+    spoken = wanted or Dialect.NATIVE
+    addresses = tuple(_parse(one.strip(), spoken) for one in rest.split(",") if one.strip())
+    if not addresses:
+        raise ValueError(
+            f"bootstrap is {bootstrap!r}: HOST:PORT[,HOST:PORT] is wanted, say 127.0.0.1:{spoken.default_port}"
+        )
+    return Bootstrap(addresses, spoken, *_securities(spoken, security, broker_security))
+
+
+def _securities(
+    dialect: Dialect, security: SecurityLike | None, broker_security: SecurityLike | None
+) -> tuple[Security, Security]:
+    ours = read_security(security) or PLAINTEXT
+    theirs = read_security(broker_security, "broker_security")
+    if ours.wants_login and dialect is Dialect.NATIVE:
+        raise ValueError(
+            f"the security protocol is {ours.protocol}, and musterd's native protocol has no SASL: PLAINTEXT or SSL is "
+            "wanted, with a certificate of ours where it asks who we are (what Kafka's brokers ask for is "
+            "broker_security)"
+        )
+    for one in (ours, theirs):
+        if one is not None:
+            one.context()  # files that are not there are said at once
+    return ours, theirs or ours
+
+
+def _dialect(name: str | Dialect) -> Dialect:
+    try:
+        return Dialect(name)
+    except ValueError:
+        known = " or ".join(repr(one.value) for one in Dialect)
+        raise ValueError(f"{name!r} is no dialect: {known} is wanted") from None
+
+
+def _parse(text: str, dialect: Dialect) -> NodeAddress:
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return NodeAddress(text, dialect.default_port)
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise ValueError(f"{text!r} is no address: HOST:PORT is wanted, with a port of 1 to 65535")
+    return NodeAddress(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def cannot_connect(failures: Mapping[NodeAddress, OSError | str], dialect: Dialect) -> str:
+    """The sentence for people: each address tried and why it failed, and once what to look at."""
+    tried = "; ".join(f"{address}: {_why(error)}" for address, error in failures.items())
+    return f"cannot connect to {tried}. {_BESIDE if any(node.speaks for node in failures) else dialect.advice}"
+
+
+def _why(error: OSError | str) -> str:
+    return error if isinstance(error, str) else error.strerror or str(error)

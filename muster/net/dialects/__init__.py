@@ -1,0 +1,109 @@
+"""The two languages a client speaks: musterd's own, and that of Apache Kafka.
+
+A `Session` is the client's side of one connection, sans-I/O: typed requests to bytes, bytes to typed answers. Whoever
+has the socket does the same in either dialect:
+
+    number, data = session.encode_request(message)     send data
+    for said in session.receive_data(received): ...    then send session.take_data()
+
+The first request brings the greeting with it: `Hello`, or the question for the versions that the server knows.
+"""
+
+import enum
+from typing import Final, Protocol, assert_never
+
+from membership.events import NodeAddress
+from muster.net.dialects.handshake_errors import LoginFailed, Unwelcome
+from muster.net.dialects.kafka import KafkaSession, Logins, no_login
+from muster.net.dialects.native import NativeSession
+from protocol.messages import Message
+from protocol.native.client import Answer, Push
+
+__all__ = [
+    "MAX_FRAME_BYTES",
+    "Answer",
+    "Dialect",
+    "LoginFailed",
+    "Push",
+    "Session",
+    "Unwelcome",
+    "dialect_of",
+    "open_session",
+]
+
+MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
+"""What a server may send at most: fetches of 50 MiB and rosters of large groups fit."""
+
+
+class Dialect(enum.Enum):
+    """What a server speaks. So do the nodes that it tells of, unless it says otherwise of one (`dialect_of`)."""
+
+    NATIVE = "native"
+    KAFKA = "kafka"
+
+    @property
+    def default_port(self) -> int:
+        return 9390 if self is Dialect.NATIVE else 9092
+
+    @property
+    def answers_in_order(self) -> bool:
+        """A request that the server holds back then holds up every later one of its connection."""
+        return self is Dialect.KAFKA
+
+    @property
+    def advice(self) -> str:
+        """What to look at when nobody can be reached."""
+        if self is Dialect.NATIVE:
+            return (
+                "Is musterd running there, with its native listener at that address? (Of a Kafka listener it is "
+                "kafka://HOST:PORT.)"
+            )
+        return (
+            "Is a broker of Apache Kafka, or musterd with its Kafka listener, running there? (Of musterd's native "
+            "listener it is HOST:PORT, without kafka://.)"
+        )
+
+
+class Session(Protocol):
+    """The client's side of one connection."""
+
+    def encode_request(self, message: Message, now_ms: int = 0) -> tuple[int, bytes]:
+        """The request's number, and what to send now: nothing of it, while the server's versions are not known, or we
+        are not to the server. A Produce with `acks` 0 is never answered, unless the session itself refuses it. By
+        `now_ms`, of a clock that goes on, a login that ends is known.
+        """
+
+    def receive_data(self, data: bytes) -> list[Answer | Push]:
+        """What the server said, and the session itself of requests that cannot be said to this server: those are
+        answered `Refused`, without the server having seen them, and no data is needed to hear of them.
+
+        Raises ProtocolViolation for bytes that no server of this dialect sends, `Unwelcome` where it lets nobody in,
+        `LoginFailed` where not us.
+        """
+
+    def take_data(self) -> bytes:
+        """What else is to be sent; after `receive_data`, requests that waited for the greeting's answer."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing waits for the greeting's answer, or for that to a login."""
+
+
+def dialect_of(node: NodeAddress, bootstrap: Dialect) -> Dialect:
+    """What to speak to a node, where the bootstrap speaks that: brokers beside musterd speak Kafka's protocol."""
+    return Dialect.KAFKA if node.speaks == Dialect.KAFKA.value else bootstrap
+
+
+def open_session(
+    dialect: Dialect, client_id: str, max_frame_bytes: int = MAX_FRAME_BYTES, logins: Logins = no_login
+) -> Session:
+    """`max_frame_bytes` bounds what the server may send. `logins` makes a login whenever one is needed, which only
+    Kafka's protocol has.
+    """
+    match dialect:
+        case Dialect.NATIVE:
+            return NativeSession(client_id, max_frame_bytes)
+        case Dialect.KAFKA:
+            return KafkaSession(client_id, max_frame_bytes, logins)
+        case _:
+            assert_never(dialect)

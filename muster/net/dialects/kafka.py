@@ -1,0 +1,188 @@
+"""A connection to a server that speaks Kafka's protocol: of any age, and with topics by name, since that is all our
+client knows of them.
+
+The first thing said is ApiVersions, in its newest version; who does not know that answers in the oldest form
+(KIP-511) and is asked again. Then comes the login, where there is one. Requests wait meanwhile, and then each goes out
+in the newest version that both know and in which it means what it should (`versions`). What an older answer leaves
+unsaid is put in (`meaning`).
+
+A login that ends (KIP-368) is renewed on the same connection, ahead of the first request that comes near its end. A
+server takes that even when the time is over, so that no request is lost by it, and nobody has to watch the clock.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from muster.net.dialects.handshake_errors import LoginFailed, Unwelcome, unsayable
+from muster.net.dialects.reply_normalisation import in_full
+from muster.net.dialects.versions import CannotBeSaid, choose
+from protocol.apis import BY_MESSAGE
+from protocol.errors import ErrorCode
+from protocol.kafka.client import KafkaClient
+from protocol.kafka.login import Login, LoginRefused
+from protocol.messages import Message
+from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, Refused
+from protocol.native.client import Answer, Push
+
+_ITSELF: Final = BY_MESSAGE[ApiVersions]
+_SOFTWARE: Final = ("muster-python", "0.1.0")
+_OF_US: Final = -1
+"""The number of what the session asks itself."""
+Logins = Callable[[], Login | None]
+"""A new login each time, or none where nobody asks who we are."""
+
+
+def no_login() -> None:
+    """Of servers that ask nobody."""
+
+
+class _Sent(NamedTuple):
+    number: int
+    message: Message
+    version: int
+
+
+class KafkaSession:
+    """Requests are numbered as they are made, and those that the server sees are answered in that order."""
+
+    __slots__ = (
+        "_client",
+        "_login",
+        "_logins",
+        "_next_number",
+        "_now_ms",
+        "_offered",
+        "_out",
+        "_refused",
+        "_renew_at_ms",
+        "_sent",
+        "_waiting",
+    )
+
+    def __init__(self, client_id: str, max_frame_bytes: int, logins: Logins = no_login) -> None:
+        self._client = KafkaClient(client_id, max_frame_bytes)
+        self._logins = logins
+        self._login: Login | None = None
+        """That is under way."""
+        self._renew_at_ms: int | None = None
+        self._now_ms = 0
+        self._offered: dict[int, ApiVersion] | None = None
+        self._out = b""
+        self._sent: dict[int, _Sent] = {}
+        """By the wire's own number, which the greetings have too."""
+        self._waiting: list[tuple[int, Message]] = []
+        self._refused: list[Answer | Push] = []
+        self._next_number = 0
+        self._greet(_ITSELF.request.newest)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._offered is not None and self._login is None
+
+    def encode_request(self, message: Message, now_ms: int = 0) -> tuple[int, bytes]:
+        number = self._next_number
+        self._next_number += 1
+        self._now_ms = now_ms
+        if self._renew_at_ms is not None and now_ms >= self._renew_at_ms and self._offered is not None:
+            self._renew_at_ms = None
+            self._begin_login(self._offered)
+        if self._offered is None or self._login is not None:
+            self._waiting.append((number, message))
+        else:
+            self._say(number, message, self._offered)
+        return number, self.take_data()
+
+    def receive_data(self, data: bytes) -> list[Answer | Push]:
+        said: list[Answer | Push] = []
+        for correlation_id, reply in self._client.receive_data(data):
+            sent = self._sent.pop(correlation_id)
+            if sent.number == _OF_US:
+                self._hear_ourselves(sent, reply)
+            else:
+                said.append(Answer(sent.number, in_full(sent.message, sent.version, reply), _sentence(reply)))
+        said += self._refused
+        self._refused.clear()
+        return said
+
+    def take_data(self) -> bytes:
+        data, self._out = self._out, b""
+        return data
+
+    def _greet(self, version: int) -> None:
+        self._send(_Sent(_OF_US, ApiVersions(*_SOFTWARE), version))
+
+    def _hear_ourselves(self, sent: _Sent, reply: Any) -> None:
+        if isinstance(reply, ApiVersionsReply):
+            self._hear_versions(sent, reply)
+        else:
+            self._hear_login(reply)
+
+    def _hear_versions(self, sent: _Sent, reply: ApiVersionsReply) -> None:
+        offered = {one.api_key: one for one in reply.api_keys}
+        if reply.error_code == ErrorCode.UNSUPPORTED_VERSION and sent.version > 0:
+            known = offered.get(_ITSELF.key)
+            self._greet(min(known.max_version, sent.version - 1) if known else 0)
+            return
+        if reply.error_code != ErrorCode.NONE:
+            raise Unwelcome(reply.error_code, f"it does not tell its versions: {reply.error_code.name}")
+        self._offered = offered
+        self._begin_login(offered)
+
+    def _begin_login(self, offered: dict[int, ApiVersion]) -> None:
+        self._login = self._logins()
+        if self._login is None:
+            self._go_on(offered)
+        else:
+            self._say_of_login(self._login.begin(), offered)
+
+    def _hear_login(self, reply: Message) -> None:
+        login, offered = self._login, self._offered
+        assert login is not None and offered is not None
+        try:
+            more = login.hear(reply)
+        except LoginRefused as refused:
+            if refused.error_code.retriable:
+                raise Unwelcome(refused.error_code, str(refused)) from None
+            raise LoginFailed(refused.error_code, str(refused)) from None
+        if more is not None:
+            self._say_of_login(more, offered)
+            return
+        self._login = None
+        if login.session_lifetime_ms:
+            # Counted from what was the time before it was asked for: that is too early, and never too late.
+            self._renew_at_ms = self._now_ms + login.session_lifetime_ms * 4 // 5
+        self._go_on(offered)
+
+    def _say_of_login(self, message: Message, offered: dict[int, ApiVersion]) -> None:
+        try:
+            self._send(_Sent(_OF_US, message, choose(message, offered)))
+        except CannotBeSaid as cannot:
+            raise LoginFailed(ErrorCode.UNSUPPORTED_VERSION, f"one cannot log in there: {cannot}") from None
+
+    def _go_on(self, offered: dict[int, ApiVersion]) -> None:
+        waiting, self._waiting = self._waiting, []
+        for number, message in waiting:
+            self._say(number, message, offered)
+
+    def _say(self, number: int, message: Message, offered: dict[int, ApiVersion]) -> None:
+        try:
+            self._send(_Sent(number, message, choose(message, offered)))
+        except CannotBeSaid as cannot:
+            self._refuse(number, Refused(ErrorCode.UNSUPPORTED_VERSION, str(cannot)))
+        except Exception as reason:  # noqa: BLE001  (as in `Exchange.say`: whatever the encoder trips over)
+            self._refuse(number, unsayable(message, reason))
+
+    def _refuse(self, number: int, refusal: Refused) -> None:
+        self._refused.append(Answer(number, refusal, refusal.error_message))
+
+    def _send(self, sent: _Sent) -> None:
+        awaited = self._client.unanswered
+        correlation_id, data = self._client.encode_request(sent.message, sent.version)
+        if self._client.unanswered > awaited:
+            self._sent[correlation_id] = sent
+        self._out += data
+
+
+def _sentence(reply: Message) -> str:
+    """What the server says for people, if its reply has a place for that."""
+    return getattr(reply, "error_message", None) or ""

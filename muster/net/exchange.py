@@ -1,0 +1,118 @@
+"""What is said over one connection, without I/O: calls in, and what becomes of each out. Both edges use it."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from membership.events import Call, CallFailed, Departed, MemberEvent, Pushed, Replied
+from muster.net.dialects import Answer, Push, Session
+from muster.net.dialects.handshake_errors import closed, spoken_in_tls, unsayable
+from protocol.errors import ProtocolViolation
+from protocol.messages import Message
+from protocol.messages.data import Produce
+
+
+def heard(session: Session, data: bytes) -> list[Answer | Push]:
+    """As `Session.receive_data`; of a server that speaks TLS it says so."""
+    try:
+        return session.receive_data(data)
+    except ProtocolViolation as violation:
+        raise spoken_in_tls(data) or violation from None
+
+
+class Exchange:
+    """A session, and the calls that are not over there."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._waiting: dict[int, Call] = {}  # by the connection's numbers
+        self._given = 0
+        self._silent: deque[tuple[int, int]] = deque()
+        """Of those never answered: the number, and how many bytes have left when it has."""
+        self.has_told = False
+        """Whether anything was said that is never answered: only the server's end of the connection tells of it."""
+        self._unsaid: list[int] = []
+        """Those of them that the session keeps until it is ready."""
+        self._unheard: list[MemberEvent] = []
+        self._words = self._answers = 0
+
+    def say(self, call: Call, now_ms: int = 0) -> bytes:
+        """What to send now, at `now_ms` of the connection's clock. The session may refuse it itself, and what no bytes
+        can say is refused as well: call `hear` next, with nothing.
+        """
+        try:
+            number, data = self._session.encode_request(call.message, now_ms)
+        except Exception as reason:  # noqa: BLE001  (a text that is no text, a number that is too large, ...)
+            refused = unsayable(call.message, reason)
+            self._unheard.append(Replied(call.call, refused, refused.error_message))
+            return b""
+        self._waiting[number] = call
+        if isinstance(call.message, Produce) and call.message.acks == 0:
+            self._unsaid.append(number)
+            self.has_told = True
+        return self._give(data)
+
+    def hear(self, data: bytes) -> list[MemberEvent]:
+        """What it says to the core; `take_data` is to be sent then. Raises ProtocolViolation."""
+        events, self._unheard = self._unheard, []
+        self._words += bool(data)
+        for said in heard(self._session, data):
+            if isinstance(said, Push):
+                self._answers += 1
+                events.append(Pushed(said.message))
+                continue
+            call = self._waiting.pop(said.number, None)
+            if call is not None:
+                self._answers += 1
+                events.append(Replied(call.call, said.reply, said.error_message))
+        return events
+
+    def closed(self, *, is_tls: bool, is_up: bool) -> str:
+        """As the function of that name."""
+        return closed(words=self._words, answers=self._answers, is_tls=is_tls, is_up=is_up)
+
+    def take_data(self) -> bytes:
+        """As that of `Session`."""
+        return self._give(self._session.take_data())
+
+    def departed(self, unsent: int) -> list[Departed]:
+        """What is never answered is over once it has left: all but the last `unsent` bytes of what was given has."""
+        gone: list[Departed] = []
+        while self._silent and self._silent[0][1] <= self._given - unsent:
+            call = self._waiting.pop(self._silent.popleft()[0], None)
+            if call is not None:
+                gone.append(Departed(call.call))
+        return gone
+
+    def lost(self) -> list[CallFailed]:
+        """The connection is gone: nothing of this will be answered, or leave."""
+        failed = [CallFailed(call.call, not self.has_answered) for call in self._waiting.values()]
+        self._waiting.clear()
+        self._silent.clear()
+        self._unsaid.clear()
+        return failed
+
+    @property
+    def unanswered(self) -> Iterable[Message]:
+        return [call.message for call in self._waiting.values()]
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the server has answered more than a greeting, or pushed anything."""
+        return self._answers > 0
+
+    @property
+    def is_let_in(self) -> bool:
+        """Whether the server has nothing more to ask of who we are."""
+        return self._session.is_ready
+
+    @property
+    def owes(self) -> bool:
+        """Whether something that is never answered is still here: then it is too soon to close."""
+        return bool(self._silent or self._unsaid)
+
+    def _give(self, data: bytes) -> bytes:
+        self._given += len(data)
+        if self._unsaid and self._session.is_ready:
+            self._silent.extend((number, self._given) for number in self._unsaid)
+            self._unsaid.clear()
+        return data

@@ -1,0 +1,153 @@
+"""Servers that do not let us in, or that we do not believe: what the application hears of it, and when to knock
+again.
+"""
+
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from membership.events import NodeAddress
+from muster.errors import AuthenticationFailed, CannotConnect, ClientFailed, MusterError, RequestTimedOut
+from muster.net.dialects.handshake_errors import LoginFailed
+
+_RECONNECT_MS, _RECONNECT_MAX_MS = 50, 1_000
+"""Pauses between attempts to connect to one node: each twice the one before (Kafka: reconnect.backoff.ms, .max.ms)."""
+_PAUSE_MS: Final = 1_000
+"""Passwords are not tried out: a server that refused one is left alone for so long."""
+
+
+def authentication_failed(address: NodeAddress, error: BaseException) -> AuthenticationFailed | None:
+    """What failed, if it was that one of us two is not who it should be; None for any other reason."""
+    if isinstance(error, LoginFailed):
+        return AuthenticationFailed(f"{address}: {error}")
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return AuthenticationFailed(f"{address}: {_of_tls(error)}")
+    return None
+
+
+def _of_tls(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not believed: {error.verify_message or error.reason}"
+    reason = (error.reason or str(error)).lower().replace("_", " ")
+    if "wrong version number" in reason or "record layer failure" in reason:
+        return f"it does not speak TLS there ({reason}): the security protocol of that listener is another one"
+    if "alert" in reason:
+        return f"it does not take our certificate, or wants one, or what we can do is too little for it: {reason}"
+    return f"TLS failed: {reason}"
+
+
+class Refusals:
+    """What was refused last, for whoever asks first; each server's pause."""
+
+    __slots__ = (
+        "_failure",
+        "_failed_attempts",
+        "_jitter",
+        "_last",
+        "_sentence",
+        "_troubles",
+        "_unreached",
+        "_until_ms",
+    )
+
+    def __init__(self, jitter: Callable[[], float] = lambda: 0.5) -> None:
+        """`jitter` gives numbers in [0, 1), as `random.random` does."""
+        self._jitter = jitter
+        self._failed_attempts: dict[tuple[str, int], int] = {}
+        self._until_ms: dict[tuple[str, int], int] = {}
+        self._sentence = ""
+        self._last: tuple[NodeAddress, AuthenticationFailed] | None = None
+        self._failure: Exception | None = None
+        self._unreached: set[NodeAddress] = set()
+        self._troubles: dict[NodeAddress, str] = {}
+        """Of brokers beside musterd that do not answer, the newest last: musterd answers meanwhile."""
+
+    def note(self, address: NodeAddress, failed: AuthenticationFailed, now_ms: int) -> None:
+        self._until_ms[address.host, address.port] = now_ms + _PAUSE_MS
+        self._last = address, failed
+        self._sentence = str(failed)
+
+    def welcomed(self, address: NodeAddress) -> None:
+        """It lets us in now."""
+        self._unreached.discard(address)
+        self._failed_attempts.pop((address.host, address.port), None)
+        if self._until_ms.pop((address.host, address.port), None) is not None and self._last is not None:
+            where = self._last[0]
+            if (where.host, where.port) == (address.host, address.port):
+                self._last = None
+
+    def unreached(self, address: NodeAddress) -> bool:
+        """There is nobody. Whether somebody must be told: of a broker beside musterd, once until it answers; where
+        musterd can be reached, nothing else says why no records come.
+        """
+        is_news = bool(address.speaks) and address not in self._unreached
+        if is_news:
+            self._unreached.add(address)
+        return is_news
+
+    def failed(self, address: NodeAddress, sentence: str) -> None:
+        """A connection to it is no more."""
+        if address.speaks:
+            self._troubles.pop(address, None)
+            self._troubles[address] = sentence
+
+    def attempt_failed(self, address: NodeAddress, now_ms: int) -> None:
+        """A connection to it ended before it answered: the next attempt at this node, and at no other, waits."""
+        key = address.host, address.port
+        attempts = self._failed_attempts[key] = self._failed_attempts.get(key, 0) + 1
+        pause_ms = min(_RECONNECT_MS << min(attempts - 1, 10), _RECONNECT_MAX_MS) * (0.8 + 0.4 * self._jitter())
+        self._until_ms[key] = max(now_ms + int(pause_ms), self._until_ms.get(key, 0))
+
+    def answered(self, address: NodeAddress) -> None:
+        """More than a greeting."""
+        self._failed_attempts.pop((address.host, address.port), None)
+        self._troubles.pop(address, None)
+
+    def bars(self, address: NodeAddress, now_ms: int) -> bool:
+        """Whether it is too soon to knock again."""
+        return now_ms < self._until_ms.get((address.host, address.port), now_ms)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there is nothing to raise."""
+        return self._last is None and self._failure is None
+
+    def fail(self, error: Exception) -> None:
+        """An unexpected error ended the client's own work."""
+        self._failure = self._failure or error
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
+
+    def raise_failure(self) -> None:
+        """Raises ClientFailed after `fail`, every time."""
+        error = self._failure
+        if error is not None:
+            why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise ClientFailed(f"this client failed and is closed ({why}): make another one") from error
+
+    def error(self, trouble: str) -> MusterError:
+        """Why nobody can be asked, as the error that it is: `trouble` may be what was noted here last."""
+        return AuthenticationFailed(trouble) if trouble == self._sentence else CannotConnect(trouble)
+
+    def explained(self, error: MusterError, trouble: str) -> MusterError:
+        """What did not come in time, with the reason if one is known: `trouble`, where nobody can be asked, or what the
+        last connection to a broker beside musterd ended with.
+        """
+        if not isinstance(error, RequestTimedOut):
+            return error
+        reason = trouble or next(reversed(self._troubles.values()), "")
+        if not reason:
+            return error
+        sentence = f"{error}. {reason}"
+        if reason == self._sentence:
+            return AuthenticationFailed(sentence)
+        return CannotConnect(sentence) if trouble else RequestTimedOut(sentence)
+
+    def raise_last(self) -> None:
+        """Raises AuthenticationFailed, once for each time; ClientFailed."""
+        self.raise_failure()
+        last, self._last = self._last, None
+        if last is not None:
+            raise last[1]

@@ -1,0 +1,86 @@
+"""How members with streams share out: each says how many threads it has for each topic, and the leader gives every
+partition to one of them (consumer-client E1).
+"""
+
+from collections.abc import Mapping
+
+from membership.member import Member
+from membership.topic_partition import TopicPartition
+from muster.streams.assignment import MemberThreads, Shares, share_by_range, share_in_circle
+from protocol.errors import ProtocolViolation
+from protocol.messages.topics import MetadataReply
+from protocol.streams_protocol import (
+    PROTOCOL_TYPE,
+    StreamsSubscription,
+    decode_streams_assignment,
+    decode_streams_subscription,
+    encode_streams_assignment,
+    encode_streams_subscription,
+)
+
+STRATEGIES = {"range": share_by_range, "roundrobin": share_in_circle}
+
+
+class StreamsKind:
+    """Of protocol type `streams`. `threads` is the newest share, `everyone` that of all members where this one leads.
+
+    `counts` are the threads of each topic; with a `pattern`, every topic that matches has `count`.
+    """
+
+    protocol_type = PROTOCOL_TYPE
+
+    def __init__(
+        self, strategy: str, counts: Mapping[str, int] | None = None, pattern: str | None = None, count: int = 0
+    ) -> None:
+        self._strategy = strategy
+        self._counts = counts
+        self._pattern = pattern
+        self._count = count
+        self.threads: dict[TopicPartition, int] = {}
+        self.everyone: Shares | None = None
+
+    def offers(self, _m: Member) -> tuple[str, ...]:
+        return (f"{self._strategy}-threads",)
+
+    def says(self, m: Member, _protocol: str) -> bytes:
+        self.everyone = None
+        topics = {topic: self.threads_of(topic) for topic in m.topics}
+        return encode_streams_subscription(StreamsSubscription(topics, self._pattern))
+
+    def threads_of(self, topic: str) -> int:
+        """How many this member has for it."""
+        return self._count if self._counts is None else self._counts.get(topic, 0)
+
+    def topics_of(self, metadata: bytes) -> tuple[str, ...]:
+        return tuple(_read(metadata))
+
+    def shares(self, m: Member, partition_counts: Mapping[str, int], _reply: MetadataReply) -> Mapping[str, bytes]:
+        members = [MemberThreads(one.member_id, _read(one.metadata), one.group_instance_id) for one in m.roster]
+        self.everyone = STRATEGIES[self._strategy](partition_counts, members)
+        return {who: encode_streams_assignment(share) for who, share in self.everyone.items()}
+
+    def nothing(self) -> bytes:
+        return encode_streams_assignment({})
+
+    def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
+        self.threads = {
+            TopicPartition(topic, partition): thread
+            for topic, threads in decode_streams_assignment(assignment).items()
+            for partition, thread in threads.items()
+        }
+        return tuple(self.threads)
+
+    def unknown_threads(self) -> list[str]:
+        """What the leader gave to threads that this member does not have."""
+        return [
+            f"{one} for thread {thread} of {self.threads_of(one.topic)}"
+            for one, thread in sorted(self.threads.items())
+            if not 0 <= thread < self.threads_of(one.topic)
+        ]
+
+
+def _read(metadata: bytes) -> Mapping[str, int]:
+    try:
+        return decode_streams_subscription(metadata).topics
+    except ProtocolViolation:
+        return {}  # it gets nothing; the others are not made to suffer for it

@@ -1,0 +1,100 @@
+"""What a rebalance knows of itself: what it waits for, how often it was tried, what went wrong (consumer-client E3)."""
+
+import enum
+
+from membership.core import Membership
+from membership.events import Effect, MemberEvent, Polled, RejoinAsked
+from muster.streams.commits import Commits
+from muster.streams.events import Report, Started, TellMember
+from muster.streams.group_protocol import StreamsKind
+from muster.streams.holdings import Holdings
+from muster.streams.settings import StreamsSettings
+from protocol.errors import ErrorCode
+
+NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+_REST = 10
+"""How many backoffs after a rebalance that failed the next is tried without a trigger."""
+
+
+class Phase(enum.Enum):
+    """What is waited for."""
+
+    IDLE = "streams"
+    RUNNING = "a trigger"
+    RESTING = "a trigger or a while, after a failure"
+    FINISHING = "messages in hand"
+    COMMITTING = "the commit"
+    TELLING_RELEASE = "before_releasing"
+    RELEASING = "the release"
+    JOINING = "the group"
+    READING = "committed offsets"
+    CLAIMING = "the claim"
+    PAUSING = "the next claim"
+    TELLING_START = "before_starting"
+    LEAVING = "the departure"
+    CLOSED = "nothing"
+
+
+class Cycle:
+    """One connector's. What it wants done is in `_effects`."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        kind: StreamsKind,
+        holdings: Holdings,
+        settings: StreamsSettings,
+        *,
+        has_listener: bool = False,
+    ) -> None:
+        self.phase = Phase.IDLE
+        self._membership = membership
+        self._kind = kind
+        self._holdings = holdings
+        self._settings = settings
+        self._has_listener = has_listener
+        self._commits = Commits(holdings, settings)
+        self._effects: list[Effect] = []
+        self._now_ms = 0
+        self._until_ms: int | None = None
+        self._errand = 0
+        self._generation_id = -1
+        self._cycles = self._claims = 0
+        self._is_starting = True
+        self._is_closing = self._is_dead = self._is_lost = False
+        self._raised: Exception | None = None
+        self._refusal = ""
+
+    def _join(self) -> None:
+        """S1: have the membership begin."""
+        self._enter(Phase.JOINING)
+        if not self._membership.needs_poll:
+            self._tell_member(RejoinAsked(self._refusal or "a rebalance failed"))
+        self._tell_member(Polled())
+
+    def _fail(self, error: Exception) -> None:
+        """At the start it is the end; later it is tried again after a while."""
+        self._cycles = 0
+        self._is_dead = self._is_starting
+        self._enter(Phase.RESTING, None if self._is_dead else _REST * self._settings.rebalance_backoff_ms)
+        self._say(error)
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            self._effects.append(Report(raised))
+
+    def _say(self, error: Exception) -> None:
+        if self._is_starting:
+            self._started(error)
+        else:
+            self._effects.append(Report(error))
+
+    def _started(self, error: Exception | None) -> None:
+        self._is_starting = False
+        self._effects.append(Started(error))
+
+    def _tell_member(self, event: MemberEvent) -> None:
+        self._effects.append(TellMember(event))
+
+    def _enter(self, phase: Phase, at_most_ms: int | None = None) -> None:
+        self.phase = phase
+        self._until_ms = None if at_most_ms is None else self._now_ms + at_most_ms

@@ -1,0 +1,108 @@
+"""The first half of a rebalance, S1 to S6: stop, clear, commit, tell the listener, release (consumer-client E3)."""
+
+from membership.events import Closing, CommitDone, Effect, ReleaseAsked, Released
+from membership.member import State
+from muster.core.completions import refusal
+from muster.errors import RequestTimedOut
+from muster.streams.events import CommitEnded, Report, TellReleasing
+from muster.streams.rebalance import NO_MEMBER, Cycle, Phase
+from protocol.errors import ErrorCode
+
+RELEASE_WITHIN_MS = 5_000
+_LAST = -1
+"""The number of the commit before a release."""
+_AS_OFTEN_AS_MAY_BE = 1 << 30
+
+
+class LettingGo(Cycle):
+    """Each method does one step and goes on to the next, or says by the phase what it waits for."""
+
+    def _let_go(self, *, is_lost: bool) -> None:
+        """S2, S3."""
+        if self._is_closing and self.phase is not Phase.LEAVING:
+            return  # it is being let go already
+        if self.phase is Phase.LEAVING or not self._holdings.is_published:
+            self._tell_member(Released())
+            return
+        self._is_lost = is_lost
+        self._commits.rest()
+        self._holdings.stop()
+        self._holdings.clear()
+        self._finish()
+
+    def _finish(self) -> None:
+        """What is in hand can be committed once the application is done with it."""
+        if self._settings.auto_commit_enable and not self._is_lost and self._holdings.has_in_hand:
+            self._enter(Phase.FINISHING, min(self._settings.hand_over_wait_ms, self._half_ms))
+        else:
+            self._commit()
+
+    @property
+    def _half_ms(self) -> int:
+        return self._settings.rebalance_timeout_ms // 2
+
+    def _commit(self) -> None:
+        """S4: with the old generation, which counts while the group prepares its rebalance."""
+        offsets = self._holdings.consumed() if self._settings.auto_commit_enable and not self._is_lost else {}
+        if not offsets:
+            self._tell_releasing()
+        elif self._is_closing:
+            self._enter(Phase.COMMITTING)
+            self._add(self._commits.ask(_LAST, self._settings.offsets_commit_max_retries, self._now_ms))
+        else:
+            self._enter(Phase.COMMITTING, self._half_ms)
+            self._add(self._commits.ask(_LAST, _AS_OFTEN_AS_MAY_BE, self._now_ms))
+
+    def _commit_overdue(self) -> None:
+        self._commits.forget(_LAST)
+        sentence = f"the commit before a rebalance was not answered within {self._half_ms} ms: some will come again"
+        self._effects.append(Report(RequestTimedOut(sentence)))
+        self._tell_releasing()
+
+    def _committed(self, ended: CommitEnded) -> None:
+        code = ended.error_code
+        self._is_lost = code in NO_MEMBER
+        if code not in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION} and not self._is_lost:
+            self._effects.append(Report(refusal(CommitDone(_LAST, code, {}, ended.reason))))
+        self._tell_releasing()
+
+    def _tell_releasing(self) -> None:
+        """S5."""
+        if self._has_listener and not self._is_closing:
+            self._enter(Phase.TELLING_RELEASE)
+            self._effects.append(TellReleasing(self._holdings.owned()))
+        else:
+            self._release()
+
+    def _release(self) -> None:
+        """S6: as who was granted it, for whom it still may be though the group has gone on."""
+        epochs = self._holdings.epochs()
+        if not epochs:
+            self._released()
+            return
+        self._enter(Phase.RELEASING)
+        self._errand = self._commits.errand()
+        who, when = self._holdings.member_id, self._holdings.generation_id
+        self._tell_member(ReleaseAsked(self._errand, epochs, who, when, self._now_ms + RELEASE_WITHIN_MS))
+
+    def _released(self) -> None:
+        self._holdings.forget()
+        if self._is_closing:
+            self._leave()
+        else:
+            self._enter(Phase.JOINING)
+            self._tell_member(Released())
+
+    def _add(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, CommitEnded) and effect.number == _LAST:
+                self._committed(effect)
+            else:
+                self._effects.append(effect)
+
+    def _leave(self) -> None:
+        is_let_go = self._membership.state is State.RELEASING
+        self._enter(Phase.LEAVING)
+        self._tell_member(Closing())
+        if is_let_go:
+            self._tell_member(Released())  # the rebalance under way had asked for it

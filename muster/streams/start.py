@@ -1,0 +1,107 @@
+"""The second half of a rebalance, S7 to S13: what is assigned, read, claimed, published, told and started
+(consumer-client E3). Nobody fetches or hands out before it is known whose it is.
+"""
+
+from membership.events import Assigned, ClaimAsked, ClaimDone, OffsetsAsked, OffsetsDone
+from membership.member import State
+from muster.errors import GroupRefused, RebalanceFailed
+from muster.streams.events import Fetch, Report, TellStarting
+from muster.streams.rebalance import NO_MEMBER, Phase
+from muster.streams.revoke import LettingGo
+from protocol.errors import ErrorCode
+
+_TRIES = 3
+"""How many lost answers in a row a claim outlives: giving up means another join, which ends what was granted."""
+
+
+class TakingOn(LettingGo):
+    """Each method does one step and goes on to the next, or says by the phase what it waits for."""
+
+    def _assigned(self, effect: Assigned) -> None:
+        """S7, done; S8. What is read here the claim reads once more, in the moment of the grant."""
+        unknown = self._kind.unknown_threads()
+        if self._is_closing:
+            return
+        if unknown:
+            sentence = f"the leader of the group assigned {unknown[0]}: this member has no such thread, and leaves"
+            self._say(GroupRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, sentence))
+            self._is_closing = True
+            self._holdings.end()
+            self._leave()
+            return
+        self._generation_id, self._claims = effect.generation_id, 0
+        if effect.partitions:
+            self._read(effect)
+        else:
+            self._holdings.publish({}, {}, self._membership.member_id, self._generation_id)
+            self._tell_starting()
+
+    def _read(self, effect: Assigned) -> None:
+        self._enter(Phase.READING)
+        self._errand = self._commits.errand()
+        deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
+        self._tell_member(OffsetsAsked(self._errand, effect.partitions, deadline_ms))
+
+    def _offsets_read(self, done: OffsetsDone) -> None:
+        if done.error_code == ErrorCode.NONE:
+            self._claim()
+        else:
+            self._join_again(f"the committed offsets were refused: {done.error_code.name}")
+
+    def _claim(self) -> None:
+        """S10."""
+        self._enter(Phase.CLAIMING)
+        self._errand = self._commits.errand()
+        deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
+        self._tell_member(ClaimAsked(self._errand, dict(self._kind.threads), self._generation_id, deadline_ms))
+
+    def _claimed(self, done: ClaimDone) -> None:
+        code = done.error_code
+        if code == ErrorCode.NONE:
+            # S11: nobody fetches or hands out before it is known whose it is.
+            self._holdings.publish(self._kind.threads, done.grants, done.member_id, done.generation_id)
+            self._tell_starting()
+        elif code == ErrorCode.OWNED:
+            self._claims += 1
+            held = ", ".join(f"{one} by {who}" for one, who in sorted(done.owners.items())[:5])
+            if self._claims < self._settings.rebalance_max_retries:
+                self._enter(Phase.PAUSING, self._settings.rebalance_backoff_ms)
+            else:
+                self._join_again(f"partitions are still owned: {held}")
+        elif code == ErrorCode.REBALANCE_IN_PROGRESS or code in NO_MEMBER:
+            self._cycles = 0  # another trigger, which its own number of tries belongs to
+            self._join()
+        else:
+            self._join_again(f"the claim was refused: {code.name}")
+
+    def _join_again(self, why: str) -> None:
+        """Back to S7, as often as it may be tried for one trigger."""
+        self._cycles += 1
+        self._refusal = why
+        if self._cycles < self._settings.rebalance_max_retries:
+            self._join()
+        else:
+            sentence = f"no rebalance has succeeded in {self._cycles} tries: {why}"
+            self._fail(RebalanceFailed(sentence))
+
+    def _tell_starting(self) -> None:
+        """S12."""
+        if self._has_listener:
+            self._enter(Phase.TELLING_START)
+            self._effects.append(TellStarting(self._holdings.owned(), self._kind.everyone))
+        else:
+            self._start()
+
+    def _start(self) -> None:
+        """S13. Who has fallen out meanwhile owns nothing any more: it fetches nothing, and the trigger follows."""
+        self._enter(Phase.RUNNING)
+        self._cycles = 0
+        if self._membership.generation_id == self._generation_id and self._membership.state is State.STEADY:
+            self._holdings.start()
+            self._commits.restart(self._now_ms)
+            self._effects.append(Fetch())
+        raised, self._raised = self._raised, None
+        if self._is_starting:
+            self._started(raised)
+        elif raised is not None:
+            self._effects.append(Report(raised))

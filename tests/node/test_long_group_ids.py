@@ -1,0 +1,153 @@
+"""A group id that fits no record is refused by name, in every API about groups and in both dialects; the connection
+stays open."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from protocol.apis import BY_MESSAGE
+from protocol.errors import ErrorCode
+from protocol.messages import LONGEST_GROUP_ID, Message
+from protocol.messages.balanced import (
+    ConfirmConsumed,
+    ConsumeFromMax,
+    DescribeBalanced,
+    FetchRegistered,
+    LeaveMember,
+    MemberHeartbeat,
+    PartitionMeta,
+    RegisterItem,
+    RegisterPartitions,
+    StartMember,
+    UnregisterPartitions,
+)
+from protocol.messages.groups import (
+    DeleteGroups,
+    DescribeGroups,
+    Heartbeat,
+    JoinGroup,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    ListNotes,
+    SyncGroup,
+)
+from protocol.messages.node import FindCoordinator
+from protocol.messages.offsets import (
+    DescribeExpiry,
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitTopic,
+    OffsetDelete,
+    OffsetDeleteTopic,
+    OffsetFetch,
+    OffsetFetchGroup,
+    OffsetFetchTopic,
+)
+from protocol.messages.ownership import ClaimItem, ClaimPartitions, DescribeOwnership, ReleasePartitions
+from tests.node.desk import Desk
+from tests.node.test_kafka import KafkaDesk, Peer
+
+LONG = "g" * (LONGEST_GROUP_ID + 1)
+VERY_LONG = "g" * 40_000
+"""Longer than old versions can say."""
+
+COMMITTED = (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 1),)),)
+
+
+def requests(group_id: str) -> Iterator[Message]:
+    yield FindCoordinator((group_id,))
+    yield JoinGroup(group_id, 10_000, "", "consumer", (JoinProtocol("range", b""),), 10_000)
+    yield SyncGroup(group_id, 1, "m", None, "consumer", "range")
+    yield Heartbeat(group_id, 1, "m")
+    yield LeaveGroup(group_id, (LeavingMember("m"),))
+    yield DescribeGroups((group_id,))
+    yield DeleteGroups((group_id,))
+    yield OffsetCommit(group_id, COMMITTED)
+    yield OffsetFetch((OffsetFetchGroup(group_id, (OffsetFetchTopic("orders", (0,)),)),))
+    yield OffsetDelete(group_id, (OffsetDeleteTopic("orders", (0,)),))
+
+
+def native_requests(group_id: str) -> Iterator[Message]:
+    yield from requests(group_id)
+    yield ListNotes(group_id)
+    yield DescribeExpiry(group_id)
+    yield ClaimPartitions(group_id, "m", 1, (ClaimItem("orders", 0, 0),))
+    yield ReleasePartitions(group_id, "m")
+    yield DescribeOwnership(group_id)
+    yield StartMember(group_id, "c", ("orders",), consume_position="first", session_timeout_ms=10_000)
+    yield MemberHeartbeat(group_id, "c", 1)
+    yield PartitionMeta(group_id, "c", 1)
+    yield RegisterPartitions(group_id, "c", 1, (RegisterItem("1:orders:0"),))
+    yield UnregisterPartitions(group_id, "c", 1, ())
+    yield FetchRegistered(group_id, "c", 1, ())
+    yield ConfirmConsumed(group_id, "c", 1, ())
+    yield LeaveMember(group_id, "c", 1)
+    yield DescribeBalanced((group_id,))
+    yield ConsumeFromMax((group_id,))
+
+
+def codes(value: Any) -> set[ErrorCode]:
+    """All that are told, but NONE."""
+    if isinstance(value, ErrorCode):
+        return {value} - {ErrorCode.NONE}
+    if isinstance(value, tuple):
+        return set().union(*map(codes, value))
+    if isinstance(value, msgspec.Struct):
+        return set().union(*(codes(getattr(value, one.name)) for one in msgspec.structs.fields(value)))
+    return set()
+
+
+def named(message: Message) -> str:
+    return type(message).__name__
+
+
+def is_ever_flexible(message: Message) -> bool:
+    request = BY_MESSAGE[type(message)].request
+    return request.flexible <= request.newest
+
+
+@pytest.mark.parametrize("message", [*native_requests(LONG), *native_requests(VERY_LONG)], ids=named)
+def test_natively(message: Message) -> None:
+    desk = Desk()
+    desk.make_topic("orders")
+    desk.connect(1)
+    (reply,) = desk.ask(1, message)
+    # A client-balanced group has a rule of its own for names (client-balanced-groups 6.1), and a code for it.
+    assert codes(reply) == {ErrorCode.BAD_REQUEST if named(message) == "StartMember" else ErrorCode.INVALID_GROUP_ID}
+    assert not desk.closed and not desk.node.core.directory
+
+
+@pytest.mark.parametrize("message", list(requests(LONG)), ids=named)
+def test_in_every_version_of_kafkas_protocol(message: Message) -> None:
+    desk = KafkaDesk()
+    desk.make_topic("orders")
+    request = BY_MESSAGE[type(message)].request
+    for version in range(request.oldest, request.newest + 1):
+        if isinstance(message, OffsetCommit | OffsetFetch) and version >= 10:
+            continue  # these name topics by id
+        (reply,) = Peer(desk, version + 1).ask((message, version))
+        assert codes(reply) == {ErrorCode.INVALID_GROUP_ID}, version
+    assert not desk.closed and not desk.node.core.directory
+
+
+@pytest.mark.parametrize("message", [one for one in requests(VERY_LONG) if is_ever_flexible(one)], ids=named)
+def test_in_a_flexible_version_of_any_length(message: Message) -> None:
+    desk = KafkaDesk()
+    desk.make_topic("orders")
+    (reply,) = Peer(desk, 1).ask((message, min(BY_MESSAGE[type(message)].request.newest, 9)))
+    assert codes(reply) == {ErrorCode.INVALID_GROUP_ID}
+    assert not desk.closed and not desk.node.core.directory
+
+
+def test_the_longest_that_fits_is_served() -> None:
+    desk = Desk()
+    desk.connect(1)
+    group_id = "\N{GRINNING FACE}" * LONGEST_GROUP_ID
+    (reply,) = desk.ask(1, JoinGroup(group_id, 10_000, "", "consumer", (JoinProtocol("range", b""),), 10_000, "i"))
+    assert not codes(reply)
+    desk.disk.crash()
+    again = Desk(desk.disk)
+    assert list(again.node.core.directory) == [group_id]
