@@ -23,7 +23,7 @@ from coordinator.groups.balanced.events import LeaseOverdue
 from coordinator.groups.classic.events import Unloaded
 from coordinator.moment import Moment
 from coordinator.own_topic import advanced
-from coordinator.produce_requests import produce_waiting
+from coordinator.produce_requests import FLUSHED, ProduceAnswered, answer_produces, produce_waiting
 from coordinator.routes import INSIDE, ROUTES
 from coordinator.shard import ShardState
 from coordinator.state_snapshot import to_keep
@@ -56,12 +56,7 @@ class Node:
     open."""
 
     def __init__(
-        self,
-        config: Config,
-        store: LogStore,
-        ids: Ids,
-        addresses: Mapping[str, tuple[str, int]],
-        started: Moment,
+        self, config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
     ) -> None:
         self.core = make_core(config, store, ids, addresses, started)
         self._dialects = make_dialects(config)
@@ -261,6 +256,7 @@ class Node:
         core = self.core
         flushed = core.store.finish_flush(event.up_to)
         core.outbox.release(core.store.flushed)
+        answer_produces(core, core.purgatory.check_and_complete(FLUSHED))
         if core.fetches.watched:
             for key in advanced(flushed):
                 self._nudged.add(core.purgatory.listening_to(key))
@@ -313,6 +309,9 @@ class Node:
         """What a delayed operation turned into goes where requests go."""
         if isinstance(event, FetchReady):
             fetch_ready(self.core, event)
+            return
+        if isinstance(event, ProduceAnswered):
+            answer_produces(self.core, (event,))
             return
         if isinstance(event, ChoreDue) and event.name != _CHECKPOINT:
             upkeep.run_chore(self.core, event.name, moment)
