@@ -22,7 +22,7 @@ from coordinator.group_requests import heartbeat
 from coordinator.groups.balanced.events import LeaseOverdue
 from coordinator.moment import Moment
 from coordinator.own_topic import advanced
-from coordinator.produce_requests import produce_waiting
+from coordinator.produce_requests import FLUSHED, ProduceAnswered, answer_produces, produce_waiting
 from coordinator.routes import INSIDE, ROUTES
 from coordinator.state_snapshot import to_keep
 from coordinator.topics import FetchReady
@@ -55,12 +55,7 @@ class Node:
     open."""
 
     def __init__(
-        self,
-        config: Config,
-        store: LogStore,
-        ids: Ids,
-        addresses: Mapping[str, tuple[str, int]],
-        started: Moment,
+        self, config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
     ) -> None:
         self.core = make_core(config, store, ids, addresses, started)
         self._dialects = make_dialects(config)
@@ -274,6 +269,7 @@ class Node:
         self._effects += self._disk_news.told()
         core.outbox.release(core.store.flushed)
         core.slices.unblock()
+        answer_produces(core, core.purgatory.check_and_complete(FLUSHED))
         if core.fetches.watched:
             for key in advanced(flushed):
                 self._nudged.add(core.purgatory.listening_to(key))
@@ -320,6 +316,9 @@ class Node:
         """What a delayed operation turned into goes where requests go."""
         if isinstance(event, FetchReady):
             fetch_ready(self.core, event)
+            return
+        if isinstance(event, ProduceAnswered):
+            answer_produces(self.core, (event,))
             return
         if isinstance(event, ChoreDue) and event.name != _CHECKPOINT:
             upkeep.run_chore(self.core, event.name, moment)
