@@ -37,8 +37,8 @@ def hear_lookup(m: Member, event: LookupAnswered) -> None:
             m.call(Metadata(()), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
         return
     # Until the next poll, nothing is looked for: it would only be refused again (A3, step 2).
-    for errand in tuple(m.errands.values()):
-        errand.end(m, code)
+    for operation in tuple(m.operations.values()):
+        operation.end(m, code)
     m.fail(code, reason or f"cannot find the coordinator of group {m.settings.group_id}: {code.name}")
 
 

@@ -322,8 +322,8 @@ def hear_leave(m: Member, _event: LeaveAnswered) -> None:
 
 
 def finish(m: Member) -> None:
-    for errand in tuple(m.errands.values()):
-        errand.end(m, errand.error_code)
+    for operation in tuple(m.operations.values()):
+        operation.end(m, operation.error_code)
     m.closed = True
     m.calls.clear()
     m.timers.clear()

@@ -133,7 +133,7 @@ class MemberOptions(TypedDict, total=False):
     metadata_max_age_ms: int
 
 
-class Errand(Protocol):
+class PendingOperation(Protocol):
     """A commit, an offset fetch or a claim under way: waits for the coordinator, is tried again, ends in its time."""
 
     number: int
@@ -147,7 +147,7 @@ class Errand(Protocol):
         """Whether nothing keeps it but the time until it is tried again."""
 
     def request(self, m: "Member") -> Message | None:
-        """What to send now; None if the errand ended instead."""
+        """What to send now; None if the operation ended instead."""
 
     def end(self, m: "Member", error_code: ErrorCode) -> None:
         """Tell the application."""
@@ -161,7 +161,7 @@ class SentCall(msgspec.Struct, frozen=True):
     generation_id: int
     member_id: str
     deadline_ms: int
-    errand: int | None = None
+    operation: int | None = None
     node: NodeAddress | None = None
     sent_ms: int = 0
 
@@ -216,13 +216,13 @@ class Member:
     timers: dict[Timer, int] = field(default_factory=dict)
     calls: dict[int, SentCall] = field(default_factory=dict)
     calls_made: int = 0
-    errands: dict[int, Errand] = field(default_factory=dict)
+    operations: dict[int, PendingOperation] = field(default_factory=dict)
     failed: deque[tuple[int, ErrorCode]] = field(default_factory=deque)
     effects: list[Effect] = field(default_factory=list)
 
     # -- asking the world
 
-    def call(self, message: Message, *, timeout_ms: int, anywhere: bool = False, errand: int | None = None) -> int:
+    def call(self, message: Message, *, timeout_ms: int, anywhere: bool = False, operation: int | None = None) -> int:
         """Send a request to the coordinator, or to any node."""
         assert anywhere or self.coordinator is not None, message
         self.calls_made += 1
@@ -233,7 +233,7 @@ class Member:
             self.generation_id,
             self.member_id,
             self.now_ms + timeout_ms,
-            errand,
+            operation,
             node,
             self.now_ms,
         )
@@ -295,10 +295,10 @@ class Member:
         yield from self.timers.values()
         for sent in self.calls.values():
             yield sent.deadline_ms
-        for errand in self.errands.values():
-            yield errand.deadline_ms
-            if self.coordinator is not None and errand.may_go(self):
-                yield max(errand.retry_at_ms, self.now_ms)
+        for operation in self.operations.values():
+            yield operation.deadline_ms
+            if self.coordinator is not None and operation.may_go(self):
+                yield max(operation.retry_at_ms, self.now_ms)
 
     # -- membership
 

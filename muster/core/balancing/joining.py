@@ -46,12 +46,12 @@ _REFUSED = _FINAL | {Code.DUPLICATE_NODE_ID}
 def start(m: Member, event: StartAsked) -> None:
     refusal = _refusal(m, event)
     if refusal is not None:
-        m.end(event.errand, refusal)
+        m.end(event.operation, refusal)
         return
     m.targets = checked_targets(event.targets)
     is_counted = event.source_count > 0
     m.source_count, m.node_id = (event.source_count, event.node_id) if is_counted else (None, None)
-    m.phase, m.starting = Phase.STARTING, Starting(event.errand)
+    m.phase, m.starting = Phase.STARTING, Starting(event.operation)
     m.lookup_trouble = None
 
 
@@ -133,7 +133,7 @@ def _join(m: Member, sent_ms: int, reply: StartMemberReply) -> None:
     lease.renew(m, sent_ms)
     _keep_granted(m, reply)
     if m.starting is not None:
-        m.end(m.starting.errand, success())
+        m.end(m.starting.operation, success())
         m.starting, m.phase = None, Phase.STARTED
 
 
@@ -159,7 +159,7 @@ def _try_again(m: Member, code: int, reason: str) -> None:
     m.starting.tries += 1
     if code in _FINAL or m.starting.tries >= m.config.start_tries:
         code = Code.INTERNAL if code == Code.EMPTY_REPLY else code
-        m.end(m.starting.errand, failure(code, reason))
+        m.end(m.starting.operation, failure(code, reason))
         m.starting, m.phase, m.source_count, m.node_id = None, Phase.NOT_STARTED, None, None
         m.targets = {}
         m.is_replaced, m.refusal = False, None

@@ -66,7 +66,7 @@ class Held:
     last_consumed: bool = True
     next_offset: int | None = None
     reader: int | None = None
-    """The errand that the batch being used was for."""
+    """The operation that the batch being used was for."""
     taken_ms: int = 0
     asked_epoch: int = -1
     """The grant by which it was last fetched."""
@@ -87,7 +87,7 @@ class Held:
 
 @dataclass(slots=True)
 class Starting:
-    errand: int
+    operation: int
     tries: int = 0
 
 
@@ -95,7 +95,7 @@ class Starting:
 class Waiter:
     """Somebody who waits for a batch, or for a partition; without a deadline for ever."""
 
-    errand: int
+    operation: int
     deadline_ms: int | None
 
 
@@ -104,7 +104,7 @@ class Leaving:
     """A partition being given up, which waits for its batch to be confirmed."""
 
     deadline_ms: int
-    errand: int | None
+    operation: int | None
 
 
 @dataclass(slots=True)
@@ -212,7 +212,7 @@ class Member:
     doubtful: dict[str, int] = field(default_factory=dict)
     """Keys of which a registration was never answered, and when: they may be, or come to be, owned unawares."""
     alarms: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
-    errands: set[int] = field(default_factory=set)
+    operations: set[int] = field(default_factory=set)
     """Those that have not ended."""
     readers: deque[Waiter] = field(default_factory=deque)
     expectant: list[Waiter] = field(default_factory=list)
@@ -220,11 +220,11 @@ class Member:
 
     # -- saying
 
-    def end(self, errand: int, result: Result) -> None:
+    def end(self, operation: int, result: Result) -> None:
         """Once: what has ended does not end again."""
-        if errand in self.errands:
-            self.errands.remove(errand)
-            self.effects.append(Ended(errand, result))
+        if operation in self.operations:
+            self.operations.remove(operation)
+            self.effects.append(Ended(operation, result))
 
     def note(self, event: str, **fields: object) -> None:
         self.effects.append(Noted(event, fields))
@@ -278,8 +278,8 @@ class Member:
                 self.idle.remove(held)
         leaving = self.leaving.pop(key, None)
         if leaving is not None:
-            if leaving.errand is not None:
-                self.end(leaving.errand, success())
+            if leaving.operation is not None:
+                self.end(leaving.operation, success())
             self.done(key)
         return held
 
