@@ -68,7 +68,6 @@ from protocol.messages.groups import (
     RebalanceStarted,
     SyncGroup,
 )
-from protocol.messages.node import FindCoordinator
 from protocol.messages.topics import Metadata, MetadataReply
 
 E = TypeVar("E")
@@ -228,16 +227,14 @@ class Membership:
             case Woke():
                 pass
             case Replied():
-                sent = m.calls.pop(event.call, None)
+                sent = m.channel.answered(event.call)
                 if sent is not None:
                     _note_nodes(m, sent, event.reply)
-                    if sent.to_coordinator:
-                        m.lookup_failures = 0
                     _apply(m, answered(sent, event.reply, event.reason))
             case CallFailed():
                 m.failed.append((event.call, ErrorCode.NETWORK_EXCEPTION))
                 if event.is_unreached:
-                    m.note_unreached(event.call)
+                    m.channel.note_unreached(event.call, m.now_ms)
             case Pushed():
                 if type(event.message) in TABLE:
                     _apply(m, event.message)
@@ -342,14 +339,14 @@ def _pass_time(m: Member) -> None:
             m.disarm(timer)
             if timer in _OVERDUE:
                 _apply(m, _OVERDUE[timer])
-    for number, sent in m.calls.items():
-        if sent.deadline_ms <= m.now_ms:
-            m.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
-            if not sent.to_coordinator:
-                m.effects.append(HangUp(sent.node))
+    m.channel.pass_time(m.now_ms)
+    for number, sent in m.channel.overdue(m.now_ms):
+        m.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
+        if not sent.to_coordinator:
+            m.effects.append(HangUp(sent.node))
     while m.failed:
         number, code = m.failed.popleft()
-        sent_or_gone = m.calls.pop(number, None)
+        sent_or_gone = m.channel.lost(number)
         if sent_or_gone is not None:
             if not sent_or_gone.to_coordinator:
                 m.nodes.failed(sent_or_gone.node)
@@ -367,7 +364,7 @@ def _settle(m: Member) -> None:
         subscription.ask_for_topics(m)
     if m.coordinator is None:
         wanted = m.state in _IN_TOUCH or m.operations
-        if wanted and Timer.LOOKUP not in m.timers and not m.is_asking(FindCoordinator):
+        if wanted and m.channel.wants_lookup():
             heartbeats.look_up(m)
     else:
         _settle_with_coordinator(m)

@@ -173,8 +173,7 @@ def _settle(m: Member) -> None:
 
 def _deadlines(m: Member) -> Iterator[int]:
     yield from m.timers.values()
-    for sent in m.calls.values():
-        yield sent.deadline_ms
+    yield from m.channel.deadlines()
     if m.wanted:
         yield m.wanted[0].deadline_ms
     for going in m.leaving.values():

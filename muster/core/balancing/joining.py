@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from membership.events import Pushed
 from muster.core.balancing import coordinator, lease, registering
 from muster.core.balancing.events import StartAsked
-from muster.core.balancing.member import Answer, Member, Phase, Starting, Timer, Use
+from muster.core.balancing.member import Answer, Member, Phase, Starting, Timer, Use, backoff_ms
 from muster.core.balancing.results import Code, Result, failure, success
 from muster.core.balancing.targets import check_node, checked_targets
 from protocol.messages.balanced import (
@@ -83,9 +83,9 @@ def settle(m: Member) -> None:
     if m.coordinator is None or m.is_replaced or m.phase not in {Phase.STARTING, Phase.STARTED}:
         return
     if not m.is_joined:
-        if Timer.RETRY not in m.timers and not coordinator.is_asking(m, StartMember):
+        if Timer.RETRY not in m.timers and not m.channel.is_asking(StartMember):
             _send_start(m)
-    elif Timer.HEARTBEAT not in m.timers and not coordinator.is_asking(m, MemberHeartbeat):
+    elif Timer.HEARTBEAT not in m.timers and not m.channel.is_asking(MemberHeartbeat):
         _send_heartbeat(m)
 
 
@@ -118,7 +118,7 @@ def _heard_start(m: Member, answer: Answer) -> None:
     elif answer.code in _REFUSED:
         _be_refused(m, answer)
     else:
-        m.arm(Timer.RETRY, coordinator.backoff_ms(m.join_failures))
+        m.arm(Timer.RETRY, backoff_ms(m.join_failures))
         m.join_failures += 1
 
 
@@ -248,7 +248,7 @@ def _miss(m: Member, answer: Answer) -> None:
         return
     if answer.code == Code.CERTIFICATE:
         m.drop_all(answer.reason)
-        m.arm(Timer.HEARTBEAT, coordinator.backoff_ms(m.heartbeat_failures))
+        m.arm(Timer.HEARTBEAT, backoff_ms(m.heartbeat_failures))
     m.heartbeat_failures += 1
 
 

@@ -61,7 +61,7 @@ def _end(m: Member) -> None:
     for key in tuple(m.keys):
         m.drop(key)
     m.timers.clear()
-    m.calls.clear()
+    m.channel.requests.clear()
     m.wanted.clear()
     m.alarms.clear()
     m.released.clear()

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from membership.channel import CoordinatorChannel
 from membership.events import Effect, NodeAddress
 from muster.core.balancing.config import BalancedConfig
 from muster.core.balancing.events import Ended, Noted
@@ -15,6 +16,13 @@ from muster.core.balancing.targets import Targets
 from protocol.messages import Message
 from protocol.messages.balanced import ReleasedKey
 from protocol.partition_key import PartitionKey
+
+BACKOFF_MS, MAX_BACKOFF_MS = 100, 1_000
+
+
+def backoff_ms(failures: int) -> int:
+    """client-balanced-groups 11: exponential from 100 ms to 1 s."""
+    return min(BACKOFF_MS << min(failures, 10), MAX_BACKOFF_MS)
 
 
 class Phase(enum.Enum):
@@ -32,8 +40,7 @@ class Timer(enum.IntEnum):
 
     HEARTBEAT = 0
     RETRY = 1  # of joining: while armed, no join is sent
-    LOOKUP = 2  # of finding the coordinator: while armed, no lookup is sent
-    CLOSING = 3  # until it leaves
+    CLOSING = 2  # until it leaves
 
 
 class Use(enum.Enum):
@@ -143,6 +150,10 @@ class Sent:
     node: NodeAddress | None
     member_epoch: int
 
+    @property
+    def to_coordinator(self) -> bool:
+        return self.node is not None
+
 
 @dataclass(slots=True)
 class Member:
@@ -170,7 +181,6 @@ class Member:
     lease_ends_ms: int | None = None
     join_failures: int = 0
     heartbeat_failures: int = 0
-    lookup_failures: int = 0
     lookup_trouble: tuple[int, str] | None = None
     """What the last lookup failed with, until somebody has heard of it."""
     # what it reports
@@ -181,9 +191,7 @@ class Member:
     carried_out: int = 0
     """The last operator's wish."""
     # asking
-    coordinator: NodeAddress | None = None
-    calls: dict[int, Sent] = field(default_factory=dict)
-    calls_made: int = 0
+    channel: CoordinatorChannel[Sent] = field(init=False)
     wanted: deque[Wanted] = field(default_factory=deque)
     timers: dict[Timer, int] = field(default_factory=dict)
     # configured partitions
@@ -217,6 +225,13 @@ class Member:
     readers: deque[Waiter] = field(default_factory=deque)
     expectant: list[Waiter] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.channel = CoordinatorChannel(self.group_id, backoff_ms)
+
+    @property
+    def coordinator(self) -> NodeAddress | None:
+        return self.channel.coordinator
 
     # -- saying
 

@@ -164,7 +164,7 @@ def _ask_for(m: Member, key: str, offset: int, then: "partial[None]") -> None:
 def look_at_doubts(m: Member) -> None:
     """In touch again: what was granted and never heard of is given up, or nobody could read it. A request may come
     late, so that is looked at for as long as a session lasts."""
-    if m.doubtful and not coordinator.is_asking(m, DescribeBalanced):
+    if m.doubtful and not m.channel.is_asking(DescribeBalanced):
         coordinator.ask(m, lambda: DescribeBalanced((m.group_id,), with_lag=False), _heard_of_doubts)
 
 
