@@ -14,7 +14,7 @@ from coordinator.handlers.admission import admit_size, cost_of
 from coordinator.handlers.core import INTERNAL, Connection
 from coordinator.handlers.fetch_completion import WokenFetches, fetch_ready
 from coordinator.handlers.heartbeat import heartbeat
-from coordinator.handlers.produce import produce_waiting
+from coordinator.handlers.produce import FLUSHED, ProduceAnswered, answer_produces, produce_waiting
 from coordinator.handlers.table import INSIDE, ROUTES
 from coordinator.node import scheduled_tasks
 from coordinator.node.build import Ids, make_core
@@ -55,12 +55,7 @@ class Node:
     open."""
 
     def __init__(
-        self,
-        config: Config,
-        store: LogStore,
-        ids: Ids,
-        addresses: Mapping[str, tuple[str, int]],
-        started: Moment,
+        self, config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
     ) -> None:
         self.core = make_core(config, store, ids, addresses, started)
         self._dialects = make_dialects(config)
@@ -274,6 +269,7 @@ class Node:
         self._effects += self._disk_news.told()
         core.outbox.release(core.store.flushed)
         core.slices.unblock()
+        answer_produces(core, core.purgatory.check_and_complete(FLUSHED))
         if core.fetches.watched:
             for key in advanced(flushed):
                 self._nudged.add(core.purgatory.listening_to(key))
@@ -320,6 +316,9 @@ class Node:
         """What a delayed operation turned into goes where requests go."""
         if isinstance(event, FetchReady):
             fetch_ready(self.core, event)
+            return
+        if isinstance(event, ProduceAnswered):
+            answer_produces(self.core, (event,))
             return
         if isinstance(event, TaskDue) and event.name != _CHECKPOINT:
             scheduled_tasks.run_task(self.core, event.name, moment)
