@@ -77,7 +77,7 @@ differential: $(ALL) ## ROUNDS=N random histories put to an Apache Kafka 4.3.1 a
 outages: $(ALL) ## musterd in front of three Apache Kafka brokers, killed, restarted and away, under load; 8 minutes
 	$(BIN)/python -m interop.outages $(ARGS)
 
-faults: $(ALL) ## disks and networks that fail for real: loop devices, namespaces; 5 minutes, root; ARGS="freezes" chooses
+faults: $(ALL) ## disks and networks that fail for real: loop devices, namespaces; 6 minutes, root; ARGS="freezes" chooses
 	$(BIN)/python -m bench.faults $(ARGS)
 
 table: $(ALL) ## print the state tables into docs/state-table.md

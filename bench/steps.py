@@ -15,12 +15,13 @@ from bench.report import Options, Sheet, Value, median
 from coordinator.clock import Moment
 from coordinator.config.config import Config
 from coordinator.io.ids import RandomIds
-from coordinator.node.effects import Flush, Return, RunJob
-from coordinator.node.events import Call, Event, Flushed, JobDone, Woke
+from coordinator.node.effects import Flush, Return, RunJob, Send
+from coordinator.node.events import Call, Event, Flushed, JobDone, Opened, Received, Woke
 from coordinator.node.node import Node
 from partition_log.disk import OsDisk
 from partition_log.store import LogStore, StoreLimits
 from protocol.consumer_protocol import Subscription, encode_subscription
+from protocol.kafka.client import KafkaClient
 from protocol.messages import Message
 from protocol.messages.groups import (
     DeleteGroups,
@@ -78,7 +79,7 @@ class Rig:
         self.store.open()
         self._now_ms = 0
         self._replied: dict[int, Message] = {}
-        self._call = 0
+        self._call = self._sent_bytes = 0
         config = Config(
             offsets_topic_num_partitions=50,
             group_initial_rebalance_delay_ms=1_000,
@@ -101,6 +102,8 @@ class Rig:
             elif isinstance(effect, Flush):
                 effect.job.run(self._disk)
                 self._step(Flushed(effect.job.up_to))
+            elif isinstance(effect, Send):
+                self._sent_bytes += len(effect.data)
             elif isinstance(effect, RunJob):
                 effect.job.run(self._disk)
                 self._step(JobDone(effect.call_id, effect.job))
@@ -140,6 +143,17 @@ class Rig:
             self._now_ms += 1
             took.append(self._step(Woke()))
         return self.answer(self._call, kind), _all(took)
+
+    def ask_as_kafka(self, message: Message, version: int) -> tuple[int, Took]:
+        """The same over a connection of Kafka's protocol. Bytes of the answer, which are made in steps too."""
+        self._sent_bytes = 0
+        self._step(Opened(1, "kafka", "127.0.0.1"))
+        data = KafkaClient("bench", 1 << 30).encode_request(message, version)[1]
+        took = [self._step(Received(1, data))]
+        while not self._sent_bytes:
+            self._now_ms += 1
+            took.append(self._step(Woke()))
+        return self._sent_bytes, _all(took)
 
 
 def _all(took: Sequence[float]) -> Took:
@@ -187,6 +201,8 @@ def _many_groups(rig: Rig, by: int) -> dict[str, Took]:
     assert node.gauges["groups"] == count
     listed, listing = rig.ask(ListGroups(), ListGroupsReply)
     assert len(listed.groups) == count
+    size, listing_to_kafka = rig.ask_as_kafka(ListGroups(), 4)
+    assert size > count * len(_name(0))
     page, paging = rig.ask(ListGroups(after=_name(count // 2), limit=1_000), ListGroupsReply)
     assert len(page.groups) == 1_000
     gone, deleting = rig.ask(DeleteGroups(tuple(map(_name, range(deleted)))), DeleteGroupsReply)
@@ -194,6 +210,7 @@ def _many_groups(rig: Rig, by: int) -> dict[str, Took]:
     return {
         f"DescribeNode (/readyz), {count:,} groups": probing,
         f"ListGroups, {count:,} groups": listing,
+        f"ListGroups, {count:,} groups, and its bytes for a Kafka client": listing_to_kafka,
         f"a page of 1,000 of {count:,} groups": paging,
         f"DeleteGroups, {deleted:,} groups": deleting,
     }

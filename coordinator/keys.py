@@ -41,6 +41,17 @@ class FetchKey(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
+class ProduceKey(msgspec.Struct, frozen=True, gc=False):
+    """A Produce whose records wait to be durable: the request of this number on the connection."""
+
+    connection: int
+    number: int
+
+
+class FlushKey(msgspec.Struct, frozen=True, gc=False):
+    """Durability of what was appended, which Produce requests listen to."""
+
+
 class PartitionKey(msgspec.Struct, frozen=True, gc=False):
     """New records of the partition, which fetches listen to."""
 
@@ -60,4 +71,15 @@ class UpstreamKey(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
-OperationKey = PhaseKey | MemberKey | LeaseKey | BalancedLeaseKey | FetchKey | PartitionKey | TaskKey | UpstreamKey
+OperationKey = (
+    PhaseKey
+    | MemberKey
+    | LeaseKey
+    | BalancedLeaseKey
+    | FetchKey
+    | ProduceKey
+    | FlushKey
+    | PartitionKey
+    | TaskKey
+    | UpstreamKey
+)

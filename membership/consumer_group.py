@@ -22,7 +22,7 @@ from protocol.messages.groups import JoinGroupMember
 from protocol.messages.topics import MetadataReply
 
 
-class ConsumerKind:
+class ConsumerProtocol:
     """Of protocol type `consumer`; nothing is remembered beside the member."""
 
     protocol_type = PROTOCOL_TYPE

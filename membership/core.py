@@ -14,13 +14,9 @@ needed, JoinGroup goes out as soon as there is one, and so on. An action therefo
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from membership import heartbeats, joining
-from membership import leader as leading
-from membership import operations as errands
-from membership import ownership as owning
-from membership import subscription as choosing
+from membership import heartbeats, joining, leader, operations, ownership, subscription
 from membership.checks import check_name
-from membership.consumer_group import ConsumerKind
+from membership.consumer_group import ConsumerProtocol
 from membership.events import (
     AssignedByHand,
     CallFailed,
@@ -72,7 +68,6 @@ from protocol.messages.groups import (
     RebalanceStarted,
     SyncGroup,
 )
-from protocol.messages.node import FindCoordinator
 from protocol.messages.topics import Metadata, MetadataReply
 
 E = TypeVar("E")
@@ -119,14 +114,14 @@ TABLE = {row.event: row.cells for row in (
         unjoined=joining.let_go, releasing=joining.join_when_released, joining=joining.let_go, syncing=joining.let_go,
         steady=joining.let_go, leaving=joining.depart),
     on(Subscribed)(
-        unjoined=choosing.subscribe, releasing=choosing.subscribe, joining=joining.subscribe_or_withdraw,
-        syncing=joining.subscribe_or_withdraw, steady=choosing.subscribe, leaving=nothing),
+        unjoined=subscription.subscribe, releasing=subscription.subscribe, joining=joining.subscribe_or_withdraw,
+        syncing=joining.subscribe_or_withdraw, steady=subscription.subscribe, leaving=nothing),
     on(SubscribedToPattern)(
-        unjoined=choosing.subscribe_to_pattern, releasing=choosing.subscribe_to_pattern,
-        joining=choosing.subscribe_to_pattern, syncing=choosing.subscribe_to_pattern,
-        steady=choosing.subscribe_to_pattern, leaving=nothing),
+        unjoined=subscription.subscribe_to_pattern, releasing=subscription.subscribe_to_pattern,
+        joining=subscription.subscribe_to_pattern, syncing=subscription.subscribe_to_pattern,
+        steady=subscription.subscribe_to_pattern, leaving=nothing),
     on(AssignedByHand)(
-        unjoined=choosing.assign_by_hand, releasing=nothing, joining=nothing, syncing=nothing,
+        unjoined=subscription.assign_by_hand, releasing=nothing, joining=nothing, syncing=nothing,
         steady=nothing, leaving=nothing),
     on(RejoinAsked)(
         unjoined=nothing, releasing=nothing, joining=nothing, syncing=nothing,
@@ -139,11 +134,11 @@ TABLE = {row.event: row.cells for row in (
         unjoined=nothing, releasing=nothing, joining=joining.hear_join, syncing=nothing,
         steady=nothing, leaving=nothing),
     on(MetadataAnswered)(
-        unjoined=nothing, releasing=nothing, joining=nothing, syncing=leading.assign,
-        steady=leading.watch, leaving=nothing),
+        unjoined=nothing, releasing=nothing, joining=nothing, syncing=leader.assign,
+        steady=leader.watch, leaving=nothing),
     on(AllTopicsAnswered)(
-        unjoined=choosing.hear_topics, releasing=choosing.hear_topics, joining=choosing.hear_topics,
-        syncing=choosing.hear_topics, steady=choosing.hear_topics, leaving=nothing),
+        unjoined=subscription.hear_topics, releasing=subscription.hear_topics, joining=subscription.hear_topics,
+        syncing=subscription.hear_topics, steady=subscription.hear_topics, leaving=nothing),
     on(SyncAnswered)(
         unjoined=nothing, releasing=nothing, joining=nothing, syncing=joining.hear_sync,
         steady=nothing, leaving=nothing),
@@ -176,29 +171,29 @@ TABLE = {row.event: row.cells for row in (
         steady=heartbeats.move_coordinator, leaving=nothing),
 
     on(CommitAsked)(
-        unjoined=errands.commit, releasing=errands.commit, joining=errands.commit, syncing=errands.commit,
-        steady=errands.commit, leaving=errands.commit),
+        unjoined=operations.commit, releasing=operations.commit, joining=operations.commit, syncing=operations.commit,
+        steady=operations.commit, leaving=operations.commit),
     on(CommitAnswered)(
-        unjoined=errands.hear_commit, releasing=errands.hear_commit, joining=errands.hear_commit,
-        syncing=errands.hear_commit, steady=errands.hear_commit, leaving=errands.hear_commit),
+        unjoined=operations.hear_commit, releasing=operations.hear_commit, joining=operations.hear_commit,
+        syncing=operations.hear_commit, steady=operations.hear_commit, leaving=operations.hear_commit),
     on(OffsetsAsked)(
-        unjoined=errands.fetch_offsets, releasing=errands.fetch_offsets, joining=errands.fetch_offsets,
-        syncing=errands.fetch_offsets, steady=errands.fetch_offsets, leaving=errands.fetch_offsets),
+        unjoined=operations.fetch_offsets, releasing=operations.fetch_offsets, joining=operations.fetch_offsets,
+        syncing=operations.fetch_offsets, steady=operations.fetch_offsets, leaving=operations.fetch_offsets),
     on(OffsetsAnswered)(
-        unjoined=errands.hear_offsets, releasing=errands.hear_offsets, joining=errands.hear_offsets,
-        syncing=errands.hear_offsets, steady=errands.hear_offsets, leaving=errands.hear_offsets),
+        unjoined=operations.hear_offsets, releasing=operations.hear_offsets, joining=operations.hear_offsets,
+        syncing=operations.hear_offsets, steady=operations.hear_offsets, leaving=operations.hear_offsets),
     on(ClaimAsked)(
-        unjoined=owning.claim, releasing=owning.claim, joining=owning.claim, syncing=owning.claim,
-        steady=owning.claim, leaving=owning.claim),
+        unjoined=ownership.claim, releasing=ownership.claim, joining=ownership.claim, syncing=ownership.claim,
+        steady=ownership.claim, leaving=ownership.claim),
     on(ReleaseAsked)(
-        unjoined=owning.release, releasing=owning.release, joining=owning.release, syncing=owning.release,
-        steady=owning.release, leaving=owning.release),
+        unjoined=ownership.release, releasing=ownership.release, joining=ownership.release, syncing=ownership.release,
+        steady=ownership.release, leaving=ownership.release),
     on(ClaimAnswered)(
-        unjoined=owning.hear_claim, releasing=owning.hear_claim, joining=owning.hear_claim, syncing=owning.hear_claim,
-        steady=owning.hear_claim, leaving=owning.hear_claim),
+        unjoined=ownership.hear_claim, releasing=ownership.hear_claim, joining=ownership.hear_claim,
+        syncing=ownership.hear_claim, steady=ownership.hear_claim, leaving=ownership.hear_claim),
     on(ReleaseAnswered)(
-        unjoined=owning.hear_release, releasing=owning.hear_release, joining=owning.hear_release,
-        syncing=owning.hear_release, steady=owning.hear_release, leaving=owning.hear_release),
+        unjoined=ownership.hear_release, releasing=ownership.hear_release, joining=ownership.hear_release,
+        syncing=ownership.hear_release, steady=ownership.hear_release, leaving=ownership.hear_release),
 )}
 # fmt: on
 
@@ -220,7 +215,7 @@ class Membership:
     ) -> None:
         """`kind` is that of a consumer if none is given."""
         names = sorted({check_name("a topic", topic) for topic in topics})
-        self._member = Member(settings, jitter, tuple(names), kind or ConsumerKind())
+        self._member = Member(settings, jitter, tuple(names), kind or ConsumerProtocol())
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
         """What follows from an event. After `Closed` nothing does."""
@@ -232,16 +227,14 @@ class Membership:
             case Woke():
                 pass
             case Replied():
-                sent = m.calls.pop(event.call, None)
+                sent = m.channel.answered(event.call)
                 if sent is not None:
                     _note_nodes(m, sent, event.reply)
-                    if sent.to_coordinator:
-                        m.lookup_failures = 0
                     _apply(m, answered(sent, event.reply, event.reason))
             case CallFailed():
                 m.failed.append((event.call, ErrorCode.NETWORK_EXCEPTION))
                 if event.is_unreached:
-                    m.note_unreached(event.call)
+                    m.channel.note_unreached(event.call, m.now_ms)
             case Pushed():
                 if type(event.message) in TABLE:
                     _apply(m, event.message)
@@ -346,21 +339,21 @@ def _pass_time(m: Member) -> None:
             m.disarm(timer)
             if timer in _OVERDUE:
                 _apply(m, _OVERDUE[timer])
-    for number, sent in m.calls.items():
-        if sent.deadline_ms <= m.now_ms:
-            m.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
-            if not sent.to_coordinator:
-                m.effects.append(HangUp(sent.node))
+    m.channel.pass_time(m.now_ms)
+    for number, sent in m.channel.overdue(m.now_ms):
+        m.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
+        if not sent.to_coordinator:
+            m.effects.append(HangUp(sent.node))
     while m.failed:
         number, code = m.failed.popleft()
-        sent_or_gone = m.calls.pop(number, None)
+        sent_or_gone = m.channel.lost(number)
         if sent_or_gone is not None:
             if not sent_or_gone.to_coordinator:
                 m.nodes.failed(sent_or_gone.node)
             _apply(m, unanswered(sent_or_gone, code))
-    for errand in tuple(m.errands.values()):
-        if errand.deadline_ms <= m.now_ms:
-            errand.end(m, errand.error_code)
+    for operation in tuple(m.operations.values()):
+        if operation.deadline_ms <= m.now_ms:
+            operation.end(m, operation.error_code)
 
 
 def _settle(m: Member) -> None:
@@ -368,17 +361,17 @@ def _settle(m: Member) -> None:
     if m.closed:
         return
     if m.pattern is not None and m.state is not State.LEAVING and _may_ask_metadata(m, Timer.TOPICS):
-        choosing.ask_for_topics(m)
+        subscription.ask_for_topics(m)
     if m.coordinator is None:
-        wanted = m.state in _IN_TOUCH or m.errands
-        if wanted and Timer.LOOKUP not in m.timers and not m.is_asking(FindCoordinator):
+        wanted = m.state in _IN_TOUCH or m.operations
+        if wanted and m.channel.wants_lookup():
             heartbeats.look_up(m)
     else:
         _settle_with_coordinator(m)
     if m.state is State.SYNCING and m.plan is None and _may_ask_metadata(m, Timer.RETRY):
-        leading.ask_metadata(m)
+        leader.ask_metadata(m)
     if m.state is State.STEADY and m.is_leader and m.roster and _may_ask_metadata(m, Timer.REFRESH):
-        leading.ask_metadata(m)
+        leader.ask_metadata(m)
 
 
 def _settle_with_coordinator(m: Member) -> None:
@@ -386,9 +379,9 @@ def _settle_with_coordinator(m: Member) -> None:
         joining.send_join(m)
     if m.state is State.SYNCING and m.plan is not None and not m.is_asking(SyncGroup):
         joining.send_sync(m)
-    for errand in tuple(m.errands.values()):
-        if errand.may_go(m) and errand.retry_at_ms <= m.now_ms:
-            errands.run(m, errand)
+    for operation in tuple(m.operations.values()):
+        if operation.may_go(m) and operation.retry_at_ms <= m.now_ms:
+            operations.run(m, operation)
     if _may_beat(m):
         heartbeats.send_heartbeat(m)
 

@@ -122,7 +122,7 @@ class CommitAsked(MemberEvent, frozen=True):
     """Commit what of these offsets belongs to partitions held. Tried again until `deadline_ms` where that can help,
     unless `once` (consumer-client A8: asynchronous commits are not, they would overtake later ones)."""
 
-    errand: int
+    operation: int
     offsets: Mapping[TopicPartition, OffsetToCommit]
     deadline_ms: int
     once: bool = False
@@ -131,7 +131,7 @@ class CommitAsked(MemberEvent, frozen=True):
 class OffsetsAsked(MemberEvent, frozen=True):
     """Fetch the group's committed offsets; no membership needed."""
 
-    errand: int
+    operation: int
     partitions: tuple[TopicPartition, ...]
     deadline_ms: int
 
@@ -139,7 +139,7 @@ class OffsetsAsked(MemberEvent, frozen=True):
 class ClaimAsked(MemberEvent, frozen=True):
     """Own these partitions of the assignment of this generation, each for a thread of the member: all or none."""
 
-    errand: int
+    operation: int
     threads: Mapping[TopicPartition, int]
     generation_id: int
     deadline_ms: int
@@ -148,7 +148,7 @@ class ClaimAsked(MemberEvent, frozen=True):
 class ReleaseAsked(MemberEvent, frozen=True):
     """Own them no longer. Asked once, as who the member was when it was granted them."""
 
-    errand: int
+    operation: int
     epochs: Mapping[TopicPartition, int]
     member_id: str
     generation_id: int
@@ -206,7 +206,7 @@ class Assigned(Effect, frozen=True):
 class CommitDone(Effect, frozen=True):
     """How a `CommitAsked` ended; `offsets` are those the coordinator has stored."""
 
-    errand: int
+    operation: int
     error_code: ErrorCode
     offsets: Mapping[TopicPartition, OffsetToCommit]
     reason: str = ""
@@ -215,7 +215,7 @@ class CommitDone(Effect, frozen=True):
 class OffsetsDone(Effect, frozen=True):
     """How an `OffsetsAsked` ended; None: nothing committed."""
 
-    errand: int
+    operation: int
     error_code: ErrorCode
     offsets: Mapping[TopicPartition, int | None]
 
@@ -225,7 +225,7 @@ class ClaimDone(Effect, frozen=True):
     what the grants belong to.
     """
 
-    errand: int
+    operation: int
     error_code: ErrorCode
     grants: Mapping[TopicPartition, Grant]
     owners: Mapping[TopicPartition, str]
@@ -236,7 +236,7 @@ class ClaimDone(Effect, frozen=True):
 class ReleaseDone(Effect, frozen=True):
     """How a `ReleaseAsked` ended."""
 
-    errand: int
+    operation: int
     error_code: ErrorCode
 
 

@@ -1,44 +1,38 @@
 """Staying in the group: where the coordinator is, heartbeats, hints, overdue polls (consumer-client A3, A6)."""
 
-from membership.events import HangUp, NodeAddress
+from membership.events import HangUp
 from membership.joining import leave_quietly, lose_first, note_heard, note_lease
 from membership.member import COORDINATOR_GONE, Member, State, Timer
 from membership.replies import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionOverdue
 from protocol.errors import ErrorCode
 from protocol.messages.groups import CoordinatorMoved, Heartbeat, MemberRemoved, RebalanceStarted, SyncGroup
-from protocol.messages.node import FindCoordinator
 from protocol.messages.topics import Metadata
 
 # ------------------------------------------------------------------------------------------------------ the coordinator
 
 
 def look_up(m: Member) -> None:
-    m.call(FindCoordinator((m.settings.group_id,)), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
+    m.call(m.channel.lookup(), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
 
 
 def hear_lookup(m: Member, event: LookupAnswered) -> None:
     code, reason = event.error_code, event.reason
     if event.reply is not None:
-        found = next((one for one in event.reply.coordinators if one.key == m.settings.group_id), None)
-        if found is None:
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        elif found.error_code == ErrorCode.NONE:
-            m.coordinator = NodeAddress(found.host, found.port, found.node_id)
+        code, reason = m.channel.hear_lookup(event.reply)
+        if code == ErrorCode.NONE:
             if Timer.SESSION in m.timers:
                 m.arm(Timer.SESSION, m.settings.session_timeout_ms)
             return
-        else:
-            code, reason = found.error_code, found.error_message or ""
     if code in COORDINATOR_GONE or code.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR:
-        m.look_up_later()
+        m.channel.look_up_later(m.now_ms)
         if event.reply is None:
             m.effects.append(HangUp(event.sent.node))  # the next lookup asks somebody else
         if not m.is_asking(Metadata):  # A3, step 5: which nodes there are may have changed
             m.call(Metadata(()), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
         return
     # Until the next poll, nothing is looked for: it would only be refused again (A3, step 2).
-    for errand in tuple(m.errands.values()):
-        errand.end(m, code)
+    for operation in tuple(m.operations.values()):
+        operation.end(m, code)
     m.fail(code, reason or f"cannot find the coordinator of group {m.settings.group_id}: {code.name}")
 
 

@@ -296,6 +296,7 @@ def close_when_released(m: Member, _event: Closing) -> None:
     """The application may already be letting go; leaving follows."""
     m.stop_asking(Heartbeat, Metadata)
     m.timers.clear()
+    m.channel.end_pause()
     m.state = State.LEAVING
 
 
@@ -322,10 +323,10 @@ def hear_leave(m: Member, _event: LeaveAnswered) -> None:
 
 
 def finish(m: Member) -> None:
-    for errand in tuple(m.errands.values()):
-        errand.end(m, errand.error_code)
+    for operation in tuple(m.operations.values()):
+        operation.end(m, operation.error_code)
     m.closed = True
-    m.calls.clear()
+    m.channel.requests.clear()
     m.timers.clear()
     m.effects.append(Closed())
 

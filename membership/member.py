@@ -10,7 +10,8 @@ from typing import Protocol, TypedDict
 import msgspec
 
 from membership.assignors import RebalanceProtocol, common_protocol
-from membership.events import Call, Effect, Fatal, HangUp, Lost, NodeAddress, Revoked
+from membership.channel import CoordinatorChannel
+from membership.events import Effect, Fatal, HangUp, Lost, NodeAddress, Revoked
 from membership.nodes import Nodes
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -40,9 +41,8 @@ class Timer(enum.IntEnum):
     POLL = 1
     HEARTBEAT = 2
     RETRY = 3  # of joining: while armed, no join is sent
-    LOOKUP = 4  # of finding the coordinator: while armed, no lookup is sent
-    REFRESH = 5  # of the leader's look at partition counts
-    TOPICS = 6  # of the look at all topics, for who subscribed to a pattern: while armed, none is taken
+    REFRESH = 4  # of the leader's look at partition counts
+    TOPICS = 5  # of the look at all topics, for who subscribed to a pattern: while armed, none is taken
 
 
 class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ class MemberOptions(TypedDict, total=False):
     metadata_max_age_ms: int
 
 
-class Errand(Protocol):
+class PendingOperation(Protocol):
     """A commit, an offset fetch or a claim under way: waits for the coordinator, is tried again, ends in its time."""
 
     number: int
@@ -147,7 +147,7 @@ class Errand(Protocol):
         """Whether nothing keeps it but the time until it is tried again."""
 
     def request(self, m: "Member") -> Message | None:
-        """What to send now; None if the errand ended instead."""
+        """What to send now; None if the operation ended instead."""
 
     def end(self, m: "Member", error_code: ErrorCode) -> None:
         """Tell the application."""
@@ -161,7 +161,7 @@ class SentCall(msgspec.Struct, frozen=True):
     generation_id: int
     member_id: str
     deadline_ms: int
-    errand: int | None = None
+    operation: int | None = None
     node: NodeAddress | None = None
     sent_ms: int = 0
 
@@ -197,7 +197,6 @@ class Member:
     rejoin: str = "joining for the first time"
     """Why this member must join again; empty while it need not."""
     fenced: bool = False
-    coordinator: NodeAddress | None = None
     nodes: Nodes = field(default_factory=Nodes)
     joined_topics: tuple[str, ...] = ()
     protocol_name: str = ""
@@ -207,74 +206,61 @@ class Member:
     """What to bring along in SyncGroup; None while the leader has still to work it out."""
     watched: dict[str, int] | None = None
     """Leader only: the partition counts its assignment was made for."""
-    lookup_failures: int = 0
     join_failures: int = 0
     sync_failures: int = 0
     heartbeat_failures: int = 0
     lease_from_ms: int | None = None
     """When the newest request was sent that the coordinator answered as one of a living member."""
     timers: dict[Timer, int] = field(default_factory=dict)
-    calls: dict[int, SentCall] = field(default_factory=dict)
-    calls_made: int = 0
-    errands: dict[int, Errand] = field(default_factory=dict)
+    operations: dict[int, PendingOperation] = field(default_factory=dict)
     failed: deque[tuple[int, ErrorCode]] = field(default_factory=deque)
     effects: list[Effect] = field(default_factory=list)
+    channel: CoordinatorChannel[SentCall] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.channel = CoordinatorChannel(self.settings.group_id, self.backoff_ms)
+
+    @property
+    def coordinator(self) -> NodeAddress | None:
+        return self.channel.coordinator
 
     # -- asking the world
 
-    def call(self, message: Message, *, timeout_ms: int, anywhere: bool = False, errand: int | None = None) -> int:
+    def call(self, message: Message, *, timeout_ms: int, anywhere: bool = False, operation: int | None = None) -> int:
         """Send a request to the coordinator, or to any node."""
         assert anywhere or self.coordinator is not None, message
-        self.calls_made += 1
-        node = self._any_node() if anywhere else self.coordinator
-        self.calls[self.calls_made] = SentCall(
-            message,
-            not anywhere,
-            self.generation_id,
-            self.member_id,
-            self.now_ms + timeout_ms,
-            errand,
-            node,
-            self.now_ms,
+        call = self.channel.send(
+            SentCall(
+                message,
+                not anywhere,
+                self.generation_id,
+                self.member_id,
+                self.now_ms + timeout_ms,
+                operation,
+                self._any_node() if anywhere else self.coordinator,
+                self.now_ms,
+            )
         )
-        self.effects.append(Call(self.calls_made, node, message))
-        return self.calls_made
+        self.effects.append(call)
+        return call.call
 
     def _any_node(self) -> NodeAddress | None:
-        in_flight = Counter(sent.node for sent in self.calls.values() if not sent.to_coordinator)
+        in_flight = Counter(sent.node for sent in self.channel.requests.values() if not sent.to_coordinator)
         return self.nodes.least_loaded(in_flight, self.jitter())
 
     def is_asking(self, kind: type[Message]) -> bool:
-        return any(type(sent.message) is kind for sent in self.calls.values())
+        return self.channel.is_asking(kind)
 
     def stop_asking(self, *kinds: type[Message]) -> None:
-        """Whatever comes back to these is no longer wanted."""
-        for number in [number for number, sent in self.calls.items() if type(sent.message) in kinds]:
-            del self.calls[number]
+        """Ignore the answers to these."""
+        self.channel.stop_asking(*kinds)
 
     def forget_coordinator(self) -> None:
         """It is elsewhere, or gone: what it was asked fails; who this member is stays."""
         if self.coordinator is None:
             return
         self.effects.append(HangUp(self.coordinator))
-        self.coordinator = None
-        for number, sent in self.calls.items():
-            if sent.to_coordinator:
-                self.failed.append((number, ErrorCode.NETWORK_EXCEPTION))
-
-    def note_unreached(self, call: int) -> None:
-        """No connection could be made. If it was to the coordinator, the next lookup waits: it would be found again at
-        once, and fail again.
-        """
-        sent = self.calls.get(call)
-        is_coordinator = sent is not None and sent.to_coordinator and sent.node == self.coordinator
-        if is_coordinator and Timer.LOOKUP not in self.timers:
-            self.look_up_later()
-
-    def look_up_later(self) -> None:
-        """Arm the pause before the next lookup."""
-        self.arm(Timer.LOOKUP, self.backoff_ms(self.lookup_failures))
-        self.lookup_failures += 1
+        self.failed.extend((number, ErrorCode.NETWORK_EXCEPTION) for number in self.channel.forget())
 
     # -- time
 
@@ -293,12 +279,11 @@ class Member:
 
     def deadlines(self) -> Iterator[int]:
         yield from self.timers.values()
-        for sent in self.calls.values():
-            yield sent.deadline_ms
-        for errand in self.errands.values():
-            yield errand.deadline_ms
-            if self.coordinator is not None and errand.may_go(self):
-                yield max(errand.retry_at_ms, self.now_ms)
+        yield from self.channel.deadlines()
+        for operation in self.operations.values():
+            yield operation.deadline_ms
+            if self.coordinator is not None and operation.may_go(self):
+                yield max(operation.retry_at_ms, self.now_ms)
 
     # -- membership
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from membership.events import CommitAsked, CommitDone, OffsetsAsked, OffsetsDone, OffsetToCommit
 from membership.heartbeats import fall_out
 from membership.joining import note_heard
-from membership.member import COORDINATOR_GONE, Errand, Member, State, Timer
+from membership.member import COORDINATOR_GONE, Member, PendingOperation, State, Timer
 from membership.replies import CommitAnswered, OffsetsAnswered
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION
 
 
 @dataclass(slots=True)
-class CommitErrand:
+class PendingCommit:
     """A commit of the generation it was asked in: in another one, the partitions may have been others' meanwhile."""
 
     number: int
@@ -72,13 +72,13 @@ class CommitErrand:
         return OffsetCommit(m.settings.group_id, topics, m.generation_id, m.member_id, m.settings.group_instance_id)
 
     def end(self, m: Member, error_code: ErrorCode) -> None:
-        m.errands.pop(self.number, None)
+        m.operations.pop(self.number, None)
         stored = self.offsets if error_code == ErrorCode.NONE else {}
         m.effects.append(CommitDone(self.number, error_code, stored, m.rejoin))
 
 
 @dataclass(slots=True)
-class OffsetsErrand:
+class PendingOffsetFetch:
     number: int
     deadline_ms: int
     partitions: tuple[TopicPartition, ...]
@@ -90,7 +90,7 @@ class OffsetsErrand:
     def may_go(self, m: Member) -> bool:
         """Not before a commit of the same partitions has ended: one that is tried again would be stored behind the
         fetch, and the application read again what it has already committed."""
-        commits = (one for one in m.errands.values() if isinstance(one, CommitErrand))
+        commits = (one for one in m.operations.values() if isinstance(one, PendingCommit))
         return self.call is None and all(one.offsets.keys().isdisjoint(self.partitions) for one in commits)
 
     def request(self, m: Member) -> OffsetFetch | None:
@@ -100,7 +100,7 @@ class OffsetsErrand:
         return OffsetFetch((OffsetFetchGroup(m.settings.group_id, topics),), require_stable=True)
 
     def end(self, m: Member, error_code: ErrorCode) -> None:
-        m.errands.pop(self.number, None)
+        m.operations.pop(self.number, None)
         m.effects.append(OffsetsDone(self.number, error_code, {}))
 
 
@@ -122,86 +122,86 @@ def commit(m: Member, event: CommitAsked) -> None:
     refusal = may_commit(m)
     held = {one: offset for one, offset in event.offsets.items() if one in m.held}
     if refusal != ErrorCode.NONE or not held:
-        m.effects.append(CommitDone(event.errand, refusal, {}, m.rejoin))
+        m.effects.append(CommitDone(event.operation, refusal, {}, m.rejoin))
         return
-    m.errands[event.errand] = CommitErrand(event.errand, event.deadline_ms, held, m.generation_id, event.once)
+    m.operations[event.operation] = PendingCommit(event.operation, event.deadline_ms, held, m.generation_id, event.once)
 
 
 def fetch_offsets(m: Member, event: OffsetsAsked) -> None:
     if event.partitions:
-        m.errands[event.errand] = OffsetsErrand(event.errand, event.deadline_ms, event.partitions)
+        m.operations[event.operation] = PendingOffsetFetch(event.operation, event.deadline_ms, event.partitions)
     else:
-        m.effects.append(OffsetsDone(event.errand, ErrorCode.NONE, {}))
+        m.effects.append(OffsetsDone(event.operation, ErrorCode.NONE, {}))
 
 
-def run(m: Member, errand: Errand) -> None:
+def run(m: Member, operation: PendingOperation) -> None:
     """Send it on its way, unless it ended instead."""
-    request = errand.request(m)
+    request = operation.request(m)
     if request is not None:
-        errand.call = m.call(request, timeout_ms=m.settings.request_timeout_ms, errand=errand.number)
+        operation.call = m.call(request, timeout_ms=m.settings.request_timeout_ms, operation=operation.number)
 
 
 def hear_commit(m: Member, event: CommitAnswered) -> None:
-    errand = m.errands.get(event.sent.errand or 0)
-    if errand is None:
+    operation = m.operations.get(event.sent.operation or 0)
+    if operation is None:
         return
-    errand.call = None
+    operation.call = None
     code = event.error_code if event.reply is None else _first_error(event.reply)
     if code == ErrorCode.NONE:
         if Timer.SESSION in m.timers and m.is_current(event.sent):
             note_heard(m)
-        errand.end(m, code)
+        operation.end(m, code)
     elif code in TRY_AGAIN:
-        if isinstance(errand, CommitErrand) and errand.once:
+        if isinstance(operation, PendingCommit) and operation.once:
             if code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT:
                 m.forget_coordinator()
-            errand.end(m, code)
+            operation.end(m, code)
         else:
-            try_again(m, errand, code)
+            try_again(m, operation, code)
     elif code == ErrorCode.REBALANCE_IN_PROGRESS:
         if m.state is State.STEADY and m.is_current(event.sent):
             m.rejoin = m.rejoin or "the group is rebalancing"
-        errand.end(m, code)
+        operation.end(m, code)
     elif code in NO_MEMBER:
         if m.is_current(event.sent) and m.state in {State.STEADY, State.RELEASING}:
             fall_out(m, code)
         elif m.state is State.JOINING:
             code = ErrorCode.REBALANCE_IN_PROGRESS
-        errand.end(m, code)
+        operation.end(m, code)
     else:
-        errand.end(m, code)
+        operation.end(m, code)
 
 
 def hear_offsets(m: Member, event: OffsetsAnswered) -> None:
-    errand = m.errands.get(event.sent.errand or 0)
-    if not isinstance(errand, OffsetsErrand):
+    operation = m.operations.get(event.sent.operation or 0)
+    if not isinstance(operation, PendingOffsetFetch):
         return
-    errand.call = None
+    operation.call = None
     group = None
     code = event.error_code
     if event.reply is not None:
         group = next((one for one in event.reply.groups if one.group_id == m.settings.group_id), None)
         code = ErrorCode.UNKNOWN_SERVER_ERROR if group is None else _first_offset_error(group)
     if code == ErrorCode.NONE and group is not None:
-        found: dict[TopicPartition, int | None] = dict.fromkeys(errand.partitions)
+        found: dict[TopicPartition, int | None] = dict.fromkeys(operation.partitions)
         for topic in group.topics:
             for one in topic.partitions:
                 if one.committed_offset >= 0:
                     found[TopicPartition(topic.name, one.partition_index)] = one.committed_offset
-        del m.errands[errand.number]
-        m.effects.append(OffsetsDone(errand.number, code, found))
+        del m.operations[operation.number]
+        m.effects.append(OffsetsDone(operation.number, code, found))
     elif code in COORDINATOR_GONE or (code.retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-        try_again(m, errand, code)
+        try_again(m, operation, code)
     else:
-        errand.end(m, code)
+        operation.end(m, code)
 
 
-def try_again(m: Member, errand: Errand, code: ErrorCode) -> None:
+def try_again(m: Member, operation: PendingOperation, code: ErrorCode) -> None:
     if code in COORDINATOR_GONE or code == ErrorCode.REQUEST_TIMED_OUT:
         m.forget_coordinator()
-    errand.error_code = code
-    errand.retry_at_ms = m.now_ms + m.backoff_ms(errand.failures)
-    errand.failures += 1
+    operation.error_code = code
+    operation.retry_at_ms = m.now_ms + m.backoff_ms(operation.failures)
+    operation.failures += 1
 
 
 def _first_error(reply: OffsetCommitReply) -> ErrorCode:

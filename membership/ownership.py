@@ -20,7 +20,7 @@ from protocol.messages.ownership import (
 
 
 @dataclass(slots=True)
-class ClaimErrand:
+class PendingClaim:
     """All of it or nothing, in the generation it was asked in. An answer that was lost is asked for again: what is
     owned already is granted by the same epoch.
     """
@@ -48,11 +48,11 @@ class ClaimErrand:
         return ClaimPartitions(m.settings.group_id, m.member_id, self.generation_id, items)
 
     def end(self, m: Member, error_code: ErrorCode) -> None:
-        m.errands.pop(self.number, None)
+        m.operations.pop(self.number, None)
         m.effects.append(ClaimDone(self.number, error_code, {}, {}, m.member_id, self.generation_id))
 
     def granted(self, m: Member, reply: ClaimPartitionsReply) -> None:
-        m.errands.pop(self.number, None)
+        m.operations.pop(self.number, None)
         grants = {
             TopicPartition(one.topic, one.partition): Grant(
                 one.epoch, one.committed_offset if one.committed_offset >= 0 else None
@@ -63,7 +63,7 @@ class ClaimErrand:
 
     def refused(self, m: Member, code: ErrorCode, reply: ClaimPartitionsReply | None) -> None:
         """By the registry: some of it is somebody else's."""
-        m.errands.pop(self.number, None)
+        m.operations.pop(self.number, None)
         owners = {
             TopicPartition(one.topic, one.partition): one.owner
             for one in (() if reply is None else reply.items)
@@ -73,7 +73,7 @@ class ClaimErrand:
 
 
 @dataclass(slots=True)
-class ReleaseErrand:
+class PendingRelease:
     """One try, as who the member was when it was granted them. If it is lost, the next JoinGroup ends the grants."""
 
     number: int
@@ -92,48 +92,48 @@ class ReleaseErrand:
         return ReleasePartitions(m.settings.group_id, self.asked.member_id, self.asked.generation_id, items)
 
     def end(self, m: Member, error_code: ErrorCode) -> None:
-        m.errands.pop(self.number, None)
+        m.operations.pop(self.number, None)
         m.effects.append(ReleaseDone(self.number, error_code))
 
 
 def claim(m: Member, event: ClaimAsked) -> None:
-    m.errands[event.errand] = ClaimErrand(event.errand, event.deadline_ms, event.threads, event.generation_id)
+    m.operations[event.operation] = PendingClaim(event.operation, event.deadline_ms, event.threads, event.generation_id)
 
 
 def release(m: Member, event: ReleaseAsked) -> None:
-    m.errands[event.errand] = ReleaseErrand(event.errand, event.deadline_ms, event)
+    m.operations[event.operation] = PendingRelease(event.operation, event.deadline_ms, event)
 
 
 def hear_claim(m: Member, event: ClaimAnswered) -> None:
-    errand = m.errands.get(event.sent.errand or 0)
-    if not isinstance(errand, ClaimErrand):
+    operation = m.operations.get(event.sent.operation or 0)
+    if not isinstance(operation, PendingClaim):
         return
-    errand.call = None
+    operation.call = None
     code = event.error_code
     if event.reply is not None and code == ErrorCode.NONE:
         code = next((one.error_code for one in event.reply.items if one.error_code != ErrorCode.NONE), code)
     if code == ErrorCode.NONE and event.reply is not None:
-        errand.granted(m, event.reply)
+        operation.granted(m, event.reply)
     elif code in TRY_AGAIN:
-        try_again(m, errand, code)
+        try_again(m, operation, code)
     elif code == ErrorCode.REBALANCE_IN_PROGRESS:
         if m.state is State.STEADY and m.is_current(event.sent):
             m.rejoin = m.rejoin or "the group is rebalancing"
-        errand.end(m, code)
+        operation.end(m, code)
     elif code in NO_MEMBER:
         if m.is_current(event.sent) and m.state in {State.STEADY, State.RELEASING}:
             fall_out(m, code)
-        errand.end(m, code)
+        operation.end(m, code)
     else:
-        errand.refused(m, code, event.reply)
+        operation.refused(m, code, event.reply)
 
 
 def hear_release(m: Member, event: ReleaseAnswered) -> None:
     """What was somebody else's by then is no trouble."""
-    errand = m.errands.get(event.sent.errand or 0)
-    if errand is None:
+    operation = m.operations.get(event.sent.operation or 0)
+    if operation is None:
         return
-    errand.call = None
+    operation.call = None
     if event.error_code in COORDINATOR_GONE:
         m.forget_coordinator()
-    errand.end(m, event.error_code)
+    operation.end(m, event.error_code)

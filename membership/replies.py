@@ -1,11 +1,12 @@
 """What a `Replied`, a `CallFailed` or a deadline turns into before the table sees it."""
 
+from membership.channel import normalised
 from membership.events import MemberEvent
 from membership.member import SentCall
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import HeartbeatReply, JoinGroupReply, LeaveGroupReply, SyncGroupReply
-from protocol.messages.node import FindCoordinatorReply, Refused
+from protocol.messages.node import FindCoordinatorReply
 from protocol.messages.offsets import OffsetCommitReply, OffsetFetchReply
 from protocol.messages.ownership import ClaimPartitionsReply, ReleasePartitionsReply
 from protocol.messages.topics import Metadata, MetadataReply
@@ -90,13 +91,8 @@ _ANSWERS: dict[str, type[Answer]] = {
 def answered(sent: SentCall, reply: Message, reason: str = "") -> Answer:
     """What came back, as an event; a reply of an unexpected kind counts as the server's own error."""
     kind = _kind_of(sent.message)
-    if isinstance(reply, Refused):
-        return kind(sent, reply.error_code, reply.error_message, None)  # type: ignore[call-arg]
-    if type(reply).__name__ != f"{type(sent.message).__name__}Reply":
-        reason = f"a {type(reply).__name__} came back to a {type(sent.message).__name__}"
-        return kind(sent, ErrorCode.UNKNOWN_SERVER_ERROR, reason, None)  # type: ignore[call-arg]
-    code = getattr(reply, "error_code", ErrorCode.NONE)
-    return kind(sent, code, reason, reply)  # type: ignore[call-arg]
+    code, sentence, expected = normalised(sent.message, reply, reason)
+    return kind(sent, code, sentence, expected)  # type: ignore[call-arg]
 
 
 def unanswered(sent: SentCall, error_code: ErrorCode) -> Answer:

@@ -6,6 +6,7 @@ never became a request). A session that must keep its connection's order (Kafka'
 a request of its connection is unanswered; one that need not (the native one) never holds a request back.
 """
 
+from collections.abc import Generator
 from typing import NamedTuple, Protocol
 
 from protocol.messages import Message
@@ -25,6 +26,12 @@ class Request(NamedTuple):
     message: Message
 
 
+class Encoded(Message):
+    """The body of a reply, for the session that made it."""
+
+    body: bytes
+
+
 class Session(Protocol):
     """One connection speaking one dialect."""
 
@@ -40,6 +47,10 @@ class Session(Protocol):
 
     def encode_reply(self, number: int, reply: Message) -> bytes:
         """The bytes of a reply (empty if the request wants none); the number is free afterwards."""
+
+    def encoding(self, reply: Message) -> Generator[None, None, Message]:
+        """Encode a very large reply to the request that waits, a piece at a time; `encode_reply` takes what is
+        returned: the reply itself where there is nothing to gain."""
 
     def encode_push(self, message: Message) -> bytes:
         """The bytes of a notification, or none if this dialect has no push."""

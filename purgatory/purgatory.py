@@ -5,8 +5,8 @@ Kafka's `DelayedOperationPurgatory` (group-protocol 3.1) without its locks: noth
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Iterable, Mapping
+from typing import ClassVar, Generic, TypeVar
 
 from purgatory.wheel import Entry, TimingWheel
 
@@ -22,6 +22,9 @@ class DelayedOperation(Entry, ABC, Generic[E_co]):
     """
 
     __slots__ = ()
+
+    kind: ClassVar[str] = "other"
+    """The sort of operation it is, for people who look at how many wait."""
 
     # No slots here: a subclass has them as slots of its own, or as properties.
     key: Hashable
@@ -57,6 +60,7 @@ class DelayedOperationPurgatory(Generic[E]):
         # an operation's own key as well, that operation is among them: one dictionary then has the order of all.
         self._listening: dict[Hashable, dict[Hashable, DelayedOperation[E]]] = {}
         self._nudged_by: dict[Hashable, tuple[Hashable, ...]] = {}  # by operation; only those that have extra keys
+        self._by_kind: dict[str, int] = {}
         # What the wheel said last. It is asked again only when that could be too late: this is read at every step.
         self._soonest_ms: int | None = None
 
@@ -65,6 +69,11 @@ class DelayedOperationPurgatory(Generic[E]):
 
     def __len__(self) -> int:
         return len(self._watched)
+
+    @property
+    def by_kind(self) -> Mapping[str, int]:
+        """How many operations of each kind wait; a kind that has waited before is there with 0."""
+        return self._by_kind
 
     def get(self, key: Hashable) -> DelayedOperation[E] | None:
         """The operation watched under its own key."""
@@ -149,6 +158,7 @@ class DelayedOperationPurgatory(Generic[E]):
         if self._listening and key in self._listening:
             self._listening[key][key] = op
         self._watched[key] = op
+        self._by_kind[op.kind] = self._by_kind.get(op.kind, 0) + 1
         self._wheel.add(op, op.deadline_ms)
         if self._soonest_ms is not None and op.deadline_ms <= self._soonest_ms:
             self._soonest_ms = None
@@ -161,6 +171,7 @@ class DelayedOperationPurgatory(Generic[E]):
     def _forget(self, op: DelayedOperation[E]) -> None:
         key = op.key
         del self._watched[key]
+        self._by_kind[op.kind] -= 1
         if not self._watched:
             self._soonest_ms = None
         if self._listening:

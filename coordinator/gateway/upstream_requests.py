@@ -42,6 +42,7 @@ class DelayedUpstreamRequest(DelayedOperation[UpstreamRequestDone]):
     `questions`; None where there is none. `then` is what goes on with them."""
 
     __slots__ = ("answers", "deadline_ms", "key", "message", "number", "questions", "ref", "then", "unanswered")
+    kind = "upstream"
     then: Then
 
     def __init__(

@@ -1,5 +1,6 @@
 """Who answers ListGroups: by id, all groups or a page of them, in slices (group-protocol 2.9)."""
 
+from collections.abc import Generator
 from itertools import islice
 
 from coordinator.clock import Moment
@@ -8,21 +9,23 @@ from coordinator.handlers.core import Core
 from coordinator.handlers.views import list_group
 from coordinator.runtime.slices import Served, Work
 from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.groups import ListedGroup, ListGroups, ListGroupsReply
 from protocol.session import RequestRef
 
 _GROUPS_A_PIECE = 500
 _WORK_A_GROUP = 1
 """In microseconds: looked at, filtered and shown."""
+_WORK_A_PAUSE = 500
 _ALL = 2**63
 
 
 def list_groups(core: Core, ref: RequestRef, message: ListGroups, moment: Moment) -> None:
     """Answer with the groups of this node that pass the filters, each as it is when its slice is made."""
-    core.slices.begin(core.outbox, ref, _listing(core, message), moment)
+    core.slices.begin(core.outbox, ref, _listing(core, ref, message), moment)
 
 
-def _listing(core: Core, message: ListGroups) -> Work:
+def _listing(core: Core, ref: RequestRef, message: ListGroups) -> Work:
     yield 0
     states = {state.strip().lower() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
@@ -40,9 +43,26 @@ def _listing(core: Core, message: ListGroups) -> Work:
             if (not states or line.group_state.lower() in states) and (not types or line.group_type in types)
         ]
         if len(ids) < wanted or len(found) == limit:
-            return Served(ListGroupsReply(groups=tuple(found)), core.store.position)
+            position = core.store.position
+            reply = yield from _encoding(core, ref, ListGroupsReply(groups=tuple(found)))
+            return Served(reply, position)
         after = ids[-1]
         yield len(ids) * _WORK_A_GROUP
+
+
+def _encoding(core: Core, ref: RequestRef, reply: ListGroupsReply) -> Generator[int, Moment, Message]:
+    """The reply of a large node as bytes. What a front of brokers tells is chosen from it later (`upstream`)."""
+    connection = core.connections.get(ref.connection)
+    if connection is None or connection.broker is not None or len(reply.groups) <= _GROUPS_A_PIECE:
+        return reply
+    encoding = connection.session.encoding(reply)
+    while True:
+        try:
+            next(encoding)
+        except StopIteration as done:
+            encoded: Message = done.value
+            return encoded
+        yield _WORK_A_PAUSE
 
 
 def _is_loading(core: Core) -> bool:

@@ -4,35 +4,80 @@ A producer that is faster than the disk comes to the end of the write-ahead log 
 its requests wait, in their order and up to a limit, and its connection with them: an error would only be sent again.
 Commits and groups go on in what is left.
 
+Records that are appended wait in the purgatory until they are durable, or until the time is over that the request gives
+them.
+
 Nor may the checking of records keep everyone waiting: a request that takes longer than a slice goes on in later steps,
 by turns with those of other connections.
 """
 
+from collections.abc import Iterable
+
+import msgspec
+
 from coordinator.clock import Moment
-from coordinator.handlers.admission import admit_write
+from coordinator.handlers.admission import admit_operation, admit_write
 from coordinator.handlers.core import Core
+from coordinator.keys import FlushKey, ProduceKey
 from coordinator.tasks.scheduled_task import ScheduledTask
 from coordinator.topics.produce_queue import QueuedProduce
+from partition_log.store import LogStore
 from protocol.errors import ErrorCode
-from protocol.messages.data import Produce
+from protocol.messages.data import Produce, ProduceReply
 from protocol.refusals import REFUSE
 from protocol.session import RequestRef
+from purgatory.purgatory import DelayedOperation
 
 TASK = "produce"
+FLUSHED = FlushKey()
 _TURN_US = 10_000
+
+
+class ProduceAnswered(msgspec.Struct, frozen=True, gc=False):
+    """The records are durable, or the time to wait for that is over."""
+
+    ref: RequestRef
+    reply: ProduceReply
+
+
+class DelayedProduce(DelayedOperation[ProduceAnswered]):
+    """Records that wait to be durable, for as long as their request says. Overdue, they are stored all the same: an
+    idempotent producer that sends them again is told where."""
+
+    __slots__ = ("_message", "_position", "_ref", "_reply", "_store", "deadline_ms", "key")
+    kind = "produce"
+
+    def __init__(
+        self, ref: RequestRef, message: Produce, reply: ProduceReply, position: int, store: LogStore, now_ms: int
+    ) -> None:
+        self.key = ProduceKey(ref.connection, ref.number)
+        self.deadline_ms = now_ms + max(message.timeout_ms, 0)
+        self._ref, self._message, self._reply = ref, message, reply
+        self._position, self._store = position, store
+
+    def is_satisfied(self) -> bool:
+        return self._store.flushed >= self._position
+
+    def completed(self) -> ProduceAnswered | None:
+        return ProduceAnswered(self._ref, self._reply) if self.is_satisfied() else None
+
+    def overdue(self) -> ProduceAnswered | None:
+        refused = REFUSE[Produce](self._message, ErrorCode.REQUEST_TIMED_OUT, "not durable in time")
+        assert isinstance(refused, ProduceReply)
+        return ProduceAnswered(self._ref, refused)
 
 
 def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> None:
     """Records in; with acks -1 durable when answered."""
     size = size_of(message)
     others = core.waiting_produces
-    if admit_write(core) or others.bytes + size > core.config.max_unflushed_bytes:
+    if admit_write(core) or admit_operation(core) or others.bytes + size > core.config.max_unflushed_bytes:
         core.outbox.send(ref, REFUSE[Produce](message, ErrorCode.REQUEST_TIMED_OUT, None))
         return
     work = core.topics.producing(message)
     next(work)
     was_waiting = others.waiting
-    others.add(QueuedProduce(ref, size, work))
+    others.add(QueuedProduce(ref, message, size, work))
     if not was_waiting:
         produce_waiting(core, moment)
 
@@ -75,9 +120,16 @@ def _have_turn(core: Core, produce: QueuedProduce, moment: Moment) -> bool:
             others.left_us -= produce.work.send(moment)
     except StopIteration as done:
         reply, position = done.value
-        core.outbox.hold(position, produce.ref, reply)
+        delayed = DelayedProduce(produce.ref, produce.message, reply, position, core.store, moment.monotonic_ms)
+        answer_produces(core, core.purgatory.try_complete_else_watch(delayed, (FLUSHED,)))
         return True
     return False
+
+
+def answer_produces(core: Core, answered: Iterable[ProduceAnswered]) -> None:
+    """What delayed operations turned into."""
+    for one in answered:
+        core.outbox.send(one.ref, one.reply)
 
 
 def size_of(message: Produce) -> int:

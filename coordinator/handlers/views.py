@@ -119,6 +119,7 @@ def describe_node(core: Core) -> DescribeNodeReply:
         counters=core.counters
         | {"offsets_expired": core.expiry.offsets_expired, "groups_expired": core.expiry.groups_expired},
         gauges=core.gauges | gauges,
+        waiting=dict(core.purgatory.by_kind),
         loading=load,
         failed_shards=tuple(FailedShard(shard.index, shard.failure) for shard in core.shards if shard.failure),
     )

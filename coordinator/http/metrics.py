@@ -108,6 +108,12 @@ def _node_metrics(measured: Measured) -> Iterator[Metric]:
     for cause, count in sorted(node.rebalances_by_cause.items()):
         causes.add_metric((cause,), count)
     yield causes
+    waiting = GaugeMetricFamily(
+        "muster_purgatory_operations", "Operations that wait for an event or their deadline, by kind.", labels=("kind",)
+    )
+    for kind, count in sorted(node.waiting.items()):
+        waiting.add_metric((kind,), count)
+    yield waiting
     taken = {states.name, causes.name, "muster_info", "muster_shards", "muster_shards_loaded"}
     for name, value in sorted(node.gauges.items()):
         if (own := _own_name(name)) not in taken:

@@ -13,7 +13,7 @@ from coordinator.groups.client_balanced.events import LeaseOverdue
 from coordinator.handlers.budget import OVERDUE_A_STEP
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch_completion import WokenFetches, fetch_ready
-from coordinator.handlers.produce import produce_waiting
+from coordinator.handlers.produce import FLUSHED, ProduceAnswered, answer_produces, produce_waiting
 from coordinator.node import scheduled_tasks
 from coordinator.node.build import Ids, make_core
 from coordinator.node.dialects import make_dialects
@@ -64,12 +64,7 @@ class Node:
     open. A gateway adds its own events to `handlers`, tasks to `tasks` and delayed operations to `completions`."""
 
     def __init__(
-        self,
-        config: Config,
-        store: LogStore,
-        ids: Ids,
-        addresses: Mapping[str, tuple[str, int]],
-        started: Moment,
+        self, config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
     ) -> None:
         core = self.core = make_core(config, store, ids, addresses, started)
         dialects = make_dialects(config)
@@ -96,6 +91,7 @@ class Node:
         """What each scheduled task does when it is due."""
         self.completions: dict[type, Handle] = {
             FetchReady: lambda event, _moment: fetch_ready(core, event),
+            ProduceAnswered: lambda event, _moment: answer_produces(core, (event,)),
             TaskDue: lambda event, moment: self.tasks[event.name](moment),
             LeaseOverdue: self._lease_overdue,
         }
@@ -161,6 +157,7 @@ class Node:
         self.effects += self._disk_news.told()
         core.outbox.release(core.store.flushed)
         core.slices.unblock()
+        answer_produces(core, core.purgatory.check_and_complete(FLUSHED))
         if core.fetches.watched:
             for key in advanced(flushed):
                 self._woken_fetches.add(core.purgatory.listening_to(key))

@@ -17,6 +17,7 @@ class ScheduledTask(DelayedOperation[TaskDue]):
     """Due once, at its deadline."""
 
     __slots__ = ("deadline_ms", "key", "name")
+    kind = "task"
 
     def __init__(self, name: str, deadline_ms: int) -> None:
         self.name = name

@@ -192,6 +192,7 @@ class DelayedFetch(DelayedOperation[FetchReady]):
     """A fetch that waits for `min_bytes` below the high watermarks of its partitions. `nudged_by` names them."""
 
     __slots__ = ("_enough", "_message", "_ref", "_watches", "deadline_ms", "key", "nudged_by")
+    kind = "fetch"
 
     def __init__(
         self,

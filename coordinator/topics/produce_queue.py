@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Generator
 
 from coordinator.clock import Moment
-from protocol.messages.data import ProduceReply
+from protocol.messages.data import Produce, ProduceReply
 from protocol.session import RequestRef
 
 SLICE_US = 40_000
@@ -18,10 +18,13 @@ _NEARLY_NONE_MS = 10
 class QueuedProduce:
     """A request that was begun, or is to be. `size` is what its records take."""
 
-    __slots__ = ("ref", "size", "work")
+    __slots__ = ("message", "ref", "size", "work")
 
-    def __init__(self, ref: RequestRef, size: int, work: Generator[int, Moment, tuple[ProduceReply, int]]) -> None:
+    def __init__(
+        self, ref: RequestRef, message: Produce, size: int, work: Generator[int, Moment, tuple[ProduceReply, int]]
+    ) -> None:
         self.ref = ref
+        self.message = message
         self.size = size
         self.work = work
 

@@ -15,6 +15,8 @@ from interop.differential.steps import History
 from interop.differential.views import TICK_MS
 
 _TRIES = 8
+_TRIED = 3
+"""Histories of which one is shrunk: the first that shows its difference again."""
 _TELLS_EVERY = 100
 _CHANCES = 2
 """What depends on an id's hash does not come each time."""
@@ -80,14 +82,15 @@ class Rounds:
         drawn = list(histories)
         outcomes = await asyncio.gather(*[self._first(history) for history in drawn])
         counts: Counter[str] = Counter()
-        shown: dict[str, list[History]] = {}
+        shown: dict[str, list[tuple[int, History]]] = {}
         asked: Counter[str] = Counter()
         for history, outcome in zip(drawn, outcomes, strict=True):
             asked.update(outcome.asked)
-            for kind in dict.fromkeys(one.kind for one in _told(outcome)):
+            first = {one.kind: one.step for one in reversed(_told(outcome))}
+            for kind, at in first.items():
                 counts[kind] += 1
-                shown.setdefault(kind, []).append(history)
-        found = await asyncio.gather(*[self._example(kind, histories) for kind, histories in shown.items()])
+                shown.setdefault(kind, []).append((at, history))
+        found = await asyncio.gather(*[self._example(kind, places) for kind, places in shown.items()])
         examples = dict(zip(shown, found, strict=True))
         return Result(
             histories=len(drawn),
@@ -96,10 +99,14 @@ class Rounds:
             examples={kind: example for kind, example in examples.items() if example is not None},
             whole=sum(outcome.ended is None and not outcome.is_late for outcome in outcomes),
             late=[history.seed for history, outcome in zip(drawn, outcomes, strict=True) if outcome.is_late],
-            unstable=[f"{kind} (seed {shown[kind][0].seed})" for kind, example in examples.items() if example is None],
+            unstable=[
+                f"{kind} (seed {shown[kind][0][1].seed})" for kind, example in examples.items() if example is None
+            ],
         )
 
-    async def _example(self, kind: str, histories: list[History]) -> Example | None:
+    async def _example(self, kind: str, places: list[tuple[int, History]]) -> Example | None:
+        """The histories that show it, each with the step at which it does: the earliest are shrunk."""
+
         async def shows(history: History) -> int | None:
             for _ in range(_CHANCES):
                 outcome = await self.run(history)
@@ -108,7 +115,7 @@ class Rounds:
                     return found
             return None
 
-        for history in sorted(histories, key=lambda one: len(one.steps))[:3]:
+        for _, history in sorted(places, key=lambda place: place[0])[:_TRIED]:
             shortest = await shrunk(history, shows)
             for _ in range(_TRIES if shortest is not None else 0):
                 assert shortest is not None

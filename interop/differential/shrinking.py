@@ -1,4 +1,4 @@
-"""The shortest history that still shows a difference: steps are left out as long as it does."""
+"""The shortest history that still shows a difference: steps are left out as long as it does, many before few."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,37 +17,28 @@ async def shrunk(history: History, shows: Shows) -> History | None:
     if at is None:
         return None
     history = _until(history, at)
-    while True:
-        shorter = await _shorter(history, shows)
-        if shorter is None:
-            return history
-        history = shorter
+    length = max(len(history.steps) // 2, 1)
+    while len(history.steps) > 1:
+        shorter = await _shorter(history, shows, length)
+        if shorter is not None:
+            history = shorter
+        elif length == 1:
+            break
+        length = min(max(length // 2, 1), max(len(history.steps) // 2, 1))
+    return history
 
 
-async def _shorter(history: History, shows: Shows) -> History | None:
-    """Without one stretch of its steps, or without all the stretches that it does not need one by one."""
-    stretches = _stretches(len(history.steps))
+async def _shorter(history: History, shows: Shows, length: int) -> History | None:
+    """Without a stretch of this length, or without all those that it does not need one by one."""
+    stretches = [range(start, start + length) for start in range(0, len(history.steps), length)]
     shown = await asyncio.gather(*[shows(_without(history, [stretch])) for stretch in stretches])
     spare = [stretch for stretch, at in zip(stretches, shown, strict=True) if at is not None]
     if not spare:
         return None
-    single = [stretch for stretch in spare if len(stretch) == 1]
-    together = [spare, single, single[::2], single[1::2]]
-    tried = [_without(history, stretches) for stretches in together if len(stretches) > 1]
+    tried = [_without(history, some) for some in (spare, spare[::2], spare[1::2]) if len(some) > 1]
     found = await asyncio.gather(*[shows(one) for one in tried])
     best = [_until(one, at) for one, at in zip(tried, found, strict=True) if at is not None]
-    longest = max(spare, key=len)
-    return min([*best, _without(history, [longest])], key=lambda one: len(one.steps))
-
-
-def _stretches(count: int) -> list[range]:
-    """Halves, quarters, and so on to single steps; never all of it."""
-    stretches = []
-    length = count // 2
-    while length:
-        stretches += [range(start, min(start + length, count)) for start in range(0, count, length)]
-        length //= 2
-    return stretches if count > 1 else []
+    return min([*best, _without(history, spare[:1])], key=lambda one: len(one.steps))
 
 
 def _without(history: History, stretches: list[range]) -> History:

@@ -258,7 +258,7 @@ class ClientBalancedConsumer:
             self._driver.stop()
 
     def _ask(self, make: Callable[[int], MemberEvent]) -> Result:
-        """The core ends every errand; who is interrupted while waiting gives back what may still come."""
+        """The core ends every operation; who is interrupted while waiting gives back what may still come."""
         with self._changed:
             if self._is_given_up:
                 return Result(False, Code.CLIENT_SHUTDOWN, "this consumer was shut down: make another one")
@@ -308,7 +308,7 @@ class ClientBalancedConsumer:
     def _told(self, effect: Effect) -> None:
         """In whichever thread, under the lock."""
         if isinstance(effect, Ended):
-            self._ended[effect.errand] = effect.result
+            self._ended[effect.operation] = effect.result
         elif isinstance(effect, Noted):
             said = ", ".join(f"{name}: {value}" for name, value in effect.fields.items())
             _LOG.warning("%s (%s)", effect.event, said)

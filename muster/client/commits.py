@@ -10,7 +10,7 @@ from muster.client.operations import Operations
 from muster.client.positions import Positions
 from muster.client.steps import Procedure, call_application
 from muster.core.completions import Done, failure, refusal
-from muster.core.consumer_state import Consuming
+from muster.core.consumer_state import ConsumerState
 from muster.errors import Fenced, MusterError
 from protocol.errors import ErrorCode
 
@@ -20,7 +20,7 @@ CommitCallback = Callable[[Mapping[TopicPartition, int], MusterError | None], ob
 class Commits(Positions):
     """With a membership; without one there is nowhere to store anything."""
 
-    def __init__(self, runner: Any, consuming: Consuming, membership: MemberProcedures | None) -> None:
+    def __init__(self, runner: Any, consuming: ConsumerState, membership: MemberProcedures | None) -> None:
         super().__init__(runner, consuming)
         self._membership = membership
         driver = self._driver

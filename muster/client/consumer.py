@@ -22,7 +22,7 @@ from muster.client.commits import Commits
 from muster.client.member import Audience, Listener, MemberProcedures, Tell, listeners, member_settings_of
 from muster.client.steps import LET_OTHERS_RUN, Procedure, Step, Wait
 from muster.core.completions import Done
-from muster.core.consumer_state import Consuming, Kind, Partitions, read_settings, topic_names
+from muster.core.consumer_state import ConsumerState, Kind, Partitions, read_settings, topic_names
 from muster.core.fetching import ConsumerRecord, Deserializer
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.net.bootstrap import parse_bootstrap
@@ -92,7 +92,7 @@ class ConsumerProcedures(Commits):
                 self._assigned, self._revoked, self._lost, self._before_revoking, self._before_rejoining
             )
             membership = MemberProcedures(runner.driver, settings, (), audience)
-        super().__init__(runner, Consuming(fetch, commits, runner.driver.jitter), membership)
+        super().__init__(runner, ConsumerState(fetch, commits, runner.driver.jitter), membership)
 
     @property
     def driver(self) -> Any:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from membership.events import CommitDone, OffsetsDone
 from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, WaitUntil
-from muster.core.completions import Outcomes
+from muster.core.completions import Completions
 from muster.net.refusals import Refusals
 
 GRACE_S = 1.0
@@ -14,7 +14,7 @@ GRACE_S = 1.0
 D = TypeVar("D", CommitDone, OffsetsDone)
 
 
-class Operations(Outcomes):
+class Operations(Completions):
     """Operations of one client. Guarded as its cores are."""
 
     def __init__(self, notify: Callable[[], None], refusals: Refusals | None = None) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from membership.events import Woke
 from membership.topic_partition import TopicPartition
 from muster.client.topics import TopicProcedures, ignore
-from muster.core.consumer_state import Consuming, Partitions
+from muster.core.consumer_state import ConsumerState, Partitions
 from muster.net.cores import Driven
 from protocol.errors import ErrorCode
 
@@ -13,7 +13,7 @@ from protocol.errors import ErrorCode
 class Positions(TopicProcedures):
     """What can be asked and said without the group."""
 
-    def __init__(self, runner: Any, consuming: Consuming) -> None:
+    def __init__(self, runner: Any, consuming: ConsumerState) -> None:
         super().__init__(runner, consuming.lookups)
         self._consuming = consuming
         self._driven = Driven(consuming.fetcher, ignore)

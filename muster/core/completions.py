@@ -1,4 +1,4 @@
-"""How errands end, without I/O: commits and offset fetches, waited for or heard of later. Both edges use it."""
+"""How operations end, without I/O: commits and offset fetches, waited for or heard of later. Both edges use it."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -29,8 +29,8 @@ _UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION})
 """No answer came, or none will."""
 
 
-class Outcomes:
-    """Errands by their numbers, which are given once, and who hears of each. Not guarded against threads."""
+class Completions:
+    """Operations by their numbers, which are given once, and who hears of each. Not guarded against threads."""
 
     def __init__(self, refusals: Refusals | None = None) -> None:
         """`refusals` interrupt whoever waits, as `wake` does."""
@@ -43,7 +43,7 @@ class Outcomes:
         self._is_woken = self._sleeps_through = False
 
     def number(self) -> int:
-        """For an errand that somebody waits for."""
+        """For an operation that somebody waits for."""
         self._made += 1
         return self._made
 
@@ -60,7 +60,7 @@ class Outcomes:
         return number
 
     def ended(self, done: Done) -> None:
-        number = done.errand
+        number = done.operation
         if number in self._heard:
             self._heard.pop(number)(done)
         elif number in self._later:
@@ -130,10 +130,10 @@ class Outcomes:
 class Told:
     """What a membership said and the application has yet to hear, in order."""
 
-    def __init__(self, outcomes: Outcomes) -> None:
+    def __init__(self, outcomes: Completions) -> None:
         self._outcomes = outcomes
         self._queue: deque[Effect] = deque()
-        self._awaited: int | None = None  # the errand that comes before the first is told
+        self._awaited: int | None = None  # the operation that comes before the first is told
         self._is_hurried = False
 
     def __len__(self) -> int:
@@ -141,11 +141,11 @@ class Told:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether the next waits for an errand that has not ended."""
+        """Whether the next waits for an operation that has not ended."""
         return self._awaited is not None and not self._outcomes.is_done(self._awaited)
 
     def hurry(self) -> None:
-        """No time is left: nothing is held up any longer by errands that may never end."""
+        """No time is left: nothing is held up any longer by operations that may never end."""
         self._is_hurried, self._awaited = True, None
 
     def add(self, effect: Effect) -> None:
@@ -157,8 +157,8 @@ class Told:
 
     def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | Lost | Assigned | None:
         """What to tell now, if anything. Before a `Revoked`, or a `Lost` that still counts, `prepare` is called once
-        with its partitions; if it gives an errand's number, a last commit, the effect comes when that has ended. Raises
-        GroupRefused, Fenced.
+        with its partitions; if it gives an operation's number, a last commit, the effect comes when that has ended.
+        Raises GroupRefused, Fenced.
         """
         if not self._queue:
             return None

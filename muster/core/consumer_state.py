@@ -137,7 +137,7 @@ def topic_names(topics: Iterable[str], pattern: str | None) -> tuple[str, ...]:
     return names
 
 
-class Consuming:
+class ConsumerState:
     """The state between two polls."""
 
     def __init__(self, fetch: FetchSettings, commits: CommitSettings, jitter: Callable[[], float]) -> None:

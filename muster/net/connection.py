@@ -1,6 +1,6 @@
 """One connection of a client's driver, but for its socket: what is said over it, TLS, and what is still to be sent."""
 
-from muster.net.cores import Way
+from muster.net.cores import ConnectionKey
 from muster.net.exchange import Exchange
 from muster.net.tunnel import Tunnel
 
@@ -8,7 +8,7 @@ from muster.net.tunnel import Tunnel
 class ConnectionState:
     """From before the connection is made until it is closed. Drivers add what moves the bytes."""
 
-    def __init__(self, way: Way, exchange: Exchange, tunnel: Tunnel | None) -> None:
+    def __init__(self, way: ConnectionKey, exchange: Exchange, tunnel: Tunnel | None) -> None:
         self.way = way
         self.exchange = exchange
         self.tunnel = tunnel

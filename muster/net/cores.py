@@ -27,7 +27,7 @@ class Driven:
     tell: Callable[[Effect], None]
 
 
-class Way(NamedTuple):
+class ConnectionKey(NamedTuple):
     """Whose connection it is, where to, and what for."""
 
     driven: Driven

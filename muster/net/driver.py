@@ -16,7 +16,7 @@ from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, Nod
 from muster.errors import AuthenticationFailed
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
-from muster.net.cores import Driven, Way
+from muster.net.cores import ConnectionKey, Driven
 from muster.net.dialects import dialect_of
 from muster.net.exchange import Exchange
 from muster.net.lanes import Lane, lane_of
@@ -49,7 +49,7 @@ class Driver(Generic[C]):
         self._client_id = client_id
         self._asked = 0
         self._driven: list[Driven] = []
-        self._connections: dict[Way, C] = {}
+        self._connections: dict[ConnectionKey, C] = {}
         self._due: deque[tuple[Driven, MemberEvent]] = deque()
         """What cores have yet to hear, when they are not in the middle of something else."""
 
@@ -58,7 +58,7 @@ class Driver(Generic[C]):
         """As cores are told it."""
 
     @abstractmethod
-    def _open(self, way: Way) -> C:
+    def _open(self, way: ConnectionKey) -> C:
         """A connection that is being made. Raises OSError, ValueError."""
 
     @abstractmethod
@@ -109,10 +109,10 @@ class Driver(Generic[C]):
 
     def _send(self, driven: Driven, call: Call) -> None:
         address = call.node or self._bootstrap_address
-        group = self._connections.get(Way(driven, address, Lane.GROUP))
+        group = self._connections.get(ConnectionKey(driven, address, Lane.GROUP))
         held_back = () if group is None else group.exchange.unanswered
         lane = lane_of(call.message, dialect_of(address, self._where.dialect), held_back)
-        connection = self._connection(Way(driven, address, lane))
+        connection = self._connection(ConnectionKey(driven, address, lane))
         if connection is None:
             self._due.append((driven, CallFailed(call.call, is_unreached=True)))
             return
@@ -120,7 +120,7 @@ class Driver(Generic[C]):
         self._hear(connection, b"")
         self._send_out(connection)
 
-    def _connection(self, way: Way) -> C | None:
+    def _connection(self, way: ConnectionKey) -> C | None:
         """The one there is, or one that is begun; None while the node cannot be reached."""
         connection = self._connections.get(way)
         if connection is None and not self.refusals.bars(way.address, self.now_ms()):
@@ -147,7 +147,7 @@ class Driver(Generic[C]):
             node = self._bootstrap_address
             self._asked += 1
         for lane in Lane:
-            connection = self._connections.get(Way(driven, node, lane))
+            connection = self._connections.get(ConnectionKey(driven, node, lane))
             if connection is not None:
                 self._close(connection)
 

@@ -12,7 +12,7 @@ from membership.events import Effect, MemberEvent
 from muster.errors import MusterError
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
-from muster.net.cores import Driven, Way
+from muster.net.cores import ConnectionKey, Driven
 from muster.net.driver import SEND_OFF_S, Driver
 from muster.net.exchange import Exchange
 from muster.net.notification import Changed
@@ -85,7 +85,7 @@ class LoopDriver(Driver["LoopConnection"]):
             self._close(connection)
         self._due.clear()
 
-    def _open(self, way: Way) -> "LoopConnection":
+    def _open(self, way: ConnectionKey) -> "LoopConnection":
         connection = LoopConnection(self, way, self._exchange(way.address), self._tunnel(way.address))
         connection.connect(self.loop)
         return connection
@@ -169,7 +169,7 @@ class LoopDriver(Driver["LoopConnection"]):
 class LoopConnection(ConnectionState, asyncio.Protocol):
     """A connection, from before it is made until the loop lets go of it."""
 
-    def __init__(self, driver: LoopDriver, way: Way, exchange: Exchange, tunnel: Tunnel | None) -> None:
+    def __init__(self, driver: LoopDriver, way: ConnectionKey, exchange: Exchange, tunnel: Tunnel | None) -> None:
         super().__init__(way, exchange, tunnel)
         self._driver = driver
         self._transport: asyncio.Transport | None = None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from membership.events import Effect, MemberEvent, NodeAddress
 from muster.net.bootstrap import Bootstrap
 from muster.net.connection import ConnectionState
-from muster.net.cores import Driven, Way
+from muster.net.cores import ConnectionKey, Driven
 from muster.net.driver import SEND_OFF_S, Driver
 from muster.net.exchange import Exchange
 from muster.net.fork_guard import ClientCondition
@@ -29,7 +29,9 @@ _LONGEST_S = 3_600.0
 class SocketConnection(ConnectionState):
     """A connection of the thread's, or one that is being made."""
 
-    def __init__(self, way: Way, exchange: Exchange, tunnel: Tunnel | None, connecting: socket.socket) -> None:
+    def __init__(
+        self, way: ConnectionKey, exchange: Exchange, tunnel: Tunnel | None, connecting: socket.socket
+    ) -> None:
         super().__init__(way, exchange, tunnel)
         self.socket = connecting
         self.is_open = False
@@ -138,7 +140,7 @@ class ThreadDriver(Driver[SocketConnection]):
             with contextlib.suppress(OSError):
                 self._waker.send(b"\0")
 
-    def _open(self, way: Way) -> SocketConnection:
+    def _open(self, way: ConnectionKey) -> SocketConnection:
         address = way.address
         tunnel = self._tunnel(address)
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)

@@ -23,7 +23,7 @@ class _Try(NamedTuple):
 
 
 class Commits:
-    """Counts the errands of its connector, and knows those of them that are commits of this kind."""
+    """Counts the operations of its connector, and knows those of them that are commits of this kind."""
 
     def __init__(self, holdings: Holdings, settings: StreamsSettings) -> None:
         self._holdings = holdings
@@ -33,8 +33,8 @@ class Commits:
         self._again: list[tuple[int, _Try]] = []
         self._due_ms: int | None = None
 
-    def errand(self) -> int:
-        """A number that no other errand has."""
+    def operation(self) -> int:
+        """A number that no other operation has."""
         self._made += 1
         return self._made
 
@@ -55,7 +55,7 @@ class Commits:
         """Tried again while that may help, but for timer commits, since the next one says more. Of a topic that is gone
         nothing can be stored, and of the others it was.
         """
-        tried = self._under_way.pop(done.errand, None)
+        tried = self._under_way.pop(done.operation, None)
         if tried is None:
             return []
         code = done.error_code
@@ -68,7 +68,7 @@ class Commits:
 
     def forget(self, number: int) -> None:
         """Nobody waits for it any more."""
-        self._under_way = {errand: tried for errand, tried in self._under_way.items() if tried.number != number}
+        self._under_way = {operation: tried for operation, tried in self._under_way.items() if tried.number != number}
         self._again = [(at_ms, tried) for at_ms, tried in self._again if tried.number != number]
 
     def pass_time(self, now_ms: int) -> list[Effect]:
@@ -90,10 +90,10 @@ class Commits:
     def _send(self, tried: _Try, offsets: Mapping[TopicPartition, OffsetToCommit], now_ms: int) -> list[Effect]:
         if not offsets:
             return _ended(tried.number, ErrorCode.NONE, {}, "")
-        errand = self.errand()
-        self._under_way[errand] = tried
+        operation = self.operation()
+        self._under_way[operation] = tried
         deadline_ms = now_ms + self._settings.request_timeout_ms
-        return [TellMember(CommitAsked(errand, offsets, deadline_ms, once=True))]
+        return [TellMember(CommitAsked(operation, offsets, deadline_ms, once=True))]
 
 
 def _ended(number: int | None, code: ErrorCode, offsets: Mapping[TopicPartition, int], reason: str) -> list[Effect]:

@@ -36,7 +36,7 @@ from muster.streams.events import (
     TellReleasing,
     TellStarting,
 )
-from muster.streams.group_protocol import StreamsKind
+from muster.streams.group_protocol import StreamsProtocol
 from muster.streams.holdings import Holdings
 from muster.streams.listener_thread import Caller
 from muster.streams.pump import Pump
@@ -144,7 +144,7 @@ class StreamsConnector:
         raised; ValueError.
         """
         check_counts(counts)
-        kind = StreamsKind(self._settings.partition_assignment_strategy, dict(counts))
+        kind = StreamsProtocol(self._settings.partition_assignment_strategy, dict(counts))
         with self._changed:
             streams = self._make(kind, tuple(counts), counts.items())
             self._begin()
@@ -158,7 +158,7 @@ class StreamsConnector:
         """
         check_counts({pattern: count})
         wanted = excluding(pattern) if is_excluding else re.compile(pattern).pattern
-        kind = StreamsKind(self._settings.partition_assignment_strategy, pattern=wanted, count=count)
+        kind = StreamsProtocol(self._settings.partition_assignment_strategy, pattern=wanted, count=count)
         with self._changed:
             streams = self._make(kind, (), ((None, count),))
             self._tell_member(SubscribedToPattern(wanted, not exclude_internal_topics))
@@ -253,7 +253,7 @@ class StreamsConnector:
             )
 
     def _make(
-        self, kind: StreamsKind, topics: Iterable[str], counts: Iterable[tuple[Name, int]]
+        self, kind: StreamsProtocol, topics: Iterable[str], counts: Iterable[tuple[Name, int]]
     ) -> dict[Name, list[MessageStream]]:
         self._must_be_new()
         membership = Membership(self._settings.member(self._group_id), topics, random.random, kind)

@@ -21,7 +21,7 @@ from protocol.streams_protocol import (
 STRATEGIES = {"range": share_by_range, "roundrobin": share_in_circle}
 
 
-class StreamsKind:
+class StreamsProtocol:
     """Of protocol type `streams`. `threads` is the newest share, `everyone` that of all members where this one leads.
 
     `counts` are the threads of each topic; with a `pattern`, every topic that matches has `count`.

@@ -6,7 +6,7 @@ from membership.core import Membership
 from membership.events import Effect, MemberEvent, Polled, RejoinAsked
 from muster.streams.commits import Commits
 from muster.streams.events import Report, Started, TellMember
-from muster.streams.group_protocol import StreamsKind
+from muster.streams.group_protocol import StreamsProtocol
 from muster.streams.holdings import Holdings
 from muster.streams.settings import StreamsSettings
 from protocol.errors import ErrorCode
@@ -41,7 +41,7 @@ class Cycle:
     def __init__(
         self,
         membership: Membership,
-        kind: StreamsKind,
+        kind: StreamsProtocol,
         holdings: Holdings,
         settings: StreamsSettings,
         *,
@@ -57,7 +57,7 @@ class Cycle:
         self._effects: list[Effect] = []
         self._now_ms = 0
         self._until_ms: int | None = None
-        self._errand = 0
+        self._operation = 0
         self._generation_id = -1
         self._cycles = self._claims = 0
         self._is_starting = True

@@ -81,9 +81,9 @@ class LettingGo(Cycle):
             self._released()
             return
         self._enter(Phase.RELEASING)
-        self._errand = self._commits.errand()
+        self._operation = self._commits.operation()
         who, when = self._holdings.member_id, self._holdings.generation_id
-        self._tell_member(ReleaseAsked(self._errand, epochs, who, when, self._now_ms + RELEASE_WITHIN_MS))
+        self._tell_member(ReleaseAsked(self._operation, epochs, who, when, self._now_ms + RELEASE_WITHIN_MS))
 
     def _released(self) -> None:
         self._holdings.forget()

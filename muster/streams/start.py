@@ -38,9 +38,9 @@ class TakingOn(LettingGo):
 
     def _read(self, effect: Assigned) -> None:
         self._enter(Phase.READING)
-        self._errand = self._commits.errand()
+        self._operation = self._commits.operation()
         deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
-        self._tell_member(OffsetsAsked(self._errand, effect.partitions, deadline_ms))
+        self._tell_member(OffsetsAsked(self._operation, effect.partitions, deadline_ms))
 
     def _offsets_read(self, done: OffsetsDone) -> None:
         if done.error_code == ErrorCode.NONE:
@@ -51,9 +51,9 @@ class TakingOn(LettingGo):
     def _claim(self) -> None:
         """S10."""
         self._enter(Phase.CLAIMING)
-        self._errand = self._commits.errand()
+        self._operation = self._commits.operation()
         deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
-        self._tell_member(ClaimAsked(self._errand, dict(self._kind.threads), self._generation_id, deadline_ms))
+        self._tell_member(ClaimAsked(self._operation, dict(self._kind.threads), self._generation_id, deadline_ms))
 
     def _claimed(self, done: ClaimDone) -> None:
         code = done.error_code

@@ -26,7 +26,7 @@ from membership.events import (
 from membership.member import State
 from muster.errors import ClientClosed, Fenced, GroupRefused
 from muster.streams.events import Begin, CommitWanted, Ended, GrantsLost, ListenerDone, Shut
-from muster.streams.group_protocol import StreamsKind
+from muster.streams.group_protocol import StreamsProtocol
 from muster.streams.holdings import Holdings
 from muster.streams.rebalance import Phase
 from muster.streams.settings import StreamsSettings
@@ -43,7 +43,7 @@ class Steps(TakingOn):
     def __init__(
         self,
         membership: Membership,
-        kind: StreamsKind,
+        kind: StreamsProtocol,
         holdings: Holdings,
         settings: StreamsSettings,
         *,
@@ -95,11 +95,11 @@ class Steps(TakingOn):
                 self._assigned(effect)
             case CommitDone():
                 self._add(self._commits.hear(effect, self._now_ms))
-            case ReleaseDone() if effect.errand == self._errand and self.phase is Phase.RELEASING:
+            case ReleaseDone() if effect.operation == self._operation and self.phase is Phase.RELEASING:
                 self._released()
-            case OffsetsDone() if effect.errand == self._errand and self.phase is Phase.READING:
+            case OffsetsDone() if effect.operation == self._operation and self.phase is Phase.READING:
                 self._offsets_read(effect)
-            case ClaimDone() if effect.errand == self._errand and self.phase is Phase.CLAIMING:
+            case ClaimDone() if effect.operation == self._operation and self.phase is Phase.CLAIMING:
                 self._claimed(effect)
             case GrantsLost() if self.phase is Phase.RUNNING:
                 names = ", ".join(map(str, effect.partitions[:5]))

@@ -7,12 +7,13 @@ from typing import Final
 from protocol.apis import Api
 from protocol.kafka.quirks import ADAPT, OLDEST_PRODUCE
 from protocol.kafka.reading import MAX_ENTRIES, Reader, reader
-from protocol.kafka.writing import Writer, pieces_writer, writer
+from protocol.kafka.writing import Writer, pausing_writer, pieces_writer, writer
 from protocol.messages import Message
 from protocol.messages.data import FetchReply, Produce
-from protocol.messages.groups import HeartbeatReply
+from protocol.messages.groups import HeartbeatReply, ListGroupsReply
 from protocol.messages.node import ApiVersions, SaslAuthenticate, SaslHandshake
 from protocol.messages.offsets import OffsetCommitReply, OffsetFetch
+from protocol.session import Encoded
 
 API_VERSIONS: Final = 18
 ANSWERED_BY_SESSIONS: Final = (ApiVersions, SaslHandshake, SaslAuthenticate)
@@ -27,13 +28,15 @@ _reply_head_with_tags: Final = Struct(">iib").pack
 class Call:
     """`comes_again`: whether a client is likely to ask the very same again. `plain` is the type of replies that go out
     as they are; None where a reply must be looked at first. `ready` is the body of a heartbeat's good answer,
-    `ready_size` its length on the wire."""
+    `ready_size` its length on the wire. `encode_slowly` makes the body of a reply that may be very large, a piece at a
+    time; None of others."""
 
     __slots__ = (
         "adapt",
         "answers_itself",
         "api",
         "comes_again",
+        "encode_slowly",
         "is_flexible",
         "is_quiet",
         "plain",
@@ -59,6 +62,7 @@ class Call:
         self._has_tags = self.is_flexible and api.key != API_VERSIONS
         # Megabytes of records are moved once, not once more for the length before them.
         self._pieces = pieces_writer(api.reply, version) if reply is FetchReply else None
+        self.encode_slowly = pausing_writer(api.reply, version) if reply is ListGroupsReply else None
         # A heartbeat's good answer says nothing: its bytes are made once.
         self.is_quiet = reply is HeartbeatReply
         self.comes_again = self.is_quiet or request is OffsetFetch
@@ -74,7 +78,7 @@ class Call:
             pieces = self._pieces(reply)
             pieces.insert(0, self._head(correlation_id, sum(map(len, pieces))))
             return b"".join(pieces)
-        body = self._write(reply)
+        body = reply.body if isinstance(reply, Encoded) else self._write(reply)
         return self._head(correlation_id, len(body)) + body
 
     def _head(self, correlation_id: int, body_bytes: int) -> bytes:

@@ -8,6 +8,7 @@ authentication; Produce of a version whose records nobody reads any more. What t
 """
 
 import re
+from collections.abc import Generator
 from functools import partial
 from struct import Struct
 from typing import Final
@@ -32,7 +33,7 @@ from protocol.messages.node import (
 )
 from protocol.messages.offsets import OffsetCommitReply
 from protocol.refusals import REFUSE
-from protocol.session import Request
+from protocol.session import Encoded, Request
 from protocol.strangers import guess
 
 __all__ = ["KafkaDialect", "KafkaSession"]
@@ -322,6 +323,12 @@ class KafkaSession:
                 reply = call.adapt(call.version, request, reply)
             data = call.frame(number, reply)
         return self.take_data() + data if self._own else data
+
+    def encoding(self, reply: Message) -> Generator[None, None, Message]:
+        call = self._call
+        if call is None or call.encode_slowly is None or type(reply) is not call.plain:
+            return reply
+        return Encoded((yield from call.encode_slowly(reply)))
 
     def _say_again(self, call: Call, number: int, reply: Message) -> bytes:
         said = self._said

@@ -3,7 +3,7 @@
 A field that the version does not have is left unsaid.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from struct import Struct
 from typing import Any, Final
@@ -15,6 +15,8 @@ from protocol.kafka.varint import write_tags, write_uvarint
 Writer = Callable[[Any], bytes]
 """Message to body."""
 
+_PIECES_A_PAUSE: Final = 4_000
+"""A millisecond or less."""
 _SHORT: Final = tuple(bytes((value,)) for value in range(128))
 
 
@@ -23,10 +25,12 @@ def _write_many(items: tuple[Any, ...], code: str) -> bytes:
 
 
 class _WriterSource(Source):
-    """`_run` is the fixed-width values not yet written: codes and expressions."""
+    """`_run` is the fixed-width values not yet written: codes and expressions. `pauses_after` so many pieces the
+    writer yields; 0: never."""
 
-    def __init__(self, version: int, is_flexible: bool) -> None:
+    def __init__(self, version: int, is_flexible: bool, pauses_after: int = 0) -> None:
         super().__init__()
+        self.pauses_after = pauses_after
         self.version = version
         self.is_flexible = is_flexible
         self._run: list[tuple[str, str]] = []
@@ -114,6 +118,11 @@ class _WriterSource(Source):
             self.flush()
             if self.lines[-1].endswith(f"for {item} in {name}:"):
                 self.line("pass")
+            if self.pauses_after:
+                self.line(f"if len(parts) > {self.pauses_after}:")
+                self.line("    whole.append(b''.join(parts))")
+                self.line("    parts.clear()")
+                self.line("    yield")
             self.depth -= 1
         if nullable:
             self.depth -= 1
@@ -185,6 +194,17 @@ def pieces_writer(schema: Schema, version: int) -> Callable[[Any], list[bytes]]:
     source = _WriterSource(version, version >= schema.flexible)
     source.group(schema.group, "message", with_tags=True)
     write: Callable[[Any], list[bytes]] = _finish_writer(source, f"{schema.name} v{version}", "parts")
+    return write
+
+
+@cache
+def pausing_writer(schema: Schema, version: int) -> Callable[[Any], Generator[None, None, bytes]]:
+    """As `writer`, for bodies so large that nobody should wait for the whole: it yields after some of it."""
+    source = _WriterSource(version, version >= schema.flexible, _PIECES_A_PAUSE)
+    source.group(schema.group, "message", with_tags=True)
+    source.lines.insert(0, "    whole = []")
+    about, result = f"{schema.name} v{version}", "b''.join((*whole, *parts))"
+    write: Callable[[Any], Generator[None, None, bytes]] = _finish_writer(source, about, result)
     return write
 
 

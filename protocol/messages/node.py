@@ -86,6 +86,8 @@ class DescribeNodeReply(Message):
     loading: LoadProgress | None = None
     failed_shards: tuple[FailedShard, ...] = ()
     upstream_problem: str = ""
+    waiting: dict[str, int] = {}
+    """Operations in the purgatory, by kind."""
 
 
 class Refused(Message):

@@ -173,7 +173,7 @@ THEMES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 SERIES: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {"h": THEMES, "cb": balanced.THEMES}
-_TITLES = {"h": "Consuming (consumer-client H)", "cb": "Client-balanced groups (client-balanced-groups 17)"}
+_TITLES = {"h": "ConsumerState (consumer-client H)", "cb": "Client-balanced groups (client-balanced-groups 17)"}
 
 _NAME = re.compile(r"test_(h|cb)(\d+)_")
 

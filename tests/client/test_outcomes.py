@@ -1,4 +1,4 @@
-"""How errands end, and in which order an application is told what its membership said."""
+"""How operations end, and in which order an application is told what its membership said."""
 
 from functools import partial
 
@@ -7,18 +7,18 @@ import pytest
 from membership.events import Assigned, CommitDone, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
 from muster import CannotConnect, CommitRefused, Fenced, GroupRefused, Refused, RequestTimedOut, TopicPartition, WokenUp
 from muster.client.steps import call_application
-from muster.core.completions import Done, Outcomes, Partitions, Told, failure, found, stored, to_commit, without
+from muster.core.completions import Completions, Done, Partitions, Told, failure, found, stored, to_commit, without
 from protocol.errors import ErrorCode
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def commit_done(errand: int, code: ErrorCode = ErrorCode.NONE) -> CommitDone:
-    return CommitDone(errand, code, {A: OffsetToCommit(5)} if code == ErrorCode.NONE else {})
+def commit_done(operation: int, code: ErrorCode = ErrorCode.NONE) -> CommitDone:
+    return CommitDone(operation, code, {A: OffsetToCommit(5)} if code == ErrorCode.NONE else {})
 
 
-def test_each_errand_is_heard_of_where_it_was_to_be_heard_of() -> None:
-    outcomes, heard = Outcomes(), list[tuple[str, Done]]()
+def test_each_operation_is_heard_of_where_it_was_to_be_heard_of() -> None:
+    outcomes, heard = Completions(), list[tuple[str, Done]]()
     waited = outcomes.number()
     at_once = outcomes.number_heard(lambda done: heard.append(("at once", done)))
     first, second = (outcomes.number_later(partial(call_application, None)) for _ in range(2))
@@ -34,13 +34,13 @@ def test_each_errand_is_heard_of_where_it_was_to_be_heard_of() -> None:
     assert [*awaited, outcomes.awaits_later_ones] == [True, False]
     told = []
     while finished := outcomes.next_finished():
-        told.append(finished[1].errand)
+        told.append(finished[1].operation)
     assert told == [second, first]
 
 
 @pytest.mark.parametrize("ends_first", [True, False])
-def test_an_errand_that_nobody_waits_for_any_more_leaves_nothing_behind(*, ends_first: bool) -> None:
-    outcomes = Outcomes()
+def test_an_operation_that_nobody_waits_for_any_more_leaves_nothing_behind(*, ends_first: bool) -> None:
+    outcomes = Completions()
     number = outcomes.number()
     if ends_first:
         outcomes.ended(commit_done(number))
@@ -51,7 +51,7 @@ def test_an_errand_that_nobody_waits_for_any_more_leaves_nothing_behind(*, ends_
 
 
 def test_a_wakeup_is_raised_once() -> None:
-    outcomes = Outcomes()
+    outcomes = Completions()
     outcomes.wake()
     outcomes.wake()
     with pytest.raises(WokenUp):
@@ -64,7 +64,7 @@ def test_a_wakeup_is_raised_once() -> None:
 
 
 def test_what_is_revoked_is_told_after_its_last_commit_and_what_follows_after_that() -> None:
-    outcomes, prepared = Outcomes(), list[Partitions]()
+    outcomes, prepared = Completions(), list[Partitions]()
     told = Told(outcomes)
 
     def prepare(partitions: Partitions) -> int | None:
@@ -88,7 +88,7 @@ def test_what_is_revoked_is_told_after_its_last_commit_and_what_follows_after_th
 
 
 def test_what_is_lost_in_a_rebalance_that_still_takes_commits_is_told_after_the_last_one() -> None:
-    outcomes = Outcomes()
+    outcomes = Completions()
     told, number = Told(outcomes), outcomes.number()
     lost = Lost((A,), "closing", still_counts=True)
     told.add(lost)
@@ -99,7 +99,7 @@ def test_what_is_lost_in_a_rebalance_that_still_takes_commits_is_told_after_the_
 
 
 def test_what_needs_no_commit_is_told_at_once_and_what_is_fatal_raised_once() -> None:
-    told = Told(Outcomes())
+    told = Told(Completions())
     lost = Lost((A,), "the session timed out")
     for one in (Revoked((A,)), Fatal(ErrorCode.INVALID_SESSION_TIMEOUT, "too short"), lost):
         told.add(one)

@@ -5,9 +5,9 @@ import ssl
 import pytest
 
 from membership.events import NodeAddress
-from muster.core.completions import Outcomes
+from muster.core.completions import Completions
 from muster.errors import AuthenticationFailed, CannotConnect, RequestTimedOut, WokenUp
-from muster.net.dialects.handshake_errors import LoginFailed, Unwelcome
+from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed
 from muster.net.refusals import Refusals, authentication_failed
 from protocol.errors import ErrorCode, ProtocolViolation
 
@@ -63,7 +63,7 @@ def test_who_lets_us_in_later_is_no_trouble_any_more() -> None:
     [
         ConnectionResetError("gone"),
         ProtocolViolation("nonsense"),
-        Unwelcome(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "later"),
+        HandshakeRefused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "later"),
         ssl.SSLEOFError("EOF"),
         ssl.SSLZeroReturnError("closed"),
     ],
@@ -79,7 +79,7 @@ def test_a_refused_login_says_where_and_why() -> None:
 
 def test_whoever_waits_is_interrupted_as_by_a_wakeup() -> None:
     refusals = Refusals()
-    outcomes = Outcomes(refusals)
+    outcomes = Completions(refusals)
     woken = [outcomes.is_woken]
     refusals.note(NODE, NO, 0)
     woken.append(outcomes.is_woken)
@@ -103,7 +103,7 @@ def test_why_nobody_can_be_asked_is_the_error_that_it_is() -> None:
 
 def test_who_closes_is_not() -> None:
     refusals = Refusals()
-    outcomes = Outcomes(refusals)
+    outcomes = Completions(refusals)
     outcomes.sleep_through()
     refusals.note(NODE, NO, 0)
     assert not outcomes.is_woken

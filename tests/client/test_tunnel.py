@@ -14,7 +14,7 @@ from membership.events import MemberEvent, NodeAddress
 from muster.errors import AuthenticationFailed
 from muster.net.blocking_socket import Pipe
 from muster.net.bootstrap import Bootstrap
-from muster.net.cores import Way
+from muster.net.cores import ConnectionKey
 from muster.net.loop import LoopConnection, LoopDriver
 from muster.net.refusals import authentication_failed
 from muster.net.thread import SocketConnection, ThreadDriver
@@ -205,7 +205,7 @@ def test_who_waits_at_a_socket_is_told_what_was_broken_without_another_byte(
 def test_so_are_the_thread_and_the_event_loop_behind_a_client(
     serving: ssl.SSLContext, believing: ssl.SSLContext
 ) -> None:
-    way = Way(Mock(), NODE, Mock())
+    way = ConnectionKey(Mock(), NODE, Mock())
     ours, theirs = socket.socketpair()
     with ours, theirs:
         tunnel, server = Tunnel(believing, "127.0.0.1"), Server(serving)

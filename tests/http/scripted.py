@@ -59,6 +59,7 @@ NODE = DescribeNodeReply(
     rebalances_by_cause={"member joined": 3, "session expired": 1},
     counters={"connections_opened": 12},
     gauges={"groups": 2, "members": 2, "wal_position_bytes": 4096},
+    waiting={"heartbeat": 2, "produce": 0},
 )
 
 ORDERS = DescribedGroup(

@@ -77,6 +77,8 @@ async def test_the_node_speaks_for_itself_under_our_own_name(browser: Browser) -
         "muster_groups state=Stable": 1,
         "muster_rebalances_total cause=member joined": 3,
         "muster_rebalances_total cause=session expired": 1,
+        "muster_purgatory_operations kind=heartbeat": 2,
+        "muster_purgatory_operations kind=produce": 0,
         "muster_members": 2,
         "muster_wal_position_bytes": 4096,
         "muster_connections_opened_total": 12,

@@ -115,12 +115,12 @@ MUTANTS = (
         (
             Edit(
                 _STATIC,
-                '    member_id = out.ids.member_id(event.request.group_instance_id or "")\n    record = ',
+                '    member_id = out.ids.member_id(event.request.group_instance_id or "")\n    request = ',
                 "    new = _replace(group, event, out)\n"
                 "    new.connection = event.ref.connection\n"
                 "    out.reply(event.ref, join_reply(group, new.member_id, ()))\n"
                 "    return\n"
-                '    member_id = out.ids.member_id(event.request.group_instance_id or "")\n    record = ',
+                '    member_id = out.ids.member_id(event.request.group_instance_id or "")\n    request = ',
             ),
         ),
         Worlds(),

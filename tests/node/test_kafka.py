@@ -4,7 +4,7 @@ from struct import pack
 from typing import Any
 
 from coordinator.node.effects import Effect, Pause, Resume, Send
-from coordinator.node.events import Opened, Received, Woke
+from coordinator.node.events import Call, Opened, Received, Woke
 from protocol.errors import ErrorCode
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.session import MAX_WAITING_BYTES
@@ -25,10 +25,13 @@ from protocol.messages.groups import (
     JoinGroup,
     JoinGroupReply,
     JoinProtocol,
+    ListGroups,
+    ListGroupsReply,
     SyncGroup,
     SyncGroupReply,
 )
 from protocol.messages.node import ApiVersions, ApiVersionsReply, FindCoordinator, FindCoordinatorReply
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.record_batch import encode_batch
 from tests.node.desk import Desk
 
@@ -205,3 +208,26 @@ def test_what_the_session_says_itself_is_sent_without_a_reply_to_carry_it() -> N
     effects = desk.node.step(Received(1, pack(">ihhih", 10, 18, 99, 7, -1)), desk._moment())
     (sent,) = [effect for effect in effects if isinstance(effect, Send)]
     assert sent.data[4:10] == pack(">ih", 7, 35)
+
+
+def test_a_list_of_very_many_groups_is_encoded_over_many_steps_and_in_its_turn() -> None:
+    desk = KafkaDesk()
+    desk.make_topic("orders", 1)
+    desk.holds_disk = True
+    for number in range(6_000):
+        topic = OffsetCommitTopic("orders", (OffsetCommitPartition(0, 7),))
+        desk.step(Call(9, OffsetCommit(f"g{number:05}", (topic,))))
+        if number % 200 == 199:
+            while desk.flushes:
+                desk.flush()
+    desk.holds_disk = False
+    peer = Peer(desk, 1)
+    assert peer.ask((ListGroups(), 4), (FindCoordinator(("g",)), 3)) == []
+    steps = 0
+    while not (heard := peer.heard()):
+        desk.step(Woke())
+        steps += 1
+    assert steps >= 2
+    listed, found = heard
+    assert isinstance(listed, ListGroupsReply) and isinstance(found, FindCoordinatorReply)
+    assert [group.group_id for group in listed.groups] == [f"g{number:05}" for number in range(6_000)]

@@ -248,6 +248,8 @@ def test_the_node_counts_itself() -> None:
     assert reply.gauges["members"] == 1
     assert reply.gauges["committed_offsets"] == 1
     assert reply.gauges["topics"] == 1
+    assert (reply.waiting["heartbeat"], reply.waiting["rebalance"]) == (1, 0)
+    assert sum(reply.waiting.values()) == reply.gauges["watched_operations"]
     assert reply.rebalances_by_cause == {"member joined": 1}
     assert (reply.shards_loaded, reply.shards_total) == (3, 3)
 

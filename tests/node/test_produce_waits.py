@@ -3,6 +3,7 @@
 from collections.abc import Generator
 
 import pytest
+from msgspec import structs
 
 from coordinator.clock import Moment
 from coordinator.handlers.produce import size_of
@@ -107,7 +108,7 @@ def waiting(connection: int, number: int, size: int) -> QueuedProduce:
         yield 0
         return ProduceReply(()), 0
 
-    return QueuedProduce(RequestRef(connection, number), size, work())
+    return QueuedProduce(RequestRef(connection, number), producing(), size, work())
 
 
 def test_the_longest_waiting_of_a_connection_comes_first_and_connections_take_turns() -> None:
@@ -178,3 +179,62 @@ def test_a_slice_that_took_longer_than_was_thought_is_followed_by_a_rest() -> No
     assert room.take_long(3_080) == 80
     room.due_ms = 4_000
     assert room.take_long(4_005) == 0
+
+
+# --- to be durable ---
+
+
+@pytest.fixture
+def held() -> Desk:
+    """A disk that syncs nothing until it is told to."""
+    desk = Desk()
+    desk.make_topic()
+    desk.connect(1)
+    desk.holds_disk = True
+    return desk
+
+
+def errors_of(reply: Message) -> list[ErrorCode]:
+    assert isinstance(reply, ProduceReply)
+    return [part.error_code for topic in reply.responses for part in topic.partition_responses]
+
+
+def waiting_to_be_durable(desk: Desk) -> int:
+    return desk.node.core.purgatory.by_kind.get("produce", 0)
+
+
+def test_records_wait_in_the_purgatory_until_they_are_durable(held: Desk) -> None:
+    assert held.ask(1, producing()) == []
+    assert waiting_to_be_durable(held) == 1
+    held.flush()
+    assert [offset_of(reply) for reply in held.heard(1)] == [0]
+    assert waiting_to_be_durable(held) == 0
+
+
+def test_a_flush_answers_only_those_that_it_covers(held: Desk) -> None:
+    held.ask(1, producing(0))
+    held.ask(1, producing(1))
+    held.flush()
+    assert [offset_of(reply) for reply in held.heard(1)] == [0]
+    assert waiting_to_be_durable(held) == 1
+    held.flush()
+    assert [offset_of(reply) for reply in held.heard(1)] == [0]
+
+
+def test_records_that_are_not_durable_in_time_are_told_so_once_and_stored_all_the_same(held: Desk) -> None:
+    assert held.ask(1, structs.replace(producing(), timeout_ms=2_000)) == []
+    held.wait(1_999)
+    assert held.heard(1) == []
+    held.wait(1)
+    (reply,) = held.heard(1)
+    assert errors_of(reply) == [ErrorCode.REQUEST_TIMED_OUT]
+    held.flush()
+    assert held.heard(1) == [] and waiting_to_be_durable(held) == 0
+    held.holds_disk = False
+    assert [offset_of(reply) for reply in held.ask(1, producing())] == [1]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_without_acks_of_all_nothing_waits_for_the_disk(held: Desk, acks: int) -> None:
+    held.ask(1, structs.replace(producing(), acks=acks))
+    assert waiting_to_be_durable(held) == 0

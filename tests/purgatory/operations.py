@@ -17,6 +17,10 @@ class Steered(DelayedOperation[str]):
         self.turns_into: str | None = f"{self.name} completed"
         self.turns_into_overdue: str | None = f"{self.name} overdue"
 
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return f"kind of {self.name[:1]}"
+
     def is_satisfied(self) -> bool:
         return self.holds
 

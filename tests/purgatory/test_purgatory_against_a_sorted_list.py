@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -135,6 +136,8 @@ class PurgatoryAgainstASortedList(RuleBasedStateMachine):
             assert key in self.purgatory
             assert self.purgatory.get(key) is watched.op
         assert len(self.purgatory._wheel) == len(self.watched)
+        kinds = Counter(watched.op.kind for watched in self.watched.values())
+        assert {kind: count for kind, count in self.purgatory.by_kind.items() if count} == kinds
 
     @invariant()
     def each_ended_exactly_as_often_as_it_was_watched_to_its_end(self) -> None:

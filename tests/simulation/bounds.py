@@ -20,6 +20,7 @@ def compare_sizes(node: AnyNode, links: Mapping[int, Link]) -> None:
     groups = [group for _shard, group in core.directory.values()]
     asked = len(node.upstream_requests._delayed) if isinstance(node, Gateway) else 0
     waits = sum(map(_waits, groups)) + core.fetches.watched + asked
+    waits += core.purgatory.by_kind.get("produce", 0)
     _at_most("watched operations", len(core.purgatory), waits + _CHORES)
     _at_most("groups in the directory", len(groups), sum(len(shard.groups) for shard in core.shards))
     requests = sum(connection.session.unanswered for connection in core.connections.values())
@@ -41,6 +42,7 @@ def compare_at_rest(node: AnyNode) -> None:
         ("replies are ready", core.outbox.ready),
         ("pushes are ready", core.outbox.pushes),
         ("produces wait", core.waiting_produces.waiting),
+        ("produces wait to be durable", core.purgatory.by_kind.get("produce", 0)),
     ):
         if there:
             raise Broken(f"{what} while the node is at rest")

@@ -247,7 +247,7 @@ class SimMember:
             self._step(OffsetsAsked(self._errands, wanted, self._clock.now_ms + ERRAND_MS))
 
     def _offsets_known(self, done: OffsetsDone) -> None:
-        if done.errand != self._asking_offsets:
+        if done.operation != self._asking_offsets:
             return
         self._asking_offsets = None
         if done.error_code:

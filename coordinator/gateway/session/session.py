@@ -9,6 +9,7 @@ never have to be merged, and what waits is requests, which are not read any furt
 """
 
 from collections import deque
+from collections.abc import Generator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -216,6 +217,9 @@ class ProxySession:
             return None
 
     # ------------------------------------------------------------------------------------------------- to the client
+
+    def encoding(self, reply: Message) -> Generator[None, None, Message]:
+        return self._inner.encoding(reply)
 
     def encode_reply(self, number: int, reply: Message) -> bytes:
         self._is_out = False

@@ -33,6 +33,7 @@ class GroupOperation(DelayedOperation[GroupEvent]):
 
 class _Phase(GroupOperation):
     __slots__ = ("deadline_ms", "key")
+    kind = "rebalance"
 
     def __init__(self, group: "Group", deadline_ms: int) -> None:
         super().__init__(group)
@@ -94,6 +95,7 @@ class DelayedHeartbeat(GroupOperation):
     heartbeat files nothing anew."""
 
     __slots__ = ("member",)
+    kind = "heartbeat"
 
     def __init__(self, group: "Group", member: "Member") -> None:
         super().__init__(group)
@@ -126,6 +128,7 @@ class DelayedLease(GroupOperation):
     """How long what a member owned that is out of the group remains its."""
 
     __slots__ = ("deadline_ms", "key", "member_id")
+    kind = "lease"
 
     def __init__(self, group: "Group", member_id: str, deadline_ms: int) -> None:
         super().__init__(group)
@@ -144,6 +147,7 @@ class DelayedPendingId(GroupOperation):
     """How long an id handed out with MEMBER_ID_REQUIRED may be used."""
 
     __slots__ = ("deadline_ms", "key", "pending")
+    kind = "heartbeat"
 
     def __init__(self, group: "Group", pending: "PendingId") -> None:
         super().__init__(group)

@@ -16,6 +16,7 @@ class DelayedLease(DelayedOperation[BalancedEvent]):
     files nothing anew."""
 
     __slots__ = ("group", "key", "member")
+    kind = "lease"
 
     def __init__(self, group: "BalancedGroup", member: "Member") -> None:
         self.group = group

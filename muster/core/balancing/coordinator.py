@@ -2,22 +2,17 @@
 
 from collections.abc import Callable
 
-from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied
+from membership.channel import normalised
+from membership.events import CallFailed, HangUp, NodeAddress, Replied
 from muster.core.balancing.member import Answer, Member, Phase, Sent, Then, Timer, Wanted
 from muster.core.balancing.results import Code, code_of, failure
 from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.node import FindCoordinator, FindCoordinatorReply, Refused
+from protocol.messages.node import FindCoordinatorReply
 
-BACKOFF_MS, MAX_BACKOFF_MS = 100, 1_000
 _ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 RETRIABLE = frozenset({14, 15, 16, Code.EMPTY_REPLY, Code.NO_NODE, Code.INTERNAL, Code.UNAVAILABLE})
 """After these the same question may be answered otherwise a little later."""
-
-
-def backoff_ms(failures: int) -> int:
-    """client-balanced-groups 11: exponential from 100 ms to 1 s."""
-    return min(BACKOFF_MS << min(failures, 10), MAX_BACKOFF_MS)
 
 
 def ask(m: Member, make: Callable[[], Message], then: Then, *, extra_ms: int = 0) -> None:
@@ -29,31 +24,15 @@ def ask(m: Member, make: Callable[[], Message], then: Then, *, extra_ms: int = 0
 
 
 def send(m: Member, message: Message, then: Then, *, within_ms: int, node: NodeAddress | None) -> None:
-    m.calls_made += 1
-    m.calls[m.calls_made] = Sent(message, then, m.now_ms, m.now_ms + within_ms, node, m.member_epoch)
-    m.effects.append(Call(m.calls_made, node, message))
-
-
-def is_asking(m: Member, kind: type[Message]) -> bool:
-    return any(type(sent.message) is kind for sent in m.calls.values())
+    m.effects.append(m.channel.send(Sent(message, then, m.now_ms, m.now_ms + within_ms, node, m.member_epoch)))
 
 
 def hear(m: Member, event: Replied) -> None:
     """A reply, whatever it says."""
-    sent = m.calls.pop(event.call, None)
+    sent = m.channel.answered(event.call)
     if sent is None:
         return
-    if sent.node is not None:
-        m.lookup_failures = 0
-    reply, reason = event.reply, event.reason
-    if isinstance(reply, Refused):
-        code, reason, reply_or_none = reply.error_code, reply.error_message or reason, None
-    elif type(reply).__name__ != f"{type(sent.message).__name__}Reply":
-        code, reply_or_none = ErrorCode.UNKNOWN_SERVER_ERROR, None
-        reason = f"a {type(reply).__name__} came back to a {type(sent.message).__name__}"
-    else:
-        code, reply_or_none = getattr(reply, "error_code", ErrorCode.NONE), reply
-        reason = getattr(reply, "error_message", "") or reason
+    code, reason, reply_or_none = normalised(sent.message, event.reply, event.reason)
     if code in _ELSEWHERE:
         _forget_coordinator(m, sent.node)
     elif code == ErrorCode.NO_NODE and sent.member_epoch == m.member_epoch:
@@ -65,16 +44,14 @@ def hear(m: Member, event: Replied) -> None:
 
 
 def lost(m: Member, event: CallFailed) -> None:
-    sent = m.calls.get(event.call)
-    is_coordinator = sent is not None and sent.node is not None and sent.node == m.coordinator
-    if event.is_unreached and is_coordinator and Timer.LOOKUP not in m.timers:
-        _look_up_later(m)  # it would be found again at once, and fail again
+    if event.is_unreached:
+        m.channel.note_unreached(event.call, m.now_ms)
     _lose(m, event.call, "the connection was lost")
 
 
 def _lose(m: Member, call: int, reason: str) -> None:
     """It will not be answered."""
-    sent = m.calls.pop(call, None)
+    sent = m.channel.lost(call)
     if sent is None:
         return
     if sent.node is not None:
@@ -84,8 +61,9 @@ def _lose(m: Member, call: int, reason: str) -> None:
 
 def pass_time(m: Member) -> None:
     """Requests that have waited too long, for their answer or for the coordinator."""
-    for number, sent in tuple(m.calls.items()):
-        if m.is_past(sent.deadline_ms) and number in m.calls:
+    m.channel.pass_time(m.now_ms)
+    for number, sent in m.channel.overdue(m.now_ms):
+        if number in m.channel.requests:
             m.effects.append(HangUp(sent.node))
             _lose(m, number, "no answer came in time")
     while m.wanted and m.is_past(m.wanted[0].deadline_ms):
@@ -95,9 +73,9 @@ def pass_time(m: Member) -> None:
 def settle(m: Member) -> None:
     """Look for the coordinator if somebody wants it; ask it what is to be asked."""
     if m.coordinator is None:
-        if _wants_coordinator(m) and Timer.LOOKUP not in m.timers and not is_asking(m, FindCoordinator):
+        if _wants_coordinator(m) and m.channel.wants_lookup():
             within_ms = m.config.request_timeout_ms
-            send(m, FindCoordinator((m.group_id,)), _heard_lookup, within_ms=within_ms, node=None)
+            send(m, m.channel.lookup(), _heard_lookup, within_ms=within_ms, node=None)
         return
     while m.wanted and m.is_joined:
         one = m.wanted.popleft()
@@ -120,17 +98,14 @@ def _wants_coordinator(m: Member) -> bool:
 def _heard_lookup(m: Member, answer: Answer) -> None:
     code, reason = answer.code, answer.reason
     if isinstance(answer.reply, FindCoordinatorReply):
-        found = next((one for one in answer.reply.coordinators if one.key == m.group_id), None)
-        if found is None:
-            code, reason = Code.UNAVAILABLE, "no coordinator was named"
-        elif found.error_code == ErrorCode.NONE:
-            m.coordinator = NodeAddress(found.host, found.port, found.node_id)
+        found, sentence = m.channel.hear_lookup(answer.reply)
+        if found == ErrorCode.NONE:
             return
-        else:
-            code, reason = code_of(found.error_code), found.error_message or found.error_code.name
+        code = code_of(found) if answer.reply.coordinators else Code.UNAVAILABLE
+        reason = sentence or found.name
     if answer.reply is None:
         m.effects.append(HangUp(None))  # the next lookup asks somebody else
-    _look_up_later(m)
+    m.channel.look_up_later(m.now_ms)
     hint = " (is musterd's native listener at the bootstrap address?)" if code == Code.EMPTY_REPLY else ""
     m.lookup_trouble = code, f"the coordinator of group {m.group_id} was not found: {reason}{hint}"
     fail_wanted(m, *m.lookup_trouble)
@@ -138,12 +113,7 @@ def _heard_lookup(m: Member, answer: Answer) -> None:
 
 def _forget_coordinator(m: Member, node: NodeAddress | None) -> None:
     if m.coordinator is not None and m.coordinator == node:
-        m.coordinator = None
-
-
-def _look_up_later(m: Member) -> None:
-    m.arm(Timer.LOOKUP, backoff_ms(m.lookup_failures))
-    m.lookup_failures += 1
+        m.channel.forget()
 
 
 def _be_replaced(m: Member, reason: str) -> None:

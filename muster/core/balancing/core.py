@@ -2,10 +2,10 @@
 
     step(event, now_ms) -> effects
 
-The application's questions come in as events with an errand's number, `Ended` brings the answer; `Call`, `HangUp`,
+The application's questions come in as events with an operation's number, `Ended` brings the answer; `Call`, `HangUp`,
 `Replied`, `CallFailed` and `Woke` are those of `membership.events`. No event waits for another: many threads may have
-errands open at once. Before anything else that happens at a moment, the lease is looked at: what it no longer covers is
-not handed out, whichever answer arrives in the same step.
+operations open at once. Before anything else that happens at a moment, the lease is looked at: what it no longer covers
+is not handed out, whichever answer arrives in the same step.
 """
 
 import heapq
@@ -47,9 +47,9 @@ class BalancedMember:
         m = self._member
         m.now_ms = max(now_ms, m.now_ms)
         lease.check(m)
-        errand = getattr(event, "errand", None)
-        if errand is not None and not isinstance(event, GaveUp):
-            m.errands.add(errand)
+        operation = getattr(event, "operation", None)
+        if operation is not None and not isinstance(event, GaveUp):
+            m.operations.add(operation)
         TABLE[type(event)](m, event)
         _pass_time(m)
         _settle(m)
@@ -173,8 +173,7 @@ def _settle(m: Member) -> None:
 
 def _deadlines(m: Member) -> Iterator[int]:
     yield from m.timers.values()
-    for sent in m.calls.values():
-        yield sent.deadline_ms
+    yield from m.channel.deadlines()
     if m.wanted:
         yield m.wanted[0].deadline_ms
     for going in m.leaving.values():

@@ -28,7 +28,7 @@ _GONE = frozenset({Code.NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE})
 
 
 def wait_until_ready(m: Member, event: ReadyAsked) -> None:
-    m.expectant.append(Waiter(event.errand, m.now_ms + max(event.max_wait_ms, 0)))
+    m.expectant.append(Waiter(event.operation, m.now_ms + max(event.max_wait_ms, 0)))
 
 
 def settle_ready(m: Member) -> None:
@@ -36,9 +36,9 @@ def settle_ready(m: Member) -> None:
     waiting: list[Waiter] = []
     for one in m.expectant:
         if m.keys and m.is_running:
-            m.end(one.errand, success())
+            m.end(one.operation, success())
         elif not m.is_running or m.is_past(one.deadline_ms):
-            m.end(one.errand, failure(*_why_nothing(m)))
+            m.end(one.operation, failure(*_why_nothing(m)))
         else:
             waiting.append(one)
     m.expectant = waiting
@@ -49,15 +49,15 @@ def settle_ready(m: Member) -> None:
 
 def ask_for_batch(m: Member, event: MessageAsked) -> None:
     if m.refused is not None:
-        m.end(event.errand, m.refused)
+        m.end(event.operation, m.refused)
         return
     deadline_ms = event.deadline_ms
     if not event.is_rest and m.config.ready_wait_ms >= 0:
         deadline_ms = m.now_ms + (m.config.ready_wait_ms or m.config.ready_check_slice_ms)
     if event.is_rest and m.is_past(deadline_ms) and m.keys:
-        m.end(event.errand, failure(Code.NOT_FOUND, "nothing of what was read is for this consumer"))
+        m.end(event.operation, failure(Code.NOT_FOUND, "nothing of what was read is for this consumer"))
     else:
-        m.readers.append(Waiter(event.errand, deadline_ms))
+        m.readers.append(Waiter(event.operation, deadline_ms))
 
 
 def settle(m: Member) -> None:
@@ -66,11 +66,11 @@ def settle(m: Member) -> None:
     while m.readers and m.is_joined and (held := m.takeable()) is not None:
         _fetch(m, m.readers.popleft(), held)
     while m.readers and m.refused is not None:
-        m.end(m.readers.popleft().errand, m.refused)
+        m.end(m.readers.popleft().operation, m.refused)
     overdue = [one for one in m.readers if m.is_past(one.deadline_ms)]
     for one in overdue:
         m.readers.remove(one)
-        m.end(one.errand, failure(*_why_nothing(m)))
+        m.end(one.operation, failure(*_why_nothing(m)))
 
 
 def _why_nothing(m: Member) -> tuple[int, str]:
@@ -89,7 +89,7 @@ def _why_nothing(m: Member) -> tuple[int, str]:
 def _fetch(m: Member, reader: Waiter, held: Held) -> None:
     m.idle.remove(held)
     m.tokens[held.key] = held.token = m.tokens.get(held.key, 0) + 1
-    held.use, held.reader, held.taken_ms = Use.FETCHING, reader.errand, m.now_ms
+    held.use, held.reader, held.taken_ms = Use.FETCHING, reader.operation, m.now_ms
     others_rest = any(one.use not in IN_USE for one in m.keys.values())
     wait_ms = 0 if others_rest else m.config.fetch_wait_ms
 
@@ -110,7 +110,8 @@ def _heard_fetch(reader: Waiter, held: Held, m: Member, answer: Answer) -> None:
             held.last_consumed = False
         _free(m, held, 0 if answer.is_unanswered else _OTHER_PAUSE_MS)
         m.end(
-            reader.errand, m.refused or failure(Code.INTERNAL if answer.is_unanswered else answer.code, answer.reason)
+            reader.operation,
+            m.refused or failure(Code.INTERNAL if answer.is_unanswered else answer.code, answer.reason),
         )
     else:
         assert isinstance(answer.reply, FetchRegisteredReply)
@@ -123,7 +124,7 @@ def _fetch_elsewhere(m: Member, reader: Waiter, held: Held) -> None:
     if m.is_current(held):
         held.last_consumed = False
         _free(m, held)
-    if reader.errand in m.errands:
+    if reader.operation in m.operations:
         m.readers.appendleft(reader)
 
 
@@ -134,20 +135,20 @@ def _heard_of(m: Member, reader: Waiter, held: Held, said: FetchedPartition) -> 
         _hand_out(m, reader, held, said)
     elif code in _GONE:
         _lose(m, held, said.error_code.name)
-        m.end(reader.errand, failure(code, f"{held.key} is not this consumer's any more: {said.error_code.name}"))
+        m.end(reader.operation, failure(code, f"{held.key} is not this consumer's any more: {said.error_code.name}"))
     else:
         _free(m, held, _pause_ms(m, code, said.wait_ms))
         if not code or code == Code.NOT_FOUND:
-            m.end(reader.errand, failure(Code.NOT_FOUND, f"{held.key} has been read up to its end"))
+            m.end(reader.operation, failure(Code.NOT_FOUND, f"{held.key} has been read up to its end"))
         else:
-            m.end(reader.errand, failure(code, f"{held.key} could not be read: {said.error_code.name}"))
+            m.end(reader.operation, failure(code, f"{held.key} could not be read: {said.error_code.name}"))
 
 
 def _hand_out(m: Member, reader: Waiter, held: Held, said: FetchedPartition) -> None:
-    if held.key in m.leaving or reader.errand not in m.errands:
+    if held.key in m.leaving or reader.operation not in m.operations:
         held.last_consumed = False
         _free(m, held)
-        if reader.errand in m.errands:
+        if reader.operation in m.operations:
             m.readers.appendleft(reader)
         return
     held.use, held.next_offset = Use.HANDED, None
@@ -163,7 +164,7 @@ def _hand_out(m: Member, reader: Waiter, held: Held, said: FetchedPartition) -> 
         m.targets.get(topic, ()),
         reader.deadline_ms,
     )
-    m.end(reader.errand, success(fetched))
+    m.end(reader.operation, success(fetched))
 
 
 def _lose(m: Member, held: Held, why: str) -> None:
@@ -194,11 +195,11 @@ def _free(m: Member, held: Held, pause_ms: int = 0) -> None:
 def handed(m: Member, event: Handed) -> None:
     held = _in_hand(m, event.key, event.token)
     if held is None:
-        m.end(event.errand, m.refused or failure(Code.NONE_REGISTERED, f"{event.key} was lost meanwhile"))
+        m.end(event.operation, m.refused or failure(Code.NONE_REGISTERED, f"{event.key} was lost meanwhile"))
         return
     held.next_offset, held.reader = event.next_offset, None
     held.curr = event.next_offset
-    m.end(event.errand, success())
+    m.end(event.operation, success())
 
 
 def pass_over(m: Member, event: PassedOver) -> None:
@@ -212,11 +213,11 @@ def pass_over(m: Member, event: PassedOver) -> None:
 
 def abandon(m: Member, event: GaveUp) -> None:
     """Nobody waits for it any more."""
-    errand = event.errand
-    m.errands.discard(errand)
-    m.readers = type(m.readers)(one for one in m.readers if one.errand != errand)
+    operation = event.operation
+    m.operations.discard(operation)
+    m.readers = type(m.readers)(one for one in m.readers if one.operation != operation)
     for held in tuple(m.keys.values()):
-        if held.use is Use.HANDED and held.reader == errand:
+        if held.use is Use.HANDED and held.reader == operation:
             held.last_consumed = False
             _free(m, held)
 
@@ -232,21 +233,21 @@ def _in_hand(m: Member, key: str, token: int) -> Held | None:
 def confirm(m: Member, event: ConfirmAsked) -> None:
     """5.7."""
     if not m.is_running:
-        m.end(event.errand, failure(Code.CLIENT_SHUTDOWN, m.not_running))
+        m.end(event.operation, failure(Code.CLIENT_SHUTDOWN, m.not_running))
         return
     try:
         key, token = parse_context(event.context)
     except ValueError as error:
-        m.end(event.errand, failure(Code.BAD_REQUEST, str(error)))
+        m.end(event.operation, failure(Code.BAD_REQUEST, str(error)))
         return
     held = _in_hand(m, key, token)
     if held is None:
         sentence = f"{event.context}: no batch of this context is in use (confirmed before, or its partition was lost)"
-        m.end(event.errand, m.refusal or failure(Code.BAD_REQUEST, sentence))
+        m.end(event.operation, m.refusal or failure(Code.BAD_REQUEST, sentence))
     elif m.config.confirm_in_local:
         _note_confirmed(held, event)
         _free(m, held)
-        m.end(event.errand, success(Confirm(key, held.place.topic)))
+        m.end(event.operation, success(Confirm(key, held.place.topic)))
     else:
         held.use = Use.CONFIRMING
         _commit(m, event, held, may_repeat=True)
@@ -281,7 +282,7 @@ def _heard_commit(event: ConfirmAsked, held: Held, may_repeat: bool, m: Member, 
         _lose(m, held, result.msg)
     else:
         _free(m, held)
-    m.end(event.errand, result)
+    m.end(event.operation, result)
 
 
 def _confirmed(m: Member, held: Held, answer: Answer, said: ConfirmedPartition | None) -> Result:

@@ -1,6 +1,6 @@
 """What happens to a client-balanced member, and what it says beside calls.
 
-Each question of the application is an event with an `errand`, the number under which an `Ended` brings its `Result`
+Each question of the application is an event with an `operation`, the number under which an `Ended` brings its `Result`
 back: always, and without being waited for longer than the question allows.
 """
 
@@ -13,38 +13,38 @@ from muster.core.balancing.results import Result
 
 
 class StartAsked(MemberEvent, frozen=True):
-    errand: int
+    operation: int
     targets: Mapping[str, Iterable[str] | None] | None
     source_count: int
     node_id: int
 
 
 class MetaAsked(MemberEvent, frozen=True):
-    errand: int
+    operation: int
 
 
 class ReadyAsked(MemberEvent, frozen=True):
     """Is a partition registered, or will be in that time? The `Result` is ok if so."""
 
-    errand: int
+    operation: int
     max_wait_ms: int
 
 
 class ConnectAsked(MemberEvent, frozen=True):
-    errand: int
+    operation: int
     key: str
     offset: int = -1
 
 
 class DisconnectAsked(MemberEvent, frozen=True):
-    errand: int
+    operation: int
     key: str
 
 
 class MessageAsked(MemberEvent, frozen=True):
     """`deadline_ms` is that of an earlier question of which this is the rest."""
 
-    errand: int
+    operation: int
     deadline_ms: int | None = None
     is_rest: bool = False
 
@@ -68,7 +68,7 @@ class Handed(MemberEvent, frozen=True):
     """A batch, which ends before `next_offset`, is made out and may go to the application if the `Result` is ok: making
     it out took its time, and the partition may be somebody else's by now."""
 
-    errand: int
+    operation: int
     key: str
     token: int
     next_offset: int
@@ -84,7 +84,7 @@ class PassedOver(MemberEvent, frozen=True):
 
 
 class ConfirmAsked(MemberEvent, frozen=True):
-    errand: int
+    operation: int
     context: str
     consumed: bool
 
@@ -92,21 +92,21 @@ class ConfirmAsked(MemberEvent, frozen=True):
 class DescribeAsked(MemberEvent, frozen=True):
     """What does the coordinator say of the group?"""
 
-    errand: int
+    operation: int
 
 
 class ShutdownAsked(MemberEvent, frozen=True):
-    errand: int
+    operation: int
 
 
 class GaveUp(MemberEvent, frozen=True):
-    """Nobody waits for that errand any more; a batch it was given goes back, not consumed."""
+    """Nobody waits for that operation any more; a batch it was given goes back, not consumed."""
 
-    errand: int
+    operation: int
 
 
 class Ended(Effect, frozen=True):
-    errand: int
+    operation: int
     result: Result
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from membership.events import Pushed
 from muster.core.balancing import coordinator, lease, registering
 from muster.core.balancing.events import StartAsked
-from muster.core.balancing.member import Answer, Member, Phase, Starting, Timer, Use
+from muster.core.balancing.member import Answer, Member, Phase, Starting, Timer, Use, backoff_ms
 from muster.core.balancing.results import Code, Result, failure, success
 from muster.core.balancing.targets import check_node, checked_targets
 from protocol.messages.balanced import (
@@ -46,12 +46,12 @@ _REFUSED = _FINAL | {Code.DUPLICATE_NODE_ID}
 def start(m: Member, event: StartAsked) -> None:
     refusal = _refusal(m, event)
     if refusal is not None:
-        m.end(event.errand, refusal)
+        m.end(event.operation, refusal)
         return
     m.targets = checked_targets(event.targets)
     is_counted = event.source_count > 0
     m.source_count, m.node_id = (event.source_count, event.node_id) if is_counted else (None, None)
-    m.phase, m.starting = Phase.STARTING, Starting(event.errand)
+    m.phase, m.starting = Phase.STARTING, Starting(event.operation)
     m.lookup_trouble = None
 
 
@@ -83,9 +83,9 @@ def settle(m: Member) -> None:
     if m.coordinator is None or m.is_replaced or m.phase not in {Phase.STARTING, Phase.STARTED}:
         return
     if not m.is_joined:
-        if Timer.RETRY not in m.timers and not coordinator.is_asking(m, StartMember):
+        if Timer.RETRY not in m.timers and not m.channel.is_asking(StartMember):
             _send_start(m)
-    elif Timer.HEARTBEAT not in m.timers and not coordinator.is_asking(m, MemberHeartbeat):
+    elif Timer.HEARTBEAT not in m.timers and not m.channel.is_asking(MemberHeartbeat):
         _send_heartbeat(m)
 
 
@@ -118,7 +118,7 @@ def _heard_start(m: Member, answer: Answer) -> None:
     elif answer.code in _REFUSED:
         _be_refused(m, answer)
     else:
-        m.arm(Timer.RETRY, coordinator.backoff_ms(m.join_failures))
+        m.arm(Timer.RETRY, backoff_ms(m.join_failures))
         m.join_failures += 1
 
 
@@ -133,7 +133,7 @@ def _join(m: Member, sent_ms: int, reply: StartMemberReply) -> None:
     lease.renew(m, sent_ms)
     _keep_granted(m, reply)
     if m.starting is not None:
-        m.end(m.starting.errand, success())
+        m.end(m.starting.operation, success())
         m.starting, m.phase = None, Phase.STARTED
 
 
@@ -159,7 +159,7 @@ def _try_again(m: Member, code: int, reason: str) -> None:
     m.starting.tries += 1
     if code in _FINAL or m.starting.tries >= m.config.start_tries:
         code = Code.INTERNAL if code == Code.EMPTY_REPLY else code
-        m.end(m.starting.errand, failure(code, reason))
+        m.end(m.starting.operation, failure(code, reason))
         m.starting, m.phase, m.source_count, m.node_id = None, Phase.NOT_STARTED, None, None
         m.targets = {}
         m.is_replaced, m.refusal = False, None
@@ -248,7 +248,7 @@ def _miss(m: Member, answer: Answer) -> None:
         return
     if answer.code == Code.CERTIFICATE:
         m.drop_all(answer.reason)
-        m.arm(Timer.HEARTBEAT, coordinator.backoff_ms(m.heartbeat_failures))
+        m.arm(Timer.HEARTBEAT, backoff_ms(m.heartbeat_failures))
     m.heartbeat_failures += 1
 
 

@@ -13,15 +13,15 @@ from protocol.messages.balanced import DescribeBalanced, DescribeBalancedReply, 
 def shut_down(m: Member, event: ShutdownAsked) -> None:
     """From STARTED alone; nothing is handed out from now on, and everybody who waits hears so."""
     if m.phase is Phase.STOPPING:
-        m.stopping.append(event.errand)
+        m.stopping.append(event.operation)
         return
     if m.phase is not Phase.STARTED:
-        m.end(event.errand, success())
+        m.end(event.operation, success())
         return
     m.phase = Phase.STOPPING
-    m.stopping.append(event.errand)
+    m.stopping.append(event.operation)
     m.arm(Timer.CLOSING, m.config.closing_pause_ms)
-    for one in sorted(m.errands - set(m.stopping)):
+    for one in sorted(m.operations - set(m.stopping)):
         m.end(one, failure(Code.CLIENT_SHUTDOWN, m.not_running))
     m.readers.clear()
     m.leaving.clear()
@@ -61,18 +61,18 @@ def _end(m: Member) -> None:
     for key in tuple(m.keys):
         m.drop(key)
     m.timers.clear()
-    m.calls.clear()
+    m.channel.requests.clear()
     m.wanted.clear()
     m.alarms.clear()
     m.released.clear()
-    for errand in m.stopping:
-        m.end(errand, success())
+    for operation in m.stopping:
+        m.end(operation, success())
 
 
 def describe(m: Member, event: DescribeAsked) -> None:
-    errand = event.errand
+    operation = event.operation
     if m.refused is not None:
-        m.end(errand, m.refused)
+        m.end(operation, m.refused)
         return
 
     def heard(m: Member, answer: Answer) -> None:
@@ -80,10 +80,12 @@ def describe(m: Member, event: DescribeAsked) -> None:
         if isinstance(answer.reply, DescribeBalancedReply):
             found = next((one for one in answer.reply.groups if one.group_id == m.group_id), None)
         if answer.code or found is None:
-            m.end(errand, failure(answer.code or Code.EMPTY_REPLY, answer.reason or "nothing was said of this group"))
+            m.end(
+                operation, failure(answer.code or Code.EMPTY_REPLY, answer.reason or "nothing was said of this group")
+            )
         elif found.error_code != ErrorCode.NONE:
-            m.end(errand, failure(int(found.error_code), found.error_code.name))
+            m.end(operation, failure(int(found.error_code), found.error_code.name))
         else:
-            m.end(errand, success(found))
+            m.end(operation, success(found))
 
     coordinator.ask(m, lambda: DescribeBalanced((m.group_id,)), heard)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from membership.channel import CoordinatorChannel
 from membership.events import Effect, NodeAddress
 from muster.core.balancing.config import BalancedConfig
 from muster.core.balancing.events import Ended, Noted
@@ -15,6 +16,13 @@ from muster.core.balancing.targets import Targets
 from protocol.messages import Message
 from protocol.messages.balanced import ReleasedKey
 from protocol.partition_key import PartitionKey
+
+BACKOFF_MS, MAX_BACKOFF_MS = 100, 1_000
+
+
+def backoff_ms(failures: int) -> int:
+    """client-balanced-groups 11: exponential from 100 ms to 1 s."""
+    return min(BACKOFF_MS << min(failures, 10), MAX_BACKOFF_MS)
 
 
 class Phase(enum.Enum):
@@ -32,8 +40,7 @@ class Timer(enum.IntEnum):
 
     HEARTBEAT = 0
     RETRY = 1  # of joining: while armed, no join is sent
-    LOOKUP = 2  # of finding the coordinator: while armed, no lookup is sent
-    CLOSING = 3  # until it leaves
+    CLOSING = 2  # until it leaves
 
 
 class Use(enum.Enum):
@@ -66,7 +73,7 @@ class Held:
     last_consumed: bool = True
     next_offset: int | None = None
     reader: int | None = None
-    """The errand that the batch being used was for."""
+    """The operation that the batch being used was for."""
     taken_ms: int = 0
     asked_epoch: int = -1
     """The grant by which it was last fetched."""
@@ -87,7 +94,7 @@ class Held:
 
 @dataclass(slots=True)
 class Starting:
-    errand: int
+    operation: int
     tries: int = 0
 
 
@@ -95,7 +102,7 @@ class Starting:
 class Waiter:
     """Somebody who waits for a batch, or for a partition; without a deadline for ever."""
 
-    errand: int
+    operation: int
     deadline_ms: int | None
 
 
@@ -104,7 +111,7 @@ class Leaving:
     """A partition being given up, which waits for its batch to be confirmed."""
 
     deadline_ms: int
-    errand: int | None
+    operation: int | None
 
 
 @dataclass(slots=True)
@@ -143,6 +150,10 @@ class Sent:
     node: NodeAddress | None
     member_epoch: int
 
+    @property
+    def to_coordinator(self) -> bool:
+        return self.node is not None
+
 
 @dataclass(slots=True)
 class Member:
@@ -170,7 +181,6 @@ class Member:
     lease_ends_ms: int | None = None
     join_failures: int = 0
     heartbeat_failures: int = 0
-    lookup_failures: int = 0
     lookup_trouble: tuple[int, str] | None = None
     """What the last lookup failed with, until somebody has heard of it."""
     # what it reports
@@ -181,9 +191,7 @@ class Member:
     carried_out: int = 0
     """The last operator's wish."""
     # asking
-    coordinator: NodeAddress | None = None
-    calls: dict[int, Sent] = field(default_factory=dict)
-    calls_made: int = 0
+    channel: CoordinatorChannel[Sent] = field(init=False)
     wanted: deque[Wanted] = field(default_factory=deque)
     timers: dict[Timer, int] = field(default_factory=dict)
     # configured partitions
@@ -212,19 +220,26 @@ class Member:
     doubtful: dict[str, int] = field(default_factory=dict)
     """Keys of which a registration was never answered, and when: they may be, or come to be, owned unawares."""
     alarms: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
-    errands: set[int] = field(default_factory=set)
+    operations: set[int] = field(default_factory=set)
     """Those that have not ended."""
     readers: deque[Waiter] = field(default_factory=deque)
     expectant: list[Waiter] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.channel = CoordinatorChannel(self.group_id, backoff_ms)
+
+    @property
+    def coordinator(self) -> NodeAddress | None:
+        return self.channel.coordinator
+
     # -- saying
 
-    def end(self, errand: int, result: Result) -> None:
+    def end(self, operation: int, result: Result) -> None:
         """Once: what has ended does not end again."""
-        if errand in self.errands:
-            self.errands.remove(errand)
-            self.effects.append(Ended(errand, result))
+        if operation in self.operations:
+            self.operations.remove(operation)
+            self.effects.append(Ended(operation, result))
 
     def note(self, event: str, **fields: object) -> None:
         self.effects.append(Noted(event, fields))
@@ -278,8 +293,8 @@ class Member:
                 self.idle.remove(held)
         leaving = self.leaving.pop(key, None)
         if leaving is not None:
-            if leaving.errand is not None:
-                self.end(leaving.errand, success())
+            if leaving.operation is not None:
+                self.end(leaving.operation, success())
             self.done(key)
         return held
 

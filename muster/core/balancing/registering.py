@@ -33,15 +33,15 @@ _TRY_LATER = frozenset({Code.PARTITION_OCCUPIED, Code.CERTIFICATE})
 
 
 def ask_meta(m: Member, event: MetaAsked) -> None:
-    errand = event.errand
+    operation = event.operation
     if m.refused is not None:
-        m.end(errand, m.refused)
+        m.end(operation, m.refused)
     elif m.meta_waiters and not m.has_meta:
-        m.meta_waiters.append(errand)
+        m.meta_waiters.append(operation)
     elif m.meta_waiters or _is_fresh(m):
-        m.end(errand, success(dict(m.meta)))
+        m.end(operation, success(dict(m.meta)))
     else:
-        m.meta_waiters.append(errand)
+        m.meta_waiters.append(operation)
         coordinator.ask(
             m, lambda: PartitionMeta(m.group_id, m.consumer_id, m.member_epoch, m.meta_version), _heard_meta
         )
@@ -62,8 +62,8 @@ def _heard_meta(m: Member, answer: Answer) -> None:
     else:
         code = Code.INTERNAL if answer.is_unanswered else answer.code
         result = m.refusal or failure(code, answer.reason)
-    for errand in waiters:
-        m.end(errand, result)
+    for operation in waiters:
+        m.end(operation, result)
 
 
 def learn(m: Member, version: int, states: Iterable[PartitionState]) -> None:
@@ -85,7 +85,7 @@ def connect(m: Member, event: ConnectAsked) -> None:
     try:
         parsed(event.key)
     except ValueError as error:
-        m.end(event.errand, failure(Code.BAD_REQUEST, str(error)))
+        m.end(event.operation, failure(Code.BAD_REQUEST, str(error)))
         return
     m.do(event.key, partial(_connect, m, event))
 
@@ -112,7 +112,7 @@ def _connect(m: Member, event: ConnectAsked) -> None:
     else:
         _register(m, event, 1)
         return
-    m.end(event.errand, result)
+    m.end(event.operation, result)
     m.done(key)
 
 
@@ -127,7 +127,7 @@ def _registered(event: ConnectAsked, tries: int, m: Member, code: int, reason: s
     if not code:
         held = m.own(key, item.reg_epoch, item.position, item.end)
         m.refused_ms.pop(key, None)
-        m.end(event.errand, success(OffsetInfo(held.curr, held.max, held.updated_ms)))
+        m.end(event.operation, success(OffsetInfo(held.curr, held.max, held.updated_ms)))
     elif code in coordinator.RETRIABLE and tries < m.config.connect_tries and m.refused is None:
         m.after(m.config.retry_pause_ms, partial(_register, m, event, tries + 1))
         return
@@ -135,7 +135,7 @@ def _registered(event: ConnectAsked, tries: int, m: Member, code: int, reason: s
         if code in _TRY_LATER:
             m.drop(key)
             m.refused_ms[key] = m.now_ms
-        m.end(event.errand, m.refused or failure(Code.INTERNAL if code == Code.EMPTY_REPLY else code, reason))
+        m.end(event.operation, m.refused or failure(Code.INTERNAL if code == Code.EMPTY_REPLY else code, reason))
     m.done(key)
 
 
@@ -164,7 +164,7 @@ def _ask_for(m: Member, key: str, offset: int, then: "partial[None]") -> None:
 def look_at_doubts(m: Member) -> None:
     """In touch again: what was granted and never heard of is given up, or nobody could read it. A request may come
     late, so that is looked at for as long as a session lasts."""
-    if m.doubtful and not coordinator.is_asking(m, DescribeBalanced):
+    if m.doubtful and not m.channel.is_asking(DescribeBalanced):
         coordinator.ask(m, lambda: DescribeBalanced((m.group_id,), with_lag=False), _heard_of_doubts)
 
 
@@ -184,30 +184,30 @@ def _heard_of_doubts(m: Member, answer: Answer) -> None:
 def disconnect(m: Member, event: DisconnectAsked) -> None:
     """5.4."""
     if not event.key.strip():
-        m.end(event.errand, failure(Code.BAD_REQUEST, "a partition key is wanted"))
+        m.end(event.operation, failure(Code.BAD_REQUEST, "a partition key is wanted"))
     elif not m.is_running:
-        m.end(event.errand, failure(Code.CLIENT_SHUTDOWN, m.not_running))
+        m.end(event.operation, failure(Code.CLIENT_SHUTDOWN, m.not_running))
     else:
-        m.do(event.key, partial(_give_back, m, event.key, event.errand))
+        m.do(event.key, partial(_give_back, m, event.key, event.operation))
 
 
-def _give_back(m: Member, key: str, errand: int | None) -> None:
+def _give_back(m: Member, key: str, operation: int | None) -> None:
     held = m.keys.get(key)
     if held is None:
-        _end_giving_back(m, key, errand)
+        _end_giving_back(m, key, operation)
     elif held.use in IN_USE:
-        m.leaving[key] = Leaving(m.now_ms + m.config.confirm_wait_ms, errand)
+        m.leaving[key] = Leaving(m.now_ms + m.config.confirm_wait_ms, operation)
     else:
-        _unregister(m, held, held.last_consumed, errand)
+        _unregister(m, held, held.last_consumed, operation)
 
 
-def _end_giving_back(m: Member, key: str, errand: int | None, trouble: str = "") -> None:
-    if errand is not None:
-        m.end(errand, success(msg=trouble))
+def _end_giving_back(m: Member, key: str, operation: int | None, trouble: str = "") -> None:
+    if operation is not None:
+        m.end(operation, success(msg=trouble))
     m.done(key)
 
 
-def _unregister(m: Member, held: Held, consumed: bool, errand: int | None) -> None:
+def _unregister(m: Member, held: Held, consumed: bool, operation: int | None) -> None:
     """It is out of the registered set whatever comes of it."""
     key, item = held.key, ReleasedKey(held.key, held.reg_epoch, consumed, held.done_to)
     m.drop(key)
@@ -223,7 +223,7 @@ def _unregister(m: Member, held: Held, consumed: bool, errand: int | None) -> No
                 m.doubtful[key] = m.now_ms  # another's, or this member's by a grant it has never heard of
         if trouble and m.is_running:
             m.released[key] = item
-        _end_giving_back(m, key, errand, trouble)
+        _end_giving_back(m, key, operation, trouble)
 
     coordinator.ask(m, lambda: UnregisterPartitions(m.group_id, m.consumer_id, m.member_epoch, (item,)), heard)
 
@@ -232,7 +232,7 @@ def go_on(m: Member, held: Held) -> None:
     """What is owned can be taken again: now for what waited for that."""
     leaving = m.leaving.pop(held.key, None) if m.is_current(held) else None
     if leaving is not None:
-        _unregister(m, held, held.last_consumed, leaving.errand)
+        _unregister(m, held, held.last_consumed, leaving.operation)
     else:
         jump_if_wanted(m, held)
 
@@ -242,7 +242,7 @@ def pass_time(m: Member) -> None:
     for key, leaving in tuple(m.leaving.items()):
         if m.is_past(leaving.deadline_ms):
             del m.leaving[key]
-            _unregister(m, m.keys[key], not m.config.rolls_back_unconfirmed, leaving.errand)
+            _unregister(m, m.keys[key], not m.config.rolls_back_unconfirmed, leaving.operation)
 
 
 # ------------------------------------------------------------------------------------------------- going to the end

@@ -13,7 +13,7 @@ import enum
 from typing import Final, Protocol, assert_never
 
 from membership.events import NodeAddress
-from muster.net.dialects.handshake_errors import LoginFailed, Unwelcome
+from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed
 from muster.net.dialects.kafka import KafkaSession, Logins, no_login
 from muster.net.dialects.native import NativeSession
 from protocol.messages import Message
@@ -23,10 +23,10 @@ __all__ = [
     "MAX_FRAME_BYTES",
     "Answer",
     "Dialect",
+    "HandshakeRefused",
     "LoginFailed",
     "Push",
     "Session",
-    "Unwelcome",
     "dialect_of",
     "open_session",
 ]
@@ -77,8 +77,8 @@ class Session(Protocol):
         """What the server said, and the session itself of requests that cannot be said to this server: those are
         answered `Refused`, without the server having seen them, and no data is needed to hear of them.
 
-        Raises ProtocolViolation for bytes that no server of this dialect sends, `Unwelcome` where it lets nobody in,
-        `LoginFailed` where not us.
+        Raises ProtocolViolation for bytes that no server of this dialect sends, `HandshakeRefused` where it lets
+        nobody in, `LoginFailed` where not us.
         """
 
     def take_data(self) -> bytes:

@@ -9,7 +9,7 @@ from protocol.messages.node import Refused
 _TLS_ALERT: Final = b"\x15\x03"
 
 
-class Unwelcome(ProtocolViolation):
+class HandshakeRefused(ProtocolViolation):
     """The server answered the greeting with an error: nothing else can be asked on this connection."""
 
     def __init__(self, error_code: ErrorCode, sentence: str) -> None:
@@ -17,7 +17,7 @@ class Unwelcome(ProtocolViolation):
         self.error_code = error_code
 
 
-class LoginFailed(Unwelcome):
+class LoginFailed(HandshakeRefused):
     """The server does not let us in by our name and password, or does not know them itself: trying again is in vain
     until somebody changes something.
     """

@@ -13,7 +13,7 @@ server takes that even when the time is over, so that no request is lost by it, 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from muster.net.dialects.handshake_errors import LoginFailed, Unwelcome, unsayable
+from muster.net.dialects.handshake_errors import HandshakeRefused, LoginFailed, unsayable
 from muster.net.dialects.reply_normalisation import in_full
 from muster.net.dialects.versions import CannotBeSaid, choose
 from protocol.apis import BY_MESSAGE
@@ -124,7 +124,7 @@ class KafkaSession:
             self._greet(min(known.max_version, sent.version - 1) if known else 0)
             return
         if reply.error_code != ErrorCode.NONE:
-            raise Unwelcome(reply.error_code, f"it does not tell its versions: {reply.error_code.name}")
+            raise HandshakeRefused(reply.error_code, f"it does not tell its versions: {reply.error_code.name}")
         self._offered = offered
         self._begin_login(offered)
 
@@ -142,7 +142,7 @@ class KafkaSession:
             more = login.hear(reply)
         except LoginRefused as refused:
             if refused.error_code.retriable:
-                raise Unwelcome(refused.error_code, str(refused)) from None
+                raise HandshakeRefused(refused.error_code, str(refused)) from None
             raise LoginFailed(refused.error_code, str(refused)) from None
         if more is not None:
             self._say_of_login(more, offered)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from muster.net.dialects.handshake_errors import Unwelcome
+from muster.net.dialects.handshake_errors import HandshakeRefused
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.node import Hello
@@ -38,5 +38,5 @@ class NativeSession:
         self._hello = -1
         code = getattr(said.reply, "error_code", ErrorCode.NONE)
         if code != ErrorCode.NONE:
-            raise Unwelcome(code, f"it does not let us in: {said.error_message or code.name}")
+            raise HandshakeRefused(code, f"it does not let us in: {said.error_message or code.name}")
         return True

@@ -67,10 +67,10 @@ async def test_callbacks_come_in_the_order_of_the_ends_and_each_to_its_end(
 
     async def later(one: Done) -> None:
         await asyncio.sleep(0)
-        told.append(one.errand)
+        told.append(one.operation)
 
     def at_once(one: Done) -> None:
-        told.append(one.errand)
+        told.append(one.operation)
 
     numbers = [operations.number_later(partial(call_application, callback)) for callback in (later, at_once, later)]
     for number in reversed(numbers):

@@ -118,7 +118,7 @@ class Play:
         """Somebody who reads is interrupted, and whatever comes of it is nobody's."""
         self.look()
         if app.reading:
-            app.player.feed(GaveUp(app.reading.pop(0).errand))
+            app.player.feed(GaveUp(app.reading.pop(0).operation))
 
     # -- what the world does
 

@@ -45,7 +45,7 @@ class Question:
         self.asked_ms = asked_ms
         self.ended_ms = -1
         self.said: Result | None = None
-        self.errand = -1
+        self.operation = -1
         self.reg_epoch = -1
         """Of a batch: the grant by which it was handed out."""
 
@@ -123,7 +123,7 @@ class Player:
 
         def ask(make: Callable[[int], MemberEvent]) -> None:
             part = self.begin(make)
-            question.errand = len(self._asked)
+            question.operation = len(self._asked)
             self.world.when(lambda: part.is_over, partial(heard, part))
 
         def heard(part: Question) -> None:
@@ -204,7 +204,7 @@ class Player:
                 self.waiting[effect.call] = effect
                 self.world.send(self, effect)
             case Ended():
-                question = self._asked[effect.errand]
+                question = self._asked[effect.operation]
                 assert not question.is_over, "ended twice"
                 question.said, question.ended_ms = effect.result, self.world.now_ms
             case Noted():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.net.dialects import Answer, Dialect, Push, Unwelcome, open_session
+from muster.net.dialects import Answer, Dialect, HandshakeRefused, Push, open_session
 from muster.net.dialects.kafka import KafkaSession
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
@@ -95,14 +95,14 @@ def test_who_knows_no_version_of_the_question_at_all_is_left() -> None:
     refusal = writer(APIS[18].reply, 0)(ApiVersionsReply(ErrorCode.UNSUPPORTED_VERSION))
     session.receive_data(frame(0, refusal))
     session.take_data()
-    with pytest.raises(Unwelcome, match="UNSUPPORTED_VERSION"):
+    with pytest.raises(HandshakeRefused, match="UNSUPPORTED_VERSION"):
         session.receive_data(frame(1, refusal))
 
 
 def test_who_tells_nobody_its_versions_is_left_with_its_error() -> None:
     session = KafkaSession("c", MAX_FRAME_BYTES)
     session.take_data()
-    with pytest.raises(Unwelcome, match="CLUSTER_AUTHORIZATION_FAILED") as raised:
+    with pytest.raises(HandshakeRefused, match="CLUSTER_AUTHORIZATION_FAILED") as raised:
         session.receive_data(
             frame(0, writer(APIS[18].reply, 4)(ApiVersionsReply(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
         )

@@ -6,7 +6,7 @@ import pytest
 
 from membership.events import Call, CallFailed, MemberEvent, Replied
 from muster.net.dialects import Dialect, LoginFailed, open_session
-from muster.net.dialects.handshake_errors import Unwelcome
+from muster.net.dialects.handshake_errors import HandshakeRefused
 from muster.net.dialects.kafka import KafkaSession
 from muster.net.exchange import Exchange, heard
 from protocol.apis import APIS
@@ -132,7 +132,7 @@ def test_a_refused_login_is_told_in_the_brokers_words() -> None:
 def test_a_broker_that_cannot_say_yet_may_be_tried_again() -> None:
     later = SaslAuthenticateReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     session, broker = session_of(), Broker(OFFER, later)
-    with pytest.raises(Unwelcome) as refused:
+    with pytest.raises(HandshakeRefused) as refused:
         talk(session, broker, session.encode_request(BEAT)[1])
     assert not isinstance(refused.value, LoginFailed)
 

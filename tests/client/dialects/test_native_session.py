@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.net.dialects import Answer, Dialect, Push, Session, Unwelcome, open_session
+from muster.net.dialects import Answer, Dialect, HandshakeRefused, Push, Session, open_session
 from muster.net.dialects.native import NativeSession
 from protocol.errors import ErrorCode
 from protocol.messages.groups import Heartbeat, HeartbeatReply, RebalanceStarted
@@ -37,5 +37,5 @@ def test_a_door_that_stays_shut_is_an_error_with_its_sentence() -> None:
     session = NativeSession("c", 1 << 20)
     session.take_data()
     refused = codec.encode_error(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "who are you?", {})
-    with pytest.raises(Unwelcome, match="it does not let us in: who are you"):
+    with pytest.raises(HandshakeRefused, match="it does not let us in: who are you"):
         session.receive_data(refused)

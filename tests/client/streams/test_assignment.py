@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from membership.errors import CannotShareOut
 from membership.topic_partition import TopicPartition
 from muster.streams.assignment import MemberThreads, share_by_range, share_in_circle
-from muster.streams.group_protocol import StreamsKind
+from muster.streams.group_protocol import StreamsProtocol
 from protocol.streams_protocol import encode_streams_assignment
 
 COUNTS = st.dictionaries(st.sampled_from(["s", "t", "u"]), st.integers(1, 9), min_size=1)
@@ -90,7 +90,7 @@ def test_a_circle_needs_the_same_threads_everywhere(other: dict[str, int]) -> No
 
 
 def test_a_thread_that_is_not_there_is_noticed() -> None:
-    kind = StreamsKind("range", {"t": 2})
+    kind = StreamsProtocol("range", {"t": 2})
     given_to = kind.hears(encode_streams_assignment({"t": {0: 0, 1: 2}, "s": {0: 0}}))
     assert given_to == (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("s", 0))
     assert kind.unknown_threads() == ["s-0 for thread 0 of 0", "t-1 for thread 2 of 2"]

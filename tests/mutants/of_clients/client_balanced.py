@@ -87,7 +87,7 @@ MUTANTS = (
             _REGISTERING,
             "    coordinator.ask(m, lambda: UnregisterPartitions(m.group_id, m.consumer_id, m.member_epoch, (item,)), "
             "heard)\n",
-            "    m.after(0, partial(_end_giving_back, m, key, errand))\n",
+            "    m.after(0, partial(_end_giving_back, m, key, operation))\n",
         ),
     ),
     without(
@@ -100,8 +100,8 @@ MUTANTS = (
         "A batch that nobody confirmed counts as consumed when its partition is given up",
         Edit(
             _REGISTERING,
-            "            _unregister(m, m.keys[key], not m.config.rolls_back_unconfirmed, leaving.errand)\n",
-            "            _unregister(m, m.keys[key], True, leaving.errand)\n",
+            "            _unregister(m, m.keys[key], not m.config.rolls_back_unconfirmed, leaving.operation)\n",
+            "            _unregister(m, m.keys[key], True, leaving.operation)\n",
         ),
     ),
     without(
@@ -109,8 +109,8 @@ MUTANTS = (
         "Who gives a partition up does not wait for its batch to be confirmed",
         Edit(
             _REGISTERING,
-            "        m.leaving[key] = Leaving(m.now_ms + m.config.confirm_wait_ms, errand)\n",
-            "        m.leaving[key] = Leaving(m.now_ms, errand)\n",
+            "        m.leaving[key] = Leaving(m.now_ms + m.config.confirm_wait_ms, operation)\n",
+            "        m.leaving[key] = Leaving(m.now_ms, operation)\n",
         ),
     ),
     without(
@@ -118,11 +118,11 @@ MUTANTS = (
         "The coordinator is told of what is given up, whether it was owned or not",
         Edit(
             _REGISTERING,
-            "    held = m.keys.get(key)\n    if held is None:\n        _end_giving_back(m, key, errand)\n",
+            "    held = m.keys.get(key)\n    if held is None:\n        _end_giving_back(m, key, operation)\n",
             "    held = m.keys.get(key)\n    if held is None:\n"
             "        line.ask(m, lambda: UnregisterPartitions(m.group_id, m.consumer_id, m.member_epoch, ()), "
             "lambda m, answer: None)\n"
-            "        _end_giving_back(m, key, errand)\n",
+            "        _end_giving_back(m, key, operation)\n",
         ),
     ),
     without(
@@ -149,8 +149,8 @@ MUTANTS = (
         "A partition can be taken again before its batch is confirmed",
         Edit(
             _DELIVERING,
-            "    m.end(reader.errand, success(fetched))\n",
-            "    m.end(reader.errand, success(fetched))\n    m.idle.append(held)\n",
+            "    m.end(reader.operation, success(fetched))\n",
+            "    m.end(reader.operation, success(fetched))\n    m.idle.append(held)\n",
         ),
     ),
     without(

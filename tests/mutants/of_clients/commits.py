@@ -5,7 +5,7 @@ from tests.mutants.mutant import Edit, without
 _COMMITS = "muster/client/commits.py"
 _CONSUMER = "muster/client/consumer.py"
 _CONSUMING = "muster/core/consumer_state.py"
-_ERRANDS = "membership/operations.py"
+_OPERATIONS = "membership/operations.py"
 
 MUTANTS = (
     without(
@@ -53,7 +53,7 @@ MUTANTS = (
         "H34",
         "A commit asked for in the middle of a join is sent",
         Edit(
-            _ERRANDS,
+            _OPERATIONS,
             "    if m.state in {State.JOINING, State.SYNCING}:\n        return ErrorCode.REBALANCE_IN_PROGRESS\n",
             "",
         ),
@@ -62,7 +62,7 @@ MUTANTS = (
         "H35",
         "A commit answered that the member is unknown changes nothing about the member",
         Edit(
-            _ERRANDS,
+            _OPERATIONS,
             "        if m.is_current(event.sent) and m.state in {State.STEADY, State.RELEASING}:\n"
             "            fall_out(m, code)\n        elif m.state is State.JOINING:\n",
             "        if m.state is State.JOINING:\n",
@@ -80,7 +80,9 @@ MUTANTS = (
     without(
         "H37",
         "An asynchronous commit refused for now is sent again, and overtakes later ones",
-        Edit(_ERRANDS, "        if isinstance(errand, CommitErrand) and errand.once:\n", "        if False:\n"),
+        Edit(
+            _OPERATIONS, "        if isinstance(operation, PendingCommit) and operation.once:\n", "        if False:\n"
+        ),
     ),
     without(
         "H38",

@@ -27,9 +27,9 @@ MUTANTS = (
         "H4",
         "Lookups that fail are repeated at the same distance for ever",
         Edit(
-            "membership/member.py",
-            "self.arm(Timer.LOOKUP, self.backoff_ms(self.lookup_failures))",
-            "self.arm(Timer.LOOKUP, self.backoff_ms(0))",
+            "membership/channel.py",
+            "now_ms + self._backoff_ms(self._lookup_failures)",
+            "now_ms + self._backoff_ms(0)",
         ),
     ),
     without(
