@@ -15,7 +15,7 @@ from tests.edges.musterd import READY_WITHIN_S
 
 POISONED = """
 import sys
-from coordinator import events
+from coordinator.node import events
 from coordinator.__main__ import main
 from coordinator.node.node import Node
 
@@ -42,11 +42,11 @@ def _ask(port: int) -> None:
 
 def _ask_over_http(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), 10) as wire:
-        wire.sendall(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
+        wire.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         wire.recv(1)
 
 
-@pytest.mark.parametrize("event", ["Opened", "Received", "Flushed", "Woke", "Asked"])
+@pytest.mark.parametrize("event", ["Opened", "Received", "Flushed", "Woke", "Call"])
 def test_a_step_that_fails_ends_the_process_with_a_code_of_its_own_and_says_where(tmp_path: Path, event: str) -> None:
     log = tmp_path / "log"
     command = [sys.executable, "-c", POISONED, event, "--native", "127.0.0.1:0", "--http", "127.0.0.1:0"]
@@ -59,7 +59,7 @@ def test_a_step_that_fails_ends_the_process_with_a_code_of_its_own_and_says_wher
     began = time.monotonic()
     try:
         if bound:  # waking may end it before
-            kind, ask = ("http", _ask_over_http) if event == "Asked" else ("native", _ask)
+            kind, ask = ("http", _ask_over_http) if event == "Call" else ("native", _ask)
             _try(ask, int(bound[kind].rpartition(":")[2]))
         assert process.wait(READY_WITHIN_S) == UNFORESEEN
     finally:

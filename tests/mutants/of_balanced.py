@@ -12,7 +12,7 @@ _MEMBERS = f"{_BALANCED}/members.py"
 _META = f"{_BALANCED}/meta.py"
 _REGISTERING = f"{_BALANCED}/registering.py"
 _REPORTING = f"{_BALANCED}/reporting.py"
-_REQUESTS = "coordinator/handlers/client_balanced.py"
+_REQUESTS = "coordinator/handlers/start_member.py"
 _VIEWS = "coordinator/handlers/describe_balanced.py"
 
 MUTANTS = (

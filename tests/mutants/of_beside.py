@@ -20,7 +20,7 @@ MUTANTS = (
         (
             Edit(
                 _SESSION,
-                'be there."""\n        if self._awaited:\n',
+                'be there."""\n        if self._awaited and not self._awaits_questions_alone:\n',
                 'be there."""\n        if self._awaited and key == API_VERSIONS:\n',
             ),
         ),
@@ -32,8 +32,8 @@ MUTANTS = (
         (
             Edit(
                 _ADOPTION,
-                "    return Offsets(reply, cut) if there else Nothing()\n",
-                "    return Nothing()\n",
+                "    return FoundOffsets(reply, cut) if there else NothingFound()\n",
+                "    return NothingFound()\n",
             ),
         ),
         _worlds(1, 4),
@@ -77,7 +77,7 @@ MUTANTS = (
         (
             Edit(
                 _SESSION,
-                "        if self._awaited or self._has_exchange or",
+                "        if not self._awaits_questions_alone or self._has_exchange or",
                 "        if self._has_exchange or",
             ),
         ),
@@ -193,7 +193,7 @@ MUTANTS = (
         "Who says nothing more on a connection is not told what it asked for",
         (
             Edit(
-                "coordinator/node/node.py",
+                "coordinator/node/serving.py",
                 "connection.has_ended and connection.session.is_idle and",
                 "connection.has_ended and",
             ),
