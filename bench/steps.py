@@ -17,7 +17,7 @@ from coordinator.effects import Ask, Flush, Replied, Send
 from coordinator.events import Answered, Asked, Event, Flushed, Opened, Received, Woke
 from coordinator.moment import Moment
 from coordinator.node import Node
-from coordinator.server import RandomIds
+from coordinator.ids import RandomIds
 from partition_log.disk import OsDisk
 from partition_log.store import LogStore, StoreLimits
 from protocol.consumer_protocol import Subscription, encode_subscription
