@@ -14,7 +14,7 @@ from bench.processes import scratch
 from bench.report import Options, Sheet, Value, median
 from coordinator.clock import Moment
 from coordinator.config.config import Config
-from coordinator.io.server import RandomIds
+from coordinator.io.ids import RandomIds
 from coordinator.node.effects import Flush, Return, RunJob, Send
 from coordinator.node.events import Call, Event, Flushed, JobDone, Opened, Received, Woke
 from coordinator.node.node import Node
