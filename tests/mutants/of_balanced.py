@@ -148,7 +148,7 @@ MUTANTS = (
         "CB21",
         "Members are told that their partitions have changed with every heartbeat",
         Edit(
-            _REQUESTS,
+            "coordinator/handlers/client_balanced.py",
             "    if group.members and group.meta_as_of != as_of(core):\n"
             "        refresh(core, shard, group, moment)\n    return",
             "    if group.members:\n        group.meta_as_of = -1\n"
