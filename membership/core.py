@@ -38,7 +38,7 @@ from membership.events import (
     SubscribedToPattern,
     Woke,
 )
-from membership.member import Kind, Member, MemberSettings, SentCall, State, Timer
+from membership.member import GroupProtocol, Member, MemberSettings, SentCall, State, Timer
 from membership.nodes import nodes_of
 from membership.replies import (
     AllTopicsAnswered,
@@ -211,7 +211,7 @@ class Membership:
         settings: MemberSettings,
         topics: Iterable[str],
         jitter: Callable[[], float],
-        kind: Kind | None = None,
+        kind: GroupProtocol | None = None,
     ) -> None:
         """`kind` is that of a consumer if none is given."""
         names = sorted({check_name("a topic", topic) for topic in topics})

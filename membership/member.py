@@ -89,28 +89,28 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
         return common_protocol(self.assignors) is RebalanceProtocol.COOPERATIVE
 
 
-class Kind(Protocol):
+class GroupProtocol(Protocol):
     """What members of one protocol type say to each other through the coordinator, to which it is bytes."""
 
     @property
     def protocol_type(self) -> str: ...
 
-    def offers(self, m: "Member") -> tuple[str, ...]:
+    def offered(self, m: "Member") -> tuple[str, ...]:
         """The ways of sharing out that the member offers, the best one first."""
 
-    def says(self, m: "Member", protocol: str) -> bytes:
+    def encode_subscription(self, m: "Member", protocol: str) -> bytes:
         """What a member that joins says of itself."""
 
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
         """What another one wants by what it said; nothing if that cannot be read."""
 
-    def shares(self, m: "Member", partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
+    def assign(self, m: "Member", partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
         """What the leader gives to whom. Raises CannotShareOut."""
 
-    def nothing(self) -> bytes:
-        """What it gives to whoever `shares` leaves out."""
+    def encode_nothing(self) -> bytes:
+        """What it gives to whoever `assign` leaves out."""
 
-    def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
+    def decode_assignment(self, assignment: bytes) -> tuple[TopicPartition, ...]:
         """What a member was given. Raises ProtocolViolation."""
 
 
@@ -173,7 +173,7 @@ class Member:
     settings: MemberSettings
     jitter: Callable[[], float]
     topics: tuple[str, ...]
-    kind: Kind
+    kind: GroupProtocol
     now_ms: int = 0
     state: State = State.UNJOINED
     closed: bool = False

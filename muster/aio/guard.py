@@ -14,7 +14,7 @@ Listener = Callable[[tuple[TopicPartition, ...]], Awaitable[Any] | None]
 """A function, or a coroutine function: that is awaited."""
 
 
-class CallerGuard:
+class TaskGuard:
     """Who is inside, who is closing, and the listener under way. Listeners may call the client that calls them."""
 
     def __init__(self, what: str, changed: Changed) -> None:

@@ -11,7 +11,7 @@ from muster.core.completions import Partitions
 R = TypeVar("R")
 
 
-class Topics(TopicProcedures):
+class LoopTopics(TopicProcedures):
     """Asks the leaders of partitions, from any task of the loop."""
 
     async def partitions_for(self, topic: str, timeout_s: float = 30.0) -> Partitions:

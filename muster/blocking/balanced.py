@@ -29,7 +29,7 @@ from muster.core.balancing.events import (
     ShutdownAsked,
     StartAsked,
 )
-from muster.core.balancing.records import Found, read
+from muster.core.balancing.records import ReadBatch, read
 from muster.core.balancing.results import Code
 from muster.core.fetching import Deserializer, FetchSettings
 from muster.errors import AuthenticationFailed, ClientFailed
@@ -287,7 +287,7 @@ class ClientBalancedConsumer:
         refusals = self._driver.refusals
         return refusals.has_failed or not (self._is_ending or refusals.is_told)
 
-    def _hands_out(self, fetched: Fetched, found: Found) -> bool:
+    def _hands_out(self, fetched: Fetched, found: ReadBatch) -> bool:
         """Making the records out took its time: whether the partition is still ours."""
         return self._ask(lambda number: Handed(number, fetched.key, fetched.token, found.next_offset)).ok
 
@@ -298,7 +298,7 @@ class ClientBalancedConsumer:
     def _feed(self, event: MemberEvent) -> None:
         self._driver.feed(self._driven, event)
 
-    def _read(self, fetched: Fetched) -> Found:
+    def _read(self, fetched: Fetched) -> ReadBatch:
         try:
             return read(fetched, self._settings)
         except BaseException:

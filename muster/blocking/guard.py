@@ -8,7 +8,7 @@ from muster.errors import ClientClosed, ClientFailed, ConcurrentUse
 from muster.net.fork_guard import ForkGuard
 
 
-class CallerGuard:
+class ThreadGuard:
     """Whoever enters while another thread is inside is refused, and nothing happens to the other."""
 
     def __init__(self, what: str) -> None:

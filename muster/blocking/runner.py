@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from muster.blocking.guard import CallerGuard
+from muster.blocking.guard import ThreadGuard
 from muster.client.steps import CallApplication, Procedure, Shield, Step, Wait, WaitUntil
 from muster.net.bootstrap import Bootstrap
 from muster.net.thread import ThreadDriver
@@ -20,7 +20,7 @@ class ThreadRunner:
 
     def __init__(self, where: Bootstrap, client_id: str, what: str) -> None:
         self.driver = ThreadDriver(where, client_id)
-        self.guard = CallerGuard(what)
+        self.guard = ThreadGuard(what)
         self._changed = self.driver.changed
 
     def run(self, procedure: Procedure[R]) -> R:

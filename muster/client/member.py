@@ -24,9 +24,9 @@ from membership.events import (
 from membership.member import MemberOptions, MemberSettings, assignor_names
 from membership.topic_partition import TopicPartition
 from muster.client.operations import Operations
-from muster.client.runner import Driver
+from muster.client.runner import CoreDriver
 from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, Wait, call_application
-from muster.core.completions import Completion, Partitions, Told, found, stored, to_commit, without
+from muster.core.completions import Completion, Partitions, RebalanceQueue, found, stored, to_commit, without
 from muster.errors import GroupRefused, WokenUp
 from muster.net.cores import Driven
 
@@ -68,7 +68,7 @@ def member_settings_of(group_id: str, rack_id: str | None, options: MemberOption
 class MemberProcedures:
     """What a group's member does. Guarded as its core is."""
 
-    def __init__(self, driver: Driver, settings: MemberSettings, topics: Iterable[str], audience: Audience) -> None:
+    def __init__(self, driver: CoreDriver, settings: MemberSettings, topics: Iterable[str], audience: Audience) -> None:
         self.settings = settings
         self.membership = Membership(settings, topics, driver.jitter)
         self.operations = Operations(driver.changed.notify_all, driver.refusals)
@@ -78,7 +78,7 @@ class MemberProcedures:
         self._driven = Driven(self.membership, self._take)
         driver.add(self._driven)
         self._audience = audience
-        self._told = Told(self.operations)
+        self._told = RebalanceQueue(self.operations)
         self._served_first_s: float | None = None
 
     @property

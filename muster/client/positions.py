@@ -10,7 +10,7 @@ from muster.net.cores import Driven
 from protocol.errors import ErrorCode
 
 
-class Positions(TopicProcedures):
+class PositionProcedures(TopicProcedures):
     """What can be asked and said without the group."""
 
     def __init__(self, runner: Any, consuming: ConsumerState) -> None:

@@ -18,7 +18,7 @@ class Notified(Protocol):
     def notify_all(self) -> None: ...
 
 
-class Driver(Protocol):
+class CoreDriver(Protocol):
     """Connects cores with servers, and wakes them in time."""
 
     changed: Any

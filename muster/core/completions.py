@@ -127,7 +127,7 @@ class Completions:
         self._is_woken, self._sleeps_through = False, True
 
 
-class Told:
+class RebalanceQueue:
     """What a membership said and the application has yet to hear, in order."""
 
     def __init__(self, outcomes: Completions) -> None:

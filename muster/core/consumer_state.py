@@ -17,7 +17,7 @@ from membership.member import MemberOptions
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord, Deserializer, Fetcher, FetchSettings, Isolation
 from muster.core.lookups import Lookups
-from muster.core.positions import OffsetReset, Subscription
+from muster.core.positions import ConsumerPositions, OffsetReset
 from muster.errors import Refused, WrongSubscription
 from protocol.errors import ErrorCode
 
@@ -26,7 +26,7 @@ Partitions = tuple[TopicPartition, ...]
 _LOOK_S = 1.0
 
 
-class Kind(enum.Enum):
+class SubscriptionKind(enum.Enum):
     """How the application says what it reads (consumer-client A9)."""
 
     NOTHING = "nothing"
@@ -141,10 +141,10 @@ class ConsumerState:
     """The state between two polls."""
 
     def __init__(self, fetch: FetchSettings, commits: CommitSettings, jitter: Callable[[], float]) -> None:
-        self.subscription = Subscription()
+        self.subscription = ConsumerPositions()
         self.fetcher = Fetcher(self.subscription, fetch, jitter)
         self.lookups = Lookups(fetch, jitter)
-        self.kind = Kind.NOTHING
+        self.kind = SubscriptionKind.NOTHING
         self.unread: deque[ConsumerRecord] = deque()
         """What was taken, and not handed out: no position counts it as done."""
         self._reset = fetch.reset
@@ -154,9 +154,9 @@ class ConsumerState:
         self._found: dict[TopicPartition, int | None] = {}
         self._failure = ErrorCode.NONE
 
-    def choose(self, kind: Kind) -> None:
+    def choose(self, kind: SubscriptionKind) -> None:
         """From now on so. Raises WrongSubscription if it was otherwise."""
-        if self.kind not in {Kind.NOTHING, kind}:
+        if self.kind not in {SubscriptionKind.NOTHING, kind}:
             raise WrongSubscription(f"this consumer reads {self.kind.value}: unsubscribe before it reads {kind.value}")
         self.kind = kind
 
@@ -213,7 +213,7 @@ class ConsumerState:
         return {**self.subscription.positions(), **self._first_unread()}
 
     def position(self, partition: TopicPartition) -> int | None:
-        """As `Subscription.position`."""
+        """As `ConsumerPositions.position`."""
         offset = self.subscription.position(partition)
         return offset if offset is None else self._first_unread().get(partition, offset)
 

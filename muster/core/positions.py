@@ -109,7 +109,7 @@ class Position:
         self.retry_at_ms, self.failures, self.trouble = 0, 0, ErrorCode.NONE
 
 
-class Subscription:
+class ConsumerPositions:
     """The positions of the partitions assigned, in the order in which they are fetched. A partition taken away takes
     its position with it.
     """

@@ -22,7 +22,7 @@ class _Try(NamedTuple):
     failures: int
 
 
-class Commits:
+class StreamCommits:
     """Counts the operations of its connector, and knows those of them that are commits of this kind."""
 
     def __init__(self, holdings: Holdings, settings: StreamsSettings) -> None:

@@ -25,13 +25,13 @@ from muster.streams.events import (
     Begin,
     CommitEnded,
     CommitWanted,
-    Ended,
     Fetch,
     ListenerDone,
     Owned,
     Report,
     Shut,
     Started,
+    StreamsEnded,
     TellMember,
     TellReleasing,
     TellStarting,
@@ -41,7 +41,7 @@ from muster.streams.holdings import Holdings
 from muster.streams.listener_thread import Caller
 from muster.streams.pump import Pump
 from muster.streams.queue import Gate, StreamQueue
-from muster.streams.rebalance import Phase
+from muster.streams.rebalance import RebalancePhase
 from muster.streams.settings import StreamsSettings, check_counts, check_listener, excluding
 from muster.streams.steps import Steps
 from muster.streams.stream import MessageStream
@@ -318,7 +318,7 @@ class StreamsConnector:
             case CommitEnded():
                 if effect.number in self._commits:  # else nobody waits any more
                     self._commits[effect.number] = effect
-            case Ended():
+            case StreamsEnded():
                 self._has_ended = True
 
     def _tell_member(self, event: MemberEvent) -> None:
@@ -342,7 +342,7 @@ class StreamsConnector:
             self._driver.refusals.raise_failure()
         if made_room:
             self._go_on_fetching()
-        if self._parts.steps.phase is Phase.FINISHING:
+        if self._parts.steps.phase is RebalancePhase.FINISHING:
             self._feed_steps(Woke())
 
     def _finish_here(self) -> None:

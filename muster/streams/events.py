@@ -85,5 +85,5 @@ class CommitEnded(Effect, frozen=True):
     reason: str = ""
 
 
-class Ended(Effect, frozen=True):
+class StreamsEnded(Effect, frozen=True):
     """The group is left; nothing follows."""

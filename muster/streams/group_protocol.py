@@ -39,10 +39,10 @@ class StreamsProtocol:
         self.threads: dict[TopicPartition, int] = {}
         self.everyone: Shares | None = None
 
-    def offers(self, _m: Member) -> tuple[str, ...]:
+    def offered(self, _m: Member) -> tuple[str, ...]:
         return (f"{self._strategy}-threads",)
 
-    def says(self, m: Member, _protocol: str) -> bytes:
+    def encode_subscription(self, m: Member, _protocol: str) -> bytes:
         self.everyone = None
         topics = {topic: self.threads_of(topic) for topic in m.topics}
         return encode_streams_subscription(StreamsSubscription(topics, self._pattern))
@@ -54,15 +54,15 @@ class StreamsProtocol:
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
         return tuple(_read(metadata))
 
-    def shares(self, m: Member, partition_counts: Mapping[str, int], _reply: MetadataReply) -> Mapping[str, bytes]:
+    def assign(self, m: Member, partition_counts: Mapping[str, int], _reply: MetadataReply) -> Mapping[str, bytes]:
         members = [MemberThreads(one.member_id, _read(one.metadata), one.group_instance_id) for one in m.roster]
         self.everyone = STRATEGIES[self._strategy](partition_counts, members)
         return {who: encode_streams_assignment(share) for who, share in self.everyone.items()}
 
-    def nothing(self) -> bytes:
+    def encode_nothing(self) -> bytes:
         return encode_streams_assignment({})
 
-    def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
+    def decode_assignment(self, assignment: bytes) -> tuple[TopicPartition, ...]:
         self.threads = {
             TopicPartition(topic, partition): thread
             for topic, threads in decode_streams_assignment(assignment).items()

@@ -10,7 +10,7 @@ from membership.events import Effect, MemberEvent, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import Fetcher, FetchSettings, Grants
 from muster.core.fetching.buffer import Taken
-from muster.core.positions import Subscription
+from muster.core.positions import ConsumerPositions
 from muster.streams.events import GrantsLost
 from muster.streams.queue import Chunk, Gate, PartitionInfo, StreamQueue
 from protocol.errors import ErrorCode
@@ -22,7 +22,7 @@ class Pump:
     """A fetcher whose records go into queues. `step` and `next_deadline_ms` are those of a core."""
 
     def __init__(self, settings: FetchSettings, gate: Gate, jitter: Callable[[], float]) -> None:
-        self._subscription = Subscription()
+        self._subscription = ConsumerPositions()
         self._fetcher = Fetcher(self._subscription, settings, jitter)
         self._gate = gate
         self._registry: Registry = {}

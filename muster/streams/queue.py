@@ -60,7 +60,7 @@ class Gate:
         return from_ms is not None and now_ms - from_ms < self._session_timeout_ms
 
 
-class Taken(enum.Enum):
+class NoMessage(enum.Enum):
     """What a stream without a message has instead."""
 
     NOTHING = "nothing"
@@ -121,19 +121,19 @@ class StreamQueue:
             (info, next_offset), self._in_hand = self._in_hand, None
             info.consumed = max(info.consumed or 0, next_offset)
 
-    def take(self, now_ms: int) -> ConsumerRecord | MusterError | Taken:
+    def take(self, now_ms: int) -> ConsumerRecord | MusterError | NoMessage:
         """The next message, or what cannot be read in its place, or why there is nothing. The one before is done."""
         self.finish()
         while not self.is_ended:
             chunk = self._chunk
             if chunk is None:
                 if not self._chunks:
-                    return Taken.NOTHING
+                    return NoMessage.NOTHING
                 self._open(self._chunks.popleft())
             elif chunk.epoch != self._gate.epoch:
                 self._chunk = None
             elif not self._gate.is_open(now_ms):
-                return Taken.LEASE_OVER
+                return NoMessage.LEASE_OVER
             elif self._at < len(chunk.records):
                 record = chunk.records[self._at]
                 self._at += 1
@@ -146,7 +146,7 @@ class StreamQueue:
                 if chunk.error is not None:
                     chunk.info.is_failed = False
                     return chunk.error
-        return Taken.ENDED
+        return NoMessage.ENDED
 
     def _open(self, chunk: Chunk) -> None:
         self._chunk, self._at = chunk, 0

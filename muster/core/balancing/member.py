@@ -35,7 +35,7 @@ class Phase(enum.Enum):
     ENDED = "shut down"
 
 
-class Timer(enum.IntEnum):
+class BalancedTimer(enum.IntEnum):
     """Ties fall due in this order."""
 
     HEARTBEAT = 0
@@ -115,7 +115,7 @@ class Leaving:
 
 
 @dataclass(slots=True)
-class Answer:
+class CoordinatorAnswer:
     """What became of a request. `code` 0: `reply` is the reply. EMPTY_REPLY: nobody answered."""
 
     sent_ms: int
@@ -128,7 +128,7 @@ class Answer:
         return self.code == Code.EMPTY_REPLY
 
 
-Then = Callable[["Member", Answer], None]
+Then = Callable[["BalancedState", CoordinatorAnswer], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -142,7 +142,7 @@ class Wanted:
 
 
 @dataclass(slots=True, eq=False)
-class Sent:
+class BalancedRequest:
     message: Message
     then: Then
     sent_ms: int
@@ -156,7 +156,7 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Member:
+class BalancedState:
     """Everything that changes."""
 
     config: BalancedConfig
@@ -191,9 +191,9 @@ class Member:
     carried_out: int = 0
     """The last operator's wish."""
     # asking
-    channel: CoordinatorChannel[Sent] = field(init=False)
+    channel: CoordinatorChannel[BalancedRequest] = field(init=False)
     wanted: deque[Wanted] = field(default_factory=deque)
-    timers: dict[Timer, int] = field(default_factory=dict)
+    timers: dict[BalancedTimer, int] = field(default_factory=dict)
     # configured partitions
     meta_version: int = -1
     meta: dict[str, bool] = field(default_factory=dict)
@@ -246,7 +246,7 @@ class Member:
 
     # -- time
 
-    def arm(self, timer: Timer, delay_ms: int) -> None:
+    def arm(self, timer: BalancedTimer, delay_ms: int) -> None:
         self.timers[timer] = self.now_ms + delay_ms
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:

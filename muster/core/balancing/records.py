@@ -16,7 +16,7 @@ FILTER_HEADER = "filter"
 _ALL = 1 << 62
 
 
-class Found(NamedTuple):
+class ReadBatch(NamedTuple):
     """What of a fetch is for the application; `error` is why there is no more, if something cannot be read."""
 
     records: tuple[ConsumerRecord, ...]
@@ -28,7 +28,7 @@ class Found(NamedTuple):
         return Batch(fetched.key, fetched.topic, self.records, self.next_offset, fetched.max, what)
 
 
-def read(fetched: Fetched, settings: FetchSettings | None = None) -> Found:
+def read(fetched: Fetched, settings: FetchSettings | None = None) -> ReadBatch:
     """Raises nothing: what a deserializer raises is an `error` like damaged bytes. Records before it come first."""
     one = TopicPartition(fetched.topic, fetched.partition)
     answer = FetchPartitionReply(fetched.partition, high_watermark=fetched.max, records=fetched.records)
@@ -36,7 +36,7 @@ def read(fetched: Fetched, settings: FetchSettings | None = None) -> Found:
     wanted = records.drain(_ALL)
     if fetched.filters:
         wanted = [record for record in wanted if _matches(record, fetched.filters)]
-    return Found(tuple(wanted), records.offset, records.error)
+    return ReadBatch(tuple(wanted), records.offset, records.error)
 
 
 def _matches(record: ConsumerRecord, filters: tuple[str, ...]) -> bool:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.records import ConsumerRecord, FetchedRecords
-from muster.core.positions import Position, Subscription
+from muster.core.positions import ConsumerPositions, Position
 from muster.errors import MusterError
 
 _ALL = 1 << 62
@@ -38,14 +38,14 @@ class Taken(NamedTuple):
     error: MusterError | None
 
 
-class Buffer:
+class FetchBuffer:
     """Completed fetches in the order in which they came; the first is the one in line.
 
     Positions move here and nowhere else by themselves: forward, from the offset the records were asked for. Whatever
     does not begin at the position is dropped.
     """
 
-    def __init__(self, subscription: Subscription) -> None:
+    def __init__(self, subscription: ConsumerPositions) -> None:
         self._subscription = subscription
         self._completed: deque[FetchedRecords | FailedFetch] = deque()
         self.made_progress = False

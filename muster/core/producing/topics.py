@@ -13,7 +13,7 @@ _UNKNOWN_MS = 1_000
 """So long a topic that nobody knows is asked for again: brokers hear of new ones one after the other."""
 
 
-class Topics:
+class ProducerTopics:
     """Of the topics that somebody wants to write to."""
 
     def __init__(self, settings: ProducerSettings) -> None:

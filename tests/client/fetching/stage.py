@@ -5,7 +5,7 @@ from typing import Any
 from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import Fetcher, FetchSettings
-from muster.core.positions import Subscription
+from muster.core.positions import ConsumerPositions
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply
@@ -24,7 +24,7 @@ NODES = tuple(NodeAddress("host", port, port) for port in range(3))
 
 class Stage:
     def __init__(self, positions: dict[TopicPartition, int], **settings: Any) -> None:
-        self.subscription = Subscription()
+        self.subscription = ConsumerPositions()
         self.subscription.assign(positions)
         for one, offset in positions.items():
             self.subscription.seek(one, offset)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.core.positions import OffsetReset, Subscription
+from muster.core.positions import ConsumerPositions, OffsetReset
 from muster.errors import CorruptRecords, OffsetOutOfRange, Refused
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchReply, FetchTopic, FetchTopicReply
@@ -217,7 +217,7 @@ def test_a_topic_nobody_leads_is_looked_for_with_growing_pauses() -> None:
 
 
 def test_positions_can_be_set_for_what_is_assigned_alone() -> None:
-    subscription = Subscription()
+    subscription = ConsumerPositions()
     subscription.assign([P0])
     with pytest.raises(ValueError, match="t-1 is not assigned"):
         subscription.seek(P1, 0)
@@ -226,7 +226,7 @@ def test_positions_can_be_set_for_what_is_assigned_alone() -> None:
 
 
 def test_partitions_kept_keep_their_position() -> None:
-    subscription = Subscription()
+    subscription = ConsumerPositions()
     subscription.assign([P0, P1])
     subscription.seek(P0, 9)
     subscription.assign([P0, P2])

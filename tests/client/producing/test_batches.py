@@ -6,7 +6,7 @@ import pytest
 
 from membership.events import Call, CallFailed, Departed, NodeAddress, Replied
 from muster.core.producing import NO_ROOM, NOT_KNOWN, Delivered, ProducerSettings
-from muster.core.producing.batch import Batch, Pending, ProducerId, size_of
+from muster.core.producing.batch import Pending, ProducerBatch, ProducerId, size_of
 from muster.errors import Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, InitProducerIdReply, Produce
@@ -325,7 +325,7 @@ def test_calls_are_made_before_anybody_is_told() -> None:
 
 @pytest.mark.parametrize("compression", Compression)
 def test_a_batch_reads_as_it_was_written(compression: Compression) -> None:
-    batch = Batch(0, 0)
+    batch = ProducerBatch(0, 0)
     long = (("name", b"x" * 300), ("empty", b""), ("none", None), ("ä", b"1"))
     records = [
         Pending(None, None, (), 1_000, 0),

@@ -14,7 +14,7 @@ from muster.streams import MessageStream, StreamsConnector
 from muster.streams.connector import Parts
 from muster.streams.events import Shut, Started
 from muster.streams.holdings import Holdings
-from muster.streams.rebalance import Phase
+from muster.streams.rebalance import RebalancePhase
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from tests.client.theatre import GROUP, Stagehand, Theatre
 
@@ -160,7 +160,7 @@ class Player:
     def is_settled(self) -> bool:
         """Whether it runs what it owns and nothing is to be done."""
         steps = self.parts.steps
-        return steps.phase is Phase.RUNNING and not steps._inbox and self.parts.membership.is_steady
+        return steps.phase is RebalancePhase.RUNNING and not steps._inbox and self.parts.membership.is_steady
 
 
 class Streaming(Theatre):

@@ -14,7 +14,7 @@ from muster.errors import (
     MusterError,
     OffsetGap,
 )
-from muster.streams.queue import Chunk, Gate, PartitionInfo, StreamQueue, Taken
+from muster.streams.queue import Chunk, Gate, NoMessage, PartitionInfo, StreamQueue
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply
@@ -54,7 +54,7 @@ def test_a_message_is_consumed_when_the_next_is_asked_for() -> None:
     queue.put(0, 2)
     assert (queue.take(), queue.info.consumed, queue.queue.in_hand) == (0, 0, queue.info)
     assert (queue.take(), queue.info.consumed) == (1, 1)
-    assert (queue.take(), queue.info.consumed, queue.queue.in_hand) == (Taken.NOTHING, 2, None)
+    assert (queue.take(), queue.info.consumed, queue.queue.in_hand) == (NoMessage.NOTHING, 2, None)
 
 
 def test_or_when_it_is_handed_out() -> None:
@@ -67,13 +67,13 @@ def test_what_compaction_left_out_at_the_end_of_a_chunk_is_consumed_with_it() ->
     queue = Queue()
     queue.put(0, 4, holes=3)
     queue.put(4, 9, holes=5)
-    assert (queue.take(), queue.take(), queue.info.consumed) == (3, Taken.NOTHING, 9)
+    assert (queue.take(), queue.take(), queue.info.consumed) == (3, NoMessage.NOTHING, 9)
 
 
 def test_messages_that_are_consumed_already_are_skipped() -> None:
     queue = Queue(consumed=2)
     queue.put(0, 4)
-    assert [queue.take() for _ in range(3)] == [2, 3, Taken.NOTHING]
+    assert [queue.take() for _ in range(3)] == [2, 3, NoMessage.NOTHING]
 
 
 def test_a_gap_is_told_and_passed() -> None:
@@ -89,7 +89,7 @@ def test_a_gap_is_told_and_passed() -> None:
 def test_a_log_that_begins_anew_is_read_from_its_beginning() -> None:
     queue = Queue(consumed=500)
     queue.put(3, 5, is_elsewhere=True)
-    assert [queue.take() for _ in range(3)] == [3, 4, Taken.NOTHING]
+    assert [queue.take() for _ in range(3)] == [3, 4, NoMessage.NOTHING]
     assert (queue.info.consumed, queue.reports) == (5, [])
 
 
@@ -99,19 +99,19 @@ def test_a_chunk_of_an_older_epoch_is_never_handed_out() -> None:
     assert queue.take() == 0
     queue.gate.epoch += 1
     queue.put(2, 4)  # of the old one, as a put that came late would be
-    assert queue.take() is Taken.NOTHING
+    assert queue.take() is NoMessage.NOTHING
 
 
 def test_nothing_is_handed_out_when_the_lease_is_over() -> None:
     queue = Queue()
     queue.put(0, 2)
     assert queue.take(5_999) == 0
-    assert queue.take(6_000) is Taken.LEASE_OVER
+    assert queue.take(6_000) is NoMessage.LEASE_OVER
     queue.lease_from_ms = 1_000
     assert queue.take(6_000) == 1
     queue.lease_from_ms = None
     queue.put(2, 3)
-    assert queue.take(0) is Taken.LEASE_OVER
+    assert queue.take(0) is NoMessage.LEASE_OVER
 
 
 def test_after_the_marker_nothing_comes() -> None:
@@ -119,7 +119,7 @@ def test_after_the_marker_nothing_comes() -> None:
     queue.put(0, 2)
     queue.queue.end()
     queue.put(2, 4)
-    assert [queue.take(), queue.take()] == [Taken.ENDED, Taken.ENDED]
+    assert [queue.take(), queue.take()] == [NoMessage.ENDED, NoMessage.ENDED]
 
 
 def _broken(reads: bytes) -> Any:
