@@ -165,9 +165,7 @@ MUTANTS = (
     without(
         "H91",
         "A connector that runs sees no trigger",
-        Edit(
-            _STEPS, "frozenset({RebalancePhase.RUNNING, RebalancePhase.JOINING,", "frozenset({RebalancePhase.JOINING,"
-        ),
+        Edit(_STEPS, "        RebalancePhase.RUNNING,\n        RebalancePhase.JOINING,\n", "        RebalancePhase.JOINING,\n"),
     ),
     without(
         "H92",
