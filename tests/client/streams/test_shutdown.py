@@ -7,8 +7,8 @@ import pytest
 from muster.errors import ClientClosed
 from muster.streams.rebalance import RebalancePhase
 from protocol.messages.groups import DescribeGroups
-from tests.client.streams.stage import Streaming
-from tests.client.theatre import GROUP, Never, P
+from tests.client.consumer_rig import GROUP, Never, P
+from tests.client.streams.rig import ConnectorRig
 
 HASTY: dict[str, Any] = {"rebalance_timeout_ms": 10_000, "rebalance_backoff_ms": 500}
 STUCK = {
@@ -34,7 +34,7 @@ STUCK = {
 def test_shutting_down_in_the_middle_leaves_the_group_and_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, phase: RebalancePhase
 ) -> None:
-    stage = Streaming(monkeypatch).make("t", 4)
+    stage = ConnectorRig(monkeypatch).make("t", 4)
     stage.append(*P[:4], count=3)
     leaver = stage.player("leaver", **HASTY).reads(t=2)
     other = stage.player("other", consumer_timeout_ms=0, **HASTY)
@@ -63,7 +63,7 @@ def test_shutting_down_in_the_middle_leaves_the_group_and_nothing_behind(
 
 
 def test_shutting_down_before_there_are_streams_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     player = stage.player("C1")
     player.leave()
     assert stage.of("JoinGroup", "FindCoordinator") == []
@@ -72,7 +72,7 @@ def test_shutting_down_before_there_are_streams_is_nothing(monkeypatch: pytest.M
 
 
 def test_shutting_down_while_the_streams_are_being_made_raises_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     player = stage.player("C1")
     stage.script = lambda _who, message: Never if type(message).__name__ == "JoinGroup" else None
     stage.after(1_000, player.connector.shutdown)
@@ -81,7 +81,7 @@ def test_shutting_down_while_the_streams_are_being_made_raises_there(monkeypatch
 
 
 def test_the_last_commit_is_tried_so_often_and_then_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     stage.append(P[0], count=3)
     player = stage.player("C1", request_timeout_ms=500, offsets_commit_max_retries=3).reads(t=1)
     stage.run(1_000)

@@ -165,7 +165,11 @@ MUTANTS = (
     without(
         "H91",
         "A connector that runs sees no trigger",
-        Edit(_STEPS, "        RebalancePhase.RUNNING,\n        RebalancePhase.JOINING,\n", "        RebalancePhase.JOINING,\n"),
+        Edit(
+            _STEPS,
+            "        RebalancePhase.RUNNING,\n        RebalancePhase.JOINING,\n",
+            "        RebalancePhase.JOINING,\n",
+        ),
     ),
     without(
         "H92",
