@@ -1,4 +1,4 @@
-"""How consumers share out: each leaves its subscription with the coordinator, and the leader's assignor decides
+"""The group protocol of consumers: each leaves its subscription with the coordinator, and the leader's assignor decides
 (group-protocol 6). The other protocol types have kinds of their own.
 """
 
@@ -23,7 +23,7 @@ from protocol.messages.topics import MetadataReply
 
 
 class ConsumerProtocol:
-    """Of protocol type `consumer`; nothing is remembered beside the member."""
+    """The protocol of type `consumer`; nothing is remembered beside the member."""
 
     protocol_type = PROTOCOL_TYPE
 
@@ -31,7 +31,7 @@ class ConsumerProtocol:
         return m.settings.assignors
 
     def encode_subscription(self, m: Member, protocol: str) -> bytes:
-        """What a member says of itself: what it wants, and, so that it may keep it, what it has."""
+        """Encode the topics and, for sticky assignors, the partitions that the member has."""
         user_data = by_name(protocol).user_data(m.last_assigned, m.last_generation_id)
         return encode_subscription(Subscription(m.topics, user_data, m.held, m.generation_id, m.settings.rack_id))
 
@@ -74,7 +74,7 @@ def _subscriber(one: JoinGroupMember) -> Subscriber:
 
 
 def _racks(reply: MetadataReply) -> dict[str, list[AbstractSet[str]]]:
-    """Of each partition, by number; nothing where nodes have none."""
+    """Return the racks of each partition, by number; nothing where nodes have none."""
     of_node = {node.node_id: node.rack for node in reply.brokers if node.rack}
     if not of_node:
         return {}

@@ -71,7 +71,9 @@ def ask_for_rejoin(m: Member, event: RejoinAsked) -> None:
 
 
 def let_go(m: Member, _event: Released) -> None:
-    """Of what the assignment took away; or something ended this member's stay meanwhile, and the next poll joins."""
+    """Note that the application let go of what the assignment took away; or something ended this member's stay
+    meanwhile, and the next poll joins.
+    """
     m.released()
 
 
@@ -167,7 +169,7 @@ def hear_join(m: Member, event: JoinAnswered) -> None:
 
 
 def lose_first(m: Member) -> bool:
-    """Whether the application holds what others may have by now: it must let go of that before the member joins."""
+    """Tell whether the application must first let go of what others may have by now."""
     if m.generation_id != NO_GENERATION or not m.held:
         return False
     m.state = State.RELEASING

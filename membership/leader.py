@@ -23,7 +23,7 @@ def _question(m: Member) -> Metadata:
 
 
 def _is_own(m: Member, event: MetadataAnswered) -> bool:
-    """Whether it is the leader's question that was answered: nodes are asked about too."""
+    """Tell whether it is the leader's question that was answered: nodes are asked about too."""
     return event.sent.message == _question(m)
 
 

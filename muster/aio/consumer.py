@@ -100,8 +100,8 @@ class Consumer(LoopTopics, ConsumerProcedures):
 
 
 class _Records:
-    """Of `async for`: what a poll gives, one by one. What is `unread` counts in no position, and whoever polls or goes
-    elsewhere in the meantime has it read again.
+    """The iterator of `async for`: what a poll gives, one by one. What is `unread` counts in no position, and whoever
+    polls or goes elsewhere in the meantime has it read again.
     """
 
     def __init__(self, unread: deque[ConsumerRecord], poll: Callable[[], Awaitable[list[ConsumerRecord]]]) -> None:

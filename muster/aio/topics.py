@@ -1,4 +1,4 @@
-"""What there is to read, asked in an event loop. Part of `Consumer` and `GroupMember`."""
+"""Topics and offsets, asked for in an event loop. Part of `Consumer` and `GroupMember`."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar

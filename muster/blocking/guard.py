@@ -9,7 +9,7 @@ from muster.net.fork_guard import ForkGuard
 
 
 class ThreadGuard:
-    """Whoever enters while another thread is inside is refused, and nothing happens to the other."""
+    """Refuses a thread while another is inside; nothing happens to the other."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -71,7 +71,7 @@ class ThreadRunner:
                 self.driver.stop()
 
     def check_open(self) -> None:
-        """Whoever is inside finds the client open: nobody else can close it meanwhile."""
+        """Do nothing: a thread inside finds the client open, since no other can close it meanwhile."""
 
     @property
     def is_closed(self) -> bool:
@@ -79,7 +79,7 @@ class ThreadRunner:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """As the one thread inside, with the lock. Raises ConcurrentUse, ClientClosed."""
+        """Enter as the one thread inside, with the lock. Raises ConcurrentUse, ClientClosed."""
         with self.guard.entered(), self._changed:
             yield
 

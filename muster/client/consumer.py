@@ -32,7 +32,7 @@ _OFFSETS_TIMEOUT_MS = 30_000
 
 
 class ConsumerProcedures(CommitProcedures):
-    """What consumers of both edges share: all of it but waiting."""
+    """The procedures that consumers of both edges share: all of it but waiting."""
 
     _runner_of: ClassVar[type[Any]]
     """The runner of the edge."""

@@ -1,4 +1,4 @@
-"""What there is to read, assigned or not. Part of consumers and members."""
+"""Topics and offsets, assigned or not. Part of consumers and members."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

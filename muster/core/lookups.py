@@ -23,7 +23,7 @@ BEGIN, END = -2, -1
 
 
 class FoundOffsets(NamedTuple):
-    """How many partitions each topic has, and the offsets: -1 where no record is so late."""
+    """The number of partitions of each topic, and the offsets: -1 where no record is so late."""
 
     counts: Mapping[str, int]
     offsets: Mapping[TopicPartition, int]
@@ -78,7 +78,7 @@ class Lookups:
         self._effects: list[Effect] = []
 
     def ask(self, topics: Iterable[str], times: Mapping[TopicPartition, int]) -> int:
-        """How many partitions these topics have, and of each partition the first offset at or after its time. The
+        """Ask how many partitions these topics have, and of each partition the first offset at or after its time. The
         number to ask the rest with; `step` next.
         """
         names = tuple(sorted({*topics, *(one.topic for one in times)}))
@@ -90,8 +90,8 @@ class Lookups:
         return self._questions[number].is_over
 
     def take(self, number: int, trouble: str = "") -> FoundOffsets:
-        """What was found. Raises `Refused`, and if it is not over RequestTimedOut, or CannotConnect where `trouble`
-        says why nobody can be asked. The number is forgotten.
+        """Return what was found. Raises `Refused`, and if it is not over RequestTimedOut, or CannotConnect where
+        `trouble` says why nobody can be asked. The number is forgotten.
         """
         question = self._end(number)
         if question.error is not None:

@@ -48,7 +48,7 @@ class StreamCommits:
         self._due_ms = None
 
     def ask(self, number: int | None, tries: int, now_ms: int, failures: int = 0) -> list[Effect]:
-        """What is consumed by now, in at most so many tries. `CommitEnded` follows if there is a number."""
+        """Commit what is consumed by now, in at most so many tries. `CommitEnded` follows if there is a number."""
         return self._send(_Try(number, tries, failures), self._holdings.consumed(), now_ms)
 
     def hear(self, done: CommitDone, now_ms: int) -> list[Effect]:

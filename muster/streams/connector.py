@@ -55,7 +55,7 @@ Name = str | None
 
 @dataclass(slots=True, frozen=True)
 class Parts:
-    """What there is once the streams are made: three cores, and what they work on."""
+    """The parts of a connector once the streams are made: three cores, and what they work on."""
 
     membership: Membership
     pump: Pump
@@ -220,7 +220,7 @@ class StreamsConnector:
 
     @property
     def owned(self) -> Owned:
-        """What this connector reads at present: {topic: {partition: thread}}."""
+        """Partitions that this connector reads at present: {topic: {partition: thread}}."""
         with self._changed:
             return {} if self._parts is None else self._parts.holdings.owned()
 
@@ -236,7 +236,7 @@ class StreamsConnector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """As `shutdown`; with an error, what was in hand is not done: it comes again."""
+        """Shut down; with an error, what was in hand is not done: it comes again."""
         if error is None:
             self.shutdown()
         else:
@@ -367,7 +367,7 @@ class StreamsConnector:
         self._caller.call(call)
 
     def _refused(self, error: AuthenticationFailed) -> None:
-        """Whoever makes the streams hears of it there."""
+        """Report a refusal, unless the call that makes the streams raises it."""
         if self._started is not None and not self._is_shut:
             self._report(error)
 

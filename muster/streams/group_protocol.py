@@ -1,5 +1,5 @@
-"""How members with streams share out: each says how many threads it has for each topic, and the leader gives every
-partition to one of them (consumer-client E1).
+"""The group protocol of members with streams: each says how many threads it has for each topic, and the leader gives
+every partition to one of them (consumer-client E1).
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,8 @@ STRATEGIES = {"range": share_by_range, "roundrobin": share_in_circle}
 
 
 class StreamsProtocol:
-    """Of protocol type `streams`. `threads` is the newest share, `everyone` that of all members where this one leads.
+    """The protocol of type `streams`. `threads` is the newest share, `everyone` that of all members where this one
+    leads.
 
     `counts` are the threads of each topic; with a `pattern`, every topic that matches has `count`.
     """
@@ -48,7 +49,7 @@ class StreamsProtocol:
         return encode_streams_subscription(StreamsSubscription(topics, self._pattern))
 
     def threads_of(self, topic: str) -> int:
-        """How many this member has for it."""
+        """Return how many this member has for it."""
         return self._count if self._counts is None else self._counts.get(topic, 0)
 
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
@@ -71,7 +72,7 @@ class StreamsProtocol:
         return tuple(self.threads)
 
     def unknown_threads(self) -> list[str]:
-        """What the leader gave to threads that this member does not have."""
+        """Return what the leader gave to threads that this member does not have."""
         return [
             f"{one} for thread {thread} of {self.threads_of(one.topic)}"
             for one, thread in sorted(self.threads.items())

@@ -29,7 +29,7 @@ class Pump:
         self._is_running = False
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
-        """As that of `Fetcher`; also says `GrantsLost`."""
+        """Step the fetcher; also say `GrantsLost`."""
         self._hold_back()
         effects = self._fetcher.step(event, now_ms)
         if self._move():
@@ -59,11 +59,11 @@ class Pump:
         self._fetcher.assign(())
 
     def close(self, now_ms: int) -> list[Effect]:
-        """As that of `Fetcher`."""
+        """Close the fetcher."""
         return self._fetcher.close(now_ms)
 
     def settle(self) -> None:
-        """Where all that was queued is consumed, what is consumed moves on to the position: past what is not for the
+        """Move what is consumed on to the position where all that was queued is consumed: past what is not for the
         application, and to where a reset led (D3), so that whoever reads next begins there as well.
         """
         if not self._is_running:
@@ -80,7 +80,7 @@ class Pump:
                 position.is_paused = queue.is_full or info.is_failed
 
     def _move(self) -> bool:
-        """Whether anything was moved."""
+        """Tell whether anything was moved."""
         has_moved = False
         while (taken := self._fetcher.take_one()) is not None:
             has_moved = True

@@ -1,4 +1,4 @@
-"""What a rebalance knows of itself: what it waits for, how often it was tried, what went wrong (consumer-client E3)."""
+"""The state of a rebalance: what it waits for, how often it was tried, what went wrong (consumer-client E3)."""
 
 import enum
 
@@ -17,7 +17,7 @@ _REST = 10
 
 
 class RebalancePhase(enum.Enum):
-    """What is waited for."""
+    """The step that a rebalance waits for."""
 
     IDLE = "streams"
     RUNNING = "a trigger"

@@ -31,7 +31,7 @@ class LettingGo(Cycle):
         self._finish()
 
     def _finish(self) -> None:
-        """What is in hand can be committed once the application is done with it."""
+        """Wait until the application is done with what it has in hand: then it can be committed."""
         if self._settings.auto_commit_enable and not self._is_lost and self._holdings.has_in_hand:
             self._enter(RebalancePhase.FINISHING, min(self._settings.hand_over_wait_ms, self._half_ms))
         else:

@@ -46,7 +46,7 @@ _SEES_TRIGGERS = frozenset(
 
 
 class Steps(TakingOn):
-    """Those of one connector; `has_listener` says whether there is somebody to tell."""
+    """The steps of one connector's rebalances; `has_listener` says whether there is somebody to tell."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Steps(TakingOn):
         self._inbox.append(effect)
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
-        """What follows from an event, from what was noted, and from the time."""
+        """Return what follows from an event, from what was noted, and from the time."""
         self._now_ms = max(now_ms, self._now_ms)
         match event:
             case Begin():
@@ -168,7 +168,7 @@ class Steps(TakingOn):
     # -- what goes wrong
 
     def _listener_done(self, error: Exception | None) -> None:
-        """What a listener raises holds up nothing: it is told at the end."""
+        """Go on whatever a listener raised: that is told at the end."""
         self._raised = self._raised or error
         if self.phase is RebalancePhase.TELLING_RELEASE:
             self._release()

@@ -1,4 +1,4 @@
-"""What applications iterate: the messages of one stream, for ever (consumer-client D4)."""
+"""The messages of one stream, which applications iterate for ever (consumer-client D4)."""
 
 import threading
 import time
@@ -99,5 +99,5 @@ def _made(deserializer: Deserializer | None, record: ConsumerRecord, part: str, 
 
 
 def now_ms() -> int:
-    """As cores are told it."""
+    """Milliseconds of the clock that cores are told."""
     return time.monotonic_ns() // 1_000_000

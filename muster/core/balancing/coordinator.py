@@ -95,7 +95,7 @@ def settle(m: BalancedState) -> None:
 
 
 def fail_wanted(m: BalancedState, code: int, reason: str) -> None:
-    """What waits will not be asked."""
+    """Fail what waits for the coordinator."""
     waiting, now_ms = tuple(m.wanted), m.now_ms
     m.wanted.clear()
     for one in waiting:

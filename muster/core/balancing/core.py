@@ -58,7 +58,7 @@ class BalancedMember:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `Woke` is due; None: only an event from outside will change anything."""
+        """Return when `Woke` is due; None: only an event from outside will change anything."""
         return min(_deadlines(self._member), default=None)
 
     @property
@@ -67,7 +67,7 @@ class BalancedMember:
 
     @property
     def is_new(self) -> bool:
-        """Whether it could be started: it never was, or not with success."""
+        """True if it could be started: it never was, or not with success."""
         return self._member.phase is Phase.NOT_STARTED
 
     @property
@@ -76,7 +76,7 @@ class BalancedMember:
 
     @property
     def is_joined(self) -> bool:
-        """Whether the coordinator counts it as a member, as far as this one knows."""
+        """True if the coordinator counts it as a member, as far as this one knows."""
         return self._member.is_joined
 
     @property
@@ -162,7 +162,7 @@ def _pass_time(m: BalancedState) -> None:
 
 
 def _settle(m: BalancedState) -> None:
-    """As soon as this holds, do that."""
+    """Do what the state asks for."""
     coordinator.settle(m)
     joining.settle(m)
     delivering.settle(m)

@@ -146,7 +146,7 @@ def _join(m: BalancedState, sent_ms: int, reply: StartMemberReply) -> None:
 
 
 def _keep_granted(m: BalancedState, reply: StartMemberReply) -> None:
-    """What is granted anew goes on under a new epoch; the rest is lost. A batch that the application has stays its."""
+    """Go on under new epochs with what is granted anew; a batch that the application has stays its own."""
     granted = {one.key: one for one in reply.granted}
     lost = [key for key in m.keys if key not in granted]
     if lost:

@@ -46,7 +46,7 @@ def _leave(m: BalancedState) -> LeaveMember:
 
 
 def _is_consumed(m: BalancedState, use: Use, last_consumed: bool) -> bool:
-    """Of a batch that was not confirmed: only if the application wants it so."""
+    """Tell whether a batch that was not confirmed counts: only if the application wants it so."""
     return not m.config.rolls_back_unconfirmed if use in IN_USE else last_consumed
 
 

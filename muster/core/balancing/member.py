@@ -1,4 +1,4 @@
-"""What a client-balanced member knows of itself, and the few verbs with which everything else changes it."""
+"""The state of a client-balanced member, and the few verbs with which everything else changes it."""
 
 import enum
 import heapq
@@ -44,7 +44,7 @@ class BalancedTimer(enum.IntEnum):
 
 
 class Use(enum.Enum):
-    """What is being done with an owned partition; only what is IDLE can be taken."""
+    """The use that is made of an owned partition; only what is IDLE can be taken."""
 
     IDLE = "idle"
     RESTING = "resting"
@@ -78,7 +78,7 @@ class Held:
     asked_epoch: int = -1
     """The grant by which it was last fetched."""
     jumps: bool = False
-    """Whether it is to go to its end as soon as it can be taken."""
+    """True if it is to go to its end as soon as it can be taken."""
 
     @property
     def done_to(self) -> int | None:
@@ -116,7 +116,7 @@ class Leaving:
 
 @dataclass(slots=True)
 class CoordinatorAnswer:
-    """What became of a request. `code` 0: `reply` is the reply. EMPTY_REPLY: nobody answered."""
+    """The outcome of a request. `code` 0: `reply` is the reply. EMPTY_REPLY: nobody answered."""
 
     sent_ms: int
     reply: Message | None
@@ -200,7 +200,7 @@ class BalancedState:
     reasons: dict[str, str] = field(default_factory=dict)
     """Why keys cannot be subscribed to."""
     has_meta: bool = False
-    """Whether the application has asked for it, and been answered."""
+    """True if the application has asked for it, and been answered."""
     meta_heard_ms: int | None = None
     meta_waiters: list[int] = field(default_factory=list)
     # owned ones
@@ -264,7 +264,7 @@ class BalancedState:
 
     @property
     def refused(self) -> Result | None:
-        """What every question about data is answered at once, if it is."""
+        """Return what every question about data is answered at once, if it is."""
         return self.refusal if self.is_running else failure(Code.CLIENT_SHUTDOWN, self.not_running)
 
     @property

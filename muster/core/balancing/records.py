@@ -17,7 +17,9 @@ _ALL = 1 << 62
 
 
 class ReadBatch(NamedTuple):
-    """What of a fetch is for the application; `error` is why there is no more, if something cannot be read."""
+    """The records of a fetch that are for the application; `error` is why there is no more, if something cannot be
+    read.
+    """
 
     records: tuple[ConsumerRecord, ...]
     next_offset: int
@@ -40,7 +42,7 @@ def read(fetched: Fetched, settings: FetchSettings | None = None) -> ReadBatch:
 
 
 def _matches(record: ConsumerRecord, filters: tuple[str, ...]) -> bool:
-    """Whether a header `filter` of the record is one of them, in UTF-8. A record may have several."""
+    """Tell whether a header `filter` of the record is one of them, in UTF-8. A record may have several."""
     return any(
         name == FILTER_HEADER and value is not None and value.decode("utf-8", "replace") in filters
         for name, value in record.headers

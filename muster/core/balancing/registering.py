@@ -1,4 +1,4 @@
-"""Which partitions there are, and owning them (client-balanced-groups 5.2 to 5.4, 13.3)."""
+"""The configured partitions, and owning them (client-balanced-groups 5.2 to 5.4, 13.3)."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -67,7 +67,7 @@ def _heard_meta(m: BalancedState, answer: CoordinatorAnswer) -> None:
 
 
 def learn(m: BalancedState, version: int, states: Iterable[PartitionState]) -> None:
-    """What is owned and cannot be read any more is given up (5.2)."""
+    """Give up what is owned and cannot be read any more (5.2)."""
     m.meta_version = version
     m.meta = {one.key: one.subscribable for one in states}
     m.reasons = {one.key: one.reason for one in states if one.reason}
@@ -231,7 +231,7 @@ def _unregister(m: BalancedState, held: Held, consumed: bool, operation: int | N
 
 
 def go_on(m: BalancedState, held: Held) -> None:
-    """What is owned can be taken again: now for what waited for that."""
+    """Let what is owned be taken again, and go on with what waited for that."""
     leaving = m.leaving.pop(held.key, None) if m.is_current(held) else None
     if leaving is not None:
         _unregister(m, held, held.last_consumed, leaving.operation)

@@ -103,16 +103,16 @@ class Fetcher:
 
     @property
     def has_something(self) -> bool:
-        """Whether `take` has records to give, or an error to raise."""
+        """True if `take` has records to give, or an error to raise."""
         return self._buffer.has_something
 
     @property
     def made_progress(self) -> bool:
-        """Whether the newest `take` moved a position, be it past control records alone."""
+        """True if the newest `take` moved a position, be it past control records alone."""
         return self._buffer.made_progress
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
-        """As `take_into` nothing."""
+        """Hand out records in a list of their own."""
         taken: list[ConsumerRecord] = []
         self._buffer.take(max_records, taken)
         return taken
@@ -124,11 +124,11 @@ class Fetcher:
         self._buffer.take(max_records, taken)
 
     def take_one(self) -> Taken | None:
-        """As that of `FetchBuffer`."""
+        """Same as that of `FetchBuffer`."""
         return self._buffer.take_one()
 
     def assign(self, partitions: Iterable[TopicPartition], *, awaits_callback: bool = False) -> None:
-        """As `ConsumerPositions.assign`; what is buffered of partitions taken away is dropped at once."""
+        """Same as `ConsumerPositions.assign`; what is buffered of partitions taken away is dropped at once."""
         self._subscription.assign(partitions, awaits_callback=awaits_callback)
         self._buffer.drop_stale()
 
@@ -142,8 +142,9 @@ class Fetcher:
             raise NoOffset(f"no offset is committed for {names}, and auto_offset_reset is 'none'")
 
     def current_lag(self, one: TopicPartition) -> int | None:
-        """How many offsets the position is behind the end that a reader with this isolation can reach. None while that
-        is unknown, and then the leader is asked in the background. Raises ValueError if `one` is not assigned.
+        """Return how many offsets the position is behind the end that a reader with this isolation can reach. None
+        while that is unknown, and then the leader is asked in the background. Raises ValueError if `one` is not
+        assigned.
         """
         offset, position = self._subscription.position(one), self._subscription.at(one)
         if offset is None or position is None:
@@ -191,7 +192,7 @@ class Fetcher:
             self._call(question, node, asked)
 
     def _wanted(self, busy: set[NodeAddress]) -> dict[NodeAddress, dict[TopicPartition, Asked]]:
-        """What to fetch from each node that may be asked (consumer-client B2)."""
+        """Return what to fetch from each node that may be asked (consumer-client B2)."""
         buffered = self._buffer.partitions()
         wanted: dict[NodeAddress, dict[TopicPartition, Asked]] = {}
         for one, position in self._subscription.items():
@@ -241,7 +242,7 @@ class Fetcher:
         return self._sessions[node]
 
     def _ask_metadata(self) -> None:
-        """Where a leader is not known; and of everything when what is known has grown old (consumer-client A9): a node
+        """Ask for leaders that are not known, and for all when what is known has grown old (consumer-client A9): a node
         that has ceased to lead need not say so.
         """
         if self._metadata_at_ms > self._now_ms or self._is_asking(Metadata):

@@ -46,7 +46,7 @@ Question = tuple[NodeAddress, Message, dict[TopicPartition, Asked]]
 
 
 class Questions:
-    """Which questions are open, and what answers to them change. `report` takes errors for the application."""
+    """The open questions about positions. `report` takes errors for the application."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Questions:
 
 
 def _timestamp(position: Position) -> int | None:
-    """What to ask the leader for, if anything."""
+    """Return what to ask the leader for, if anything."""
     if position.state is PositionState.AWAIT_RESET:
         assert position.reset is not None
         return TIMESTAMPS[position.reset]

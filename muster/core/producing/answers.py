@@ -1,4 +1,4 @@
-"""What a produce was answered with, partition by partition."""
+"""Answers to a produce, partition by partition."""
 
 from collections.abc import Callable
 from typing import NamedTuple

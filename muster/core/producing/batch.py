@@ -27,7 +27,7 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerId(NamedTuple):
-    """Who wrote a batch; -1 and -1: nobody whose batches are counted."""
+    """The writer of a batch; -1 and -1: nobody whose batches are counted."""
 
     number: int
     epoch: int
@@ -75,7 +75,7 @@ class ProducerBatch:
         return tuple([record.handle for record in self.records])
 
     def renew(self) -> None:
-        """As if it had never been sent: it is not stored, and will have another number."""
+        """Make it as if it had never been sent: it is not stored, and will have another number."""
         self.sequence, self.attempts = -1, 0
         self.went_first = self.may_be_stored = False
 

@@ -32,7 +32,7 @@ class ProducerBuffer:
         return queue
 
     def add(self, queue: Queue, record: Pending, size: int, now_ms: int) -> bool:
-        """Whether a batch was begun or filled."""
+        """Tell whether a batch was begun or filled."""
         most = self._settings.batch_bytes
         batch = queue.open_batch()
         if batch is not None and batch.bytes + size > most:
@@ -57,7 +57,7 @@ class ProducerBuffer:
         return self._round
 
     def is_flushed(self, number: int) -> bool:
-        """Whether all that was added before that `close_batches` is over."""
+        """Tell whether all that was added before that `close_batches` is over."""
         return all(one >= number for one in self._rounds)
 
     def split(self, queue: Queue, batch: ProducerBatch) -> None:

@@ -127,7 +127,7 @@ class Producing:
         return self._buffer.close_batches()
 
     def is_flushed(self, number: int) -> bool:
-        """Whether all that was appended before that `close_batches` is delivered or given up."""
+        """Tell whether all that was appended before that `close_batches` is delivered or given up."""
         return self._buffer.is_flushed(number)
 
     def _want_step(self, one: TopicPartition) -> None:

@@ -1,4 +1,4 @@
-"""Which partition a record goes to."""
+"""The choice of a record's partition."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Placing:
         self._turns: dict[str, _Turn] = {}
 
     def place(self, topic: str, key: bytes | None, size: int, count: int, topics: ProducerTopics) -> int:
-        """Where a record of so many bytes goes; it counts as gone there."""
+        """Return where a record of so many bytes goes; it counts as gone there."""
         if key is not None:
             return partition_of(key, count)
         turn = self._turns.get(topic)

@@ -47,7 +47,7 @@ class Queue:
         self._wants_id = False
 
     def open_batch(self) -> ProducerBatch | None:
-        """Where a record may still be put."""
+        """Return where a record may still be put."""
         if not self.batches:
             return None
         last = self.batches[-1]
@@ -76,7 +76,7 @@ class Queue:
             self._next_sequence = sequence_after(batch.sequence, len(batch.records))
 
     def answered(self, batch: ProducerBatch) -> None:
-        """Of whatever kind the answer was, or that none will come."""
+        """Note that an answer came, of whatever kind, or that none will."""
         batch.call = None
         self.in_flight -= 1
 
@@ -123,13 +123,13 @@ class Queue:
 
     @property
     def can_renew(self) -> bool:
-        """What is before the gap has ended, and nothing is in flight."""
+        """True if all before the gap has ended, and nothing is in flight."""
         if not self.is_renewing or self.in_flight:
             return False
         return all(batch.is_over or not self._is_before_gap(batch) for batch in self.batches)
 
     def doubtful(self) -> list[ProducerBatch]:
-        """What must fail before the numbers can begin again: it may be in the log under its old one."""
+        """Return what must fail before the numbers can begin again: it may be in the log under its old one."""
         if self._is_certain or self._is_resolved():
             return []
         return [batch for batch in self.batches if batch.may_be_stored and not batch.is_over]
@@ -151,7 +151,9 @@ class Queue:
         return batch.sequence >= 0 and _is_before(batch.sequence, self._gap)
 
     def _is_resolved(self) -> bool:
-        """Whether the one that was given up is known to be stored, by one acknowledged that came after it or is it."""
+        """Tell whether the one that was given up is known to be stored, by one acknowledged that came after it or is
+        it.
+        """
         if self._is_certain:
             return False
         numbers = (batch.sequence for batch in self.batches if batch.sequence >= 0)

@@ -33,7 +33,7 @@ Logins = Callable[[], Login | None]
 
 
 def no_login() -> None:
-    """Of servers that ask nobody."""
+    """Give no login, for servers that want none."""
 
 
 class _SentRequest(NamedTuple):
@@ -184,5 +184,5 @@ class KafkaSession:
 
 
 def _sentence(reply: Message) -> str:
-    """What the server says for people, if its reply has a place for that."""
+    """Return what the server says for people, if its reply has a place for that."""
     return getattr(reply, "error_message", None) or ""
