@@ -15,9 +15,9 @@ from bench.report import Options, Sheet, Value, median
 from coordinator.config import Config
 from coordinator.effects import Ask, Flush, Replied, Send
 from coordinator.events import Answered, Asked, Event, Flushed, Opened, Received, Woke
+from coordinator.ids import RandomIds
 from coordinator.moment import Moment
 from coordinator.node import Node
-from coordinator.ids import RandomIds
 from partition_log.disk import OsDisk
 from partition_log.store import LogStore, StoreLimits
 from protocol.consumer_protocol import Subscription, encode_subscription
