@@ -78,7 +78,7 @@ class CoordinatorChannel(Generic[R]):
     # -- the coordinator
 
     def wants_lookup(self) -> bool:
-        """Whether a lookup may be sent to whoever needs the coordinator."""
+        """Tell whether a lookup may be sent to whoever needs the coordinator."""
         return self.coordinator is None and self._pause_until_ms is None and not self.is_asking(FindCoordinator)
 
     def lookup(self) -> FindCoordinator:

@@ -1,4 +1,4 @@
-"""What applications give, looked at before anything is done with it: later there is nobody to raise ValueError to."""
+"""Checks of what applications give, before anything is done with it: later there is nobody to raise ValueError to."""
 
 from collections.abc import Iterable
 from operator import index

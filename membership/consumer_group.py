@@ -1,4 +1,4 @@
-"""How consumers share out: each leaves its subscription with the coordinator, and the leader's assignor decides
+"""The group protocol of consumers: each leaves its subscription with the coordinator, and the leader's assignor decides
 (group-protocol 6). The other protocol types have kinds of their own.
 """
 
@@ -23,22 +23,22 @@ from protocol.messages.topics import MetadataReply
 
 
 class ConsumerProtocol:
-    """Of protocol type `consumer`; nothing is remembered beside the member."""
+    """The protocol of type `consumer`; nothing is remembered beside the member."""
 
     protocol_type = PROTOCOL_TYPE
 
-    def offers(self, m: Member) -> tuple[str, ...]:
+    def offered(self, m: Member) -> tuple[str, ...]:
         return m.settings.assignors
 
-    def says(self, m: Member, protocol: str) -> bytes:
-        """What a member says of itself: what it wants, and, so that it may keep it, what it has."""
+    def encode_subscription(self, m: Member, protocol: str) -> bytes:
+        """Encode the topics and, for sticky assignors, the partitions that the member has."""
         user_data = by_name(protocol).user_data(m.last_assigned, m.last_generation_id)
         return encode_subscription(Subscription(m.topics, user_data, m.held, m.generation_id, m.settings.rack_id))
 
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
         return _read(metadata).topics
 
-    def shares(self, m: Member, partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
+    def assign(self, m: Member, partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
         subscribers = [_subscriber(one) for one in m.roster]
         assignor = by_name(m.protocol_name)
         shares = assignor.assign(partition_counts, subscribers, _racks(reply))
@@ -46,10 +46,10 @@ class ConsumerProtocol:
             verify_cooperative(assignor.name, subscribers, shares)
         return {who: encode_assignment(Assignment(tuple(share))) for who, share in shares.items()}
 
-    def nothing(self) -> bytes:
+    def encode_nothing(self) -> bytes:
         return encode_assignment(Assignment())
 
-    def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
+    def decode_assignment(self, assignment: bytes) -> tuple[TopicPartition, ...]:
         return decode_assignment(assignment).partitions
 
 
@@ -74,7 +74,7 @@ def _subscriber(one: JoinGroupMember) -> Subscriber:
 
 
 def _racks(reply: MetadataReply) -> dict[str, list[AbstractSet[str]]]:
-    """Of each partition, by number; nothing where nodes have none."""
+    """Return the racks of each partition, by number; nothing where nodes have none."""
     of_node = {node.node_id: node.rack for node in reply.brokers if node.rack}
     if not of_node:
         return {}

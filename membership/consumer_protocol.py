@@ -1,5 +1,5 @@
-"""What consumers leave with the coordinator, said in `TopicPartition`s. The bytes are `protocol.consumer_protocol`'s;
-here topics and partitions are sorted and grouped as Kafka's clients do it (group-protocol 6.1).
+"""Subscriptions and assignments of consumers, in `TopicPartition`s. The bytes are `protocol.consumer_protocol`'s; here
+topics and partitions are sorted and grouped as Kafka's clients do it (group-protocol 6.1).
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """What a member says of itself when it joins."""
+    """A member's word about itself when it joins."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -33,7 +33,7 @@ class Subscription(msgspec.Struct, frozen=True):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """What the leader gives a member."""
+    """The partitions that the leader gives a member."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None
@@ -53,7 +53,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Of any version. Raises ProtocolViolation."""
+    """Decode any version. Raises ProtocolViolation."""
     read = wire.decode_subscription(data)
     owned = _single(read.owned_partitions)
     return Subscription(read.topics, read.user_data, owned, read.generation_id, read.rack_id)
@@ -65,7 +65,7 @@ def encode_assignment(assignment: Assignment) -> bytes:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Of any version; no bytes at all are what the coordinator gives a member its leader left out. Raises
+    """Decode any version; no bytes at all are what the coordinator gives a member its leader left out. Raises
     ProtocolViolation.
     """
     read = wire.decode_assignment(data)

@@ -38,7 +38,7 @@ from membership.events import (
     SubscribedToPattern,
     Woke,
 )
-from membership.member import Kind, Member, MemberSettings, SentCall, State, Timer
+from membership.member import GroupProtocol, Member, MemberSettings, SentCall, State, Timer
 from membership.nodes import nodes_of
 from membership.replies import (
     AllTopicsAnswered,
@@ -75,7 +75,7 @@ Action = Callable[[Member, E], None]
 
 
 class Row(NamedTuple):
-    """What an event does, state by state."""
+    """The actions of an event, state by state."""
 
     event: type
     cells: dict[State, Callable[[Member, Any], None]]
@@ -211,14 +211,14 @@ class Membership:
         settings: MemberSettings,
         topics: Iterable[str],
         jitter: Callable[[], float],
-        kind: Kind | None = None,
+        kind: GroupProtocol | None = None,
     ) -> None:
         """`kind` is that of a consumer if none is given."""
         names = sorted({check_name("a topic", topic) for topic in topics})
         self._member = Member(settings, jitter, tuple(names), kind or ConsumerProtocol())
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
-        """What follows from an event. After `Closed` nothing does."""
+        """Return what follows from an event. After `Closed` nothing does."""
         m = self._member
         if m.closed:
             return []
@@ -247,7 +247,7 @@ class Membership:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `Woke` is due; None: only an event from outside will change anything."""
+        """Return when `Woke` is due; None: only an event from outside will change anything."""
         return None if self._member.closed else min(self._member.deadlines(), default=None)
 
     @property
@@ -260,7 +260,7 @@ class Membership:
 
     @property
     def needs_poll(self) -> bool:
-        """Whether a `Polled` would now begin to bring this member (back) into its group; nothing else will."""
+        """True if a `Polled` would now begin to bring this member (back) into its group; nothing else will."""
         m = self._member
         if m.state is State.UNJOINED:
             return bool(m.topics or m.held) and not m.is_by_hand
@@ -268,14 +268,14 @@ class Membership:
 
     @property
     def has_nothing_to_read(self) -> bool:
-        """Whether no topic matches the pattern, as far as is known."""
+        """True if no topic matches the pattern, as far as is known."""
         m = self._member
         return m.pattern is not None and m.looked_at_ms is not None and not m.topics
 
     @property
     def rejoins_next(self) -> bool:
-        """Whether a `Polled` would now send a JoinGroup with what is held kept: nothing can be committed after that
-        until the rebalance is over.
+        """True if a `Polled` would now send a JoinGroup with what is held kept: nothing can be committed after
+        that until the rebalance is over.
         """
         m = self._member
         return m.settings.is_cooperative and m.state is State.STEADY and not m.releasing and self.needs_poll
@@ -302,13 +302,13 @@ class Membership:
 
     @property
     def held(self) -> tuple[TopicPartition, ...]:
-        """What the application holds, or was not yet told it lost."""
+        """Return what the application holds, or was not yet told it lost."""
         return self._member.held
 
     @property
     def lease_from_ms(self) -> int | None:
-        """When the newest request was sent that the coordinator answered as one of a living member: until a session
-        after that it gives what this member has to nobody else. None: there was none.
+        """Return when the newest request was sent that the coordinator answered as one of a living member: until a
+        session after that it gives what this member has to nobody else. None: there was none.
         """
         return self._member.lease_from_ms
 
@@ -357,7 +357,7 @@ def _pass_time(m: Member) -> None:
 
 
 def _settle(m: Member) -> None:
-    """As soon as this holds, send that."""
+    """Send what the state asks for."""
     if m.closed:
         return
     if m.pattern is not None and m.state is not State.LEAVING and _may_ask_metadata(m, Timer.TOPICS):

@@ -1,5 +1,5 @@
-"""What can go wrong while a leader shares out."""
+"""Errors of a leader that shares out."""
 
 
 class CannotShareOut(Exception):
-    """Why no assignment of the leader's assignor can be given: a sentence."""
+    """The leader's assignment cannot be given; the text says why."""

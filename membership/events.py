@@ -1,4 +1,4 @@
-"""What happens to a member, and what a member asks of the world.
+"""Events of a member, and the effects it asks for.
 
 Events go into `Membership.step`, effects come out. An effect that needs an answer has a number, and an event brings the
 answer back under it: `Call` and `Replied`, `CallFailed` or, where none is due, `Departed`; `CommitAsked` and
@@ -16,8 +16,8 @@ from protocol.messages import Message
 
 
 class NodeAddress(NamedTuple):
-    """Where a node listens. `speaks` is empty where it speaks what the bootstrap does; "kafka" is said of a broker
-    beside musterd: it has records, and is asked nothing about groups.
+    """The address that a node listens on. `speaks` is empty where it speaks what the bootstrap does; "kafka" is said of
+    a broker beside musterd: it has records, and is asked nothing about groups.
     """
 
     host: str
@@ -184,7 +184,7 @@ class Revoked(Effect, frozen=True):
 
 
 class Lost(Effect, frozen=True):
-    """As `Revoked`, but others may have these already: commits of them will be refused. Not so with `still_counts`: a
+    """Like `Revoked`, but others may have these already: commits of them will be refused. Not so with `still_counts`: a
     rebalance is under way, and until it moves on the coordinator takes a commit of the generation before it.
     """
 
@@ -204,7 +204,7 @@ class Assigned(Effect, frozen=True):
 
 
 class CommitDone(Effect, frozen=True):
-    """How a `CommitAsked` ended; `offsets` are those the coordinator has stored."""
+    """The outcome of a `CommitAsked`; `offsets` are those the coordinator has stored."""
 
     operation: int
     error_code: ErrorCode
@@ -213,7 +213,7 @@ class CommitDone(Effect, frozen=True):
 
 
 class OffsetsDone(Effect, frozen=True):
-    """How an `OffsetsAsked` ended; None: nothing committed."""
+    """The outcome of an `OffsetsAsked`; None: nothing committed."""
 
     operation: int
     error_code: ErrorCode
@@ -221,8 +221,8 @@ class OffsetsDone(Effect, frozen=True):
 
 
 class ClaimDone(Effect, frozen=True):
-    """How a `ClaimAsked` ended; `owners` names who has what was refused as OWNED. `member_id` and `generation_id` are
-    what the grants belong to.
+    """The outcome of a `ClaimAsked`; `owners` names who has what was refused as OWNED. `member_id` and `generation_id`
+    are what the grants belong to.
     """
 
     operation: int
@@ -234,7 +234,7 @@ class ClaimDone(Effect, frozen=True):
 
 
 class ReleaseDone(Effect, frozen=True):
-    """How a `ReleaseAsked` ended."""
+    """The outcome of a `ReleaseAsked`."""
 
     operation: int
     error_code: ErrorCode

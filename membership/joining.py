@@ -71,7 +71,9 @@ def ask_for_rejoin(m: Member, event: RejoinAsked) -> None:
 
 
 def let_go(m: Member, _event: Released) -> None:
-    """Of what the assignment took away; or something ended this member's stay meanwhile, and the next poll joins."""
+    """Note that the application let go of what the assignment took away; or something ended this member's stay
+    meanwhile, and the next poll joins.
+    """
     m.released()
 
 
@@ -110,7 +112,7 @@ def send_join(m: Member) -> None:
             session_timeout_ms=settings.session_timeout_ms,
             member_id=m.member_id,
             protocol_type=m.kind.protocol_type,
-            protocols=tuple(JoinProtocol(name, m.kind.says(m, name)) for name in m.kind.offers(m)),
+            protocols=tuple(JoinProtocol(name, m.kind.encode_subscription(m, name)) for name in m.kind.offered(m)),
             rebalance_timeout_ms=settings.join_within_ms,
             group_instance_id=settings.group_instance_id,
             reason=m.rejoin[:_REASON_CHARACTERS],
@@ -137,11 +139,11 @@ def hear_join(m: Member, event: JoinAnswered) -> None:
         note_heard(m)
         m.arm(Timer.HEARTBEAT, m.settings.heartbeat_interval_ms)
         m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
-        if m.protocol_name not in m.kind.offers(m):
+        if m.protocol_name not in m.kind.offered(m):
             m.fail(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
                 f"group {m.settings.group_id} chose {m.protocol_name!r}, this member offered "
-                f"{', '.join(m.kind.offers(m))}",
+                f"{', '.join(m.kind.offered(m))}",
             )
         return
     if code == ErrorCode.MEMBER_ID_REQUIRED and event.reply is not None and event.reply.member_id:
@@ -167,7 +169,7 @@ def hear_join(m: Member, event: JoinAnswered) -> None:
 
 
 def lose_first(m: Member) -> bool:
-    """Whether the application holds what others may have by now: it must let go of that before the member joins."""
+    """Tell whether the application must first let go of what others may have by now."""
     if m.generation_id != NO_GENERATION or not m.held:
         return False
     m.state = State.RELEASING
@@ -216,7 +218,7 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
             return
         try:
             note_lease(m, event.sent)
-            _take_over(m, m.kind.hears(event.reply.assignment))
+            _take_over(m, m.kind.decode_assignment(event.reply.assignment))
         except ProtocolViolation as malformed:
             reason = f"the leader's assignment cannot be read: {malformed}"
             m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
@@ -341,7 +343,7 @@ def _fatal(m: Member, code: ErrorCode, verb: str) -> str:
     if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
         return (
             f"cannot {verb} group {m.settings.group_id}: its members are of another kind, or offer no assignor of "
-            f"{', '.join(m.kind.offers(m))}"
+            f"{', '.join(m.kind.offered(m))}"
         )
     if code == ErrorCode.INVALID_SESSION_TIMEOUT:
         return (

@@ -23,7 +23,7 @@ def _question(m: Member) -> Metadata:
 
 
 def _is_own(m: Member, event: MetadataAnswered) -> bool:
-    """Whether it is the leader's question that was answered: nodes are asked about too."""
+    """Tell whether it is the leader's question that was answered: nodes are asked about too."""
     return event.sent.message == _question(m)
 
 
@@ -39,11 +39,11 @@ def assign(m: Member, event: MetadataAnswered) -> None:
         return
     m.watched = _partition_counts(event.reply)
     try:
-        shares = m.kind.shares(m, m.watched, event.reply)
+        shares = m.kind.assign(m, m.watched, event.reply)
     except CannotShareOut as unsafe:
         m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(unsafe))
         return
-    left_out = m.kind.nothing()
+    left_out = m.kind.encode_nothing()
     m.plan = tuple(SyncGroupAssignment(one.member_id, shares.get(one.member_id, left_out)) for one in m.roster)
 
 

@@ -1,4 +1,4 @@
-"""What a member knows of itself, and the few verbs with which the actions of the table change it."""
+"""The state of a member, and the few verbs with which the actions of the table change it."""
 
 import enum
 from collections import Counter, deque
@@ -80,47 +80,47 @@ class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def join_within_ms(self) -> int:
-        """What a join is sent with as the rebalance timeout."""
+        """Return what a join is sent with as the rebalance timeout."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether a rebalance takes away only what moves: all assignors offered must be able to (KIP-429)."""
+        """True if a rebalance takes away only what moves: all assignors offered must be able to (KIP-429)."""
         return common_protocol(self.assignors) is RebalanceProtocol.COOPERATIVE
 
 
-class Kind(Protocol):
-    """What members of one protocol type say to each other through the coordinator, to which it is bytes."""
+class GroupProtocol(Protocol):
+    """The messages of members of one protocol type, which are bytes to the coordinator."""
 
     @property
     def protocol_type(self) -> str: ...
 
-    def offers(self, m: "Member") -> tuple[str, ...]:
+    def offered(self, m: "Member") -> tuple[str, ...]:
         """The ways of sharing out that the member offers, the best one first."""
 
-    def says(self, m: "Member", protocol: str) -> bytes:
-        """What a member that joins says of itself."""
+    def encode_subscription(self, m: "Member", protocol: str) -> bytes:
+        """Encode what a member that joins says of itself."""
 
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
-        """What another one wants by what it said; nothing if that cannot be read."""
+        """Decode the topics that another member wants; nothing if that cannot be read."""
 
-    def shares(self, m: "Member", partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
-        """What the leader gives to whom. Raises CannotShareOut."""
+    def assign(self, m: "Member", partition_counts: Mapping[str, int], reply: MetadataReply) -> Mapping[str, bytes]:
+        """Assign the partitions to members, encoded. Raises CannotShareOut."""
 
-    def nothing(self) -> bytes:
-        """What it gives to whoever `shares` leaves out."""
+    def encode_nothing(self) -> bytes:
+        """Encode the assignment of members that `assign` leaves out."""
 
-    def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
-        """What a member was given. Raises ProtocolViolation."""
+    def decode_assignment(self, assignment: bytes) -> tuple[TopicPartition, ...]:
+        """Decode what a member was given. Raises ProtocolViolation."""
 
 
 def assignor_names(assignors: Iterable[str]) -> tuple[str, ...]:
-    """As `MemberSettings` takes them; a text is one name."""
+    """Return the names as `MemberSettings` takes them; a text is one name."""
     return (assignors,) if isinstance(assignors, str) else tuple(assignors)
 
 
 class MemberOptions(TypedDict, total=False):
-    """Those settings that clients hand through to `MemberSettings` as they are given."""
+    """The settings that clients hand through to `MemberSettings` as they are given."""
 
     group_instance_id: str | None
     assignors: Iterable[str]
@@ -144,10 +144,10 @@ class PendingOperation(Protocol):
     error_code: ErrorCode
 
     def may_go(self, m: "Member") -> bool:
-        """Whether nothing keeps it but the time until it is tried again."""
+        """Tell whether nothing keeps it but the time until it is tried again."""
 
     def request(self, m: "Member") -> Message | None:
-        """What to send now; None if the operation ended instead."""
+        """Return what to send now; None if the operation ended instead."""
 
     def end(self, m: "Member", error_code: ErrorCode) -> None:
         """Tell the application."""
@@ -173,7 +173,7 @@ class Member:
     settings: MemberSettings
     jitter: Callable[[], float]
     topics: tuple[str, ...]
-    kind: Kind
+    kind: GroupProtocol
     now_ms: int = 0
     state: State = State.UNJOINED
     closed: bool = False
@@ -193,7 +193,7 @@ class Member:
     looked_at_ms: int | None = None
     """When a pattern's topics were last found out; None: not for this pattern."""
     looks_first: bool = False
-    """Whether a join waits for a new look."""
+    """True if a join waits for a new look."""
     rejoin: str = "joining for the first time"
     """Why this member must join again; empty while it need not."""
     fenced: bool = False
@@ -292,7 +292,7 @@ class Member:
         return self.settings.group_instance_id is not None
 
     def is_current(self, sent: SentCall) -> bool:
-        """Whether an answer still concerns who this member is (consumer-client A5, "if current")."""
+        """Tell whether an answer still concerns who this member is (consumer-client A5, "if current")."""
         return sent.generation_id == self.generation_id and sent.member_id == self.member_id
 
     def reset(self, reason: str, *, forget_id: bool) -> None:
@@ -334,11 +334,11 @@ class Member:
         self.releasing = ()
 
     def accepts(self, topic: str) -> bool:
-        """Whether the application wants it, as far as is known."""
+        """Tell whether the application wants it, as far as is known."""
         return topic in self.topics or self.matches(topic)
 
     def matches(self, topic: str) -> bool:
-        """Whether it is one of a pattern subscribed to."""
+        """Tell whether it is one of a pattern subscribed to."""
         if self.pattern is None or (topic.startswith("__") and not self.internal_too):
             return False
         return self.pattern.fullmatch(topic) is not None

@@ -129,7 +129,7 @@ def hear_claim(m: Member, event: ClaimAnswered) -> None:
 
 
 def hear_release(m: Member, event: ReleaseAnswered) -> None:
-    """What was somebody else's by then is no trouble."""
+    """End the release; partitions that were another's by then are no trouble."""
     operation = m.operations.get(event.sent.operation or 0)
     if operation is None:
         return

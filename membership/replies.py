@@ -1,4 +1,4 @@
-"""What a `Replied`, a `CallFailed` or a deadline turns into before the table sees it."""
+"""Events that a `Replied`, a `CallFailed` or a deadline turns into before the table sees it."""
 
 from membership.channel import normalised
 from membership.events import MemberEvent
@@ -89,7 +89,7 @@ _ANSWERS: dict[str, type[Answer]] = {
 
 
 def answered(sent: SentCall, reply: Message, reason: str = "") -> Answer:
-    """What came back, as an event; a reply of an unexpected kind counts as the server's own error."""
+    """Return what came back, as an event; a reply of an unexpected kind counts as the server's own error."""
     kind = _kind_of(sent.message)
     code, sentence, expected = normalised(sent.message, reply, reason)
     return kind(sent, code, sentence, expected)  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""What a member wants to read: topics by name, by a pattern, or partitions it chose itself (consumer-client A9)."""
+"""The subscription of a member: topics by name, by a pattern, or partitions it chose itself (consumer-client A9)."""
 
 import re
 

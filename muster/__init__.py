@@ -1,4 +1,4 @@
-"""What applications import: `Consumer`, `Producer`, `GroupMember`, `RangeReader`, `ClientBalancedConsumer`.
+"""Names that applications import: `Consumer`, `Producer`, `GroupMember`, `RangeReader`, `ClientBalancedConsumer`.
 
     from muster import Consumer
 

@@ -1,4 +1,4 @@
-"""Whether `protocol` is ours: it is a plain word, and a file of that name in somebody's project is found first."""
+"""Tell whether `protocol` is ours: it is a plain word, and a file of that name in somebody's project is found first."""
 
 from importlib.util import find_spec
 from pathlib import PurePath

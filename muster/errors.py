@@ -1,4 +1,4 @@
-"""What can go wrong for an application: one family, each with a sentence that says what to do."""
+"""Errors for applications: one family, each with a sentence that says what to do."""
 
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode

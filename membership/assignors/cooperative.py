@@ -1,4 +1,4 @@
-"""What keeps a partition out of two hands while members keep what they have (KIP-429, consumer-client F)."""
+"""The rule that keeps a partition out of two hands while members keep what they have (KIP-429, consumer-client F)."""
 
 from collections.abc import Mapping, Sequence
 

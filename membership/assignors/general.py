@@ -15,7 +15,7 @@ def share_generally(
     held: Mapping[str, Sequence[TopicPartition]],
     must_revoke: bool,
 ) -> Assignment:
-    """What is held stays, the rest goes where least is, then single partitions move from those with more to those with
+    """Keep what is held, give the rest where least is, then single partitions move from those with more to those with
     at least two fewer until none can. `topics_of` names each member, in order, and its topics among the counted ones.
 
     Each move lowers the sum of the differences between all pairs of members, so there is nothing to undo.
@@ -44,7 +44,9 @@ def balance_score(sizes: Iterable[int]) -> int:
 
 
 class _Balance:
-    """Who holds what. Members are places in the order of their ids, so that the least of equals is the first."""
+    """The partitions that each member holds. Members are places in the order of their ids, so that the least of equals
+    is the first.
+    """
 
     __slots__ = (
         "eligible", "holder", "_members", "_place_of", "_sizes", "_earlier", "_nearness", "_home", "_away", "_least",
@@ -105,7 +107,9 @@ class _Balance:
         return shares
 
     def _better(self, one: TopicPartition) -> int | None:
-        """Who should have it rather than its holder: who had it before, else somebody near, else the one with least."""
+        """Return who should have it rather than its holder: who had it before, else somebody near, else the one with
+        least.
+        """
         most = self._sizes[self.holder[one]] - 2
         least = self._least_of(one.topic)
         if self._sizes[least] > most:

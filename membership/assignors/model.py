@@ -1,4 +1,4 @@
-"""What assignors take and give. An assignor is a name and pure functions; what a member must remember between two
+"""Inputs and results of assignors. An assignor is a name and pure functions; what a member must remember between two
 rebalances (its last assignment and that one's generation) the member remembers, and hands to `user_data`.
 """
 
@@ -60,7 +60,7 @@ class UserData(Protocol):
 
 
 def no_user_data(_last_assigned: Sequence[TopicPartition], _generation_id: int, /) -> None:
-    """Of an assignor that looks at subscriptions alone."""
+    """Encode nothing, for an assignor that looks at subscriptions alone."""
 
 
 class Assignor(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Who had what: the claims of members, and which of them count (consumer-client F, ownership claims)."""
+"""Former owners: the claims of members, and which of them count (consumer-client F, ownership claims)."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from membership.topic_partition import TopicPartition
 
 
 class Claim(NamedTuple):
-    """What a member says it had, and in which generation."""
+    """The partitions that a member says it had, and its generation."""
 
     partitions: Sequence[TopicPartition] = ()
     generation_id: int = -1

@@ -1,4 +1,4 @@
-"""Who is near what: when racks are looked at, and whether a member is near a partition (KIP-881)."""
+"""Nearness by racks: when racks are looked at, and whether a member is near a partition (KIP-881)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -10,7 +10,7 @@ _NOWHERE: frozenset[str] = frozenset()
 
 
 def are_racks_worth_it(member_racks: AbstractSet[str], partition_racks: Sequence[AbstractSet[str]]) -> bool:
-    """Whether somebody is near a replica, and not all partitions lie on the same racks."""
+    """Tell whether somebody is near a replica, and not all partitions lie on the same racks."""
     everywhere = _NOWHERE.union(*partition_racks)
     return not member_racks.isdisjoint(everywhere) and any(racks != everywhere for racks in partition_racks)
 
@@ -21,7 +21,7 @@ def racks_of_members(subscribers: Iterable[Subscriber]) -> dict[str, str]:
 
 
 def racks_of_partitions(racks: Racks, topic: str, count: int) -> list[frozenset[str]]:
-    """Of each partition, by number; nowhere where nothing is known."""
+    """Return the racks of each partition, by number; nowhere where nothing is known."""
     known = [frozenset(ones) for ones in racks.get(topic, ())[:count]]
     return known + [_NOWHERE] * (count - len(known))
 
@@ -40,10 +40,10 @@ class Nearness:
         )
         everywhere = [each for ones in self._partitions.values() for each in ones]
         self.matters = are_racks_worth_it(frozenset(self._members.values()), everywhere)
-        """Whether racks are looked at at all."""
+        """True if racks are looked at at all."""
 
     def racks_of(self, one: TopicPartition) -> frozenset[str]:
-        """Where the replicas of the partition are; nobody asks where racks do not matter."""
+        """Return the racks of the partition's replicas; nobody asks where racks do not matter."""
         return self._partitions[one.topic][one.partition]
 
     def is_near(self, member_id: str, one: TopicPartition) -> bool:
@@ -52,7 +52,7 @@ class Nearness:
         return rack is None or rack in self._partitions[one.topic][one.partition]
 
     def shares_rack(self, member_id: str, one: TopicPartition) -> bool:
-        """Whether the member names a rack, and the partition has a replica there."""
+        """Tell whether the member names a rack, and the partition has a replica there."""
         rack = self._members.get(member_id) if self.matters else None
         return rack is not None and rack in self._partitions[one.topic][one.partition]
 

@@ -63,7 +63,7 @@ class _Topic:
             self._extra -= 1
 
     def deal(self) -> None:
-        """What is left, to whoever has room, in member order."""
+        """Give what is left to whoever has room, in member order."""
         left = iter(range(self.count))
         for member_id in self.members:
             self.give(member_id, self._next(left, self.room(member_id)))

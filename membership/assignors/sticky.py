@@ -16,7 +16,7 @@ from membership.assignors.user_data import decode_cooperative_user_data, decode_
 def assign_sticky(
     partition_counts: Mapping[str, int], subscribers: Sequence[Subscriber], racks: Racks = NO_RACKS, /
 ) -> Assignment:
-    """What members had is in their user data, for they let go of everything before they joined."""
+    """Assign by the user data, which says what members had: they let go of everything before they joined."""
     members = sorted(subscribers, key=lambda one: one.member_id)
     claims = {one.member_id: decode_sticky_user_data(one.user_data) for one in members}
     return _share_out(_counted(partition_counts, members), members, settle(claims), racks)

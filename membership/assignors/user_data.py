@@ -1,4 +1,4 @@
-"""What the sticky assignors add to a subscription, in Kafka's bytes (group-protocol 6.5 and 6.6)."""
+"""The user data of the sticky assignors in a subscription, in Kafka's bytes (group-protocol 6.5 and 6.6)."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -22,7 +22,7 @@ def sticky_user_data(last_assigned: Sequence[TopicPartition], generation_id: int
 
 
 def decode_sticky_user_data(data: bytes | None) -> Claim:
-    """Of version 1, or 0, which has no generation. What cannot be read claims nothing."""
+    """Decode version 1, or 0, which has no generation. What cannot be read claims nothing."""
     try:
         topics, generation_id = wire.decode_previous_assignment(data or b"")
     except ProtocolViolation:

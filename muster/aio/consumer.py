@@ -9,13 +9,13 @@ from membership.events import OffsetToCommit
 from membership.topic_partition import TopicPartition
 from muster.aio.group_member import GroupMember
 from muster.aio.runner import LoopRunner
-from muster.aio.topics import Topics
+from muster.aio.topics import LoopTopics
 from muster.client.consumer import ConsumerProcedures
 from muster.core.fetching import ConsumerRecord
 from muster.errors import ClientClosed
 
 
-class Consumer(Topics, ConsumerProcedures):
+class Consumer(LoopTopics, ConsumerProcedures):
     """Reads records: of topics or a pattern, as the group decides (`subscribe`), or of partitions of your own choice
     (`assign`). Belongs to one event loop; heartbeats go on there while the application awaits whatever it awaits, and
     no other than `poll` serves rebalances. One task at a time polls; from others of the same loop everything else may
@@ -100,8 +100,8 @@ class Consumer(Topics, ConsumerProcedures):
 
 
 class _Records:
-    """Of `async for`: what a poll gives, one by one. What is `unread` counts in no position, and whoever polls or goes
-    elsewhere in the meantime has it read again.
+    """The iterator of `async for`: what a poll gives, one by one. What is `unread` counts in no position, and whoever
+    polls or goes elsewhere in the meantime has it read again.
     """
 
     def __init__(self, unread: deque[ConsumerRecord], poll: Callable[[], Awaitable[list[ConsumerRecord]]]) -> None:

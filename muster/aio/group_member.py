@@ -7,11 +7,11 @@ from typing import Self
 from membership.events import OffsetToCommit
 from membership.topic_partition import TopicPartition
 from muster.aio.runner import LoopRunner
-from muster.aio.topics import Topics
+from muster.aio.topics import LoopTopics
 from muster.client.group_member import GroupMemberProcedures
 
 
-class GroupMember(Topics, GroupMemberProcedures):
+class GroupMember(LoopTopics, GroupMemberProcedures):
     """Shares the partitions of `topics` with the other members of a group. Fetches nothing.
 
     Belongs to one event loop, where heartbeats go on from the first `poll` on while the application awaits whatever it

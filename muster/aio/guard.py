@@ -1,4 +1,4 @@
-"""What polls a client is one task at a time; what was begun for the application is ended, whoever is cancelled."""
+"""The single-task guard: one task at a time polls a client, and listeners that began run to their end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -14,8 +14,8 @@ Listener = Callable[[tuple[TopicPartition, ...]], Awaitable[Any] | None]
 """A function, or a coroutine function: that is awaited."""
 
 
-class CallerGuard:
-    """Who is inside, who is closing, and the listener under way. Listeners may call the client that calls them."""
+class TaskGuard:
+    """The task inside, the one that closes, and the listener under way. Listeners may call the client."""
 
     def __init__(self, what: str, changed: Changed) -> None:
         self.is_closed = False

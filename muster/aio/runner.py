@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
-from muster.aio.guard import CallerGuard, said_to
+from muster.aio.guard import TaskGuard, said_to
 from muster.client.steps import CallApplication, FinishShielded, Procedure, Shield, Step, Wait, WaitUntil
 from muster.net.bootstrap import Bootstrap
 from muster.net.loop import LoopDriver
@@ -18,7 +18,7 @@ class LoopRunner:
 
     def __init__(self, where: Bootstrap, client_id: str, what: str) -> None:
         self.driver = LoopDriver(where, client_id)
-        self.guard = CallerGuard(what, self.driver.changed)
+        self.guard = TaskGuard(what, self.driver.changed)
 
     async def run(self, procedure: Procedure[R]) -> R:
         """Run it to its end."""

@@ -1,4 +1,4 @@
-"""What becomes of a record that was sent."""
+"""The future of a record that was sent."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -33,7 +33,7 @@ class Sent:
         self.topic = topic
         self.partition = -1
         self.is_told = False
-        """Whether somebody has asked, so that a failure needs no other way to be heard of."""
+        """True if somebody has asked, so that a failure needs no other way to be heard of."""
         self._timestamp_ms = timestamp_ms
         self._refusals = refusals
         self._written: Written | None = None
@@ -43,12 +43,12 @@ class Sent:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where it is to be written."""
+        """The partition that it is written to."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def is_done(self) -> bool:
-        """Whether it was acknowledged or given up."""
+        """True if it was acknowledged or given up."""
         return self._written is not None or self._error is not None
 
     async def result(self, timeout_s: float | None = None) -> Written:

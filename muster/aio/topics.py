@@ -1,4 +1,4 @@
-"""What there is to read, asked in an event loop. Part of `Consumer` and `GroupMember`."""
+"""Topics and offsets, asked for in an event loop. Part of `Consumer` and `GroupMember`."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -11,7 +11,7 @@ from muster.core.completions import Partitions
 R = TypeVar("R")
 
 
-class Topics(TopicProcedures):
+class LoopTopics(TopicProcedures):
     """Asks the leaders of partitions, from any task of the loop."""
 
     async def partitions_for(self, topic: str, timeout_s: float = 30.0) -> Partitions:

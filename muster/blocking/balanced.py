@@ -29,7 +29,7 @@ from muster.core.balancing.events import (
     ShutdownAsked,
     StartAsked,
 )
-from muster.core.balancing.records import Found, read
+from muster.core.balancing.records import ReadBatch, read
 from muster.core.balancing.results import Code
 from muster.core.fetching import Deserializer, FetchSettings
 from muster.errors import AuthenticationFailed, ClientFailed
@@ -98,12 +98,12 @@ class ClientBalancedConsumer:
         return self._consumer_id
 
     def is_shutdown(self) -> bool:
-        """Whether it is not running: before `start`, and from `shutdown` on. TubeMQ: isShutdown."""
+        """Tell whether it is not running: before `start`, and from `shutdown` on. TubeMQ: isShutdown."""
         with self._changed:
             return self._core.is_shutdown
 
     def is_filter_consume(self, topic: str) -> bool:
-        """Whether it was started with filters for this topic. TubeMQ: isFilterConsume."""
+        """Tell whether it was started with filters for this topic. TubeMQ: isFilterConsume."""
         _expect(topic, str, "topic")
         with self._changed:
             return bool(self._core.targets.get(topic.strip()))
@@ -113,13 +113,14 @@ class ClientBalancedConsumer:
         return self._config
 
     def source_count(self) -> int | None:
-        """How many members there are to be; None before `start`, and where that is not checked. TubeMQ:
-        getSourceCount."""
+        """The number of members there are to be; None before `start`, and where that is not checked. TubeMQ:
+        getSourceCount.
+        """
         with self._changed:
             return self._core.source_count
 
     def node_id(self) -> int | None:
-        """Which of them this one is. TubeMQ: getNodeId."""
+        """The number of this one among them. TubeMQ: getNodeId."""
         with self._changed:
             return self._core.node_id
 
@@ -159,7 +160,7 @@ class ClientBalancedConsumer:
         return self._ask(MetaAsked)
 
     def partitions_ready(self, max_wait_ms: int) -> bool:
-        """Whether a partition is registered, or is in that time. TubeMQ: isPartitionsReady."""
+        """Tell whether a partition is registered, or is in that time. TubeMQ: isPartitionsReady."""
         _expect(max_wait_ms, int, "max_wait_ms")
         return self._ask(lambda number: ReadyAsked(number, max_wait_ms)).ok
 
@@ -185,7 +186,7 @@ class ClientBalancedConsumer:
         return self._ask(lambda number: DisconnectAsked(number, key))
 
     def partition_offsets(self) -> dict[str, OffsetInfo]:
-        """Where each owned partition is read, and where its log ends, as last heard. TubeMQ:
+        """Return where each owned partition is read, and where its log ends, as last heard. TubeMQ:
         getCurPartitionOffsetInfos.
         """
         with self._changed:
@@ -216,7 +217,7 @@ class ClientBalancedConsumer:
         return said
 
     def confirm_consume(self, confirm_ctx: str, consumed: bool = True) -> Result:
-        """What became of a batch: the group's offset goes past it, or it will be delivered again. `data` is a
+        """Say what became of a batch: the group's offset goes past it, or it will be delivered again. `data` is a
         `Confirm`. TubeMQ: confirmConsume.
         """
         _expect(confirm_ctx, str, "confirm_ctx")
@@ -227,8 +228,9 @@ class ClientBalancedConsumer:
     # -- beside the seventeen
 
     def describe_group(self) -> Result:
-        """What the coordinator says of the group, as `data`: a `BalancedGroupView` with members, partitions, their
-        owners and lag."""
+        """Ask what the coordinator says of the group, as `data`: a `BalancedGroupView` with members, partitions,
+        their owners and lag.
+        """
         return self._ask(DescribeAsked)
 
     def oldest_unconfirmed_ms(self) -> int | None:
@@ -287,7 +289,7 @@ class ClientBalancedConsumer:
         refusals = self._driver.refusals
         return refusals.has_failed or not (self._is_ending or refusals.is_told)
 
-    def _hands_out(self, fetched: Fetched, found: Found) -> bool:
+    def _hands_out(self, fetched: Fetched, found: ReadBatch) -> bool:
         """Making the records out took its time: whether the partition is still ours."""
         return self._ask(lambda number: Handed(number, fetched.key, fetched.token, found.next_offset)).ok
 
@@ -298,7 +300,7 @@ class ClientBalancedConsumer:
     def _feed(self, event: MemberEvent) -> None:
         self._driver.feed(self._driven, event)
 
-    def _read(self, fetched: Fetched) -> Found:
+    def _read(self, fetched: Fetched) -> ReadBatch:
         try:
             return read(fetched, self._settings)
         except BaseException:

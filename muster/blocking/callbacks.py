@@ -36,7 +36,7 @@ class Callbacks:
             self._mine.notify_all()
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Whether all that were put before have returned, in this time. A callback does not wait for itself."""
+        """Tell whether all that were put before have returned, in this time. A callback does not wait for itself."""
         if threading.current_thread() is self._thread:
             return True
         with self._mine:

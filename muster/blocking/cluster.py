@@ -58,7 +58,7 @@ class Cluster:
             return self._connection(node).ask(message, timeout_s)
 
     def coordinator(self, group_id: str, timeout_s: float = 30.0) -> NodeAddress:
-        """Who coordinates the group; waits while nobody does. Raises `Refused`, `RequestTimedOut`."""
+        """Return who coordinates the group; waits while nobody does. Raises `Refused`, `RequestTimedOut`."""
 
         def find() -> NodeAddress | None:
             reply = expect(FindCoordinatorReply, self.ask(FindCoordinator((group_id,)), timeout_s))
@@ -85,7 +85,7 @@ class Cluster:
         return until(find, timeout_s, f"topic {topic} has no partitions yet", also_if_lost=False)
 
     def leader(self, partition: TopicPartition, timeout_s: float = 30.0) -> NodeAddress:
-        """Who has the partition; waits while nobody has. Raises `Refused`, `RequestTimedOut`."""
+        """Return who has the partition; waits while nobody has. Raises `Refused`, `RequestTimedOut`."""
 
         def find() -> NodeAddress | None:
             with self._lock:

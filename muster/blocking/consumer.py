@@ -8,7 +8,7 @@ from membership.events import OffsetToCommit
 from membership.topic_partition import TopicPartition
 from muster.blocking.group_member import GroupMember
 from muster.blocking.runner import ThreadRunner
-from muster.blocking.topics import Topics
+from muster.blocking.topics import ThreadTopics
 from muster.client.consumer import ConsumerProcedures
 from muster.core.fetching import ConsumerRecord
 
@@ -16,7 +16,7 @@ _LOOK_S = 1.0
 """Of one poll of iteration."""
 
 
-class Consumer(Topics, ConsumerProcedures):
+class Consumer(ThreadTopics, ConsumerProcedures):
     """Reads records: of topics or a pattern, as the group decides (`subscribe`), or of partitions of your own choice
     (`assign`). From one thread at a time; `wakeup` may come from any.
 

@@ -7,14 +7,14 @@ from typing import Self, TypeVar
 from membership.events import OffsetToCommit
 from membership.topic_partition import TopicPartition
 from muster.blocking.runner import ThreadRunner
-from muster.blocking.topics import Topics
+from muster.blocking.topics import ThreadTopics
 from muster.client.group_member import GroupMemberProcedures
 from muster.client.steps import Procedure
 
 R = TypeVar("R")
 
 
-class GroupMember(Topics, GroupMemberProcedures):
+class GroupMember(ThreadTopics, GroupMemberProcedures):
     """Shares the partitions of `topics` with the other members of a group. Fetches nothing.
 
     Heartbeats run in a thread of their own from the first `poll` on. Rebalances are served from `poll` alone: there,

@@ -8,8 +8,8 @@ from muster.errors import ClientClosed, ClientFailed, ConcurrentUse
 from muster.net.fork_guard import ForkGuard
 
 
-class CallerGuard:
-    """Whoever enters while another thread is inside is refused, and nothing happens to the other."""
+class ThreadGuard:
+    """Refuses a thread while another is inside; nothing happens to the other."""
 
     def __init__(self, what: str) -> None:
         self._what = what

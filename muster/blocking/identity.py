@@ -1,4 +1,4 @@
-"""Who a client says it is."""
+"""The identity of a client-balanced consumer."""
 
 import os
 import secrets

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from muster.blocking.guard import CallerGuard
+from muster.blocking.guard import ThreadGuard
 from muster.client.steps import CallApplication, Procedure, Shield, Step, Wait, WaitUntil
 from muster.net.bootstrap import Bootstrap
 from muster.net.thread import ThreadDriver
@@ -20,7 +20,7 @@ class ThreadRunner:
 
     def __init__(self, where: Bootstrap, client_id: str, what: str) -> None:
         self.driver = ThreadDriver(where, client_id)
-        self.guard = CallerGuard(what)
+        self.guard = ThreadGuard(what)
         self._changed = self.driver.changed
 
     def run(self, procedure: Procedure[R]) -> R:
@@ -71,7 +71,7 @@ class ThreadRunner:
                 self.driver.stop()
 
     def check_open(self) -> None:
-        """Whoever is inside finds the client open: nobody else can close it meanwhile."""
+        """Do nothing: a thread inside finds the client open, since no other can close it meanwhile."""
 
     @property
     def is_closed(self) -> bool:
@@ -79,7 +79,7 @@ class ThreadRunner:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """As the one thread inside, with the lock. Raises ConcurrentUse, ClientClosed."""
+        """Enter as the one thread inside, with the lock. Raises ConcurrentUse, ClientClosed."""
         with self.guard.entered(), self._changed:
             yield
 

@@ -1,4 +1,4 @@
-"""What becomes of a record that was sent."""
+"""The future of a record that was sent."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,16 +24,16 @@ class Sent(msgspec.Struct, eq=False):
     _error: MusterError | None = None
     _wanted: tuple[Callable[["Sent"], object], ...] = ()
     is_told: bool = False
-    """Whether somebody has asked, so that a failure needs no other way to be heard of."""
+    """True if somebody has asked, so that a failure needs no other way to be heard of."""
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where it is to be written."""
+        """The partition that it is written to."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def is_done(self) -> bool:
-        """Whether it was acknowledged or given up."""
+        """True if it was acknowledged or given up."""
         return self._written is not None or self._error is not None
 
     def result(self, timeout_s: float | None = None) -> Written:

@@ -1,4 +1,4 @@
-"""What there is to read, asked in a thread. Part of `Consumer` and `GroupMember`."""
+"""Topics and offsets, asked for in a thread. Part of `Consumer` and `GroupMember`."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -11,7 +11,7 @@ from muster.core.completions import Partitions
 R = TypeVar("R")
 
 
-class Topics(TopicProcedures):
+class ThreadTopics(TopicProcedures):
     """Asks the leaders of partitions."""
 
     def partitions_for(self, topic: str, timeout_s: float = 30.0) -> Partitions:

@@ -52,7 +52,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for scri
 
 
 class Servers(NamedTuple):
-    """Where to knock first, and how to reach it; brokers of Kafka's may be reached otherwise."""
+    """The servers to ask first, and how to reach them; brokers of Kafka's may be reached otherwise."""
 
     bootstrap: str = DEFAULT_BOOTSTRAP
     security: Security | None = None
@@ -60,12 +60,13 @@ class Servers(NamedTuple):
 
 
 class Complaint(Exception):
-    """What the command itself says no to; a sentence for people."""
+    """A refusal by the command itself, with a sentence for people."""
 
 
 def not_served(group_id: str, code: ErrorCode) -> str | None:
-    """Where to look when a coordinator does not answer for a group, None for any other code. A single node answers
-    NOT_COORDINATOR for a shard that it could not load."""
+    """Return where to look when a coordinator does not answer for a group, None for any other code. A single node
+    answers NOT_COORDINATOR for a shard that it could not load.
+    """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return (
             f"the shard of group {group_id!r} is being loaded: GET /readyz (HTTP) says how far that is; then try again"
@@ -92,7 +93,7 @@ def _answering_for(group_id: str) -> Iterator[None]:
 
 
 def servers(ctx: typer.Context, bootstrap: str | None) -> Servers:
-    """What was said before the command, with what was said after it."""
+    """Return what was said before the command, with what was said after it."""
     said: Servers = ctx.obj
     return said._replace(bootstrap=bootstrap) if bootstrap else said
 
@@ -106,8 +107,9 @@ def reaching(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
 
 @contextmanager
 def reaching_topics(ctx: typer.Context, bootstrap: str | None) -> Iterator[Cluster]:
-    """As `reaching`, for what is about topics. Raises Complaint where musterd stands beside a Kafka cluster and has
-    never reached it: it knows of no topic then, and that would look as if there were none."""
+    """Same as `reaching`, for what is about topics. Raises Complaint where musterd stands beside a Kafka cluster and
+    has never reached it: it knows of no topic then, and that would look as if there were none.
+    """
     with reaching(ctx, bootstrap) as cluster:
         if parse_bootstrap(servers(ctx, bootstrap).bootstrap).dialect is Dialect.NATIVE:
             _refuse_unreached(expect(DescribeNodeReply, cluster.ask(DescribeNode())))
@@ -122,7 +124,7 @@ def _refuse_unreached(node: DescribeNodeReply) -> None:
 
 @contextmanager
 def reaching_servers(where: Servers, hint: str) -> Iterator[Cluster]:
-    """As `reaching`; `hint` names the option that said where."""
+    """Same as `reaching`; `hint` names the option that said where."""
     _check_files("", where.security)
     _check_files("broker.", where.broker_security)
     try:
@@ -139,7 +141,7 @@ def reaching_servers(where: Servers, hint: str) -> Iterator[Cluster]:
 
 
 def _check_files(prefix: str, security: Security | None) -> None:
-    """What cannot be read is a usage error of the setting that names it."""
+    """Raise a usage error, with the setting's name, for a file that cannot be read."""
     try:
         if security is not None:
             security.context()
@@ -171,7 +173,9 @@ def list_groups(cluster: Cluster) -> list[ListedGroup]:
 
 
 def coordinator(cluster: Cluster, group_id: str) -> NodeAddress:
-    """Who coordinates the group. Raises CannotConnect at once: only where somebody answers is waiting worth while."""
+    """Return who coordinates the group. Raises CannotConnect at once: only where somebody answers is waiting worth
+    while.
+    """
     topology(cluster, topics=False)
     return cluster.coordinator(group_id)
 
@@ -202,7 +206,7 @@ def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, i
 
 
 def describe_expiry(cluster: Cluster, group_id: str) -> tuple[DescribeExpiryReply, list[ExpiringOffset]]:
-    """What is said of the group, and of all its partitions. Raises Complaint, or Refused."""
+    """Return what is said of the group, and of all its partitions. Raises Complaint, or Refused."""
     offsets: list[ExpiringOffset] = []
     with _answering_for(group_id):
         node = coordinator(cluster, group_id)
@@ -236,7 +240,7 @@ def partitions_of(cluster: Cluster, names: Collection[str]) -> frozenset[TopicPa
 
 
 def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> list[DeletedGroup]:
-    """What became of each, in order."""
+    """Return what became of each, in order."""
     found: list[DeletedGroup] = []
     for group_id in group_ids:
         answer = cluster.ask(DeleteGroups((group_id,)), node=coordinator(cluster, group_id))

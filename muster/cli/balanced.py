@@ -1,4 +1,4 @@
-"""What `muster groups` shows and does of client-balanced groups."""
+"""Client-balanced groups in `muster groups`."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -56,7 +56,7 @@ def _lag(view: BalancedGroupView, *, unowned: bool = False) -> int:
 
 
 def _unknown(partitions: Iterable[BalancedPartition]) -> str:
-    """What a sum leaves out: partitions whose end nobody knows."""
+    """Say how many partitions a sum leaves out: their end is unknown."""
     count = sum(one.lag is None for one in partitions)
     return f" (not counted: {count} without an end)" if count else ""
 
@@ -113,8 +113,9 @@ def _show(view: BalancedGroupView) -> None:
 
 
 def warnings(view: BalancedGroupView) -> list[str]:
-    """What somebody should look at. A group that counts its members does not fail over: while one is missing, nobody
-    reads its share."""
+    """Return what somebody should look at. A group that counts its members does not fail over: while one is missing,
+    nobody reads its share.
+    """
     found = []
     unowned = [one for one in view.partitions if one.owner is None]
     behind = f"{_lag(view, unowned=True)} records{_unknown(unowned)}"

@@ -35,7 +35,9 @@ class _Command(TyperGroup):
 
 
 def _forget_stdout() -> None:
-    """Whoever read us has gone (`| head`). The interpreter's own flush at the end must not complain of it."""
+    """Close standard output: its reader has gone (`| head`). The interpreter's own flush at the end must not complain
+    of it.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""How the command reaches servers: a file of settings, and the environment, which wins."""
+"""Settings of the command for reaching servers: a file of settings, and the environment, which wins."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ def _refuse_mistyped(environment: Iterable[str]) -> None:
 
 
 def _refuse_halves(said: Mapping[str, str]) -> None:
-    """Of a login."""
+    """Refuse half a login."""
     for prefix in ("", "broker."):
         username, password = f"{prefix}sasl.username", f"{prefix}sasl.password"
         for there, missing in ((username, password), (password, username)):

@@ -1,4 +1,4 @@
-"""Where partitions begin and end, as far as somebody can tell, and how long ago that was."""
+"""Begins and ends of partitions, as far as somebody can tell, with their age."""
 
 from collections.abc import Iterable
 from itertools import groupby, islice
@@ -23,7 +23,7 @@ class End(NamedTuple):
 
 
 def is_beside(cluster: Cluster) -> bool:
-    """Whether partitions are those of brokers that musterd stands beside."""
+    """Tell whether partitions are those of brokers that musterd stands beside."""
     return any(broker.speaks for broker in topology(cluster, topics=False).brokers)
 
 
@@ -55,12 +55,12 @@ def _told(cluster: Cluster, partitions: list[TopicPartition], timestamp: int) ->
 
 
 def oldest(lines: Iterable[dict[str, Any]]) -> str | None:
-    """How old the oldest end of these lines is, if people should know."""
+    """Return how old the oldest end of these lines is, if people should know."""
     age_ms = max((line["end_age_ms"] for line in lines if line["end_age_ms"] is not None), default=0)
     return f"as of {round(age_ms / 1_000)} s ago" if age_ms >= OLD_MS else None
 
 
 def left_out(lines: Iterable[dict[str, Any]]) -> str:
-    """What a sum of lags does not count."""
+    """Return what a sum of lags does not count."""
     count = sum(line["lag"] is None for line in lines)
     return f" (not counted: {count} without an end)" if count else ""

@@ -31,7 +31,7 @@ def explain(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Why a group rebalanced: when, who began it, and what came of it."""
+    """Show why a group rebalanced: when, who began it, and what came of it."""
     with reaching(ctx, bootstrap) as cluster:
         notes = list_notes(cluster, group, newest)
     if as_json:
@@ -44,7 +44,7 @@ def explain(
 
 
 def sentence(note: ListedNote, time: Callable[[int], str]) -> str:
-    """What a note says, for people: `Rebalance: member joined, app-1 at 10.0.0.1. By m-1.` `time` shows when."""
+    """Return what a note says, for people: `Rebalance: member joined, app-1 at 10.0.0.1. By m-1.` `time` shows when."""
     opening = _OPENINGS.get(note.kind, note.kind.capitalize())
     what = ", ".join(part for part in (note.cause, note.detail.removesuffix(".")) if part)
     whose = f" {_ROLES.get(note.kind, 'By')} {note.initiator}." if note.initiator else ""

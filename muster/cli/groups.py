@@ -57,7 +57,7 @@ def describe(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Who is in a group, what each has, and how far it is.
+    """Show the members of a group, what each has, and how far it is.
 
     Of the topics it has commits for or is assigned, all partitions are shown. The lag is the records after the
     committed offset; without one (-), all records there are. The total lag is their sum. Beside brokers, ends that
@@ -117,7 +117,7 @@ def _why_not(deleted: DeletedGroup) -> str:
 
 
 def _assigned(group: DescribedGroup, assignment: bytes) -> list[TopicPartition]:
-    """What cannot be read is shown as nothing: other kinds of members write what they like."""
+    """Show nothing for what cannot be read: other kinds of members write what they like."""
     topics: Iterable[tuple[str, Iterable[int]]] = ()
     try:
         if group.protocol_type == consumer_protocol.PROTOCOL_TYPE:
@@ -184,7 +184,7 @@ def _document(
 
 
 def _log(group: DescribedGroup) -> str | None:
-    """As `musterd log` names it. A node of an earlier version does not say."""
+    """Name the log as `musterd log` does. A node of an earlier version does not say."""
     return f"__consumer_offsets-{group.shard}" if group.shard >= 0 else None
 
 

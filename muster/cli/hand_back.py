@@ -130,7 +130,7 @@ def _write(there: Cluster, group: str, changes: Kept) -> None:
 
 
 def _absent(there: Cluster, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those that the cluster says it does not have; where it says anything else, writing will show."""
+    """Return those that the cluster says it does not have; where it says anything else, writing will show."""
     names = sorted({one.topic for one in wanted})
     reply = expect(MetadataReply, there.ask(Metadata(tuple(map(MetadataTopic, names)))))
     gone = {topic.name for topic in reply.topics if topic.error_code is _GONE}
@@ -169,7 +169,7 @@ def _cluster(here: Cluster, to: str | None, said: Servers) -> Servers:
 
 
 def _brokers(here: Cluster) -> list[NodeAddress]:
-    """Those that musterd names, at their own addresses."""
+    """Return those that musterd names, at their own addresses."""
     return [node for node in nodes_of(topology(here, topics=False)).values() if node.speaks]
 
 
@@ -178,7 +178,9 @@ def _written(node: NodeAddress) -> str:
 
 
 def _refuse_ourselves(here: Cluster, there: Cluster, group_id: str, to: str | None) -> None:
-    """What is written through a listener of Muster's is written here. Raises CannotConnect at once where nobody is."""
+    """Refuse listeners of Muster's own: what is written there is written here. Raises CannotConnect at once where
+    nobody is.
+    """
     is_kafka = _offers_transactions(there, None)
     node = coordinator(there, group_id)
     brokers = _brokers(here)
@@ -244,7 +246,7 @@ def _offset(part: OffsetFetchPartitionReply | None) -> int | None:
 
 
 def _commit(cluster: Cluster, group_id: str, changes: Kept) -> dict[TopicPartition, ErrorCode]:
-    """Those that were refused, and why."""
+    """Commit; return those that were refused, and why."""
     topics: dict[str, list[OffsetCommitPartition]] = {}
     for one, part in changes.items():
         topics.setdefault(one.topic, []).append(

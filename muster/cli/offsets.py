@@ -25,7 +25,7 @@ def expiring(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """When the committed offsets of a group go, or why they stay.
+    """Show when the committed offsets of a group go, or why they stay.
 
     What is due goes at the next run. An Empty group goes with its last offset.
     """

@@ -15,7 +15,7 @@ def owners(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Who owns which partition of a group, by the ownership registry.
+    """Show the owner of each partition of a group, by the ownership registry.
 
     Members of groups with streams claim what they are assigned before they read it, and those of client-balanced
     groups what they choose. Other groups have no registry: their assignment is in `muster groups describe`.

@@ -86,7 +86,9 @@ def _append_all(
 
 
 def _lines(source: Any) -> Iterator[list[bytes]]:
-    """What is there, as soon as it is there: a line typed is a record before the next is. A last line needs no end."""
+    """Yield what is there, as soon as it is there: a line typed is a record before the next is. A last line needs no
+    end.
+    """
     rest = b""
     while data := source.read1(_READ_BYTES):
         *lines, rest = (rest + data).split(b"\n")
@@ -240,7 +242,9 @@ def _named(one: TopicPartition, record: Any) -> ConsumerRecord:
 def _read_as_member(
     where: Servers, topic: str, group: str, timeout_s: float | None, most: int | None, troubles: _Troubles
 ) -> Records:
-    """What the group gives us. A list is committed once it was used: at the next, and when no more is wanted."""
+    """Read what the group gives this member. A list is committed once it was used: at the next, and when no more is
+    wanted.
+    """
     consumer = Consumer(
         where.bootstrap,
         group,
@@ -278,7 +282,7 @@ class _Watch:
         self._trouble = ""
 
     def look(self) -> bool:
-        """Whether it is there."""
+        """Tell whether it is there."""
         before, self._trouble = self._trouble, self._driver.trouble
         if self._trouble and not before:
             print(f"muster: {self._trouble} Trying again until it answers.", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""How answers look: tables for people, JSON for scripts."""
+"""The look of answers: tables for people, JSON for scripts."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def show_facts(facts: Iterable[tuple[str, object]]) -> None:
 
 
 def printable(value: object) -> str:
-    """As text that cannot steer a terminal: ids and names are whatever clients made of them."""
+    """Return text that cannot steer a terminal: ids and names are whatever clients made of them."""
     if value is None or value == "":
         return NOTHING
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in str(value))

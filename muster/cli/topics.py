@@ -45,7 +45,7 @@ def describe(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Where the partitions of a topic are, and from which offset to which they go."""
+    """Show the nodes of a topic's partitions, and their first and last offsets."""
     with reaching_topics(ctx, bootstrap) as cluster:
         found = [topic for topic in list_topics(cluster) if topic.name == name]
         if not found:

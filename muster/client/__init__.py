@@ -1,1 +1,1 @@
-"""What clients do, once for threads and for event loops: procedures are generators, two runners drive them."""
+"""The work of clients, once for threads and for event loops: procedures are generators, two runners drive them."""

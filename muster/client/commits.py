@@ -7,7 +7,7 @@ from membership.events import CommitDone, OffsetToCommit
 from membership.topic_partition import TopicPartition
 from muster.client.member import MemberProcedures
 from muster.client.operations import Operations
-from muster.client.positions import Positions
+from muster.client.positions import PositionProcedures
 from muster.client.steps import Procedure, call_application
 from muster.core.completions import Done, failure, refusal
 from muster.core.consumer_state import ConsumerState
@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode
 CommitCallback = Callable[[Mapping[TopicPartition, int], MusterError | None], object]
 
 
-class Commits(Positions):
+class CommitProcedures(PositionProcedures):
     """With a membership; without one there is nowhere to store anything."""
 
     def __init__(self, runner: Any, consuming: ConsumerState, membership: MemberProcedures | None) -> None:

@@ -18,11 +18,11 @@ from membership.events import (
 )
 from membership.member import MemberOptions
 from membership.topic_partition import TopicPartition
-from muster.client.commits import Commits
+from muster.client.commits import CommitProcedures
 from muster.client.member import Audience, Listener, MemberProcedures, Tell, listeners, member_settings_of
 from muster.client.steps import LET_OTHERS_RUN, Procedure, Step, Wait
 from muster.core.completions import Done
-from muster.core.consumer_state import ConsumerState, Kind, Partitions, read_settings, topic_names
+from muster.core.consumer_state import ConsumerState, Partitions, SubscriptionKind, read_settings, topic_names
 from muster.core.fetching import ConsumerRecord, Deserializer
 from muster.errors import CannotConnect, MusterError, Refused, RequestTimedOut
 from muster.net.bootstrap import parse_bootstrap
@@ -31,8 +31,8 @@ from muster.net.security import SecurityLike
 _OFFSETS_TIMEOUT_MS = 30_000
 
 
-class ConsumerProcedures(Commits):
-    """What consumers of both edges share: all of it but waiting."""
+class ConsumerProcedures(CommitProcedures):
+    """The procedures that consumers of both edges share: all of it but waiting."""
 
     _runner_of: ClassVar[type[Any]]
     """The runner of the edge."""
@@ -123,7 +123,7 @@ class ConsumerProcedures(Commits):
             self._read_nothing("topics")
             return
         with self._runner.entered():
-            self._consuming.choose(Kind.TOPICS if pattern is None else Kind.PATTERN)
+            self._consuming.choose(SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN)
             self._listeners = listeners(on_assigned, on_revoked, on_lost)
             if pattern is None:
                 group.tell(Subscribed(names))
@@ -142,7 +142,7 @@ class ConsumerProcedures(Commits):
             self._read_nothing("partitions")
             return
         with self._runner.entered():
-            self._consuming.choose(Kind.BY_HAND)
+            self._consuming.choose(SubscriptionKind.BY_HAND)
             self._commit_if_due()
             if self._membership is not None:
                 self._membership.tell(AssignedByHand(chosen))
@@ -156,7 +156,7 @@ class ConsumerProcedures(Commits):
     def _unsubscribe(self) -> Procedure[None]:
         self._consuming.give_back()
         if self._membership is not None:
-            by_hand = self._consuming.kind is Kind.BY_HAND
+            by_hand = self._consuming.kind is SubscriptionKind.BY_HAND
             self._membership.tell(AssignedByHand(()) if by_hand else Subscribed(()))
         self._is_letting_go = True
         try:
@@ -165,7 +165,7 @@ class ConsumerProcedures(Commits):
         finally:  # whatever a listener raises
             self._is_letting_go = False
             self._consuming.fetcher.assign(())
-            self._consuming.kind = Kind.NOTHING
+            self._consuming.kind = SubscriptionKind.NOTHING
 
     def enforce_rebalance(self, reason: str = "the application asked for it") -> None:
         """Have the group share out again, from the next poll on."""
@@ -187,7 +187,7 @@ class ConsumerProcedures(Commits):
     def _read(self, timeout_s: float) -> Procedure[None]:
         """Until something is unread, or so long."""
         self._consuming.give_back()
-        if self._consuming.kind is Kind.NOTHING:
+        if self._consuming.kind is SubscriptionKind.NOTHING:
             raise MusterError("nothing is subscribed to yet: call subscribe or assign first")
         deadline = self._driver.time() + timeout_s
         yield LET_OTHERS_RUN
@@ -224,7 +224,7 @@ class ConsumerProcedures(Commits):
         self._operations.raise_wakeup()
         if group is not None:
             yield from self._run_callbacks()
-            if consuming.kind is not Kind.BY_HAND:
+            if consuming.kind is not SubscriptionKind.BY_HAND:
                 yield from group.serve()
             asked = consuming.ask_for()
             if asked:
@@ -246,7 +246,7 @@ class ConsumerProcedures(Commits):
     @property
     def _has_news(self) -> bool:
         group, operations = self._membership, self._operations
-        is_asked = group is not None and self._consuming.kind is not Kind.BY_HAND and group.needs_poll
+        is_asked = group is not None and self._consuming.kind is not SubscriptionKind.BY_HAND and group.needs_poll
         return self._runner.is_closing or is_asked or operations.is_woken or operations.has_callbacks
 
     def _complain_if_nobody_is_there(self) -> None:
@@ -275,7 +275,7 @@ class ConsumerProcedures(Commits):
     def _commit_by_hand(self, group: MemberProcedures, deadline: float) -> Procedure[None]:
         """The last automatic commit, where no revocation brings one about."""
         positions = self._consuming.positions() if self._consuming.commits_itself else {}
-        if self._consuming.kind is Kind.BY_HAND and positions:
+        if self._consuming.kind is SubscriptionKind.BY_HAND and positions:
             # What is not committed is read again: at least once is the promise.
             with suppress(Refused, RequestTimedOut, CannotConnect):
                 yield from group.commit(positions, max(deadline - self._driver.time(), 0.0))

@@ -83,7 +83,7 @@ class GroupMemberProcedures(TopicProcedures):
 
     @property
     def assignment(self) -> Partitions:
-        """What `on_assigned` named last, less what was taken away since."""
+        """Partitions that `on_assigned` named last, less those taken away since."""
         return self._member.assignment
 
     @property
@@ -106,7 +106,7 @@ class GroupMemberProcedures(TopicProcedures):
 
     @property
     def needs_poll(self) -> bool:
-        """Whether `poll` has a rebalance to serve or something to tell."""
+        """True if `poll` has a rebalance to serve or something to tell."""
         with self._runner.locked():
             return self._member.needs_poll
 

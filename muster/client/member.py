@@ -24,9 +24,9 @@ from membership.events import (
 from membership.member import MemberOptions, MemberSettings, assignor_names
 from membership.topic_partition import TopicPartition
 from muster.client.operations import Operations
-from muster.client.runner import Driver
+from muster.client.runner import CoreDriver
 from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, Wait, call_application
-from muster.core.completions import Completion, Partitions, Told, found, stored, to_commit, without
+from muster.core.completions import Completion, Partitions, RebalanceQueue, found, stored, to_commit, without
 from muster.errors import GroupRefused, WokenUp
 from muster.net.cores import Driven
 
@@ -51,7 +51,7 @@ class Audience(NamedTuple):
 def listeners(
     on_assigned: Listener | None = None, on_revoked: Listener | None = None, on_lost: Listener | None = None
 ) -> Audience:
-    """Those of an application; without `on_lost`, `on_revoked` is called instead."""
+    """Return the listeners of an application; without `on_lost`, `on_revoked` is called instead."""
     return Audience(
         partial(call_application, on_assigned),
         partial(call_application, on_revoked),
@@ -60,15 +60,15 @@ def listeners(
 
 
 def member_settings_of(group_id: str, rack_id: str | None, options: MemberOptions) -> MemberSettings:
-    """As the core takes them. Raises ValueError for what cannot work."""
+    """Return settings as the core takes them. Raises ValueError for what cannot work."""
     options["assignors"] = assignor_names(options.get("assignors", ("range", "cooperative-sticky")))
     return MemberSettings(group_id=group_id, rack_id=rack_id, **options)  # type: ignore[arg-type]
 
 
 class MemberProcedures:
-    """What a group's member does. Guarded as its core is."""
+    """The procedures of a group's member. Guarded as its core is."""
 
-    def __init__(self, driver: Driver, settings: MemberSettings, topics: Iterable[str], audience: Audience) -> None:
+    def __init__(self, driver: CoreDriver, settings: MemberSettings, topics: Iterable[str], audience: Audience) -> None:
         self.settings = settings
         self.membership = Membership(settings, topics, driver.jitter)
         self.operations = Operations(driver.changed.notify_all, driver.refusals)
@@ -78,17 +78,17 @@ class MemberProcedures:
         self._driven = Driven(self.membership, self._take)
         driver.add(self._driven)
         self._audience = audience
-        self._told = Told(self.operations)
+        self._told = RebalanceQueue(self.operations)
         self._served_first_s: float | None = None
 
     @property
     def is_steady(self) -> bool:
-        """Whether it is in the group with its share, and a poll would have nothing to serve."""
+        """True if it is in the group with its share, and a poll would have nothing to serve."""
         return self.membership.is_steady and not self._told
 
     @property
     def needs_poll(self) -> bool:
-        """Whether a poll has a rebalance to serve or something to tell."""
+        """True if a poll has a rebalance to serve or something to tell."""
         return not self._told.is_held_up and (bool(self._told) or self.membership.needs_poll)
 
     def tell(self, event: MemberEvent) -> None:

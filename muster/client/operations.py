@@ -22,8 +22,8 @@ class Operations(Completions):
         self._notify = notify
 
     def wait_for(self, number: int, kind: type[D], timeout_s: float) -> Procedure[D | None]:
-        """What became of it; None if nothing was heard in time. Raises WokenUp, AuthenticationFailed. A caller that is
-        interrupted or has no more time forgets the operation, which goes on.
+        """Return what became of it; None if nothing was heard in time. Raises WokenUp, AuthenticationFailed. A caller
+        that is interrupted or has no more time forgets the operation, which goes on.
         """
         done = None
         try:

@@ -1,4 +1,4 @@
-"""Where a consumer stands in its partitions, and where it is told to go on: what needs no waiting."""
+"""Positions of a consumer in its partitions, seeking and pausing: what needs no waiting."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from muster.net.cores import Driven
 from protocol.errors import ErrorCode
 
 
-class Positions(TopicProcedures):
-    """What can be asked and said without the group."""
+class PositionProcedures(TopicProcedures):
+    """Questions and requests that need no group."""
 
     def __init__(self, runner: Any, consuming: ConsumerState) -> None:
         super().__init__(runner, consuming.lookups)
@@ -21,7 +21,7 @@ class Positions(TopicProcedures):
 
     @property
     def assignment(self) -> Partitions:
-        """What is read: given by the group and not taken away since, or chosen by hand. Sorted."""
+        """Partitions that are read: given by the group and not taken away since, or chosen by hand. Sorted."""
         with self._runner.locked():
             return tuple(sorted(self._consuming.subscription.assigned))
 
@@ -38,7 +38,7 @@ class Positions(TopicProcedures):
             return self._consuming.subscription.troubles()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """How far the position is behind the end; None while that is not known: then it is asked for."""
+        """Offsets between the position and the end; None while the end is not known: then it is asked for."""
         with self._runner.entered():
             lag = self._consuming.current_lag(partition)
             if lag is None:
@@ -79,7 +79,7 @@ class Positions(TopicProcedures):
 
     @property
     def paused(self) -> Partitions:
-        """Those that `pause` named and `resume` has not."""
+        """Partitions that `pause` named and `resume` has not."""
         with self._runner.locked():
             return self._consuming.subscription.paused
 

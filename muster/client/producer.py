@@ -18,7 +18,7 @@ _REMEMBERED_FAILURES = 1_000
 
 
 class Future(Handle, Protocol):
-    """What `send` gives."""
+    """The future that `send` gives."""
 
     partition: int
     is_told: bool
@@ -87,7 +87,7 @@ class ProducerProcedures:
         """Make what the edge has beside this."""
 
     def _append(self, topic: str, partition: int | None, record: Pending, sent: Future) -> int:
-        """As that of the core; below 0, `_append_later` waits. Under the lock."""
+        """Append as the core does; below 0, `_append_later` waits. Under the lock."""
         if self._is_closed:
             raise ClientClosed("this producer was closed")
         self._driver.refusals.raise_failure()
@@ -114,7 +114,7 @@ class ProducerProcedures:
             yield Wait(left_s)
 
     def _flush(self, timeout_s: float | None) -> Procedure[list[Any]]:
-        """Those that failed since the last flush without anybody having heard of it."""
+        """Wait for all records; return those that failed since the last flush without anybody having heard of it."""
         number = self._core.close_batches()
         if not self._core.is_flushed(number):
             self._driver.feed(self._driven, Woke())

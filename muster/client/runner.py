@@ -1,4 +1,4 @@
-"""What a client needs of its edge: a driver for its cores, and a runner for its procedures."""
+"""The edge of a client: a driver for its cores, and a runner for its procedures."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,12 +13,12 @@ R = TypeVar("R")
 
 
 class Notified(Protocol):
-    """What waits for a client wait at."""
+    """A condition that a client's callers wait for."""
 
     def notify_all(self) -> None: ...
 
 
-class Driver(Protocol):
+class CoreDriver(Protocol):
     """Connects cores with servers, and wakes them in time."""
 
     changed: Any
@@ -32,7 +32,7 @@ class Driver(Protocol):
         """Seconds of a clock that goes on, whatever happens to the wall's."""
 
     def now_ms(self) -> int:
-        """As cores are told it."""
+        """Milliseconds of the clock that cores are told."""
 
     def jitter(self) -> float:
         """A number in [0, 1), for backoffs."""
@@ -57,7 +57,7 @@ class Runner(Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether another task wants the client closed, and the procedure that runs to end."""
+        """True if another task wants the client closed, and the procedure that runs to end."""
 
     @property
     def is_closed(self) -> bool: ...

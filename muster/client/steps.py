@@ -1,4 +1,4 @@
-"""What a client's procedure waits for.
+"""The steps of a client's procedure: what it waits for.
 
 A procedure is a generator. It decides; whatever has to wait, or to call the application, it yields as a step, and the
 runner of a thread or of an event loop carries it out and sends back what came of it. A procedure runs under the

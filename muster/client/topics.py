@@ -1,4 +1,4 @@
-"""What there is to read, assigned or not. Part of consumers and members."""
+"""Topics and offsets, assigned or not. Part of consumers and members."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from membership.events import Effect, Woke
 from membership.topic_partition import TopicPartition
 from muster.client.steps import Procedure, WaitUntil
 from muster.core.completions import Partitions
-from muster.core.lookups import BEGIN, END, Found, Lookups, times_in_ms
+from muster.core.lookups import BEGIN, END, FoundOffsets, Lookups, times_in_ms
 from muster.net.cores import Driven
 
 
@@ -43,7 +43,7 @@ class TopicProcedures:
 
     def _look_up(
         self, topics: Iterable[str], times: Mapping[TopicPartition, int], timeout_s: float
-    ) -> Procedure[Found]:
+    ) -> Procedure[FoundOffsets]:
         runner, lookups, refusals = self._runner, self._lookups, self._driver.refusals
         number = lookups.ask(topics, times)
         try:

@@ -1,1 +1,1 @@
-"""What clients decide without I/O: fetching, producing, where a consumer stands, client-balanced groups."""
+"""The cores of clients, without I/O: fetching, producing, positions, client-balanced groups."""

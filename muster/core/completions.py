@@ -1,4 +1,4 @@
-"""How operations end, without I/O: commits and offset fetches, waited for or heard of later. Both edges use it."""
+"""Completions of operations, without I/O: commits and offset fetches, waited for or heard of later."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -72,7 +72,7 @@ class Completions:
         return number in self._done
 
     def take(self, number: int) -> Done:
-        """What became of it. KeyError if nothing has yet."""
+        """Return what became of it. KeyError if nothing has yet."""
         return self._done.pop(number)
 
     def forget(self, number: int) -> None:
@@ -97,7 +97,7 @@ class Completions:
     # -- being woken
 
     def wake(self) -> None:
-        """Whoever waits, or waits next, is interrupted once."""
+        """Interrupt the wait under way, or the next one, once."""
         self._is_woken = not self._sleeps_through
 
     def raise_wakeup(self) -> None:
@@ -119,7 +119,7 @@ class Completions:
 
     @property
     def has_failed(self) -> bool:
-        """Whether nothing will end any more: the client failed."""
+        """True if nothing will end any more: the client failed."""
         return self._refusals.has_failed
 
     def sleep_through(self) -> None:
@@ -127,8 +127,8 @@ class Completions:
         self._is_woken, self._sleeps_through = False, True
 
 
-class Told:
-    """What a membership said and the application has yet to hear, in order."""
+class RebalanceQueue:
+    """The rebalances that the application has yet to hear of, in order."""
 
     def __init__(self, outcomes: Completions) -> None:
         self._outcomes = outcomes
@@ -141,7 +141,7 @@ class Told:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether the next waits for an operation that has not ended."""
+        """True if the next waits for an operation that has not ended."""
         return self._awaited is not None and not self._outcomes.is_done(self._awaited)
 
     def hurry(self) -> None:
@@ -156,9 +156,9 @@ class Told:
         self._queue.appendleft(effect)
 
     def next(self, prepare: Callable[[Partitions], int | None]) -> Revoked | Lost | Assigned | None:
-        """What to tell now, if anything. Before a `Revoked`, or a `Lost` that still counts, `prepare` is called once
-        with its partitions; if it gives an operation's number, a last commit, the effect comes when that has ended.
-        Raises GroupRefused, Fenced.
+        """Return what to tell now, if anything. Before a `Revoked`, or a `Lost` that still counts, `prepare` is called
+        once with its partitions; if it gives an operation's number, a last commit, the effect comes when that has
+        ended. Raises GroupRefused, Fenced.
         """
         if not self._queue:
             return None
@@ -188,14 +188,14 @@ class Told:
 
 
 def _committable(effect: Effect) -> Partitions | None:
-    """What a last commit may come before, if one may."""
+    """Return what a last commit may come before, if one may."""
     if isinstance(effect, Revoked) or (isinstance(effect, Lost) and effect.still_counts):
         return effect.partitions
     return None
 
 
 def _ignore(_done: Done) -> None:
-    """Whoever asked has gone."""
+    """Drop a completion: its caller has gone."""
 
 
 def without(partitions: Partitions, gone: Iterable[TopicPartition]) -> Partitions:
@@ -204,7 +204,7 @@ def without(partitions: Partitions, gone: Iterable[TopicPartition]) -> Partition
 
 
 def to_commit(offsets: Mapping[TopicPartition, int | OffsetToCommit]) -> dict[TopicPartition, OffsetToCommit]:
-    """As a `CommitAsked` takes them. Raises ValueError for a negative offset."""
+    """Return the offsets as a `CommitAsked` takes them. Raises ValueError for a negative offset."""
     wanted: dict[TopicPartition, OffsetToCommit] = {}
     for one, given in offsets.items():
         at = given if isinstance(given, OffsetToCommit) else OffsetToCommit(given)
@@ -217,7 +217,7 @@ def to_commit(offsets: Mapping[TopicPartition, int | OffsetToCommit]) -> dict[To
 
 
 def refusal(done: CommitDone) -> Refused:
-    """Why nothing was stored, as what it is raised or handed over as."""
+    """Return why nothing was stored, as what it is raised or handed over as."""
     match done.error_code:
         case ErrorCode.REBALANCE_IN_PROGRESS:
             sentence = "the group is rebalancing: poll, then commit what is still assigned"
@@ -230,14 +230,14 @@ def refusal(done: CommitDone) -> Refused:
 
 
 def failure(done: CommitDone) -> MusterError:
-    """As `refusal`; where the answer was lost nobody has refused anything, and it may be stored."""
+    """Same as `refusal`; where the answer was lost nobody has refused anything, and it may be stored."""
     if done.error_code in _UNHEARD:
         return RequestTimedOut("the commit was not answered: it may be stored or not")
     return refusal(done)
 
 
 def stored(done: CommitDone | None, sentence: str) -> dict[TopicPartition, int]:
-    """What a commit has stored. Raises RequestTimedOut with that sentence, or what `refusal` says."""
+    """Return what a commit has stored. Raises RequestTimedOut with that sentence, or what `refusal` says."""
     if done is None or done.error_code in _UNHEARD:
         raise RequestTimedOut(sentence)
     if done.error_code != ErrorCode.NONE:
@@ -246,8 +246,8 @@ def stored(done: CommitDone | None, sentence: str) -> dict[TopicPartition, int]:
 
 
 def found(done: OffsetsDone | None, sentence: str, unreached: str | None) -> dict[TopicPartition, int | None]:
-    """What an offset fetch has found. Raises RequestTimedOut with that sentence, or CannotConnect with `unreached` if
-    there is one: no node was ever reached; Refused.
+    """Return what an offset fetch has found. Raises RequestTimedOut with that sentence, or CannotConnect with
+    `unreached` if there is one: no node was ever reached; Refused.
     """
     if done is None or done.error_code in _UNHEARD:
         if unreached is not None:

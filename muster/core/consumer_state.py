@@ -1,4 +1,4 @@
-"""What a consumer decides beside its membership and its fetcher, without I/O: where partitions begin, when positions
+"""The state of a consumer beside its membership and its fetcher, without I/O: where partitions begin, when positions
 are committed by themselves (consumer-client A8, B5). Both edges use it.
 """
 
@@ -17,7 +17,7 @@ from membership.member import MemberOptions
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord, Deserializer, Fetcher, FetchSettings, Isolation
 from muster.core.lookups import Lookups
-from muster.core.positions import OffsetReset, Subscription
+from muster.core.positions import ConsumerPositions, OffsetReset
 from muster.errors import Refused, WrongSubscription
 from protocol.errors import ErrorCode
 
@@ -26,8 +26,8 @@ Partitions = tuple[TopicPartition, ...]
 _LOOK_S = 1.0
 
 
-class Kind(enum.Enum):
-    """How the application says what it reads (consumer-client A9)."""
+class SubscriptionKind(enum.Enum):
+    """The way in which the application says what it reads (consumer-client A9)."""
 
     NOTHING = "nothing"
     TOPICS = "topics"
@@ -85,8 +85,8 @@ def read_settings(
     rack_id: str | None,
     member_settings: Mapping[str, Any],
 ) -> tuple[FetchSettings, CommitSettings]:
-    """What a `Consumer` of either edge is given, as the cores take it. Raises ValueError for what cannot work, and
-    TypeError for a setting that does not exist.
+    """Return what a `Consumer` of either edge is given, as the cores take it. Raises ValueError for what cannot work,
+    and TypeError for a setting that does not exist.
     """
     for name in member_settings:
         if name not in MemberOptions.__annotations__:
@@ -121,7 +121,7 @@ def _meant(name: str) -> str:
 
 
 def topic_names(topics: Iterable[str], pattern: str | None) -> tuple[str, ...]:
-    """Those to subscribe to; a text is one name. Raises ValueError."""
+    """Return those to subscribe to; a text is one name. Raises ValueError."""
     names = (topics,) if isinstance(topics, str) else tuple(topics)
     if pattern is not None:
         if names:
@@ -141,10 +141,10 @@ class ConsumerState:
     """The state between two polls."""
 
     def __init__(self, fetch: FetchSettings, commits: CommitSettings, jitter: Callable[[], float]) -> None:
-        self.subscription = Subscription()
+        self.subscription = ConsumerPositions()
         self.fetcher = Fetcher(self.subscription, fetch, jitter)
         self.lookups = Lookups(fetch, jitter)
-        self.kind = Kind.NOTHING
+        self.kind = SubscriptionKind.NOTHING
         self.unread: deque[ConsumerRecord] = deque()
         """What was taken, and not handed out: no position counts it as done."""
         self._reset = fetch.reset
@@ -154,9 +154,9 @@ class ConsumerState:
         self._found: dict[TopicPartition, int | None] = {}
         self._failure = ErrorCode.NONE
 
-    def choose(self, kind: Kind) -> None:
+    def choose(self, kind: SubscriptionKind) -> None:
         """From now on so. Raises WrongSubscription if it was otherwise."""
-        if self.kind not in {Kind.NOTHING, kind}:
+        if self.kind not in {SubscriptionKind.NOTHING, kind}:
             raise WrongSubscription(f"this consumer reads {self.kind.value}: unsubscribe before it reads {kind.value}")
         self.kind = kind
 
@@ -166,7 +166,7 @@ class ConsumerState:
         self._commit_at_ms = now_ms + self._commits.interval_ms
 
     def drop_other_topics(self, names: Iterable[str]) -> None:
-        """What is buffered of others than these is not wanted any more."""
+        """Drop what is buffered of others than these."""
         keep = set(names)
         self.subscription.mark_pending_revocation([one for one in self.subscription.assigned if one.topic not in keep])
 
@@ -213,17 +213,17 @@ class ConsumerState:
         return {**self.subscription.positions(), **self._first_unread()}
 
     def position(self, partition: TopicPartition) -> int | None:
-        """As `Subscription.position`."""
+        """Same as `ConsumerPositions.position`."""
         offset = self.subscription.position(partition)
         return offset if offset is None else self._first_unread().get(partition, offset)
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """As `Fetcher.current_lag`."""
+        """Same as `Fetcher.current_lag`."""
         lag, offset = self.fetcher.current_lag(partition), self.subscription.position(partition)
         return lag if lag is None or offset is None else lag + offset - self._first_unread().get(partition, offset)
 
     def give_back(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """What is unread, of these or of all, was never taken: it is read again."""
+        """Rewind what is unread, of these or of all: it is read again."""
         first = self._first_unread()
         for one in tuple(first) if partitions is None else partitions:
             position = self.subscription.at(one)
@@ -246,14 +246,14 @@ class ConsumerState:
         return first
 
     def commit_due(self, now_ms: int) -> Mapping[TopicPartition, int]:
-        """What to commit by itself now, if it is time. The interval begins anew before the answer comes."""
+        """Return what to commit by itself now, if it is time. The interval begins anew before the answer comes."""
         if not self._commits.is_automatic or now_ms < self._commit_at_ms:
             return {}
         self._commit_at_ms = now_ms + self._commits.interval_ms
         return self.positions()
 
     def commit_now(self, now_ms: int) -> Mapping[TopicPartition, int]:
-        """What to commit by itself whether or not it is time."""
+        """Return what to commit by itself whether or not it is time."""
         self._commit_at_ms = min(now_ms, self._commit_at_ms)
         return self.commit_due(now_ms)
 
@@ -280,7 +280,7 @@ class ConsumerState:
         return self._commit_at_ms if self._commits.is_automatic else None
 
     def patience_s(self, now_ms: int) -> float:
-        """How long to wait at most for something to happen before having another look."""
+        """Return how long to wait at most for something to happen before having another look."""
         due_ms = self.next_commit_ms
         return _LOOK_S if due_ms is None else min(max((due_ms - now_ms) / 1000, 0.0) + 0.001, _LOOK_S)
 

@@ -22,8 +22,8 @@ BEGIN, END = -2, -1
 """Times that stand for the first offset of a log, and for the one after the last."""
 
 
-class Found(NamedTuple):
-    """How many partitions each topic has, and the offsets: -1 where no record is so late."""
+class FoundOffsets(NamedTuple):
+    """The number of partitions of each topic, and the offsets: -1 where no record is so late."""
 
     counts: Mapping[str, int]
     offsets: Mapping[TopicPartition, int]
@@ -57,7 +57,7 @@ class _Question:
         return self.error is not None or self.is_answered
 
 
-class _Sent(NamedTuple):
+class _SentLookup(NamedTuple):
     question: _Question
     node: NodeAddress | None
     deadline_ms: int
@@ -72,13 +72,13 @@ class Lookups:
         self._settings = settings
         self._jitter = jitter
         self._questions: dict[int, _Question] = {}
-        self._sent: dict[int, _Sent] = {}
+        self._sent: dict[int, _SentLookup] = {}
         self._asked = self._calls_made = 0
         self._now_ms = 0
         self._effects: list[Effect] = []
 
     def ask(self, topics: Iterable[str], times: Mapping[TopicPartition, int]) -> int:
-        """How many partitions these topics have, and of each partition the first offset at or after its time. The
+        """Ask how many partitions these topics have, and of each partition the first offset at or after its time. The
         number to ask the rest with; `step` next.
         """
         names = tuple(sorted({*topics, *(one.topic for one in times)}))
@@ -89,9 +89,9 @@ class Lookups:
     def is_over(self, number: int) -> bool:
         return self._questions[number].is_over
 
-    def take(self, number: int, trouble: str = "") -> Found:
-        """What was found. Raises `Refused`, and if it is not over RequestTimedOut, or CannotConnect where `trouble`
-        says why nobody can be asked. The number is forgotten.
+    def take(self, number: int, trouble: str = "") -> FoundOffsets:
+        """Return what was found. Raises `Refused`, and if it is not over RequestTimedOut, or CannotConnect where
+        `trouble` says why nobody can be asked. The number is forgotten.
         """
         question = self._end(number)
         if question.error is not None:
@@ -101,7 +101,7 @@ class Lookups:
             sentence = f"nothing was found out about {names} in time"
             raise CannotConnect(trouble) if trouble else RequestTimedOut(f"{sentence}{question.heard}")
         # As they were asked for: nodes answer for their partitions in an order of their own.
-        return Found(question.counts, {one: question.offsets[one] for one in question.times})
+        return FoundOffsets(question.counts, {one: question.offsets[one] for one in question.times})
 
     def forget(self, number: int) -> None:
         """Nobody wants to know any more."""
@@ -215,5 +215,5 @@ class Lookups:
     def _call(self, question: _Question, node: NodeAddress | None, message: Message) -> None:
         self._calls_made += 1
         question.calls.add(self._calls_made)
-        self._sent[self._calls_made] = _Sent(question, node, self._now_ms + self._settings.request_timeout_ms)
+        self._sent[self._calls_made] = _SentLookup(question, node, self._now_ms + self._settings.request_timeout_ms)
         self._effects.append(Call(self._calls_made, node, message))

@@ -1,4 +1,4 @@
-"""What a consumer has been assigned, and where it stands in each partition (consumer-client B5)."""
+"""The partitions of a consumer, and its position in each (consumer-client B5)."""
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 
 
 class OffsetReset(enum.Enum):
-    """Where to begin when there is no usable offset."""
+    """The offset to begin at when there is no usable one."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -73,7 +73,7 @@ class Position:
 
     @property
     def is_fetchable(self) -> bool:
-        """Whether it may be asked for, and handed out (consumer-client B2)."""
+        """True if it may be asked for, and handed out (consumer-client B2)."""
         return (
             self.state is PositionState.FETCHING
             and not self.is_paused
@@ -109,7 +109,7 @@ class Position:
         self.retry_at_ms, self.failures, self.trouble = 0, 0, ErrorCode.NONE
 
 
-class Subscription:
+class ConsumerPositions:
     """The positions of the partitions assigned, in the order in which they are fetched. A partition taken away takes
     its position with it.
     """
@@ -226,7 +226,7 @@ class Subscription:
         }
 
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Of all partitions that have one: what a commit takes."""
+        """Positions of all partitions that have one: what a commit takes."""
         return {one: at.offset for one, at in self._positions.items() if at.offset is not None}
 
     def _existing(self, partition: TopicPartition) -> Position:

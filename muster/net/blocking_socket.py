@@ -49,7 +49,7 @@ class Pipe:
             self._socket.sendall(data)
 
     def receive(self, deadline: float) -> bytes:
-        """What the server says next. Raises OSError; ConnectionResetError without a word for the end."""
+        """Return what the server says next. Raises OSError; ConnectionResetError without a word for the end."""
         tunnel = self._tunnel
         while tunnel is None or not tunnel.is_over:
             data = self._read(deadline)
@@ -62,8 +62,8 @@ class Pipe:
 
     @property
     def is_over(self) -> bool:
-        """Whether the server has closed it meanwhile, as Kafka's brokers do with connections that were idle for long;
-        or has said what nobody asked for.
+        """True if the server has closed it meanwhile, as Kafka's brokers do with connections that were idle for
+        long; or has said what nobody asked for.
         """
         self._socket.settimeout(0)
         try:

@@ -1,4 +1,4 @@
-"""Where to knock first, and in which language: "host:port[,host:port]", or "kafka://host:port[,host:port]"."""
+"""The servers to ask first, and their dialect: "host:port[,host:port]", or "kafka://host:port[,host:port]"."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -26,7 +26,7 @@ class Bootstrap(NamedTuple):
     broker_security: Security = PLAINTEXT
 
     def security_of(self, node: NodeAddress) -> Security:
-        """How to reach a node, of the bootstrap or told of."""
+        """Return how to reach a node, of the bootstrap or told of."""
         return self.security if dialect_of(node, self.dialect) is self.dialect else self.broker_security
 
     def open_session(self, node: NodeAddress, client_id: str, nonce: Callable[[], str]) -> Session:
@@ -35,7 +35,7 @@ class Bootstrap(NamedTuple):
         return open_session(dialect_of(node, self.dialect), client_id, logins=lambda: security.login(nonce()))
 
     def cannot_connect(self, node: NodeAddress, error: BaseException) -> str:
-        """As the function of that name, of one node."""
+        """Same as the function of that name, for one node."""
         what = error if isinstance(error, OSError) else str(error)
         return cannot_connect({node: what}, dialect_of(node, self.dialect))
 

@@ -22,7 +22,7 @@ class ConnectionState:
 
     @property
     def closed(self) -> str:
-        """What it means that the server has closed it, as a sentence."""
+        """Return what it means that the server has closed it, as a sentence."""
         tunnel = self.tunnel
         return self.exchange.closed(is_tls=tunnel is not None, is_up=tunnel is not None and tunnel.is_up)
 
@@ -34,7 +34,7 @@ class ConnectionState:
         self.out += data
 
     def take(self, data: bytes) -> bytes:
-        """What the server said by these bytes; what TLS answers is given. Raises ssl.SSLError."""
+        """Return what the server said by these bytes; what TLS answers is given. Raises ssl.SSLError."""
         if self.tunnel is None:
             return data
         try:

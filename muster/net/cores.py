@@ -1,4 +1,4 @@
-"""What the edges drive, in a thread or in an event loop: cores, each with connections of its own."""
+"""Cores, as a thread or an event loop drives them: each with connections of its own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from muster.net.lanes import Lane
 
 
 class Core(Protocol):
-    """What is driven: `Membership`, `Fetcher`, `Producing`."""
+    """A core that is driven: `Membership`, `Fetcher`, `Producing`."""
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]: ...
 
@@ -28,7 +28,7 @@ class Driven:
 
 
 class ConnectionKey(NamedTuple):
-    """Whose connection it is, where to, and what for."""
+    """The core that a connection belongs to, its node, and its lane."""
 
     driven: Driven
     address: NodeAddress

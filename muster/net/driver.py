@@ -38,7 +38,7 @@ class Driver(Generic[C]):
 
     def __init__(self, bootstrap: Bootstrap, client_id: str) -> None:
         self.has_ever_connected = False
-        """Whether anybody has answered: a port of something else lets one connect, and hangs up."""
+        """True if anybody has answered: a port of something else lets one connect, and hangs up."""
         self.last_failure = ""
         self.refusals = Refusals(self.jitter)
         self.on_refusal: Callable[[AuthenticationFailed], None] = lambda _failed: None
@@ -55,7 +55,7 @@ class Driver(Generic[C]):
 
     @abstractmethod
     def now_ms(self) -> int:
-        """As cores are told it."""
+        """Milliseconds of the clock that cores are told."""
 
     @abstractmethod
     def _open(self, way: ConnectionKey) -> C:
@@ -76,7 +76,7 @@ class Driver(Generic[C]):
 
     @property
     def trouble(self) -> str:
-        """Why nobody can be asked at present, as a sentence; nothing while somebody answers."""
+        """The reason why nobody can be asked at present, as a sentence; nothing while somebody answers."""
         is_answered = any(one.exchange.has_answered for one in self._connections.values())
         return "" if is_answered else self.last_failure
 
@@ -155,7 +155,7 @@ class Driver(Generic[C]):
         return self._connections.get(connection.way) is connection
 
     def _close(self, connection: C) -> None:
-        """What it was asked will not be answered."""
+        """Fail what it was asked."""
         if self._is_current(connection):
             del self._connections[connection.way]
             self._due.extend((connection.way.driven, failed) for failed in connection.exchange.lost())
@@ -206,11 +206,11 @@ class Driver(Generic[C]):
             LOG.warning(self.last_failure)
 
     def _is_last_address(self, _address: NodeAddress) -> bool:
-        """Whether a name has no other address to try at once."""
+        """Tell whether a name has no other address to try at once."""
         return True
 
     def _fail(self, error: Exception) -> None:
-        """What nobody expected ends the client: the next call raises it."""
+        """End the client after an unexpected error: the next call raises it."""
         LOG.error("a client ends after what should not have happened", exc_info=error)
         self.refusals.fail(error)
         self.on_failure()
@@ -236,7 +236,7 @@ class Driver(Generic[C]):
 
     @property
     def _owes(self) -> bool:
-        """Whether something that is never answered has not left yet."""
+        """True if something that is never answered has not left yet."""
         return any(one.exchange.owes for one in self._connections.values())
 
 

@@ -1,4 +1,4 @@
-"""What is said over one connection, without I/O: calls in, and what becomes of each out. Both edges use it."""
+"""The requests of one connection, without I/O: calls in, and what becomes of each out. Both edges use it."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from protocol.messages.data import Produce
 
 
 def heard(session: Session, data: bytes) -> list[Answer | Push]:
-    """As `Session.receive_data`; of a server that speaks TLS it says so."""
+    """Same as `Session.receive_data`; of a server that speaks TLS it says so."""
     try:
         return session.receive_data(data)
     except ProtocolViolation as violation:
@@ -29,15 +29,15 @@ class Exchange:
         self._silent: deque[tuple[int, int]] = deque()
         """Of those never answered: the number, and how many bytes have left when it has."""
         self.has_told = False
-        """Whether anything was said that is never answered: only the server's end of the connection tells of it."""
+        """True if anything was said that is never answered: only the server's end of the connection tells of it."""
         self._unsaid: list[int] = []
         """Those of them that the session keeps until it is ready."""
         self._unheard: list[MemberEvent] = []
         self._words = self._answers = 0
 
     def say(self, call: Call, now_ms: int = 0) -> bytes:
-        """What to send now, at `now_ms` of the connection's clock. The session may refuse it itself, and what no bytes
-        can say is refused as well: call `hear` next, with nothing.
+        """Return what to send now, at `now_ms` of the connection's clock. The session may refuse it itself, and what no
+        bytes can say is refused as well: call `hear` next, with nothing.
         """
         try:
             number, data = self._session.encode_request(call.message, now_ms)
@@ -52,7 +52,7 @@ class Exchange:
         return self._give(data)
 
     def hear(self, data: bytes) -> list[MemberEvent]:
-        """What it says to the core; `take_data` is to be sent then. Raises ProtocolViolation."""
+        """Return what the server says to the core; `take_data` is to be sent then. Raises ProtocolViolation."""
         events, self._unheard = self._unheard, []
         self._words += bool(data)
         for said in heard(self._session, data):
@@ -67,15 +67,17 @@ class Exchange:
         return events
 
     def closed(self, *, is_tls: bool, is_up: bool) -> str:
-        """As the function of that name."""
+        """Same as the function of that name."""
         return closed(words=self._words, answers=self._answers, is_tls=is_tls, is_up=is_up)
 
     def take_data(self) -> bytes:
-        """As that of `Session`."""
+        """Same as that of `Session`."""
         return self._give(self._session.take_data())
 
     def departed(self, unsent: int) -> list[Departed]:
-        """What is never answered is over once it has left: all but the last `unsent` bytes of what was given has."""
+        """End requests that are never answered, once they have left: all but the last `unsent` bytes of what was given
+        has.
+        """
         gone: list[Departed] = []
         while self._silent and self._silent[0][1] <= self._given - unsent:
             call = self._waiting.pop(self._silent.popleft()[0], None)
@@ -97,17 +99,17 @@ class Exchange:
 
     @property
     def has_answered(self) -> bool:
-        """Whether the server has answered more than a greeting, or pushed anything."""
+        """True if the server has answered more than a greeting, or pushed anything."""
         return self._answers > 0
 
     @property
     def is_let_in(self) -> bool:
-        """Whether the server has nothing more to ask of who we are."""
+        """True if the server has nothing more to ask of who we are."""
         return self._session.is_ready
 
     @property
     def owes(self) -> bool:
-        """Whether something that is never answered is still here: then it is too soon to close."""
+        """True if something that is never answered is still here: then it is too soon to close."""
         return bool(self._silent or self._unsaid)
 
     def _give(self, data: bytes) -> bytes:

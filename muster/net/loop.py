@@ -1,5 +1,5 @@
-"""What drives a client's cores in an event loop: connections as asyncio's transports, time by its timers. No thread, no
-task that lives on: heartbeats go on whenever the application awaits something.
+"""The driver of a client's cores in an event loop: connections as asyncio's transports, time by its timers. No thread,
+no task that lives on: heartbeats go on whenever the application awaits something.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class LoopDriver(Driver["LoopConnection"]):
         self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
 
     def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
-        """What a core asks for when it is told the time so. Raises ClientFailed."""
+        """Carry out what a core asks for when it is told the time. Raises ClientFailed."""
         self.refusals.raise_failure()
         if not self._is_stopped:
             self._carry_out(driven, action(self.now_ms()))
@@ -189,8 +189,8 @@ class LoopConnection(ConnectionState, asyncio.Protocol):
             self.out.clear()
 
     def close(self, *, lingers: bool = False) -> bool:
-        """What was written is sent first. Whether `LoopDriver.ended` is still to come. If it `lingers`, that is when
-        the server closes it too: with anything unread in it, it would be cut off, and what was sent may be lost
+        """Send what was written, then close. Tell whether `LoopDriver.ended` is still to come. If it `lingers`, that is
+        when the server closes it too: with anything unread in it, it would be cut off, and what was sent may be lost
         (RFC 1122, 4.2.2.13).
         """
         is_first = not self._is_closed

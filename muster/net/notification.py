@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 
 class Changed:
-    """What `threading.Condition` is to threads. Nothing happens between a look and the wait that follows it."""
+    """A condition for tasks, as `threading.Condition` is for threads. Nothing happens between a look and the wait that
+    follows it.
+    """
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()

@@ -17,7 +17,7 @@ _PAUSE_MS: Final = 1_000
 
 
 def authentication_failed(address: NodeAddress, error: BaseException) -> AuthenticationFailed | None:
-    """What failed, if it was that one of us two is not who it should be; None for any other reason."""
+    """Return what failed, if it was that one of us two is not who it should be; None for any other reason."""
     if isinstance(error, LoginFailed):
         return AuthenticationFailed(f"{address}: {error}")
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
@@ -37,7 +37,7 @@ def _of_tls(error: ssl.SSLError) -> str:
 
 
 class Refusals:
-    """What was refused last, for whoever asks first; each server's pause."""
+    """The newest refusal, for the next call to raise; the pause of each server."""
 
     __slots__ = (
         "_failure",
@@ -104,12 +104,12 @@ class Refusals:
         self._troubles.pop(address, None)
 
     def bars(self, address: NodeAddress, now_ms: int) -> bool:
-        """Whether it is too soon to knock again."""
+        """Tell whether it is too soon to knock again."""
         return now_ms < self._until_ms.get((address.host, address.port), now_ms)
 
     @property
     def is_told(self) -> bool:
-        """Whether there is nothing to raise."""
+        """True if there is nothing to raise."""
         return self._last is None and self._failure is None
 
     def fail(self, error: Exception) -> None:
@@ -128,12 +128,12 @@ class Refusals:
             raise ClientFailed(f"this client failed and is closed ({why}): make another one") from error
 
     def error(self, trouble: str) -> MusterError:
-        """Why nobody can be asked, as the error that it is: `trouble` may be what was noted here last."""
+        """Return why nobody can be asked, as the error that it is: `trouble` may be what was noted here last."""
         return AuthenticationFailed(trouble) if trouble == self._sentence else CannotConnect(trouble)
 
     def explained(self, error: MusterError, trouble: str) -> MusterError:
-        """What did not come in time, with the reason if one is known: `trouble`, where nobody can be asked, or what the
-        last connection to a broker beside musterd ended with.
+        """Return what did not come in time, with the reason if one is known: `trouble`, where nobody can be asked, or
+        what the last connection to a broker beside musterd ended with.
         """
         if not isinstance(error, RequestTimedOut):
             return error

@@ -1,4 +1,4 @@
-"""How a client reaches servers that want to be reached securely: TLS, and for Kafka's protocol SASL.
+"""Security of connections to servers: TLS, and for Kafka's protocol SASL.
 
 The names are the field's: those of librdkafka's settings, and so of every client that is built on it.
 """
@@ -131,7 +131,7 @@ SecurityLike = Security | Mapping[str, str]
 
 
 def read_security(given: SecurityLike | None, what: str = "security") -> Security | None:
-    """What a client was given. Raises ValueError."""
+    """Return what a client was given. Raises ValueError."""
     if given is None or isinstance(given, Security):
         return given
     if isinstance(given, Mapping):
@@ -140,8 +140,8 @@ def read_security(given: SecurityLike | None, what: str = "security") -> Securit
 
 
 def securities(config: Mapping[str, str]) -> tuple[Security | None, Security | None]:
-    """Of where one knocks first, and of brokers beside that: their names begin with "broker.". None of what nothing is
-    said about. Raises ValueError.
+    """Read the security of the bootstrap, and that of brokers beside it: their names begin with "broker.". None of what
+    nothing is said about. Raises ValueError.
     """
     ours = {name: value for name, value in config.items() if not name.startswith(_OF_BROKERS)}
     theirs = {name.removeprefix(_OF_BROKERS): value for name, value in config.items() if name.startswith(_OF_BROKERS)}
@@ -149,7 +149,7 @@ def securities(config: Mapping[str, str]) -> tuple[Security | None, Security | N
 
 
 def of_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the variables say, as a mapping for `securities`: MUSTER_SECURITY_PROTOCOL is "security.protocol",
+    """Return what the variables say, as a mapping for `securities`: MUSTER_SECURITY_PROTOCOL is "security.protocol",
     MUSTER_BROKER_SASL_PASSWORD "broker.sasl.password".
     """
     return {name: environment[one] for one, name in _VARIABLES.items() if environment.get(one)}

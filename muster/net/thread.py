@@ -106,7 +106,7 @@ class ThreadDriver(Driver[SocketConnection]):
         self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
 
     def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
-        """What a core asks for when it is told the time so. Raises ClientFailed."""
+        """Carry out what a core asks for when it is told the time. Raises ClientFailed."""
         with self.changed:
             self.refusals.raise_failure()
             self._start()
@@ -169,7 +169,7 @@ class ThreadDriver(Driver[SocketConnection]):
         return address not in self._has_other_addresses
 
     def _send_out(self, connection: SocketConnection) -> None:
-        """As soon as the socket has room for it."""
+        """Send as soon as the socket has room."""
         assert self._selector is not None
         is_waiting = bool(connection.out) or not connection.is_open
         wants = selectors.EVENT_READ | (selectors.EVENT_WRITE if is_waiting else 0)
@@ -245,7 +245,7 @@ class ThreadDriver(Driver[SocketConnection]):
         self._take_in(connection, data)
 
     def _send_off(self, selector: selectors.BaseSelector, wakened: socket.socket) -> None:
-        """What nobody waits for an answer to is let go of once it is sent, if that takes no longer than a moment."""
+        """Send requests that are never answered, if that takes no longer than a moment."""
         selector.unregister(wakened)
         deadline = time.monotonic() + SEND_OFF_S
         while time.monotonic() < deadline:

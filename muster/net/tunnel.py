@@ -19,7 +19,7 @@ class Tunnel:
         self._early = bytearray()
         """What was to be sent before hands were shaken."""
         self.is_up = False
-        """Whether hands are shaken."""
+        """True if hands are shaken."""
         self.is_over = False
         """The server has said that it says no more, or nothing more of it can be understood."""
         self.failure: ssl.SSLError | None = None
@@ -30,7 +30,7 @@ class Tunnel:
 
     @property
     def unsent(self) -> int:
-        """How many bytes wait in here."""
+        """Return how many bytes wait in here."""
         return len(self._early) + self._to_send.pending
 
     def send(self, data: bytes) -> None:
@@ -43,9 +43,9 @@ class Tunnel:
             self._early += data
 
     def receive(self, data: bytes) -> bytes:
-        """What the server said by these bytes, maybe nothing: `take_data` is to be sent in any case, also if this
-        raises. Raises ssl.SSLError; what was said before the broken bytes is given first, then `is_over`, `failure` is
-        what is wrong, and the next call raises it.
+        """Return what the server said by these bytes, maybe nothing: `take_data` is to be sent in any case, also if
+        this raises. Raises ssl.SSLError; what was said before the broken bytes is given first, then `is_over`,
+        `failure` is what is wrong, and the next call raises it.
         """
         if self.failure is not None:
             raise self.failure
@@ -82,5 +82,5 @@ class Tunnel:
         self._is_closed = True
 
     def take_data(self) -> bytes:
-        """What is to be sent now."""
+        """Return what is to be sent now."""
         return self._to_send.read()

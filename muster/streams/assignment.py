@@ -1,4 +1,4 @@
-"""Which thread of which member reads which partition (consumer-client D7, G): pure functions that the leader runs."""
+"""Assignment of partitions to the threads of members (consumer-client D7, G): pure functions that the leader runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ Shares = dict[str, dict[str, dict[int, int]]]
 
 
 class MemberThreads(NamedTuple):
-    """How many threads a member has for each topic it reads."""
+    """The number of threads that a member has for each topic it reads."""
 
     member_id: str
     topics: Mapping[str, int]
@@ -63,7 +63,7 @@ def _topics(partition_counts: Mapping[str, int], members: Sequence[MemberThreads
 
 
 def _threads(topic: str, members: Sequence[MemberThreads]) -> list[_Thread]:
-    """Those that read it, in the order of members and of numbers: thread 2 comes before thread 10."""
+    """Return those that read it, in the order of members and of numbers: thread 2 comes before thread 10."""
     ordered = sorted(
         members, key=lambda one: (one.group_instance_id is None, one.group_instance_id or one.member_id, one.member_id)
     )

@@ -22,7 +22,7 @@ class _Try(NamedTuple):
     failures: int
 
 
-class Commits:
+class StreamCommits:
     """Counts the operations of its connector, and knows those of them that are commits of this kind."""
 
     def __init__(self, holdings: Holdings, settings: StreamsSettings) -> None:
@@ -48,7 +48,7 @@ class Commits:
         self._due_ms = None
 
     def ask(self, number: int | None, tries: int, now_ms: int, failures: int = 0) -> list[Effect]:
-        """What is consumed by now, in at most so many tries. `CommitEnded` follows if there is a number."""
+        """Commit what is consumed by now, in at most so many tries. `CommitEnded` follows if there is a number."""
         return self._send(_Try(number, tries, failures), self._holdings.consumed(), now_ms)
 
     def hear(self, done: CommitDone, now_ms: int) -> list[Effect]:

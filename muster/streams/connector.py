@@ -25,13 +25,13 @@ from muster.streams.events import (
     Begin,
     CommitEnded,
     CommitWanted,
-    Ended,
     Fetch,
     ListenerDone,
     Owned,
     Report,
     Shut,
     Started,
+    StreamsEnded,
     TellMember,
     TellReleasing,
     TellStarting,
@@ -41,7 +41,7 @@ from muster.streams.holdings import Holdings
 from muster.streams.listener_thread import Caller
 from muster.streams.pump import Pump
 from muster.streams.queue import Gate, StreamQueue
-from muster.streams.rebalance import Phase
+from muster.streams.rebalance import RebalancePhase
 from muster.streams.settings import StreamsSettings, check_counts, check_listener, excluding
 from muster.streams.steps import Steps
 from muster.streams.stream import MessageStream
@@ -55,7 +55,7 @@ Name = str | None
 
 @dataclass(slots=True, frozen=True)
 class Parts:
-    """What there is once the streams are made: three cores, and what they work on."""
+    """The parts of a connector once the streams are made: three cores, and what they work on."""
 
     membership: Membership
     pump: Pump
@@ -220,7 +220,7 @@ class StreamsConnector:
 
     @property
     def owned(self) -> Owned:
-        """What this connector reads at present: {topic: {partition: thread}}."""
+        """Partitions that this connector reads at present: {topic: {partition: thread}}."""
         with self._changed:
             return {} if self._parts is None else self._parts.holdings.owned()
 
@@ -236,7 +236,7 @@ class StreamsConnector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """As `shutdown`; with an error, what was in hand is not done: it comes again."""
+        """Shut down; with an error, what was in hand is not done: it comes again."""
         if error is None:
             self.shutdown()
         else:
@@ -318,7 +318,7 @@ class StreamsConnector:
             case CommitEnded():
                 if effect.number in self._commits:  # else nobody waits any more
                     self._commits[effect.number] = effect
-            case Ended():
+            case StreamsEnded():
                 self._has_ended = True
 
     def _tell_member(self, event: MemberEvent) -> None:
@@ -342,7 +342,7 @@ class StreamsConnector:
             self._driver.refusals.raise_failure()
         if made_room:
             self._go_on_fetching()
-        if self._parts.steps.phase is Phase.FINISHING:
+        if self._parts.steps.phase is RebalancePhase.FINISHING:
             self._feed_steps(Woke())
 
     def _finish_here(self) -> None:
@@ -367,7 +367,7 @@ class StreamsConnector:
         self._caller.call(call)
 
     def _refused(self, error: AuthenticationFailed) -> None:
-        """Whoever makes the streams hears of it there."""
+        """Report a refusal, unless the call that makes the streams raises it."""
         if self._started is not None and not self._is_shut:
             self._report(error)
 

@@ -1,4 +1,4 @@
-"""What happens to a streams connector beside what its membership says, and what it asks of its edge.
+"""Events of a streams connector beside those of its membership, and what it asks of its edge.
 
 Events go into `Steps.step`, effects come out and are carried out in their order.
 """
@@ -77,7 +77,7 @@ class Report(Effect, frozen=True):
 
 
 class CommitEnded(Effect, frozen=True):
-    """How a `CommitWanted` ended."""
+    """The outcome of a `CommitWanted`."""
 
     number: int
     error_code: ErrorCode
@@ -85,5 +85,5 @@ class CommitEnded(Effect, frozen=True):
     reason: str = ""
 
 
-class Ended(Effect, frozen=True):
+class StreamsEnded(Effect, frozen=True):
     """The group is left; nothing follows."""

@@ -1,5 +1,5 @@
-"""How members with streams share out: each says how many threads it has for each topic, and the leader gives every
-partition to one of them (consumer-client E1).
+"""The group protocol of members with streams: each says how many threads it has for each topic, and the leader gives
+every partition to one of them (consumer-client E1).
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,8 @@ STRATEGIES = {"range": share_by_range, "roundrobin": share_in_circle}
 
 
 class StreamsProtocol:
-    """Of protocol type `streams`. `threads` is the newest share, `everyone` that of all members where this one leads.
+    """The protocol of type `streams`. `threads` is the newest share, `everyone` that of all members where this one
+    leads.
 
     `counts` are the threads of each topic; with a `pattern`, every topic that matches has `count`.
     """
@@ -39,30 +40,30 @@ class StreamsProtocol:
         self.threads: dict[TopicPartition, int] = {}
         self.everyone: Shares | None = None
 
-    def offers(self, _m: Member) -> tuple[str, ...]:
+    def offered(self, _m: Member) -> tuple[str, ...]:
         return (f"{self._strategy}-threads",)
 
-    def says(self, m: Member, _protocol: str) -> bytes:
+    def encode_subscription(self, m: Member, _protocol: str) -> bytes:
         self.everyone = None
         topics = {topic: self.threads_of(topic) for topic in m.topics}
         return encode_streams_subscription(StreamsSubscription(topics, self._pattern))
 
     def threads_of(self, topic: str) -> int:
-        """How many this member has for it."""
+        """Return how many this member has for it."""
         return self._count if self._counts is None else self._counts.get(topic, 0)
 
     def topics_of(self, metadata: bytes) -> tuple[str, ...]:
         return tuple(_read(metadata))
 
-    def shares(self, m: Member, partition_counts: Mapping[str, int], _reply: MetadataReply) -> Mapping[str, bytes]:
+    def assign(self, m: Member, partition_counts: Mapping[str, int], _reply: MetadataReply) -> Mapping[str, bytes]:
         members = [MemberThreads(one.member_id, _read(one.metadata), one.group_instance_id) for one in m.roster]
         self.everyone = STRATEGIES[self._strategy](partition_counts, members)
         return {who: encode_streams_assignment(share) for who, share in self.everyone.items()}
 
-    def nothing(self) -> bytes:
+    def encode_nothing(self) -> bytes:
         return encode_streams_assignment({})
 
-    def hears(self, assignment: bytes) -> tuple[TopicPartition, ...]:
+    def decode_assignment(self, assignment: bytes) -> tuple[TopicPartition, ...]:
         self.threads = {
             TopicPartition(topic, partition): thread
             for topic, threads in decode_streams_assignment(assignment).items()
@@ -71,7 +72,7 @@ class StreamsProtocol:
         return tuple(self.threads)
 
     def unknown_threads(self) -> list[str]:
-        """What the leader gave to threads that this member does not have."""
+        """Return what the leader gave to threads that this member does not have."""
         return [
             f"{one} for thread {thread} of {self.threads_of(one.topic)}"
             for one, thread in sorted(self.threads.items())

@@ -1,5 +1,5 @@
-"""What a connector owns, and the streams through which it hands it out (consumer-client D2): what a rebalance stops,
-clears, publishes and starts. Whoever calls holds the connector's lock.
+"""The partitions that a connector owns, and the streams that hand them out (consumer-client D2): what a rebalance
+stops, clears, publishes and starts. Whoever calls holds the connector's lock.
 """
 
 from collections.abc import Mapping
@@ -75,11 +75,11 @@ class Holdings:
     # -- what is asked
 
     def epochs(self) -> dict[TopicPartition, int]:
-        """Of the grants held."""
+        """Return the epochs of the grants held."""
         return {one: info.epoch for one, (info, _) in self._registry.items()}
 
     def consumed(self) -> dict[TopicPartition, OffsetToCommit]:
-        """What can be committed of what is owned."""
+        """Return what can be committed of what is owned."""
         self._pump.settle()
         return {
             one: OffsetToCommit(info.consumed, owner_epoch=info.epoch)
@@ -95,7 +95,7 @@ class Holdings:
 
     @property
     def has_in_hand(self) -> bool:
-        """Whether the application has yet to do with a message of what is owned."""
+        """True if the application has yet to do with a message of what is owned."""
         return any(
             (held := queue.in_hand) is not None and self._registry.get(held.partition, (None, None))[0] is held
             for queue in self._all()

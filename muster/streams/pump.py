@@ -10,7 +10,7 @@ from membership.events import Effect, MemberEvent, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import Fetcher, FetchSettings, Grants
 from muster.core.fetching.buffer import Taken
-from muster.core.positions import Subscription
+from muster.core.positions import ConsumerPositions
 from muster.streams.events import GrantsLost
 from muster.streams.queue import Chunk, Gate, PartitionInfo, StreamQueue
 from protocol.errors import ErrorCode
@@ -22,14 +22,14 @@ class Pump:
     """A fetcher whose records go into queues. `step` and `next_deadline_ms` are those of a core."""
 
     def __init__(self, settings: FetchSettings, gate: Gate, jitter: Callable[[], float]) -> None:
-        self._subscription = Subscription()
+        self._subscription = ConsumerPositions()
         self._fetcher = Fetcher(self._subscription, settings, jitter)
         self._gate = gate
         self._registry: Registry = {}
         self._is_running = False
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
-        """As that of `Fetcher`; also says `GrantsLost`."""
+        """Step the fetcher; also say `GrantsLost`."""
         self._hold_back()
         effects = self._fetcher.step(event, now_ms)
         if self._move():
@@ -59,11 +59,11 @@ class Pump:
         self._fetcher.assign(())
 
     def close(self, now_ms: int) -> list[Effect]:
-        """As that of `Fetcher`."""
+        """Close the fetcher."""
         return self._fetcher.close(now_ms)
 
     def settle(self) -> None:
-        """Where all that was queued is consumed, what is consumed moves on to the position: past what is not for the
+        """Move what is consumed on to the position where all that was queued is consumed: past what is not for the
         application, and to where a reset led (D3), so that whoever reads next begins there as well.
         """
         if not self._is_running:
@@ -80,7 +80,7 @@ class Pump:
                 position.is_paused = queue.is_full or info.is_failed
 
     def _move(self) -> bool:
-        """Whether anything was moved."""
+        """Tell whether anything was moved."""
         has_moved = False
         while (taken := self._fetcher.take_one()) is not None:
             has_moved = True

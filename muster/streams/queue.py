@@ -1,4 +1,4 @@
-"""What lies between the fetcher and the application: one queue a stream (consumer-client D2 to D4).
+"""The queues between the fetcher and the application, one a stream (consumer-client D2 to D4).
 
 Nothing here waits or locks. Whoever calls holds the connector's lock, which is the lock of all its streams.
 """
@@ -27,12 +27,14 @@ class PartitionInfo:
     waiting: int = 0
     """Chunks that were queued and are not used up."""
     is_failed: bool = False
-    """Whether something lies in the queue that cannot be read: until the application has heard, nothing follows."""
+    """True if something lies in the queue that cannot be read: until the application has heard, nothing follows."""
 
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """What one fetch brought of a partition: messages from `offset` up to `next_offset`, and what could not be read."""
+    """The records that one fetch brought of a partition: messages from `offset` up to `next_offset`, and what could not
+    be read.
+    """
 
     info: PartitionInfo
     epoch: int
@@ -41,11 +43,12 @@ class Chunk:
     records: list[ConsumerRecord]
     error: MusterError | None = None
     is_elsewhere: bool = False
-    """Whether it does not go on where the chunk before it ended: the offset was out of range."""
+    """True if it does not go on where the chunk before it ended: the offset was out of range."""
 
 
 class Gate:
-    """Whether anything may be handed out at all: chunks of the present `epoch` may, while the lease runs (E4, V4, V10).
+    """Tell whether anything may be handed out at all: chunks of the present `epoch` may, while the lease runs (E4, V4,
+    V10).
 
     `lease_from_ms` says since when; it runs out where the coordinator may first give to others what this member has.
     """
@@ -60,8 +63,8 @@ class Gate:
         return from_ms is not None and now_ms - from_ms < self._session_timeout_ms
 
 
-class Taken(enum.Enum):
-    """What a stream without a message has instead."""
+class NoMessage(enum.Enum):
+    """The reason why a stream has no message."""
 
     NOTHING = "nothing"
     LEASE_OVER = "lease over"
@@ -98,7 +101,7 @@ class StreamQueue:
             self.wake()
 
     def clear(self) -> None:
-        """What is queued, and the chunk at hand, is not handed out any more."""
+        """Drop what is queued, and the chunk at hand."""
         self._chunks.clear()
         self._chunk = None
 
@@ -112,7 +115,7 @@ class StreamQueue:
 
     @property
     def in_hand(self) -> PartitionInfo | None:
-        """Whose message the application has not yet done with."""
+        """Return whose message the application has not yet done with."""
         return None if self._in_hand is None else self._in_hand[0]
 
     def finish(self) -> None:
@@ -121,19 +124,19 @@ class StreamQueue:
             (info, next_offset), self._in_hand = self._in_hand, None
             info.consumed = max(info.consumed or 0, next_offset)
 
-    def take(self, now_ms: int) -> ConsumerRecord | MusterError | Taken:
+    def take(self, now_ms: int) -> ConsumerRecord | MusterError | NoMessage:
         """The next message, or what cannot be read in its place, or why there is nothing. The one before is done."""
         self.finish()
         while not self.is_ended:
             chunk = self._chunk
             if chunk is None:
                 if not self._chunks:
-                    return Taken.NOTHING
+                    return NoMessage.NOTHING
                 self._open(self._chunks.popleft())
             elif chunk.epoch != self._gate.epoch:
                 self._chunk = None
             elif not self._gate.is_open(now_ms):
-                return Taken.LEASE_OVER
+                return NoMessage.LEASE_OVER
             elif self._at < len(chunk.records):
                 record = chunk.records[self._at]
                 self._at += 1
@@ -146,7 +149,7 @@ class StreamQueue:
                 if chunk.error is not None:
                     chunk.info.is_failed = False
                     return chunk.error
-        return Taken.ENDED
+        return NoMessage.ENDED
 
     def _open(self, chunk: Chunk) -> None:
         self._chunk, self._at = chunk, 0

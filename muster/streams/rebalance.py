@@ -1,10 +1,10 @@
-"""What a rebalance knows of itself: what it waits for, how often it was tried, what went wrong (consumer-client E3)."""
+"""The state of a rebalance: what it waits for, how often it was tried, what went wrong (consumer-client E3)."""
 
 import enum
 
 from membership.core import Membership
 from membership.events import Effect, MemberEvent, Polled, RejoinAsked
-from muster.streams.commits import Commits
+from muster.streams.commits import StreamCommits
 from muster.streams.events import Report, Started, TellMember
 from muster.streams.group_protocol import StreamsProtocol
 from muster.streams.holdings import Holdings
@@ -16,8 +16,8 @@ _REST = 10
 """How many backoffs after a rebalance that failed the next is tried without a trigger."""
 
 
-class Phase(enum.Enum):
-    """What is waited for."""
+class RebalancePhase(enum.Enum):
+    """The step that a rebalance waits for."""
 
     IDLE = "streams"
     RUNNING = "a trigger"
@@ -47,13 +47,13 @@ class Cycle:
         *,
         has_listener: bool = False,
     ) -> None:
-        self.phase = Phase.IDLE
+        self.phase = RebalancePhase.IDLE
         self._membership = membership
         self._kind = kind
         self._holdings = holdings
         self._settings = settings
         self._has_listener = has_listener
-        self._commits = Commits(holdings, settings)
+        self._commits = StreamCommits(holdings, settings)
         self._effects: list[Effect] = []
         self._now_ms = 0
         self._until_ms: int | None = None
@@ -67,7 +67,7 @@ class Cycle:
 
     def _join(self) -> None:
         """S1: have the membership begin."""
-        self._enter(Phase.JOINING)
+        self._enter(RebalancePhase.JOINING)
         if not self._membership.needs_poll:
             self._tell_member(RejoinAsked(self._refusal or "a rebalance failed"))
         self._tell_member(Polled())
@@ -76,7 +76,7 @@ class Cycle:
         """At the start it is the end; later it is tried again after a while."""
         self._cycles = 0
         self._is_dead = self._is_starting
-        self._enter(Phase.RESTING, None if self._is_dead else _REST * self._settings.rebalance_backoff_ms)
+        self._enter(RebalancePhase.RESTING, None if self._is_dead else _REST * self._settings.rebalance_backoff_ms)
         self._say(error)
         raised, self._raised = self._raised, None
         if raised is not None:
@@ -95,6 +95,6 @@ class Cycle:
     def _tell_member(self, event: MemberEvent) -> None:
         self._effects.append(TellMember(event))
 
-    def _enter(self, phase: Phase, at_most_ms: int | None = None) -> None:
+    def _enter(self, phase: RebalancePhase, at_most_ms: int | None = None) -> None:
         self.phase = phase
         self._until_ms = None if at_most_ms is None else self._now_ms + at_most_ms

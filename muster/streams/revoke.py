@@ -5,7 +5,7 @@ from membership.member import State
 from muster.core.completions import refusal
 from muster.errors import RequestTimedOut
 from muster.streams.events import CommitEnded, Report, TellReleasing
-from muster.streams.rebalance import NO_MEMBER, Cycle, Phase
+from muster.streams.rebalance import NO_MEMBER, Cycle, RebalancePhase
 from protocol.errors import ErrorCode
 
 RELEASE_WITHIN_MS = 5_000
@@ -19,9 +19,9 @@ class LettingGo(Cycle):
 
     def _let_go(self, *, is_lost: bool) -> None:
         """S2, S3."""
-        if self._is_closing and self.phase is not Phase.LEAVING:
+        if self._is_closing and self.phase is not RebalancePhase.LEAVING:
             return  # it is being let go already
-        if self.phase is Phase.LEAVING or not self._holdings.is_published:
+        if self.phase is RebalancePhase.LEAVING or not self._holdings.is_published:
             self._tell_member(Released())
             return
         self._is_lost = is_lost
@@ -31,9 +31,9 @@ class LettingGo(Cycle):
         self._finish()
 
     def _finish(self) -> None:
-        """What is in hand can be committed once the application is done with it."""
+        """Wait until the application is done with what it has in hand: then it can be committed."""
         if self._settings.auto_commit_enable and not self._is_lost and self._holdings.has_in_hand:
-            self._enter(Phase.FINISHING, min(self._settings.hand_over_wait_ms, self._half_ms))
+            self._enter(RebalancePhase.FINISHING, min(self._settings.hand_over_wait_ms, self._half_ms))
         else:
             self._commit()
 
@@ -47,10 +47,10 @@ class LettingGo(Cycle):
         if not offsets:
             self._tell_releasing()
         elif self._is_closing:
-            self._enter(Phase.COMMITTING)
+            self._enter(RebalancePhase.COMMITTING)
             self._add(self._commits.ask(_LAST, self._settings.offsets_commit_max_retries, self._now_ms))
         else:
-            self._enter(Phase.COMMITTING, self._half_ms)
+            self._enter(RebalancePhase.COMMITTING, self._half_ms)
             self._add(self._commits.ask(_LAST, _AS_OFTEN_AS_MAY_BE, self._now_ms))
 
     def _commit_overdue(self) -> None:
@@ -69,7 +69,7 @@ class LettingGo(Cycle):
     def _tell_releasing(self) -> None:
         """S5."""
         if self._has_listener and not self._is_closing:
-            self._enter(Phase.TELLING_RELEASE)
+            self._enter(RebalancePhase.TELLING_RELEASE)
             self._effects.append(TellReleasing(self._holdings.owned()))
         else:
             self._release()
@@ -80,7 +80,7 @@ class LettingGo(Cycle):
         if not epochs:
             self._released()
             return
-        self._enter(Phase.RELEASING)
+        self._enter(RebalancePhase.RELEASING)
         self._operation = self._commits.operation()
         who, when = self._holdings.member_id, self._holdings.generation_id
         self._tell_member(ReleaseAsked(self._operation, epochs, who, when, self._now_ms + RELEASE_WITHIN_MS))
@@ -90,7 +90,7 @@ class LettingGo(Cycle):
         if self._is_closing:
             self._leave()
         else:
-            self._enter(Phase.JOINING)
+            self._enter(RebalancePhase.JOINING)
             self._tell_member(Released())
 
     def _add(self, effects: list[Effect]) -> None:
@@ -102,7 +102,7 @@ class LettingGo(Cycle):
 
     def _leave(self) -> None:
         is_let_go = self._membership.state is State.RELEASING
-        self._enter(Phase.LEAVING)
+        self._enter(RebalancePhase.LEAVING)
         self._tell_member(Closing())
         if is_let_go:
             self._tell_member(Released())  # the rebalance under way had asked for it

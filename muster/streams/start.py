@@ -6,7 +6,7 @@ from membership.events import Assigned, ClaimAsked, ClaimDone, OffsetsAsked, Off
 from membership.member import State
 from muster.errors import GroupRefused, RebalanceFailed
 from muster.streams.events import Fetch, Report, TellStarting
-from muster.streams.rebalance import NO_MEMBER, Phase
+from muster.streams.rebalance import NO_MEMBER, RebalancePhase
 from muster.streams.revoke import LettingGo
 from protocol.errors import ErrorCode
 
@@ -37,7 +37,7 @@ class TakingOn(LettingGo):
             self._tell_starting()
 
     def _read(self, effect: Assigned) -> None:
-        self._enter(Phase.READING)
+        self._enter(RebalancePhase.READING)
         self._operation = self._commits.operation()
         deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
         self._tell_member(OffsetsAsked(self._operation, effect.partitions, deadline_ms))
@@ -50,7 +50,7 @@ class TakingOn(LettingGo):
 
     def _claim(self) -> None:
         """S10."""
-        self._enter(Phase.CLAIMING)
+        self._enter(RebalancePhase.CLAIMING)
         self._operation = self._commits.operation()
         deadline_ms = self._now_ms + _TRIES * self._settings.request_timeout_ms
         self._tell_member(ClaimAsked(self._operation, dict(self._kind.threads), self._generation_id, deadline_ms))
@@ -65,7 +65,7 @@ class TakingOn(LettingGo):
             self._claims += 1
             held = ", ".join(f"{one} by {who}" for one, who in sorted(done.owners.items())[:5])
             if self._claims < self._settings.rebalance_max_retries:
-                self._enter(Phase.PAUSING, self._settings.rebalance_backoff_ms)
+                self._enter(RebalancePhase.PAUSING, self._settings.rebalance_backoff_ms)
             else:
                 self._join_again(f"partitions are still owned: {held}")
         elif code == ErrorCode.REBALANCE_IN_PROGRESS or code in NO_MEMBER:
@@ -87,14 +87,14 @@ class TakingOn(LettingGo):
     def _tell_starting(self) -> None:
         """S12."""
         if self._has_listener:
-            self._enter(Phase.TELLING_START)
+            self._enter(RebalancePhase.TELLING_START)
             self._effects.append(TellStarting(self._holdings.owned(), self._kind.everyone))
         else:
             self._start()
 
     def _start(self) -> None:
         """S13. Who has fallen out meanwhile owns nothing any more: it fetches nothing, and the trigger follows."""
-        self._enter(Phase.RUNNING)
+        self._enter(RebalancePhase.RUNNING)
         self._cycles = 0
         if self._membership.generation_id == self._generation_id and self._membership.state is State.STEADY:
             self._holdings.start()

@@ -25,20 +25,28 @@ from membership.events import (
 )
 from membership.member import State
 from muster.errors import ClientClosed, Fenced, GroupRefused
-from muster.streams.events import Begin, CommitWanted, Ended, GrantsLost, ListenerDone, Shut
+from muster.streams.events import Begin, CommitWanted, GrantsLost, ListenerDone, Shut, StreamsEnded
 from muster.streams.group_protocol import StreamsProtocol
 from muster.streams.holdings import Holdings
-from muster.streams.rebalance import Phase
+from muster.streams.rebalance import RebalancePhase
 from muster.streams.settings import StreamsSettings
 from muster.streams.start import TakingOn
 from protocol.errors import ErrorCode
 
-_SEES_TRIGGERS = frozenset({Phase.RUNNING, Phase.JOINING, Phase.READING, Phase.CLAIMING, Phase.PAUSING})
+_SEES_TRIGGERS = frozenset(
+    {
+        RebalancePhase.RUNNING,
+        RebalancePhase.JOINING,
+        RebalancePhase.READING,
+        RebalancePhase.CLAIMING,
+        RebalancePhase.PAUSING,
+    }
+)
 """Where nothing is under way that must end first: what is read or claimed is void when the group begins anew."""
 
 
 class Steps(TakingOn):
-    """Those of one connector; `has_listener` says whether there is somebody to tell."""
+    """The steps of one connector's rebalances; `has_listener` says whether there is somebody to tell."""
 
     def __init__(
         self,
@@ -59,11 +67,11 @@ class Steps(TakingOn):
         self._inbox.append(effect)
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
-        """What follows from an event, from what was noted, and from the time."""
+        """Return what follows from an event, from what was noted, and from the time."""
         self._now_ms = max(now_ms, self._now_ms)
         match event:
             case Begin():
-                self._enter(Phase.JOINING)
+                self._enter(RebalancePhase.JOINING)
             case ListenerDone():
                 self._listener_done(event.error)
             case CommitWanted():
@@ -78,7 +86,7 @@ class Steps(TakingOn):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        if self.phase is Phase.CLOSED:
+        if self.phase is RebalancePhase.CLOSED:
             return None
         if self._inbox or self._has_something_to_do:
             return self._now_ms
@@ -95,32 +103,32 @@ class Steps(TakingOn):
                 self._assigned(effect)
             case CommitDone():
                 self._add(self._commits.hear(effect, self._now_ms))
-            case ReleaseDone() if effect.operation == self._operation and self.phase is Phase.RELEASING:
+            case ReleaseDone() if effect.operation == self._operation and self.phase is RebalancePhase.RELEASING:
                 self._released()
-            case OffsetsDone() if effect.operation == self._operation and self.phase is Phase.READING:
+            case OffsetsDone() if effect.operation == self._operation and self.phase is RebalancePhase.READING:
                 self._offsets_read(effect)
-            case ClaimDone() if effect.operation == self._operation and self.phase is Phase.CLAIMING:
+            case ClaimDone() if effect.operation == self._operation and self.phase is RebalancePhase.CLAIMING:
                 self._claimed(effect)
-            case GrantsLost() if self.phase is Phase.RUNNING:
+            case GrantsLost() if self.phase is RebalancePhase.RUNNING:
                 names = ", ".join(map(str, effect.partitions[:5]))
                 self._tell_member(RejoinAsked(f"the registry no longer names this member for {names}"))
             case Fatal():
                 self._refused(effect)
             case Closed():
                 self._holdings.end()
-                self._enter(Phase.CLOSED)
-                self._effects.append(Ended())
+                self._enter(RebalancePhase.CLOSED)
+                self._effects.append(StreamsEnded())
 
     def _pass_time(self) -> None:
         self._add(self._commits.pass_time(self._now_ms))
         is_over = self._until_ms is not None and self._until_ms <= self._now_ms
-        if self.phase is Phase.PAUSING and is_over and not self._membership.needs_poll:
+        if self.phase is RebalancePhase.PAUSING and is_over and not self._membership.needs_poll:
             self._claim()
-        elif self.phase is Phase.FINISHING and is_over:
+        elif self.phase is RebalancePhase.FINISHING and is_over:
             self._commit()
-        elif self.phase is Phase.COMMITTING and is_over:
+        elif self.phase is RebalancePhase.COMMITTING and is_over:
             self._commit_overdue()
-        elif self._has_something_to_do or (self.phase is Phase.RESTING and is_over):
+        elif self._has_something_to_do or (self.phase is RebalancePhase.RESTING and is_over):
             self._go_on()
 
     @property
@@ -128,25 +136,25 @@ class Steps(TakingOn):
         """Without anything else happening. A trigger that comes while something is let go or started is served after
         that (V7).
         """
-        if self.phase is Phase.FINISHING:
+        if self.phase is RebalancePhase.FINISHING:
             return not self._holdings.has_in_hand
         if self._is_closing or self._is_dead:
             return False
         member = self._membership
-        if self.phase is Phase.JOINING and self._is_starting and member.has_nothing_to_read:
+        if self.phase is RebalancePhase.JOINING and self._is_starting and member.has_nothing_to_read:
             return True
-        if self.phase is Phase.RESTING:
+        if self.phase is RebalancePhase.RESTING:
             return member.state is State.STEADY and member.needs_poll
         return self.phase in _SEES_TRIGGERS and member.needs_poll
 
     def _go_on(self) -> None:
         match self.phase:
-            case Phase.FINISHING:
+            case RebalancePhase.FINISHING:
                 self._commit()
-            case Phase.JOINING if self._is_starting and self._membership.has_nothing_to_read:
+            case RebalancePhase.JOINING if self._is_starting and self._membership.has_nothing_to_read:
                 self._started(None)  # streams that wait for a topic to match
             case _:
-                if self.phase is not Phase.JOINING:
+                if self.phase is not RebalancePhase.JOINING:
                     self._cycles = 0
                 if (
                     self._holdings.is_published
@@ -160,11 +168,11 @@ class Steps(TakingOn):
     # -- what goes wrong
 
     def _listener_done(self, error: Exception | None) -> None:
-        """What a listener raises holds up nothing: it is told at the end."""
+        """Go on whatever a listener raised: that is told at the end."""
         self._raised = self._raised or error
-        if self.phase is Phase.TELLING_RELEASE:
+        if self.phase is RebalancePhase.TELLING_RELEASE:
             self._release()
-        elif self.phase is Phase.TELLING_START:
+        elif self.phase is RebalancePhase.TELLING_START:
             self._start()
 
     def _refused(self, fatal: Fatal) -> None:
@@ -189,12 +197,12 @@ class Steps(TakingOn):
         self._commits.rest()
         self._holdings.stop()
         self._holdings.end()
-        if self.phase is Phase.IDLE:
-            self._enter(Phase.CLOSED)
-            self._effects.append(Ended())
-        elif self.phase is Phase.TELLING_RELEASE:
+        if self.phase is RebalancePhase.IDLE:
+            self._enter(RebalancePhase.CLOSED)
+            self._effects.append(StreamsEnded())
+        elif self.phase is RebalancePhase.TELLING_RELEASE:
             self._release()
-        elif self.phase in {Phase.FINISHING, Phase.COMMITTING, Phase.RELEASING}:
+        elif self.phase in {RebalancePhase.FINISHING, RebalancePhase.COMMITTING, RebalancePhase.RELEASING}:
             return  # what is under way leads on
         elif self._holdings.is_published:
             self._finish()

@@ -1,4 +1,4 @@
-"""What applications iterate: the messages of one stream, for ever (consumer-client D4)."""
+"""The messages of one stream, which applications iterate for ever (consumer-client D4)."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ import msgspec
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord, Deserializer
 from muster.errors import CannotDeserialize, ConsumerTimeout, MusterError
-from muster.streams.queue import StreamQueue, Taken
+from muster.streams.queue import NoMessage, StreamQueue
 
 _LOOK_S = 1.0
 _LEASE_LOOK_S = 0.05
@@ -71,9 +71,9 @@ class MessageStream:
                     return taken
                 if isinstance(taken, MusterError):
                     raise taken.with_traceback(None)
-                if taken is Taken.ENDED:
+                if taken is NoMessage.ENDED:
                     raise StopIteration
-                wait_s = _LEASE_LOOK_S if taken is Taken.LEASE_OVER else _LOOK_S
+                wait_s = _LEASE_LOOK_S if taken is NoMessage.LEASE_OVER else _LOOK_S
                 if self._timeout_ms >= 0:
                     deadline_ms = now_ms() + self._timeout_ms if deadline_ms is None else deadline_ms
                     left_ms = deadline_ms - now_ms()
@@ -99,5 +99,5 @@ def _made(deserializer: Deserializer | None, record: ConsumerRecord, part: str, 
 
 
 def now_ms() -> int:
-    """As cores are told it."""
+    """Milliseconds of the clock that cores are told."""
     return time.monotonic_ns() // 1_000_000

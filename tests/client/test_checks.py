@@ -12,7 +12,7 @@ from muster import OffsetToCommit, Producer, TopicPartition
 from muster.core.completions import to_commit
 from muster.core.consumer_state import CommitSettings, topic_names
 from muster.core.fetching import FetchSettings
-from muster.core.positions import Subscription
+from muster.core.positions import ConsumerPositions
 from muster.core.producing import ProducerSettings
 from muster.core.producing.handles import Handle, Headers, pending
 
@@ -93,7 +93,7 @@ def test_settings_that_cannot_work_are_refused_by_name(settings: Callable[[], ob
 
 @pytest.mark.parametrize("offset", [1 << 63, -1, 1.0, "1", None])
 def test_offsets_that_no_log_can_have_are_neither_sought_nor_committed(offset: Any) -> None:
-    subscription = Subscription()
+    subscription = ConsumerPositions()
     subscription.assign([ONE])
     subscription.seek(ONE, 3)
     with pytest.raises(ValueError, match=r"^cannot seek to .* in t-0: an offset is .*, it must be"):
@@ -104,7 +104,7 @@ def test_offsets_that_no_log_can_have_are_neither_sought_nor_committed(offset: A
 
 
 def test_numbers_of_other_libraries_are_numbers() -> None:
-    subscription = Subscription()
+    subscription = ConsumerPositions()
     subscription.assign([ONE])
     subscription.seek(ONE, Whole(5))  # type: ignore[arg-type]
     assert subscription.position(ONE) == 5

@@ -10,7 +10,7 @@ import pytest
 from membership.topic_partition import TopicPartition
 from muster import CannotConnect, CommitRefused, Consumer
 from protocol.messages.offsets import OffsetCommit
-from tests.client.theatre import P, Theatre
+from tests.client.consumer_rig import ConsumerRig, P
 
 STEPS = 250
 
@@ -18,8 +18,8 @@ STEPS = 250
 class Play:
     """One run of chance."""
 
-    def __init__(self, theatre: Theatre, seed: int, assignor: str) -> None:
-        self.theatre, self.chance, self.assignor = theatre, Random(seed), assignor
+    def __init__(self, rig: ConsumerRig, seed: int, assignor: str) -> None:
+        self.rig, self.chance, self.assignor = rig, Random(seed), assignor
         self.consumers: list[Consumer] = []
         self.handed_out: dict[TopicPartition, list[int]] = {one: [] for one in P[:6]}
         self.appended = dict.fromkeys(P[:6], 0)
@@ -43,18 +43,18 @@ class Play:
             records = []  # the network is cut, and this one has never reached anybody
         for record in records:
             self.handed_out[TopicPartition("t", record.partition)].append(record.offset)
-        self.theatre.run(1)
+        self.rig.run(1)
 
     def append(self) -> None:
         one, count = self.chance.choice(P[:6]), self.chance.randint(1, 20)
-        self.theatre.append(one, count=count)
+        self.rig.append(one, count=count)
         self.appended[one] += count
 
     def join(self) -> None:
         if len(self.consumers) < 4:
             self.made += 1
             settings = {"enable_auto_commit": True, "auto_commit_interval_ms": self.chance.choice((20, 500, 60_000))}
-            consumer = self.theatre.consumer(
+            consumer = self.rig.consumer(
                 f"c{self.made}",
                 "t",
                 assignors=(self.assignor,),
@@ -75,19 +75,19 @@ class Play:
 
     def go_on_until(self, holds: Callable[[], bool]) -> None:
         """Two minutes will do: who closed while the network was cut is a member until its session ends."""
-        end_ms = self.theatre.now_ms + 120_000
+        end_ms = self.rig.now_ms + 120_000
         while not holds():
-            assert self.theatre.now_ms < end_ms
+            assert self.rig.now_ms < end_ms
             for consumer in self.consumers:
                 self.take(consumer)
-            self.theatre.run(20)
+            self.rig.run(20)
 
     def cut(self) -> None:
-        self.theatre.is_up = False
-        self.theatre.after(self.chance.choice((5, 100, 700)), self.mend)
+        self.rig.is_up = False
+        self.rig.after(self.chance.choice((5, 100, 700)), self.mend)
 
     def mend(self) -> None:
-        self.theatre.is_up = True
+        self.rig.is_up = True
 
     def rebalance(self) -> None:
         if self.consumers:
@@ -106,10 +106,10 @@ class Play:
 
     def slow(self) -> None:
         delay_ms = self.chance.choice((1, 10, 60))
-        self.theatre.latency_ms = lambda message: delay_ms if isinstance(message, OffsetCommit) else 1
+        self.rig.latency_ms = lambda message: delay_ms if isinstance(message, OffsetCommit) else 1
 
     def rest(self) -> None:
-        self.theatre.run(self.chance.choice((10, 100, 1_000)))
+        self.rig.run(self.chance.choice((10, 100, 1_000)))
 
     def end(self) -> None:
         self.join()
@@ -125,8 +125,8 @@ class Play:
 def test_every_record_is_handed_out_once_and_in_order(
     monkeypatch: pytest.MonkeyPatch, seed: int, assignor: str
 ) -> None:
-    play = Play(Theatre(monkeypatch).make(), seed, assignor)
-    play.theatre.pushes = seed % 3 > 0  # a server of Kafka's has none
+    play = Play(ConsumerRig(monkeypatch).make(), seed, assignor)
+    play.rig.pushes = seed % 3 > 0  # a server of Kafka's has none
     for _ in range(STEPS):
         play.step()
     play.end()

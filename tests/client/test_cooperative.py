@@ -9,20 +9,20 @@ from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.groups import JoinGroup, JoinGroupReply, SyncGroupReply
 from protocol.messages.offsets import OffsetCommit
-from tests.client.stage import P0, P1, P2, Stage
+from tests.client.member_rig import P0, P1, P2, MemberRig
 
 U0 = P0._replace(topic="u")
 
 
-def cooperative(*topics: str) -> Stage:
-    return Stage(topics=topics or ("t",), assignors=("cooperative-sticky",))
+def cooperative(*topics: str) -> MemberRig:
+    return MemberRig(topics=topics or ("t",), assignors=("cooperative-sticky",))
 
 
-def steady(*partitions: TopicPartition, generation: int = 1) -> Stage:
+def steady(*partitions: TopicPartition, generation: int = 1) -> MemberRig:
     return cooperative().steady(*partitions, generation=generation)
 
 
-def joined(stage: Stage) -> JoinGroup:
+def joined(stage: MemberRig) -> JoinGroup:
     """What it joined with last."""
     return next(one for one in reversed(stage.sent) if isinstance(one, JoinGroup))
 
@@ -131,7 +131,7 @@ def test_closing_while_a_part_is_let_go_of_revokes_the_rest_too() -> None:
 
 def test_one_eager_assignor_makes_it_eager() -> None:
     assert MemberSettings(group_id="g", assignors=("cooperative-sticky",)).is_cooperative
-    stage = Stage(assignors=("range", "cooperative-sticky")).steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
+    stage = MemberRig(assignors=("range", "cooperative-sticky")).steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
     assert stage.told == [Revoked((P0,))]
 
 

@@ -14,7 +14,7 @@ from protocol.messages.offsets import (
     OffsetCommitReply,
     OffsetCommitTopicReply,
 )
-from tests.client.theatre import Never, P, Theatre, Told
+from tests.client.consumer_rig import Callback, ConsumerRig, Never, P
 
 AUTOMATIC: dict[str, Any] = {"enable_auto_commit": True, "auto_commit_interval_ms": 1_000}
 
@@ -41,36 +41,36 @@ def refused(message: OffsetCommit, code: ErrorCode) -> OffsetCommitReply:
 def test_h30_ten_seconds_of_polls_commit_every_second_what_earlier_polls_returned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t", max_poll_records=2, **AUTOMATIC)
-    theatre.steady(consumer)
-    theatre.append(P[0], count=300)
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t", max_poll_records=2, **AUTOMATIC)
+    rig.steady(consumer)
+    rig.append(P[0], count=300)
     consumer.poll(0.1)
-    end_ms, commits = theatre.now_ms + 10_000, 0
-    while theatre.now_ms < end_ms:
+    end_ms, commits = rig.now_ms + 10_000, 0
+    while rig.now_ms < end_ms:
         before = consumer.positions()
         assert len(consumer.poll(0.0)) == 2, "each poll hands something out, those that commit too"
-        for one in theatre.messages("OffsetCommit")[commits:]:
+        for one in rig.messages("OffsetCommit")[commits:]:
             assert committed(one) == before
             commits += 1
-        theatre.run(100)
+        rig.run(100)
     assert 9 <= commits <= 11
     assert consumer.positions()[P[0]] > 150
 
 
 def test_h31_an_automatic_commit_that_may_work_later_is_soon_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t", **AUTOMATIC)
-    theatre.steady(consumer)
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t", **AUTOMATIC)
+    rig.steady(consumer)
 
     def refuses_once(_who: str, message: Message) -> Message | None:
-        if isinstance(message, OffsetCommit) and len(theatre.messages("OffsetCommit")) == 1:
+        if isinstance(message, OffsetCommit) and len(rig.messages("OffsetCommit")) == 1:
             return refused(message, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return None
 
-    theatre.script = refuses_once
-    theatre.polls(consumer, for_ms=3_000)
-    first, second, third = (one.at_ms for one in theatre.asked if one.kind == "OffsetCommit")
+    rig.script = refuses_once
+    rig.polls(consumer, for_ms=3_000)
+    first, second, third = (one.at_ms for one in rig.asked if one.kind == "OffsetCommit")
     assert 100 <= second - first <= 120
     assert 1_000 <= third - second <= 1_020
 
@@ -78,26 +78,26 @@ def test_h31_an_automatic_commit_that_may_work_later_is_soon_tried_again(monkeyp
 def test_h32_what_is_committed_at_an_eager_revocation_is_the_position_and_nothing_comes_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    theatre = Theatre(monkeypatch).make()
-    b = theatre.consumer("b", **AUTOMATIC)
-    a = theatre.consumer("a", **{**AUTOMATIC, "auto_commit_interval_ms": 60_000})
+    rig = ConsumerRig(monkeypatch).make()
+    b = rig.consumer("b", **AUTOMATIC)
+    a = rig.consumer("a", **{**AUTOMATIC, "auto_commit_interval_ms": 60_000})
     at_revocation: list[dict[TopicPartition, int]] = []
     a.subscribe(["t"], on_revoked=lambda _partitions: at_revocation.append(a.positions()))
-    theatre.steady(a)
-    theatre.latency_ms = lambda message: 40 if isinstance(message, OffsetCommit) else 1
+    rig.steady(a)
+    rig.latency_ms = lambda message: 40 if isinstance(message, OffsetCommit) else 1
     b.subscribe(["t"])
     handed_out: dict[str, list[tuple[int, TopicPartition, int]]] = {"a": [], "b": []}
     for turn in range(400):
         if turn < 300:
-            theatre.append(*P[:6])
+            rig.append(*P[:6])
         for who, consumer in (("a", a), ("b", b)):
             for record in consumer.poll(0.0):
-                handed_out[who].append((theatre.now_ms, TopicPartition("t", record.partition), record.offset))
-        theatre.run(5)
-    commit = next(one for one in theatre.asked if (one.who, one.kind) == ("a", "OffsetCommit"))
+                handed_out[who].append((rig.now_ms, TopicPartition("t", record.partition), record.offset))
+        rig.run(5)
+    commit = next(one for one in rig.asked if (one.who, one.kind) == ("a", "OffsetCommit"))
     assert isinstance(commit.message, OffsetCommit)
     assert at_revocation == [committed(commit.message)]
-    joined_ms = next(one.at_ms for one in theatre.asked if (one.who, one.kind) == ("a", "SyncGroup"))
+    joined_ms = next(one.at_ms for one in rig.asked if (one.who, one.kind) == ("a", "SyncGroup"))
     assert [one for one in handed_out["a"] if commit.at_ms < one[0] < joined_ms] == []
     for each in P[:6]:
         offsets = [offset for who in "ab" for _, partition, offset in handed_out[who] if partition == each]
@@ -109,60 +109,60 @@ def test_h32_what_is_committed_at_an_eager_revocation_is_the_position_and_nothin
 def test_h33_a_commit_before_a_join_that_is_never_answered_holds_it_up_no_longer_than_the_rebalance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t", max_poll_interval_ms=20_000, enable_auto_commit=True)
-    theatre.steady(consumer)
-    theatre.script = lambda _who, message: Never if isinstance(message, OffsetCommit) else None
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t", max_poll_interval_ms=20_000, enable_auto_commit=True)
+    rig.steady(consumer)
+    rig.script = lambda _who, message: Never if isinstance(message, OffsetCommit) else None
     consumer.enforce_rebalance()
-    began_ms = theatre.now_ms
-    theatre.polls(consumer, until=lambda: "JoinGroup" in theatre.kinds(), for_ms=60_000)
-    (join,) = (one for one in theatre.asked if one.kind == "JoinGroup")
+    began_ms = rig.now_ms
+    rig.polls(consumer, until=lambda: "JoinGroup" in rig.kinds(), for_ms=60_000)
+    (join,) = (one for one in rig.asked if one.kind == "JoinGroup")
     assert 20_000 <= join.at_ms - began_ms <= 20_100
-    assert theatre.told == [Told("A", "revoked", tuple(P[:6]))]
+    assert rig.told == [Callback("A", "revoked", tuple(P[:6]))]
 
 
 def test_h34_a_commit_during_a_rebalance_says_so_and_works_after_polling(monkeypatch: pytest.MonkeyPatch) -> None:
-    theatre = Theatre(monkeypatch).make()
-    theatre.append(*P[:6])
-    a, b = (theatre.consumer(who, assignors=("cooperative-sticky",)) for who in "ab")
+    rig = ConsumerRig(monkeypatch).make()
+    rig.append(*P[:6])
+    a, b = (rig.consumer(who, assignors=("cooperative-sticky",)) for who in "ab")
     a.subscribe(["t"])
-    theatre.steady(a)
+    rig.steady(a)
     b.subscribe(["t"])
-    theatre.polls(b, for_ms=100)
+    rig.polls(b, for_ms=100)
     a.poll(0.0)  # it joins, and keeps what it has
-    theatre.forget()
+    rig.forget()
     with pytest.raises(CommitRefused, match="rebalancing: poll") as refusal:
         a.commit()
     assert refusal.value.error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    assert theatre.messages("OffsetCommit") == []
-    theatre.steady(a, b)
+    assert rig.messages("OffsetCommit") == []
+    rig.steady(a, b)
     assert a.commit() == a.positions() != {}
 
 
 def test_h35_a_commit_of_a_member_expelled_fails_and_polling_joins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t", session_timeout_ms=6_000)
-    theatre.steady(consumer)
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t", session_timeout_ms=6_000)
+    rig.steady(consumer)
     me = consumer.member.member_id
-    theatre.script = lambda _who, message: HeartbeatReply() if type(message).__name__ == "Heartbeat" else None
-    theatre.run(7_000)  # its heartbeats go astray
-    assert me not in theatre.members()
-    theatre.forget()
+    rig.script = lambda _who, message: HeartbeatReply() if type(message).__name__ == "Heartbeat" else None
+    rig.run(7_000)  # its heartbeats go astray
+    assert me not in rig.members()
+    rig.forget()
     with pytest.raises(CommitRefused, match="no longer in the group") as refusal:
         consumer.commit({P[0]: 1})
     assert refusal.value.error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    theatre.polls(consumer, until=lambda: theatre.is_settled(consumer))
-    assert [one.what for one in theatre.told] == ["lost", "assigned"]
-    assert theatre.members() == [consumer.member.member_id] != [me]
+    rig.polls(consumer, until=lambda: rig.is_settled(consumer))
+    assert [one.what for one in rig.told] == ["lost", "assigned"]
+    assert rig.members() == [consumer.member.member_id] != [me]
     assert consumer.commit({P[0]: 1}) == {P[0]: 1}
 
 
 def test_h36_callbacks_of_earlier_commits_come_in_order_before_a_commit_returns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t")
-    theatre.steady(consumer)
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t")
+    rig.steady(consumer)
     called: list[tuple[int, object]] = []
     for number in (1, 2, 3):
         consumer.commit_async({P[0]: number}, lambda offsets, error: called.append((offsets[P[0]], error)))
@@ -175,60 +175,60 @@ def test_h36_callbacks_of_earlier_commits_come_in_order_before_a_commit_returns(
 def test_h37_an_asynchronous_commit_refused_for_now_is_told_so_and_not_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t")
-    theatre.steady(consumer)
-    theatre.script = lambda _who, message: (
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t")
+    rig.steady(consumer)
+    rig.script = lambda _who, message: (
         refused(message, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if isinstance(message, OffsetCommit) else None
     )
     called: list[Exception | None] = []
     consumer.commit_async({P[0]: 1}, lambda _offsets, error: called.append(error))
-    theatre.polls(consumer, for_ms=5_000)
-    assert len(theatre.messages("OffsetCommit")) == 1
+    rig.polls(consumer, for_ms=5_000)
+    assert len(rig.messages("OffsetCommit")) == 1
     (error,) = called
     assert isinstance(error, CommitRefused)
     assert error.error_code.retriable
 
 
 def test_h38_an_offset_below_zero_is_refused_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t")
-    theatre.steady(consumer)
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t")
+    rig.steady(consumer)
     with pytest.raises(ValueError, match="cannot commit -5"):
         consumer.commit({P[0]: -5})
     with pytest.raises(ValueError, match="cannot commit -5"):
         consumer.commit_async({P[1]: 3, P[0]: -5})
-    theatre.run(100)
-    assert theatre.messages("OffsetCommit") == []
+    rig.run(100)
+    assert rig.messages("OffsetCommit") == []
 
 
 def test_h39_who_chose_partitions_itself_may_not_commit_for_a_group_with_members(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    theatre = Theatre(monkeypatch).make()
-    member, stranger = theatre.consumer("member", "t"), theatre.consumer("stranger")
-    theatre.steady(member)
+    rig = ConsumerRig(monkeypatch).make()
+    member, stranger = rig.consumer("member", "t"), rig.consumer("stranger")
+    rig.steady(member)
     member.commit({P[0]: 7})
     stranger.assign([P[0]])
     with pytest.raises(CommitRefused):
         stranger.commit({P[0]: 3})
-    (asked,) = theatre.messages("OffsetCommit", "stranger")
+    (asked,) = rig.messages("OffsetCommit", "stranger")
     assert (asked.generation_id, asked.member_id) == (-1, "")
     assert member.committed([P[0]]) == {P[0]: 7}
 
 
 def test_before_a_cooperative_rebalance_everything_is_committed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    theatre = Theatre(monkeypatch).make()
-    theatre.append(*P[:6], count=5)
+    rig = ConsumerRig(monkeypatch).make()
+    rig.append(*P[:6], count=5)
     how: dict[str, Any] = {**AUTOMATIC, "auto_commit_interval_ms": 60_000, "assignors": ("cooperative-sticky",)}
-    a, b = theatre.consumer("a", "t", **how), theatre.consumer("b", **how)
-    theatre.steady(a)
-    theatre.polls(a, for_ms=500)
+    a, b = rig.consumer("a", "t", **how), rig.consumer("b", **how)
+    rig.steady(a)
+    rig.polls(a, for_ms=500)
     b.subscribe(["t"])
-    theatre.polls(b, for_ms=100)
-    theatre.forget()
+    rig.polls(b, for_ms=100)
+    rig.forget()
     a.poll(0.0)
-    assert theatre.kinds("a", of=("OffsetCommit", "JoinGroup")) == ["OffsetCommit", "JoinGroup"]
-    assert committed(theatre.messages("OffsetCommit")[0]) == dict.fromkeys(P[:6], 5)
+    assert rig.kinds("a", of=("OffsetCommit", "JoinGroup")) == ["OffsetCommit", "JoinGroup"]
+    assert committed(rig.messages("OffsetCommit")[0]) == dict.fromkeys(P[:6], 5)
     a.poll(0.0)
-    assert len(theatre.messages("OffsetCommit")) == 1
+    assert len(rig.messages("OffsetCommit")) == 1

@@ -13,8 +13,8 @@ from protocol.messages import Message
 from protocol.messages.groups import SyncGroupReply
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
-from tests.client.stage import P0, P1, Stage
-from tests.client.theatre import GROUP, LATENCY_MS, P, Theatre
+from tests.client.consumer_rig import GROUP, LATENCY_MS, ConsumerRig, P
+from tests.client.member_rig import P0, P1, MemberRig
 
 
 def there(*ports: int) -> MetadataReply:
@@ -30,7 +30,7 @@ def refusal() -> FindCoordinatorReply:
 
 
 def test_h1_the_first_poll_looks_up_once_at_an_idle_node_that_is_connected() -> None:
-    stage = Stage(jitter=0.99).poll().poll()
+    stage = MemberRig(jitter=0.99).poll().poll()
     assert stage.called == [(None, FindCoordinator((GROUP,)))]
     stage.answer(refusal()).answer(there(1, 2)).poll()  # the bootstrap has answered, these two not yet
     assert stage.called == [(None, Metadata(()))]
@@ -54,7 +54,7 @@ def test_h2_of_two_connected_nodes_the_one_with_fewer_requests_in_flight_is_aske
 
 
 def test_a_member_whose_bootstrap_is_gone_asks_the_nodes_it_was_told_of() -> None:
-    stage = Stage().poll().answer(refusal()).answer(there(1, 2)).pass_time(150)
+    stage = MemberRig().poll().answer(refusal()).answer(there(1, 2)).pass_time(150)
     assert stage.called[-1] == (None, FindCoordinator((GROUP,)))
     stage.cut("FindCoordinator")
     assert stage.heard == [HangUp(None)]
@@ -67,7 +67,7 @@ def test_a_member_whose_bootstrap_is_gone_asks_the_nodes_it_was_told_of() -> Non
 
 
 def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> None:
-    stage = Stage().poll().find()
+    stage = MemberRig().poll().find()
     assert stage.sent_kinds == ["FindCoordinator", "JoinGroup"]
     pauses = []
     for _ in range(3):
@@ -92,7 +92,7 @@ def test_brokers_beside_musterd_are_asked_nothing_about_groups() -> None:
     nodes.failed(None)
     nodes.failed(node(1))
     assert {nodes.least_loaded({node(1): 9}, jitter / 10) for jitter in range(10)} == {node(1)}
-    stage = Stage().poll().answer(refusal()).answer(replace(brokers, brokers=brokers.brokers[1:])).pass_time(150)
+    stage = MemberRig().poll().answer(refusal()).answer(replace(brokers, brokers=brokers.brokers[1:])).pass_time(150)
     for _ in range(4):
         assert {where for where, _ in stage.called} == {None}
         stage.cut("FindCoordinator")
@@ -100,25 +100,25 @@ def test_brokers_beside_musterd_are_asked_nothing_about_groups() -> None:
 
 
 def test_h3_with_no_node_there_a_poll_says_no_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t")
-    theatre.is_up = False
-    began_ms = theatre.now_ms
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t")
+    rig.is_up = False
+    began_ms = rig.now_ms
     assert consumer.poll(0.0) == []
-    assert theatre.now_ms == began_ms
-    theatre.is_up = True
-    theatre.steady(consumer)
-    theatre.is_up = False
-    theatre.run(5_000)
-    began_ms = theatre.now_ms
+    assert rig.now_ms == began_ms
+    rig.is_up = True
+    rig.steady(consumer)
+    rig.is_up = False
+    rig.run(5_000)
+    began_ms = rig.now_ms
     assert consumer.poll(0.5) == []
     assert consumer.member.poll(0.5)  # its place is kept: nobody said otherwise
-    assert theatre.now_ms - began_ms in {500, 501}
+    assert rig.now_ms - began_ms in {500, 501}
 
 
 def test_h4_lookups_back_off_look_at_the_nodes_again_and_succeed(monkeypatch: pytest.MonkeyPatch) -> None:
-    theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t")
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t")
     refusals = 3
 
     def refuses(_who: str, message: Message) -> Message | None:
@@ -128,16 +128,16 @@ def test_h4_lookups_back_off_look_at_the_nodes_again_and_succeed(monkeypatch: py
         refusals -= 1
         return FindCoordinatorReply((FoundCoordinator(GROUP, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE),))
 
-    theatre.script = refuses
-    theatre.polls(consumer, until=lambda: consumer.member.is_steady)
-    at_ms = [one.at_ms for one in theatre.asked if one.kind == "FindCoordinator"]
+    rig.script = refuses
+    rig.polls(consumer, until=lambda: consumer.member.is_steady)
+    at_ms = [one.at_ms for one in rig.asked if one.kind == "FindCoordinator"]
     pauses = [after - before - 2 * LATENCY_MS for before, after in pairwise(at_ms)]
     assert [80 <= pauses[0] <= 120, 160 <= pauses[1] <= 240, 320 <= pauses[2] <= 480] == [True] * 3
-    assert theatre.kinds()[:8] == ["FindCoordinator", "Metadata"] * 3 + ["FindCoordinator", "JoinGroup"]
+    assert rig.kinds()[:8] == ["FindCoordinator", "Metadata"] * 3 + ["FindCoordinator", "JoinGroup"]
 
 
 def test_h7_whoever_needs_the_coordinator_there_is_one_lookup_on_the_wire() -> None:
-    stage = Stage().steady(P0).beat(ErrorCode.NOT_COORDINATOR)
+    stage = MemberRig().steady(P0).beat(ErrorCode.NOT_COORDINATOR)
     stage.poll().feed(CommitAsked(1, {P0: OffsetToCommit(1)}, stage.now_ms + 60_000))
     stage.feed(OffsetsAsked(2, (P1,), stage.now_ms + 60_000)).poll().pass_time(500)
     assert stage.sent_kinds == ["Heartbeat", "FindCoordinator"]
@@ -146,40 +146,40 @@ def test_h7_whoever_needs_the_coordinator_there_is_one_lookup_on_the_wire() -> N
 
 
 def test_h8_a_new_member_joins_under_the_id_it_is_given_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    theatre = Theatre(monkeypatch).make()
-    consumer = theatre.consumer("A", "t")
-    theatre.polls(consumer, until=lambda: consumer.member.is_steady)
-    first, second = (one for one in theatre.asked if one.kind == "JoinGroup")
+    rig = ConsumerRig(monkeypatch).make()
+    consumer = rig.consumer("A", "t")
+    rig.polls(consumer, until=lambda: consumer.member.is_steady)
+    first, second = (one for one in rig.asked if one.kind == "JoinGroup")
     assert first.message.member_id == ""  # type: ignore[attr-defined]
     assert second.message.member_id == consumer.member.member_id != ""  # type: ignore[attr-defined]
     assert second.at_ms - first.at_ms == 2 * LATENCY_MS
-    assert theatre.members() == [consumer.member.member_id]
+    assert rig.members() == [consumer.member.member_id]
 
 
 def test_h10_a_sync_of_a_generation_gone_keeps_the_id_and_loses_what_was_owned() -> None:
-    stage = Stage(assignors=("cooperative-sticky",)).steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2)
+    stage = MemberRig(assignors=("cooperative-sticky",)).steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll().join(2)
     stage.answer(SyncGroupReply(ErrorCode.ILLEGAL_GENERATION))
     assert (stage.member.generation_id, stage.member.member_id) == (-1, "me")
     (lost,) = stage.told
     assert isinstance(lost, Lost)
     assert lost.partitions == (P0,)
-    with_nothing = Stage().poll().find().join().answer(SyncGroupReply(ErrorCode.ILLEGAL_GENERATION))
+    with_nothing = MemberRig().poll().find().join().answer(SyncGroupReply(ErrorCode.ILLEGAL_GENERATION))
     assert (with_nothing.member.generation_id, with_nothing.member.member_id) == (-1, "me")
     assert with_nothing.told == []
     assert with_nothing.member.state is State.JOINING
 
 
 def test_h13_a_rebalance_waits_for_the_poll_of_a_member_whose_heart_beats(monkeypatch: pytest.MonkeyPatch) -> None:
-    theatre = Theatre(monkeypatch).make()
+    rig = ConsumerRig(monkeypatch).make()
     how = {"session_timeout_ms": 10_000, "max_poll_interval_ms": 60_000}
-    busy, other = theatre.consumer("busy", "t", **how), theatre.consumer("other", **how)
-    theatre.steady(busy)
+    busy, other = rig.consumer("busy", "t", **how), rig.consumer("other", **how)
+    rig.steady(busy)
     me = busy.member.member_id
     other.subscribe(["t"])
-    theatre.polls(other, for_ms=20_000)
-    assert theatre.told == []
-    assert theatre.kinds("busy", of=("Heartbeat",)) == ["Heartbeat"] * 6
-    assert me in theatre.members()
-    theatre.steady(busy, other)
+    rig.polls(other, for_ms=20_000)
+    assert rig.told == []
+    assert rig.kinds("busy", of=("Heartbeat",)) == ["Heartbeat"] * 6
+    assert me in rig.members()
+    rig.steady(busy, other)
     assert busy.member.member_id == me
     assert sorted((*busy.assignment, *other.assignment)) == P[:6]

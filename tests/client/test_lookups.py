@@ -7,7 +7,7 @@ import pytest
 from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import FetchSettings, Isolation
-from muster.core.lookups import BEGIN, END, Found, Lookups, times_in_ms
+from muster.core.lookups import BEGIN, END, FoundOffsets, Lookups, times_in_ms
 from muster.errors import CannotConnect, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -59,7 +59,7 @@ def offsets(found: Mapping[int, int | ErrorCode]) -> ListOffsetsReply:
     )
 
 
-class Stage:
+class MemberRig:
     def __init__(self, settings: FetchSettings | None = None) -> None:
         self.core = Lookups(settings or FetchSettings(), lambda: 0.5)
         self.now_ms = 1_000
@@ -100,17 +100,17 @@ def times(call: tuple[NodeAddress | None, Message]) -> dict[int, int]:
 
 
 def test_a_topic_has_as_many_partitions_as_it_is_said_to_have() -> None:
-    stage = Stage()
+    stage = MemberRig()
     number = stage.ask("t")
     assert not stage.core.is_over(number)
     stage.answer(metadata({0: 0, 1: 1, 2: 0}))
     assert stage.core.is_over(number)
-    assert stage.core.take(number) == Found({"t": 3}, {})
+    assert stage.core.take(number) == FoundOffsets({"t": 3}, {})
     assert stage.core.next_deadline_ms is None
 
 
 def test_each_leader_is_asked_once_for_its_partitions() -> None:
-    stage = Stage()
+    stage = MemberRig()
     number = stage.ask(times={P0: BEGIN, P1: END, P2: 77})
     stage.answer(metadata({0: 0, 1: 1, 2: 0}))
     asked = stage.asked()
@@ -124,7 +124,7 @@ def test_each_leader_is_asked_once_for_its_partitions() -> None:
 
 def test_offsets_come_in_the_order_in_which_they_were_asked_for() -> None:
     """Apache Kafka answers for the partitions of a topic in an order of its own."""
-    stage = Stage()
+    stage = MemberRig()
     number = stage.ask(times={P2: END, P0: END, P1: END})
     stage.answer(metadata({0: 0, 1: 0, 2: 0}))
     stage.answer(offsets({1: 11, 2: 12, 0: 10}))
@@ -132,7 +132,7 @@ def test_offsets_come_in_the_order_in_which_they_were_asked_for() -> None:
 
 
 def test_who_reads_what_is_committed_asks_for_its_end() -> None:
-    stage = Stage(FetchSettings(isolation=Isolation.READ_COMMITTED))
+    stage = MemberRig(FetchSettings(isolation=Isolation.READ_COMMITTED))
     stage.ask(times={P0: END})
     stage.answer(metadata({0: 0}))
     ((_, message),) = stage.asked()
@@ -144,7 +144,7 @@ def test_who_reads_what_is_committed_asks_for_its_end() -> None:
 def test_a_leader_that_cannot_say_is_looked_for_again_after_a_pause_and_the_others_are_not_asked_twice(
     code: ErrorCode,
 ) -> None:
-    stage = Stage()
+    stage = MemberRig()
     number = stage.ask(times={P0: END, P1: END})
     stage.answer(metadata({0: 0, 1: 0}))
     stage.answer(offsets({0: 5, 1: code}))
@@ -168,7 +168,7 @@ def test_a_leader_that_cannot_say_is_looked_for_again_after_a_pause_and_the_othe
     ],
 )
 def test_what_no_patience_helps_with_is_refused(reply: Message, sentence: str) -> None:
-    stage = Stage()
+    stage = MemberRig()
     number = stage.ask(times={P2: END})
     stage.answer(reply)
     assert stage.core.is_over(number)
@@ -177,7 +177,7 @@ def test_what_no_patience_helps_with_is_refused(reply: Message, sentence: str) -
 
 
 def test_an_error_without_a_name_is_said_by_its_number() -> None:
-    stage = Stage()
+    stage = MemberRig()
     number = stage.ask(times={P0: END})
     stage.answer(metadata({0: 0}))
     stage.answer(offsets({0: ErrorCode(9_999)}))
@@ -186,7 +186,7 @@ def test_an_error_without_a_name_is_said_by_its_number() -> None:
 
 
 def test_a_node_that_is_lost_or_silent_is_hung_up_on_and_another_asked() -> None:
-    stage = Stage(FetchSettings(request_timeout_ms=3_000))
+    stage = MemberRig(FetchSettings(request_timeout_ms=3_000))
     number = stage.ask("t")
     stage.answer(None)
     assert stage.hung_up == [None]
@@ -200,7 +200,7 @@ def test_a_node_that_is_lost_or_silent_is_hung_up_on_and_another_asked() -> None
 
 
 def test_what_is_taken_too_soon_says_what_was_heard_and_is_forgotten() -> None:
-    stage = Stage()
+    stage = MemberRig()
     number = stage.ask(times={P0: END})
     stage.answer(metadata({}, ErrorCode.LEADER_NOT_AVAILABLE))
     with pytest.raises(RequestTimedOut, match=r"nothing was found out about t in time \(t: LEADER_NOT_AVAILABLE\)"):

@@ -25,19 +25,19 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator, Refused
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
-from tests.client.stage import GROUP, P0, P1, P2, Stage, metadata, roster
+from tests.client.member_rig import GROUP, P0, P1, P2, MemberRig, metadata, roster
 
 # --------------------------------------------------------------------------------------------------------- getting in
 
 
 def test_nothing_is_sent_before_the_first_poll() -> None:
-    stage = Stage()
+    stage = MemberRig()
     assert stage.pass_time(100_000).sent == []
     assert stage.member.next_deadline_ms is None
 
 
 def test_a_follower_finds_its_coordinator_joins_syncs_and_is_given_its_share() -> None:
-    stage = Stage().poll()
+    stage = MemberRig().poll()
     assert stage.sent == [FindCoordinator((GROUP,))]
     (join,) = stage.find().sent
     assert isinstance(join, JoinGroup)
@@ -63,14 +63,14 @@ def test_a_follower_finds_its_coordinator_joins_syncs_and_is_given_its_share() -
 
 
 def test_the_member_id_it_is_given_first_is_used_at_once() -> None:
-    stage = Stage().poll().find()
+    stage = MemberRig().poll().find()
     stage.answer(JoinGroupReply(ErrorCode.MEMBER_ID_REQUIRED, member_id="given"))
     first, second = (one for one in stage.sent if isinstance(one, JoinGroup))
     assert (first.member_id, second.member_id) == ("", "given")
 
 
 def test_the_leader_learns_the_partitions_of_all_topics_and_shares_them_out() -> None:
-    stage = Stage().poll().find()
+    stage = MemberRig().poll().find()
     stage.answer(
         JoinGroupReply(
             generation_id=1,
@@ -90,7 +90,7 @@ def test_the_leader_learns_the_partitions_of_all_topics_and_shares_them_out() ->
 
 
 def test_a_member_whose_words_cannot_be_read_gets_nothing_and_disturbs_nobody() -> None:
-    stage = Stage().poll().find()
+    stage = MemberRig().poll().find()
     broken = roster("broken")[0].__class__("broken", None, b"\x00")
     reply = JoinGroupReply(
         generation_id=1, protocol_name="range", leader="me", member_id="me", members=(*roster("me"), broken)
@@ -100,7 +100,7 @@ def test_a_member_whose_words_cannot_be_read_gets_nothing_and_disturbs_nobody() 
 
 
 def test_a_leader_told_to_skip_the_assignment_syncs_without_one() -> None:
-    stage = Stage(group_instance_id="one").poll().find()
+    stage = MemberRig(group_instance_id="one").poll().find()
     stage.answer(
         JoinGroupReply(
             generation_id=3,
@@ -117,7 +117,7 @@ def test_a_leader_told_to_skip_the_assignment_syncs_without_one() -> None:
 
 
 def test_lookups_that_fail_wait_longer_each_time() -> None:
-    stage = Stage(jitter=0.5).poll()
+    stage = MemberRig(jitter=0.5).poll()
     waits = []
     for _ in range(6):
         assert FindCoordinator((GROUP,)) in stage.sent
@@ -132,7 +132,7 @@ def test_lookups_that_fail_wait_longer_each_time() -> None:
 
 
 def test_h6_a_lookup_refused_for_good_is_fatal_once_and_tried_again_by_the_next_poll() -> None:
-    stage = Stage().poll()
+    stage = MemberRig().poll()
     stage.answer(FindCoordinatorReply((FoundCoordinator(GROUP, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED),)))
     (fatal,) = stage.told
     assert isinstance(fatal, Fatal)
@@ -143,7 +143,7 @@ def test_h6_a_lookup_refused_for_good_is_fatal_once_and_tried_again_by_the_next_
 
 
 def test_h5_a_coordinator_that_cannot_be_reached_is_looked_for_again() -> None:
-    stage = Stage().poll().find("gone", 9).cut("JoinGroup")
+    stage = MemberRig().poll().find("gone", 9).cut("JoinGroup")
     assert stage.heard == [HangUp(NodeAddress("gone", 9, 0))]
     assert stage.sent[-1] == FindCoordinator((GROUP,))
     stage.find("there", 2).pass_time(200)
@@ -160,7 +160,7 @@ def test_h5_a_coordinator_that_cannot_be_reached_is_looked_for_again() -> None:
     ],
 )
 def test_a_join_refused_for_good_is_fatal(code: ErrorCode) -> None:
-    stage = Stage().poll().find().answer(JoinGroupReply(code))
+    stage = MemberRig().poll().find().answer(JoinGroupReply(code))
     assert [type(one) for one in stage.told] == [Fatal]
     assert stage.member.state is State.UNJOINED
 
@@ -169,13 +169,16 @@ def test_a_join_refused_for_good_is_fatal(code: ErrorCode) -> None:
     ("code", "sentence"),
     [
         (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "offer no assignor of range"),
-        (ErrorCode.INVALID_SESSION_TIMEOUT, f"session_timeout_ms is {Stage().settings.session_timeout_ms}, outside"),
+        (
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"session_timeout_ms is {MemberRig().settings.session_timeout_ms}, outside",
+        ),
     ],
 )
 def test_a_join_refused_for_a_setting_names_it(code: ErrorCode, sentence: str) -> None:
     """Kafka's brokers send a number and no word."""
     for reply in (JoinGroupReply(code), Refused(code, "not so")):
-        stage = Stage().poll().find().answer(reply, "JoinGroup")
+        stage = MemberRig().poll().find().answer(reply, "JoinGroup")
         (said,) = stage.told
         assert isinstance(said, Fatal)
         assert sentence in said.reason
@@ -184,19 +187,19 @@ def test_a_join_refused_for_a_setting_names_it(code: ErrorCode, sentence: str) -
 
 
 def test_a_request_refused_as_a_whole_says_why() -> None:
-    stage = Stage().poll().find().answer(Refused(ErrorCode.INVALID_REQUEST, "group_id is too long"), "JoinGroup")
+    stage = MemberRig().poll().find().answer(Refused(ErrorCode.INVALID_REQUEST, "group_id is too long"), "JoinGroup")
     assert stage.told == [Fatal(ErrorCode.INVALID_REQUEST, "group_id is too long")]
 
 
 def test_loading_coordinators_are_asked_again_after_a_pause() -> None:
-    stage = Stage().poll().find().answer(JoinGroupReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    stage = MemberRig().poll().find().answer(JoinGroupReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     assert stage.sent_kinds == ["FindCoordinator", "JoinGroup"]
     assert stage.pass_time(99).sent == []
     assert stage.pass_time(1).sent_kinds == ["JoinGroup"]
 
 
 def test_a_join_may_take_as_long_as_the_rebalance_and_then_counts_as_lost() -> None:
-    stage = Stage().poll().find()
+    stage = MemberRig().poll().find()
     assert stage.sent_kinds == ["FindCoordinator", "JoinGroup"]
     assert stage.pass_time(64_999).sent == []
     assert stage.pass_time(1).heard == [HangUp(NodeAddress("here", 1, 0))]
@@ -206,7 +209,7 @@ def test_a_join_may_take_as_long_as_the_rebalance_and_then_counts_as_lost() -> N
 
 
 def test_a_rebalance_is_served_from_poll_and_from_nowhere_else() -> None:
-    stage = Stage().steady(P0, P1).beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    stage = MemberRig().steady(P0, P1).beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert stage.member.needs_poll
     stage.beat(ErrorCode.REBALANCE_IN_PROGRESS).beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert set(stage.sent_kinds) == {"Heartbeat"}
@@ -220,20 +223,20 @@ def test_a_rebalance_is_served_from_poll_and_from_nowhere_else() -> None:
 
 
 def test_while_the_application_lets_go_heartbeats_go_on() -> None:
-    stage = Stage().steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
+    stage = MemberRig().steady(P0).beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
     assert stage.member.state is State.RELEASING
     assert stage.sent_kinds == ["Heartbeat"]
     assert stage.beat().beat().sent_kinds == ["Heartbeat", "Heartbeat"]
 
 
 def test_h21_with_nothing_held_letting_go_is_still_told() -> None:
-    stage = Stage().steady().beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
+    stage = MemberRig().steady().beat(ErrorCode.REBALANCE_IN_PROGRESS).poll()
     assert stage.told == [Revoked(())]
     assert stage.released().join(2).sync().told == [Assigned((), 2, ())]
 
 
 def test_h9_a_sync_answered_with_rebalance_joins_again_under_the_same_id() -> None:
-    stage = Stage().poll().find().join().answer(SyncGroupReply(ErrorCode.REBALANCE_IN_PROGRESS))
+    stage = MemberRig().poll().find().join().answer(SyncGroupReply(ErrorCode.REBALANCE_IN_PROGRESS))
     join = stage.sent[-1]
     assert isinstance(join, JoinGroup)
     assert join.member_id == "me"
@@ -244,7 +247,7 @@ def test_h9_a_sync_answered_with_rebalance_joins_again_under_the_same_id() -> No
     ("code", "member_id"), [(ErrorCode.ILLEGAL_GENERATION, "me"), (ErrorCode.UNKNOWN_MEMBER_ID, "")]
 )
 def test_a_sync_that_came_too_late_joins_again(code: ErrorCode, member_id: str) -> None:
-    stage = Stage().poll().find().join().answer(SyncGroupReply(code))
+    stage = MemberRig().poll().find().join().answer(SyncGroupReply(code))
     join = stage.sent[-1]
     assert isinstance(join, JoinGroup)
     assert join.member_id == member_id
@@ -252,14 +255,14 @@ def test_a_sync_that_came_too_late_joins_again(code: ErrorCode, member_id: str) 
 
 
 def test_a_sync_cut_off_looks_for_the_coordinator_and_joins_again() -> None:
-    stage = Stage().poll().find().join().cut("SyncGroup")
+    stage = MemberRig().poll().find().join().cut("SyncGroup")
     assert stage.sent[-1] == FindCoordinator((GROUP,))
     stage.find().pass_time(1_000)
     assert isinstance(stage.sent[-1], JoinGroup)
 
 
 def test_syncs_refused_again_and_again_are_tried_at_growing_distances() -> None:
-    stage = Stage().poll().find()
+    stage = MemberRig().poll().find()
     pauses = []
     for _ in range(5):
         stage.join()
@@ -273,19 +276,19 @@ def test_syncs_refused_again_and_again_are_tried_at_growing_distances() -> None:
 
 
 def test_the_assignment_of_another_protocol_is_fatal() -> None:
-    stage = Stage().poll().find().join().answer(SyncGroupReply(protocol_name="sticky"))
+    stage = MemberRig().poll().find().join().answer(SyncGroupReply(protocol_name="sticky"))
     (fatal,) = stage.told
     assert isinstance(fatal, Fatal)
     assert fatal.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_an_assignment_that_cannot_be_read_is_fatal() -> None:
-    stage = Stage().poll().find().join().answer(SyncGroupReply(assignment=b"\x00\x03\x7f"))
+    stage = MemberRig().poll().find().join().answer(SyncGroupReply(assignment=b"\x00\x03\x7f"))
     assert [type(one) for one in stage.told] == [Fatal]
 
 
 def test_a_changed_subscription_makes_the_next_poll_rejoin() -> None:
-    stage = Stage().steady(P0).feed(Subscribed(("u",)))
+    stage = MemberRig().steady(P0).feed(Subscribed(("u",)))
     assert stage.member.needs_poll
     stage.poll().released()
     (join,) = stage.sent
@@ -294,13 +297,13 @@ def test_a_changed_subscription_makes_the_next_poll_rejoin() -> None:
 
 
 def test_a_share_of_a_topic_no_longer_wanted_is_not_shown_and_the_member_rejoins() -> None:
-    stage = Stage().poll().find().join().feed(Subscribed(("u",))).sync(P0)
+    stage = MemberRig().poll().find().join().feed(Subscribed(("u",))).sync(P0)
     assert stage.told == []
     assert stage.member.needs_poll
 
 
 def test_a_leader_rejoins_when_a_topic_grows() -> None:
-    stage = Stage().poll().find().join(leader="me").answer(metadata(t=1)).sync(P0)
+    stage = MemberRig().poll().find().join(leader="me").answer(metadata(t=1)).sync(P0)
     assert stage.sent_kinds == ["FindCoordinator", "JoinGroup", "Metadata", "SyncGroup"]
     for _ in range(100):
         stage.poll().beat()
@@ -310,7 +313,7 @@ def test_a_leader_rejoins_when_a_topic_grows() -> None:
 
 
 def test_a_leader_looks_again_soon_for_a_topic_that_is_not_there() -> None:
-    stage = Stage().poll().find().join(leader="me").answer(MetadataReply()).sync()
+    stage = MemberRig().poll().find().join(leader="me").answer(MetadataReply()).sync()
     assert stage.pass_time(1_000).sent_kinds[-1] == "Metadata"
     stage.answer(metadata(t=3))
     assert stage.member.needs_poll
@@ -320,19 +323,19 @@ def test_a_leader_looks_again_soon_for_a_topic_that_is_not_there() -> None:
 
 
 def test_a_heartbeat_goes_out_every_interval() -> None:
-    stage = Stage().steady(P0)
+    stage = MemberRig().steady(P0)
     assert stage.pass_time(2_999).sent == []
     assert stage.pass_time(1).sent == [Heartbeat(GROUP, 1, "me")]
     assert stage.answer(HeartbeatReply()).pass_time(3_000).sent == [Heartbeat(GROUP, 1, "me")]
 
 
 def test_an_unanswered_heartbeat_is_not_followed_by_another() -> None:
-    stage = Stage().steady(P0).pass_time(8_000)
+    stage = MemberRig().steady(P0).pass_time(8_000)
     assert stage.sent_kinds == ["Heartbeat"]
 
 
 def test_h11_a_member_the_coordinator_forgot_loses_its_share_at_the_next_poll_and_joins_as_new() -> None:
-    stage = Stage().steady(P0).beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    stage = MemberRig().steady(P0).beat(ErrorCode.UNKNOWN_MEMBER_ID)
     assert stage.told == []
     assert (stage.member.member_id, stage.member.generation_id) == ("", -1)
     assert stage.poll().told == [Lost((P0,), "the coordinator answered UNKNOWN_MEMBER_ID")]
@@ -343,14 +346,14 @@ def test_h11_a_member_the_coordinator_forgot_loses_its_share_at_the_next_poll_an
 
 
 def test_a_generation_gone_keeps_the_member_id() -> None:
-    stage = Stage().steady(P0).beat(ErrorCode.ILLEGAL_GENERATION).poll().released()
+    stage = MemberRig().steady(P0).beat(ErrorCode.ILLEGAL_GENERATION).poll().released()
     join = stage.sent[-1]
     assert isinstance(join, JoinGroup)
     assert join.member_id == "me"
 
 
 def test_h12_a_late_word_about_an_older_generation_is_ignored() -> None:
-    stage = Stage().steady(P0).pass_time(3_000)  # a heartbeat of generation 1 is under way
+    stage = MemberRig().steady(P0).pass_time(3_000)  # a heartbeat of generation 1 is under way
     stage.push(RebalanceStarted(GROUP, 1, "member-joined", "other", 60_000)).poll().released().join(2).sync(P0)
     stage.answer(HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID))
     assert stage.member.state is State.STEADY
@@ -358,7 +361,7 @@ def test_h12_a_late_word_about_an_older_generation_is_ignored() -> None:
 
 
 def test_h14_a_coordinator_that_moved_is_found_again_and_the_generation_goes_on() -> None:
-    stage = Stage().steady(P0).beat(ErrorCode.NOT_COORDINATOR)
+    stage = MemberRig().steady(P0).beat(ErrorCode.NOT_COORDINATOR)
     assert stage.heard == [HangUp(NodeAddress("here", 1, 0))]
     assert stage.sent_kinds == ["Heartbeat", "FindCoordinator"]
     stage.find("there", 2).pass_time(200)
@@ -367,7 +370,7 @@ def test_h14_a_coordinator_that_moved_is_found_again_and_the_generation_goes_on(
 
 
 def test_silence_for_a_session_makes_it_doubt_the_coordinator_not_its_place() -> None:
-    stage = Stage(request_timeout_ms=60_000).steady(P0).pass_time(10_000)
+    stage = MemberRig(request_timeout_ms=60_000).steady(P0).pass_time(10_000)
     assert HangUp(NodeAddress("here", 1, 0)) in stage.heard
     assert stage.sent_kinds == ["Heartbeat", "FindCoordinator"]
     assert stage.member.state is State.STEADY
@@ -375,7 +378,7 @@ def test_silence_for_a_session_makes_it_doubt_the_coordinator_not_its_place() ->
 
 
 def test_h16_fencing_is_told_by_every_poll_from_then_on_and_nothing_more_is_sent() -> None:
-    stage = Stage(group_instance_id="one").steady(P0).beat(ErrorCode.FENCED_INSTANCE_ID)
+    stage = MemberRig(group_instance_id="one").steady(P0).beat(ErrorCode.FENCED_INSTANCE_ID)
     (fatal,) = stage.told
     assert isinstance(fatal, Fatal)
     assert "instance id 'one'" in fatal.reason
@@ -388,25 +391,25 @@ def test_h16_fencing_is_told_by_every_poll_from_then_on_and_nothing_more_is_sent
 
 
 def test_a_pushed_rebalance_spares_the_wait_for_the_heartbeat() -> None:
-    stage = Stage().steady(P0).push(RebalanceStarted(GROUP, 1, "member-joined", "other", 60_000))
+    stage = MemberRig().steady(P0).push(RebalanceStarted(GROUP, 1, "member-joined", "other", 60_000))
     assert stage.member.needs_poll
     assert stage.poll().told == [Revoked((P0,))]
 
 
 def test_a_push_for_another_group_or_an_older_generation_says_nothing() -> None:
-    stage = Stage().steady(P0, generation=4)
+    stage = MemberRig().steady(P0, generation=4)
     stage.push(RebalanceStarted("else", 4, "x", "y", 1)).push(RebalanceStarted(GROUP, 3, "x", "y", 1))
     assert not stage.member.needs_poll
 
 
 def test_a_pushed_removal_is_checked_with_a_heartbeat_at_once() -> None:
-    stage = Stage().steady(P0).push(MemberRemoved(GROUP, "me", "session"))
+    stage = MemberRig().steady(P0).push(MemberRemoved(GROUP, "me", "session"))
     assert stage.sent == [Heartbeat(GROUP, 1, "me")]
     assert stage.push(MemberRemoved(GROUP, "other", "session")).sent == []
 
 
 def test_a_pushed_move_looks_for_the_coordinator() -> None:
-    stage = Stage().steady(P0).push(CoordinatorMoved(GROUP, 2, "there", 2))
+    stage = MemberRig().steady(P0).push(CoordinatorMoved(GROUP, 2, "there", 2))
     assert stage.sent == [FindCoordinator((GROUP,))]
 
 
@@ -414,7 +417,7 @@ def test_a_pushed_move_looks_for_the_coordinator() -> None:
 
 
 def test_a_member_nobody_polls_leaves_and_is_told_so_later() -> None:
-    stage = Stage(request_timeout_ms=200_000, session_timeout_ms=150_000).steady(P0).pass_time(60_000)
+    stage = MemberRig(request_timeout_ms=200_000, session_timeout_ms=150_000).steady(P0).pass_time(60_000)
     leave = stage.sent[-1]
     assert leave == LeaveGroup(GROUP, (LeavingMember("me", reason="poll was not called for 60000 ms"),))
     assert stage.pass_time(100_000).sent == []
@@ -425,14 +428,14 @@ def test_a_member_nobody_polls_leaves_and_is_told_so_later() -> None:
 
 
 def test_a_static_member_nobody_polls_falls_silent_but_does_not_leave() -> None:
-    stage = Stage(group_instance_id="one", request_timeout_ms=200_000, session_timeout_ms=150_000).steady(P0)
+    stage = MemberRig(group_instance_id="one", request_timeout_ms=200_000, session_timeout_ms=150_000).steady(P0)
     stage.pass_time(60_000)
     assert set(stage.sent_kinds) == {"Heartbeat"}
     assert stage.member.state is State.UNJOINED
 
 
 def test_an_application_that_takes_too_long_to_let_go_leaves_too() -> None:
-    stage = Stage(request_timeout_ms=200_000, session_timeout_ms=150_000).steady(P0)
+    stage = MemberRig(request_timeout_ms=200_000, session_timeout_ms=150_000).steady(P0)
     stage.push(RebalanceStarted(GROUP, 1, "x", "y", 1)).poll().pass_time(60_000)
     assert stage.sent_kinds[-1] == "LeaveGroup"
     join = stage.released().sent[-1]
@@ -444,7 +447,7 @@ def test_an_application_that_takes_too_long_to_let_go_leaves_too() -> None:
 
 
 def test_closing_lets_go_then_leaves_then_is_done() -> None:
-    stage = Stage().steady(P0).feed(Closing())
+    stage = MemberRig().steady(P0).feed(Closing())
     assert stage.told == [Revoked((P0,))]
     assert stage.sent == []
     assert stage.released().sent_kinds == ["LeaveGroup"]
@@ -455,40 +458,40 @@ def test_closing_lets_go_then_leaves_then_is_done() -> None:
 
 
 def test_closing_does_not_wait_for_a_dead_coordinator() -> None:
-    stage = Stage().steady(P0).feed(Closing()).released()
+    stage = MemberRig().steady(P0).feed(Closing()).released()
     assert stage.cut("LeaveGroup").heard[-1] == Closed()
 
 
 def test_closing_gives_up_on_a_coordinator_that_does_not_answer() -> None:
-    stage = Stage().steady(P0).feed(Closing()).released().pass_time(5_000)
+    stage = MemberRig().steady(P0).feed(Closing()).released().pass_time(5_000)
     assert stage.heard[-1] == Closed()
 
 
 def test_a_static_member_keeps_its_place_when_it_closes() -> None:
-    stage = Stage(group_instance_id="one").steady(P0).feed(Closing()).released()
+    stage = MemberRig(group_instance_id="one").steady(P0).feed(Closing()).released()
     assert stage.sent == []
     assert stage.heard == [Revoked((P0,)), Closed()]
 
 
 def test_closing_while_joining_leaves_under_the_id_it_was_promised() -> None:
-    stage = Stage().poll().find().answer(JoinGroupReply(ErrorCode.MEMBER_ID_REQUIRED, member_id="given"))
+    stage = MemberRig().poll().find().answer(JoinGroupReply(ErrorCode.MEMBER_ID_REQUIRED, member_id="given"))
     assert stage.feed(Closing()).sent[-1] == LeaveGroup(
         GROUP, (LeavingMember("given", reason="joining for the first time"),)
     )
 
 
 def test_closing_before_anything_happened_is_done_at_once() -> None:
-    assert Stage().feed(Closing()).heard == [Closed()]
+    assert MemberRig().feed(Closing()).heard == [Closed()]
 
 
 def test_closing_with_a_place_already_lost_says_so() -> None:
-    stage = Stage().steady(P0).beat(ErrorCode.UNKNOWN_MEMBER_ID).feed(Closing())
+    stage = MemberRig().steady(P0).beat(ErrorCode.UNKNOWN_MEMBER_ID).feed(Closing())
     assert [type(one) for one in stage.told] == [Lost]
     assert stage.released().heard == [Closed()]
 
 
 def test_closing_while_letting_go_waits_for_that_once() -> None:
-    stage = Stage().steady(P0).push(RebalanceStarted(GROUP, 1, "x", "y", 1)).poll().feed(Closing())
+    stage = MemberRig().steady(P0).push(RebalanceStarted(GROUP, 1, "x", "y", 1)).poll().feed(Closing())
     assert stage.told == [Revoked((P0,))]
     assert stage.released().sent_kinds == ["LeaveGroup"]
 
@@ -504,8 +507,8 @@ def test_every_answer_in_every_state_leaves_a_member_that_can_go_on() -> None:
     """Whatever the coordinator says to whatever request, a poll or a deadline follows: nobody is stuck."""
     replies = [SyncGroupReply, HeartbeatReply, JoinGroupReply]
     for reply, code, upto in itertools.product(replies, ErrorCode, range(4)):
-        stage = Stage().poll()
-        for step in (Stage.find, Stage.join, Stage.sync)[:upto]:
+        stage = MemberRig().poll()
+        for step in (MemberRig.find, MemberRig.join, MemberRig.sync)[:upto]:
             step(stage)
         stage.pass_time(3_000)
         kind = reply.__name__.removesuffix("Reply")

@@ -235,6 +235,8 @@ MUTANTS = (
                 "        return self.call is None\n",
             ),
         ),
-        Test("tests/client/test_errands.py::test_offsets_are_asked_for_when_a_commit_of_the_same_partitions_has_ended"),
+        Test(
+            "tests/client/test_pending_operations.py::test_offsets_are_asked_for_when_a_commit_of_the_same_partitions_has_ended"
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""What can be set about a client-balanced consumer."""
+"""Settings of a client-balanced consumer."""
 
 import msgspec
 

@@ -4,7 +4,15 @@ from collections.abc import Callable
 
 from membership.channel import normalised
 from membership.events import CallFailed, HangUp, NodeAddress, Replied
-from muster.core.balancing.member import Answer, Member, Phase, Sent, Then, Timer, Wanted
+from muster.core.balancing.member import (
+    BalancedRequest,
+    BalancedState,
+    BalancedTimer,
+    CoordinatorAnswer,
+    Phase,
+    Then,
+    Wanted,
+)
 from muster.core.balancing.results import Code, code_of, failure
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -15,7 +23,7 @@ RETRIABLE = frozenset({14, 15, 16, Code.EMPTY_REPLY, Code.NO_NODE, Code.INTERNAL
 """After these the same question may be answered otherwise a little later."""
 
 
-def ask(m: Member, make: Callable[[], Message], then: Then, *, extra_ms: int = 0) -> None:
+def ask(m: BalancedState, make: Callable[[], Message], then: Then, *, extra_ms: int = 0) -> None:
     """Ask the coordinator as soon as there is one and the member is in its group. `then` is always told what came of
     it, after the request timeout (and `extra_ms`, which the coordinator may take) at the latest.
     """
@@ -23,11 +31,13 @@ def ask(m: Member, make: Callable[[], Message], then: Then, *, extra_ms: int = 0
     m.wanted.append(Wanted(make, then, m.now_ms + timeout_ms, timeout_ms + extra_ms))
 
 
-def send(m: Member, message: Message, then: Then, *, within_ms: int, node: NodeAddress | None) -> None:
-    m.effects.append(m.channel.send(Sent(message, then, m.now_ms, m.now_ms + within_ms, node, m.member_epoch)))
+def send(m: BalancedState, message: Message, then: Then, *, within_ms: int, node: NodeAddress | None) -> None:
+    m.effects.append(
+        m.channel.send(BalancedRequest(message, then, m.now_ms, m.now_ms + within_ms, node, m.member_epoch))
+    )
 
 
-def hear(m: Member, event: Replied) -> None:
+def hear(m: BalancedState, event: Replied) -> None:
     """A reply, whatever it says."""
     sent = m.channel.answered(event.call)
     if sent is None:
@@ -40,26 +50,26 @@ def hear(m: Member, event: Replied) -> None:
     elif code == ErrorCode.REPLACED_MEMBER and sent.member_epoch == m.member_epoch:
         _be_replaced(m, reason)
     what = reason or (code.name if code else "")
-    sent.then(m, Answer(sent.sent_ms, reply_or_none, 0 if code == ErrorCode.NONE else code_of(code), what))
+    sent.then(m, CoordinatorAnswer(sent.sent_ms, reply_or_none, 0 if code == ErrorCode.NONE else code_of(code), what))
 
 
-def lost(m: Member, event: CallFailed) -> None:
+def lost(m: BalancedState, event: CallFailed) -> None:
     if event.is_unreached:
         m.channel.note_unreached(event.call, m.now_ms)
     _lose(m, event.call, "the connection was lost")
 
 
-def _lose(m: Member, call: int, reason: str) -> None:
+def _lose(m: BalancedState, call: int, reason: str) -> None:
     """It will not be answered."""
     sent = m.channel.lost(call)
     if sent is None:
         return
     if sent.node is not None:
         _forget_coordinator(m, sent.node)
-    sent.then(m, Answer(sent.sent_ms, None, Code.EMPTY_REPLY, reason))
+    sent.then(m, CoordinatorAnswer(sent.sent_ms, None, Code.EMPTY_REPLY, reason))
 
 
-def pass_time(m: Member) -> None:
+def pass_time(m: BalancedState) -> None:
     """Requests that have waited too long, for their answer or for the coordinator."""
     m.channel.pass_time(m.now_ms)
     for number, sent in m.channel.overdue(m.now_ms):
@@ -67,10 +77,12 @@ def pass_time(m: Member) -> None:
             m.effects.append(HangUp(sent.node))
             _lose(m, number, "no answer came in time")
     while m.wanted and m.is_past(m.wanted[0].deadline_ms):
-        m.wanted.popleft().then(m, Answer(m.now_ms, None, Code.EMPTY_REPLY, "the coordinator cannot be reached"))
+        m.wanted.popleft().then(
+            m, CoordinatorAnswer(m.now_ms, None, Code.EMPTY_REPLY, "the coordinator cannot be reached")
+        )
 
 
-def settle(m: Member) -> None:
+def settle(m: BalancedState) -> None:
     """Look for the coordinator if somebody wants it; ask it what is to be asked."""
     if m.coordinator is None:
         if _wants_coordinator(m) and m.channel.wants_lookup():
@@ -82,20 +94,20 @@ def settle(m: Member) -> None:
         send(m, one.make(), one.then, within_ms=one.answer_within_ms, node=m.coordinator)
 
 
-def fail_wanted(m: Member, code: int, reason: str) -> None:
-    """What waits will not be asked."""
+def fail_wanted(m: BalancedState, code: int, reason: str) -> None:
+    """Fail what waits for the coordinator."""
     waiting, now_ms = tuple(m.wanted), m.now_ms
     m.wanted.clear()
     for one in waiting:
-        one.then(m, Answer(now_ms, None, code, reason))
+        one.then(m, CoordinatorAnswer(now_ms, None, code, reason))
 
 
-def _wants_coordinator(m: Member) -> bool:
-    starts = m.phase is Phase.STARTING and Timer.RETRY not in m.timers
+def _wants_coordinator(m: BalancedState) -> bool:
+    starts = m.phase is Phase.STARTING and BalancedTimer.RETRY not in m.timers
     return not m.is_replaced and (starts or m.phase is Phase.STARTED or bool(m.wanted))
 
 
-def _heard_lookup(m: Member, answer: Answer) -> None:
+def _heard_lookup(m: BalancedState, answer: CoordinatorAnswer) -> None:
     code, reason = answer.code, answer.reason
     if isinstance(answer.reply, FindCoordinatorReply):
         found, sentence = m.channel.hear_lookup(answer.reply)
@@ -111,12 +123,12 @@ def _heard_lookup(m: Member, answer: Answer) -> None:
     fail_wanted(m, *m.lookup_trouble)
 
 
-def _forget_coordinator(m: Member, node: NodeAddress | None) -> None:
+def _forget_coordinator(m: BalancedState, node: NodeAddress | None) -> None:
     if m.coordinator is not None and m.coordinator == node:
         m.channel.forget()
 
 
-def _be_replaced(m: Member, reason: str) -> None:
+def _be_replaced(m: BalancedState, reason: str) -> None:
     """A newer object took this one's instance id: it has nothing left, and says nothing more."""
     m.is_replaced, m.is_joined = True, False
     m.refusal = failure(Code.REPLACED_MEMBER, reason or "a newer consumer has taken over this instance id")

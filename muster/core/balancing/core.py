@@ -30,7 +30,7 @@ from muster.core.balancing.events import (
     StartAsked,
 )
 from muster.core.balancing.keys import sort_keys
-from muster.core.balancing.member import Member, Phase, Timer, Use
+from muster.core.balancing.member import BalancedState, BalancedTimer, Phase, Use
 from muster.core.balancing.results import OffsetInfo
 from muster.core.balancing.targets import Targets
 
@@ -41,7 +41,7 @@ class BalancedMember:
     """One member, for one life: what was shut down does not start again."""
 
     def __init__(self, group_id: str, consumer_id: str, config: BalancedConfig) -> None:
-        self._member = Member(config, group_id, consumer_id)
+        self._member = BalancedState(config, group_id, consumer_id)
 
     def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
         m = self._member
@@ -58,7 +58,7 @@ class BalancedMember:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `Woke` is due; None: only an event from outside will change anything."""
+        """Return when `Woke` is due; None: only an event from outside will change anything."""
         return min(_deadlines(self._member), default=None)
 
     @property
@@ -67,7 +67,7 @@ class BalancedMember:
 
     @property
     def is_new(self) -> bool:
-        """Whether it could be started: it never was, or not with success."""
+        """True if it could be started: it never was, or not with success."""
         return self._member.phase is Phase.NOT_STARTED
 
     @property
@@ -76,7 +76,7 @@ class BalancedMember:
 
     @property
     def is_joined(self) -> bool:
-        """Whether the coordinator counts it as a member, as far as this one knows."""
+        """True if the coordinator counts it as a member, as far as this one knows."""
         return self._member.is_joined
 
     @property
@@ -117,42 +117,42 @@ class BalancedMember:
         return min((one.taken_ms for one in held if one.use is Use.HANDED), default=None)
 
 
-class on(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
+class handle(Generic[E]):  # noqa: N801  (reads as the word it is, in the table)
     """A row of the table: an action that does not take the event is an error there."""
 
-    def __init__(self, event: type[E], action: Callable[[Member, E], None]) -> None:
+    def __init__(self, event: type[E], action: Callable[[BalancedState, E], None]) -> None:
         self.event, self.action = event, action
 
 
-def _nothing(_m: Member, _event: MemberEvent) -> None:
+def _nothing(_m: BalancedState, _event: MemberEvent) -> None:
     """Time has passed, which is looked at after every event."""
 
 
-TABLE: dict[type, Callable[[Member, Any], None]] = {
+TABLE: dict[type, Callable[[BalancedState, Any], None]] = {
     row.event: row.action
     for row in (
-        on(Woke, _nothing),
-        on(Replied, coordinator.hear),
-        on(CallFailed, coordinator.lost),
-        on(Pushed, joining.hear_push),
-        on(StartAsked, joining.start),
-        on(MetaAsked, registering.ask_meta),
-        on(ConnectAsked, registering.connect),
-        on(DisconnectAsked, registering.disconnect),
-        on(ReadyAsked, delivering.wait_until_ready),
-        on(MessageAsked, delivering.ask_for_batch),
-        on(Handed, delivering.handed),
-        on(PassedOver, delivering.pass_over),
-        on(ConfirmAsked, delivering.confirm),
-        on(GaveUp, delivering.abandon),
-        on(DescribeAsked, leaving.describe),
-        on(ShutdownAsked, leaving.shut_down),
+        handle(Woke, _nothing),
+        handle(Replied, coordinator.hear),
+        handle(CallFailed, coordinator.lost),
+        handle(Pushed, joining.hear_push),
+        handle(StartAsked, joining.start),
+        handle(MetaAsked, registering.ask_meta),
+        handle(ConnectAsked, registering.connect),
+        handle(DisconnectAsked, registering.disconnect),
+        handle(ReadyAsked, delivering.wait_until_ready),
+        handle(MessageAsked, delivering.ask_for_batch),
+        handle(Handed, delivering.handed),
+        handle(PassedOver, delivering.pass_over),
+        handle(ConfirmAsked, delivering.confirm),
+        handle(GaveUp, delivering.abandon),
+        handle(DescribeAsked, leaving.describe),
+        handle(ShutdownAsked, leaving.shut_down),
     )
 }
 
 
-def _pass_time(m: Member) -> None:
-    for timer in Timer:
+def _pass_time(m: BalancedState) -> None:
+    for timer in BalancedTimer:
         if m.is_past(m.timers.get(timer)):
             del m.timers[timer]
     while m.alarms and m.is_past(m.alarms[0][0]):
@@ -161,8 +161,8 @@ def _pass_time(m: Member) -> None:
     registering.pass_time(m)
 
 
-def _settle(m: Member) -> None:
-    """As soon as this holds, do that."""
+def _settle(m: BalancedState) -> None:
+    """Do what the state asks for."""
     coordinator.settle(m)
     joining.settle(m)
     delivering.settle(m)
@@ -171,7 +171,7 @@ def _settle(m: Member) -> None:
     coordinator.settle(m)
 
 
-def _deadlines(m: Member) -> Iterator[int]:
+def _deadlines(m: BalancedState) -> Iterator[int]:
     yield from m.timers.values()
     yield from m.channel.deadlines()
     if m.wanted:

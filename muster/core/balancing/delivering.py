@@ -5,7 +5,7 @@ from functools import partial
 from muster.core.balancing import coordinator, registering
 from muster.core.balancing.events import ConfirmAsked, Fetched, GaveUp, Handed, MessageAsked, PassedOver, ReadyAsked
 from muster.core.balancing.keys import parse_context
-from muster.core.balancing.member import IN_USE, Answer, Held, Member, Timer, Use, Waiter
+from muster.core.balancing.member import IN_USE, BalancedState, BalancedTimer, CoordinatorAnswer, Held, Use, Waiter
 from muster.core.balancing.results import Code, Confirm, Result, code_of, failure, success
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
@@ -27,11 +27,11 @@ _GONE = frozenset({Code.NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE})
 # --------------------------------------------------------------------------------------------------------- being ready
 
 
-def wait_until_ready(m: Member, event: ReadyAsked) -> None:
+def wait_until_ready(m: BalancedState, event: ReadyAsked) -> None:
     m.expectant.append(Waiter(event.operation, m.now_ms + max(event.max_wait_ms, 0)))
 
 
-def settle_ready(m: Member) -> None:
+def settle_ready(m: BalancedState) -> None:
     """5.5."""
     waiting: list[Waiter] = []
     for one in m.expectant:
@@ -47,7 +47,7 @@ def settle_ready(m: Member) -> None:
 # ------------------------------------------------------------------------------------------------------------ fetching
 
 
-def ask_for_batch(m: Member, event: MessageAsked) -> None:
+def ask_for_batch(m: BalancedState, event: MessageAsked) -> None:
     if m.refused is not None:
         m.end(event.operation, m.refused)
         return
@@ -60,7 +60,7 @@ def ask_for_batch(m: Member, event: MessageAsked) -> None:
         m.readers.append(Waiter(event.operation, deadline_ms))
 
 
-def settle(m: Member) -> None:
+def settle(m: BalancedState) -> None:
     """The first who waits gets the first partition that can be taken; who has waited long enough hears why."""
     m.wake_rested()
     while m.readers and m.is_joined and (held := m.takeable()) is not None:
@@ -73,7 +73,7 @@ def settle(m: Member) -> None:
         m.end(one.operation, failure(*_why_nothing(m)))
 
 
-def _why_nothing(m: Member) -> tuple[int, str]:
+def _why_nothing(m: BalancedState) -> tuple[int, str]:
     """5.6, 2."""
     if not m.is_running:
         return Code.CLIENT_SHUTDOWN, m.not_running
@@ -86,7 +86,7 @@ def _why_nothing(m: Member) -> tuple[int, str]:
     return Code.ALL_WAITING, "all partitions that are not in use rest after their last fetch"
 
 
-def _fetch(m: Member, reader: Waiter, held: Held) -> None:
+def _fetch(m: BalancedState, reader: Waiter, held: Held) -> None:
     m.idle.remove(held)
     m.tokens[held.key] = held.token = m.tokens.get(held.key, 0) + 1
     held.use, held.reader, held.taken_ms = Use.FETCHING, reader.operation, m.now_ms
@@ -102,7 +102,7 @@ def _fetch(m: Member, reader: Waiter, held: Held) -> None:
     coordinator.ask(m, make, partial(_heard_fetch, reader, held), extra_ms=wait_ms)
 
 
-def _heard_fetch(reader: Waiter, held: Held, m: Member, answer: Answer) -> None:
+def _heard_fetch(reader: Waiter, held: Held, m: BalancedState, answer: CoordinatorAnswer) -> None:
     if not m.is_current(held) or held.reg_epoch != held.asked_epoch or answer.code == Code.NO_NODE:
         _fetch_elsewhere(m, reader, held)
     elif answer.code:
@@ -119,7 +119,7 @@ def _heard_fetch(reader: Waiter, held: Held, m: Member, answer: Answer) -> None:
         _heard_of(m, reader, held, said or FetchedPartition(held.key, ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
-def _fetch_elsewhere(m: Member, reader: Waiter, held: Held) -> None:
+def _fetch_elsewhere(m: BalancedState, reader: Waiter, held: Held) -> None:
     """The partition was lost meanwhile, or granted anew: the answer is about what is over."""
     if m.is_current(held):
         held.last_consumed = False
@@ -128,7 +128,7 @@ def _fetch_elsewhere(m: Member, reader: Waiter, held: Held) -> None:
         m.readers.appendleft(reader)
 
 
-def _heard_of(m: Member, reader: Waiter, held: Held, said: FetchedPartition) -> None:
+def _heard_of(m: BalancedState, reader: Waiter, held: Held, said: FetchedPartition) -> None:
     code = 0 if said.error_code == ErrorCode.NONE else code_of(said.error_code)
     held.heard(said.position if code in {0, Code.NOT_FOUND} else -1, said.end, m.now_ms)
     if not code and said.records:
@@ -144,7 +144,7 @@ def _heard_of(m: Member, reader: Waiter, held: Held, said: FetchedPartition) -> 
             m.end(reader.operation, failure(code, f"{held.key} could not be read: {said.error_code.name}"))
 
 
-def _hand_out(m: Member, reader: Waiter, held: Held, said: FetchedPartition) -> None:
+def _hand_out(m: BalancedState, reader: Waiter, held: Held, said: FetchedPartition) -> None:
     if held.key in m.leaving or reader.operation not in m.operations:
         held.last_consumed = False
         _free(m, held)
@@ -167,15 +167,15 @@ def _hand_out(m: Member, reader: Waiter, held: Held, said: FetchedPartition) -> 
     m.end(reader.operation, success(fetched))
 
 
-def _lose(m: Member, held: Held, why: str) -> None:
+def _lose(m: BalancedState, held: Held, why: str) -> None:
     """Perhaps the coordinator has forgotten the member whole: a heartbeat finds out."""
     m.note("partition lost", key=held.key, why=why)
     m.drop(held.key)
     m.doubtful[held.key] = m.now_ms
-    m.timers.pop(Timer.HEARTBEAT, None)
+    m.timers.pop(BalancedTimer.HEARTBEAT, None)
 
 
-def _pause_ms(m: Member, code: int, wait_ms: int) -> int:
+def _pause_ms(m: BalancedState, code: int, wait_ms: int) -> int:
     if not code or code == Code.NOT_FOUND:
         return m.config.not_found_wait_ms
     if code == Code.SPEED_LIMIT:
@@ -183,7 +183,7 @@ def _pause_ms(m: Member, code: int, wait_ms: int) -> int:
     return _PAUSES_MS.get(Code(code), _OTHER_PAUSE_MS) if code in _PAUSES_MS else _OTHER_PAUSE_MS
 
 
-def _free(m: Member, held: Held, pause_ms: int = 0) -> None:
+def _free(m: BalancedState, held: Held, pause_ms: int = 0) -> None:
     """It can be taken again, unless something waited for that."""
     m.put_back(held, pause_ms)
     registering.go_on(m, held)
@@ -192,7 +192,7 @@ def _free(m: Member, held: Held, pause_ms: int = 0) -> None:
 # ------------------------------------------------------------------------------------------- what became of a batch
 
 
-def handed(m: Member, event: Handed) -> None:
+def handed(m: BalancedState, event: Handed) -> None:
     held = _in_hand(m, event.key, event.token)
     if held is None:
         m.end(event.operation, m.refused or failure(Code.NONE_REGISTERED, f"{event.key} was lost meanwhile"))
@@ -202,7 +202,7 @@ def handed(m: Member, event: Handed) -> None:
     m.end(event.operation, success())
 
 
-def pass_over(m: Member, event: PassedOver) -> None:
+def pass_over(m: BalancedState, event: PassedOver) -> None:
     held = _in_hand(m, event.key, event.token)
     if held is not None:
         held.last_consumed = event.consumed
@@ -211,7 +211,7 @@ def pass_over(m: Member, event: PassedOver) -> None:
         _free(m, held, 0 if event.consumed else _OTHER_PAUSE_MS)
 
 
-def abandon(m: Member, event: GaveUp) -> None:
+def abandon(m: BalancedState, event: GaveUp) -> None:
     """Nobody waits for it any more."""
     operation = event.operation
     m.operations.discard(operation)
@@ -222,7 +222,7 @@ def abandon(m: Member, event: GaveUp) -> None:
             _free(m, held)
 
 
-def _in_hand(m: Member, key: str, token: int) -> Held | None:
+def _in_hand(m: BalancedState, key: str, token: int) -> Held | None:
     held = m.keys.get(key)
     return held if held is not None and held.use is Use.HANDED and held.token == token else None
 
@@ -230,7 +230,7 @@ def _in_hand(m: Member, key: str, token: int) -> Held | None:
 # ---------------------------------------------------------------------------------------------------------- confirming
 
 
-def confirm(m: Member, event: ConfirmAsked) -> None:
+def confirm(m: BalancedState, event: ConfirmAsked) -> None:
     """5.7."""
     if not m.is_running:
         m.end(event.operation, failure(Code.CLIENT_SHUTDOWN, m.not_running))
@@ -261,7 +261,7 @@ def _note_confirmed(held: Held, event: ConfirmAsked) -> None:
     held.curr = held.confirmed
 
 
-def _commit(m: Member, event: ConfirmAsked, held: Held, *, may_repeat: bool) -> None:
+def _commit(m: BalancedState, event: ConfirmAsked, held: Held, *, may_repeat: bool) -> None:
     def make() -> ConfirmConsumed:
         item = ConfirmItem(held.key, held.reg_epoch, event.consumed, held.next_offset if event.consumed else None)
         return ConfirmConsumed(m.group_id, m.consumer_id, m.member_epoch, (item,))
@@ -269,7 +269,9 @@ def _commit(m: Member, event: ConfirmAsked, held: Held, *, may_repeat: bool) -> 
     coordinator.ask(m, make, partial(_heard_commit, event, held, may_repeat))
 
 
-def _heard_commit(event: ConfirmAsked, held: Held, may_repeat: bool, m: Member, answer: Answer) -> None:
+def _heard_commit(
+    event: ConfirmAsked, held: Held, may_repeat: bool, m: BalancedState, answer: CoordinatorAnswer
+) -> None:
     if answer.code == Code.NO_NODE and may_repeat and m.is_current(held):
         _commit(m, event, held, may_repeat=False)  # as soon as it is a member again, if the partition is then its own
         return
@@ -285,7 +287,7 @@ def _heard_commit(event: ConfirmAsked, held: Held, may_repeat: bool, m: Member, 
     m.end(event.operation, result)
 
 
-def _confirmed(m: Member, held: Held, answer: Answer, said: ConfirmedPartition | None) -> Result:
+def _confirmed(m: BalancedState, held: Held, answer: CoordinatorAnswer, said: ConfirmedPartition | None) -> Result:
     if not m.is_current(held):
         return m.refusal or failure(Code.NOT_FOUND, f"{held.key} is not registered any more")
     if answer.code:

@@ -1,4 +1,4 @@
-"""What happens to a client-balanced member, and what it says beside calls.
+"""Events of a client-balanced member, and its effects beside calls.
 
 Each question of the application is an event with an `operation`, the number under which an `Ended` brings its `Result`
 back: always, and without being waited for longer than the question allows.
@@ -90,7 +90,7 @@ class ConfirmAsked(MemberEvent, frozen=True):
 
 
 class DescribeAsked(MemberEvent, frozen=True):
-    """What does the coordinator say of the group?"""
+    """The application asks what the coordinator says of the group."""
 
     operation: int
 

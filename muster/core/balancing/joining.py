@@ -5,7 +5,15 @@ from collections.abc import Iterable
 from membership.events import Pushed
 from muster.core.balancing import coordinator, lease, registering
 from muster.core.balancing.events import StartAsked
-from muster.core.balancing.member import Answer, Member, Phase, Starting, Timer, Use, backoff_ms
+from muster.core.balancing.member import (
+    BalancedState,
+    BalancedTimer,
+    CoordinatorAnswer,
+    Phase,
+    Starting,
+    Use,
+    backoff_ms,
+)
 from muster.core.balancing.results import Code, Result, failure, success
 from muster.core.balancing.targets import check_node, checked_targets
 from protocol.messages.balanced import (
@@ -43,7 +51,7 @@ _REFUSED = _FINAL | {Code.DUPLICATE_NODE_ID}
 # --------------------------------------------------------------------------------------------------------------- start
 
 
-def start(m: Member, event: StartAsked) -> None:
+def start(m: BalancedState, event: StartAsked) -> None:
     refusal = _refusal(m, event)
     if refusal is not None:
         m.end(event.operation, refusal)
@@ -55,7 +63,7 @@ def start(m: Member, event: StartAsked) -> None:
     m.lookup_trouble = None
 
 
-def _refusal(m: Member, event: StartAsked) -> Result | None:
+def _refusal(m: BalancedState, event: StartAsked) -> Result | None:
     """5.1, 1 to 5."""
     try:
         checked_targets(event.targets)
@@ -75,7 +83,7 @@ def _refusal(m: Member, event: StartAsked) -> Result | None:
             return failure(Code.CLIENT_SHUTDOWN, "this consumer was shut down: make another one")
 
 
-def settle(m: Member) -> None:
+def settle(m: BalancedState) -> None:
     """Join if there is reason to, beat if it is time."""
     trouble, m.lookup_trouble = m.lookup_trouble, None
     if trouble is not None and m.starting is not None:
@@ -83,13 +91,13 @@ def settle(m: Member) -> None:
     if m.coordinator is None or m.is_replaced or m.phase not in {Phase.STARTING, Phase.STARTED}:
         return
     if not m.is_joined:
-        if Timer.RETRY not in m.timers and not m.channel.is_asking(StartMember):
+        if BalancedTimer.RETRY not in m.timers and not m.channel.is_asking(StartMember):
             _send_start(m)
-    elif Timer.HEARTBEAT not in m.timers and not m.channel.is_asking(MemberHeartbeat):
+    elif BalancedTimer.HEARTBEAT not in m.timers and not m.channel.is_asking(MemberHeartbeat):
         _send_heartbeat(m)
 
 
-def _send_start(m: Member) -> None:
+def _send_start(m: BalancedState) -> None:
     m.starts += 1
     message = StartMember(
         m.group_id,
@@ -108,7 +116,7 @@ def _send_start(m: Member) -> None:
     coordinator.send(m, message, _heard_start, within_ms=_beat_within_ms(m), node=m.coordinator)
 
 
-def _heard_start(m: Member, answer: Answer) -> None:
+def _heard_start(m: BalancedState, answer: CoordinatorAnswer) -> None:
     if m.phase not in {Phase.STARTING, Phase.STARTED}:
         return
     if isinstance(answer.reply, StartMemberReply) and not answer.code:
@@ -118,16 +126,16 @@ def _heard_start(m: Member, answer: Answer) -> None:
     elif answer.code in _REFUSED:
         _be_refused(m, answer)
     else:
-        m.arm(Timer.RETRY, backoff_ms(m.join_failures))
+        m.arm(BalancedTimer.RETRY, backoff_ms(m.join_failures))
         m.join_failures += 1
 
 
-def _join(m: Member, sent_ms: int, reply: StartMemberReply) -> None:
+def _join(m: BalancedState, sent_ms: int, reply: StartMemberReply) -> None:
     m.member_epoch, m.is_joined, m.refusal, m.join_failures = reply.member_epoch, True, None, 0
     m.session_timeout_ms = reply.session_timeout_ms if reply.session_timeout_ms > 0 else m.config.session_timeout_ms
     longest = m.session_timeout_ms // 3
     m.heartbeat_ms = min(reply.heartbeat_ms if reply.heartbeat_ms > 0 else m.config.heartbeat_interval_ms, longest)
-    m.timers.pop(Timer.HEARTBEAT, None)  # the first one at once
+    m.timers.pop(BalancedTimer.HEARTBEAT, None)  # the first one at once
     m.reported_version, m.heartbeat_failures = None, 0
     m.released.clear()  # whatever this member had, the coordinator has just said what it has
     lease.renew(m, sent_ms)
@@ -137,8 +145,8 @@ def _join(m: Member, sent_ms: int, reply: StartMemberReply) -> None:
         m.starting, m.phase = None, Phase.STARTED
 
 
-def _keep_granted(m: Member, reply: StartMemberReply) -> None:
-    """What is granted anew goes on under a new epoch; the rest is lost. A batch that the application has stays its."""
+def _keep_granted(m: BalancedState, reply: StartMemberReply) -> None:
+    """Go on under new epochs with what is granted anew; a batch that the application has stays its own."""
     granted = {one.key: one for one in reply.granted}
     lost = [key for key in m.keys if key not in granted]
     if lost:
@@ -153,7 +161,7 @@ def _keep_granted(m: Member, reply: StartMemberReply) -> None:
         held.heard(one.position if held.use is not Use.HANDED else -1, one.end, m.now_ms)
 
 
-def _try_again(m: Member, code: int, reason: str) -> None:
+def _try_again(m: BalancedState, code: int, reason: str) -> None:
     """5.1, 7."""
     assert m.starting is not None
     m.starting.tries += 1
@@ -165,22 +173,22 @@ def _try_again(m: Member, code: int, reason: str) -> None:
         m.is_replaced, m.refusal = False, None
         m.timers.clear()
     else:
-        m.arm(Timer.RETRY, m.config.retry_pause_ms)
+        m.arm(BalancedTimer.RETRY, m.config.retry_pause_ms)
 
 
-def _be_refused(m: Member, answer: Answer) -> None:
+def _be_refused(m: BalancedState, answer: CoordinatorAnswer) -> None:
     m.refusal = m.refusal or failure(answer.code, answer.reason)
     m.drop_all(f"joining again was refused: {answer.reason}")
     m.lease_ends_ms = None
     coordinator.fail_wanted(m, m.refusal.code, m.refusal.msg)
     if not m.is_replaced:
-        m.arm(Timer.RETRY, m.heartbeat_ms)
+        m.arm(BalancedTimer.RETRY, m.heartbeat_ms)
 
 
 # ---------------------------------------------------------------------------------------------------------- heartbeats
 
 
-def _send_heartbeat(m: Member) -> None:
+def _send_heartbeat(m: BalancedState) -> None:
     report = _report(m)
     version, released = m.owned_version, dict(m.released)
     message = MemberHeartbeat(
@@ -194,7 +202,7 @@ def _send_heartbeat(m: Member) -> None:
         m.carried_out,
     )
 
-    def then(m: Member, answer: Answer) -> None:
+    def then(m: BalancedState, answer: CoordinatorAnswer) -> None:
         if isinstance(answer.reply, MemberHeartbeatReply) and not answer.code:
             if report is not None:
                 m.reported_version, m.beats_since_report = version, 0
@@ -208,7 +216,7 @@ def _send_heartbeat(m: Member) -> None:
     coordinator.send(m, message, then, within_ms=_beat_within_ms(m), node=m.coordinator)
 
 
-def _report(m: Member) -> tuple[OwnedKey, ...] | None:
+def _report(m: BalancedState) -> tuple[OwnedKey, ...] | None:
     """13.1: the whole list when it has changed since it was last heard, and every so often."""
     is_new = m.reported_version != m.owned_version and (m.reported_version is not None or bool(m.keys))
     if not is_new and m.beats_since_report + 1 < m.config.full_report_every:
@@ -216,15 +224,15 @@ def _report(m: Member) -> tuple[OwnedKey, ...] | None:
     return tuple(OwnedKey(key, held.reg_epoch, held.curr) for key, held in sorted(m.keys.items()))
 
 
-def _forget_released(m: Member, said: dict[str, ReleasedKey]) -> None:
+def _forget_released(m: BalancedState, said: dict[str, ReleasedKey]) -> None:
     for key, one in said.items():
         if m.released.get(key) is one:
             del m.released[key]
 
 
-def _heard_heartbeat(m: Member, sent_ms: int, reply: MemberHeartbeatReply) -> None:
+def _heard_heartbeat(m: BalancedState, sent_ms: int, reply: MemberHeartbeatReply) -> None:
     m.heartbeat_failures = 0
-    m.timers[Timer.HEARTBEAT] = max(sent_ms + m.heartbeat_ms, m.now_ms)
+    m.timers[BalancedTimer.HEARTBEAT] = max(sent_ms + m.heartbeat_ms, m.now_ms)
     lease.renew(m, sent_ms)
     _lose(m, reply.lost)
     if reply.meta is not None:
@@ -237,28 +245,28 @@ def _heard_heartbeat(m: Member, sent_ms: int, reply: MemberHeartbeatReply) -> No
             registering.jump_if_wanted(m, held)
 
 
-def hear_push(m: Member, event: Pushed) -> None:
+def hear_push(m: BalancedState, event: Pushed) -> None:
     """Something of this group is new: the next heartbeat brings it, and goes at once."""
     if isinstance(event.message, PartitionsLost | PartitionsChanged) and event.message.group_id == m.group_id:
-        m.timers.pop(Timer.HEARTBEAT, None)
+        m.timers.pop(BalancedTimer.HEARTBEAT, None)
 
 
-def _miss(m: Member, answer: Answer) -> None:
+def _miss(m: BalancedState, answer: CoordinatorAnswer) -> None:
     if m.is_replaced:
         return
     if answer.code == Code.CERTIFICATE:
         m.drop_all(answer.reason)
-        m.arm(Timer.HEARTBEAT, backoff_ms(m.heartbeat_failures))
+        m.arm(BalancedTimer.HEARTBEAT, backoff_ms(m.heartbeat_failures))
     m.heartbeat_failures += 1
 
 
-def _lose(m: Member, lost: Iterable[LostKey]) -> None:
+def _lose(m: BalancedState, lost: Iterable[LostKey]) -> None:
     for one in lost:
         if one.key in m.keys:
             m.note("partition lost", key=one.key, why=one.error_code.name)
             m.drop(one.key)
 
 
-def _beat_within_ms(m: Member) -> int:
+def _beat_within_ms(m: BalancedState) -> int:
     """So that one lost word does not cost the lease."""
     return min(m.config.request_timeout_ms, max((m.session_timeout_ms or m.config.session_timeout_ms) // 6, 1))

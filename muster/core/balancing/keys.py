@@ -22,7 +22,7 @@ def sort_keys(keys: Iterable[str]) -> list[str]:
 
 
 def context(key: str, token: int) -> str:
-    """What a batch is confirmed with: its partition, and which batch of that partition it is."""
+    """Return what a batch is confirmed with: its partition, and which batch of that partition it is."""
     return f"{key}:{token}"
 
 

@@ -14,7 +14,7 @@ from protocol.messages.balanced import BalancedGroupView
 
 
 class Balanced(Protocol):
-    """What a round needs of a `ClientBalancedConsumer`."""
+    """The part of a `ClientBalancedConsumer` that a round needs."""
 
     def is_shutdown(self) -> bool: ...
     def source_count(self) -> int | None: ...
@@ -26,7 +26,7 @@ class Balanced(Protocol):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """What a round has done. `refused` are those it could not connect, with what was said: the next round tries again.
+    """The result of a round. `refused` are those it could not connect, with what was said: the next round tries again.
     `is_last`: the consumer was shut down. `trouble` is why nothing could be done, if nothing could.
     """
 
@@ -38,8 +38,9 @@ class Round(msgspec.Struct, frozen=True):
 
 
 class Shortfall(msgspec.Struct, frozen=True):
-    """What a group with numbered members does not read. `missing_nodes` are those without a member; `unread` the
-    subscribable partitions of their shares that nobody owns. Nobody takes a missing node's share over."""
+    """The partitions that a group with numbered members does not read. `missing_nodes` are those without a member;
+    `unread` the subscribable partitions of their shares that nobody owns. Nobody takes a missing node's share over.
+    """
 
     missing_nodes: tuple[int, ...] = ()
     unread: tuple[str, ...] = ()
@@ -82,7 +83,7 @@ def rebalance_once(consumer: Balanced, share: Share = hash_mod, saved: Mapping[s
 
 
 def shortfall(view: BalancedGroupView, source_count: int | None, share: Share = hash_mod) -> Shortfall:
-    """What a fixed group lacks, by what the coordinator says of it. Nothing where members are not numbered."""
+    """Return what a fixed group lacks, by what the coordinator says of it. Nothing where members are not numbered."""
     if source_count is None:
         return Shortfall()
     there = {member.node_id for member in view.members}

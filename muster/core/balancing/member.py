@@ -1,4 +1,4 @@
-"""What a client-balanced member knows of itself, and the few verbs with which everything else changes it."""
+"""The state of a client-balanced member, and the few verbs with which everything else changes it."""
 
 import enum
 import heapq
@@ -35,7 +35,7 @@ class Phase(enum.Enum):
     ENDED = "shut down"
 
 
-class Timer(enum.IntEnum):
+class BalancedTimer(enum.IntEnum):
     """Ties fall due in this order."""
 
     HEARTBEAT = 0
@@ -44,7 +44,7 @@ class Timer(enum.IntEnum):
 
 
 class Use(enum.Enum):
-    """What is being done with an owned partition; only what is IDLE can be taken."""
+    """The use that is made of an owned partition; only what is IDLE can be taken."""
 
     IDLE = "idle"
     RESTING = "resting"
@@ -78,7 +78,7 @@ class Held:
     asked_epoch: int = -1
     """The grant by which it was last fetched."""
     jumps: bool = False
-    """Whether it is to go to its end as soon as it can be taken."""
+    """True if it is to go to its end as soon as it can be taken."""
 
     @property
     def done_to(self) -> int | None:
@@ -115,8 +115,8 @@ class Leaving:
 
 
 @dataclass(slots=True)
-class Answer:
-    """What became of a request. `code` 0: `reply` is the reply. EMPTY_REPLY: nobody answered."""
+class CoordinatorAnswer:
+    """The outcome of a request. `code` 0: `reply` is the reply. EMPTY_REPLY: nobody answered."""
 
     sent_ms: int
     reply: Message | None
@@ -128,7 +128,7 @@ class Answer:
         return self.code == Code.EMPTY_REPLY
 
 
-Then = Callable[["Member", Answer], None]
+Then = Callable[["BalancedState", CoordinatorAnswer], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -142,7 +142,7 @@ class Wanted:
 
 
 @dataclass(slots=True, eq=False)
-class Sent:
+class BalancedRequest:
     message: Message
     then: Then
     sent_ms: int
@@ -156,7 +156,7 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Member:
+class BalancedState:
     """Everything that changes."""
 
     config: BalancedConfig
@@ -191,16 +191,16 @@ class Member:
     carried_out: int = 0
     """The last operator's wish."""
     # asking
-    channel: CoordinatorChannel[Sent] = field(init=False)
+    channel: CoordinatorChannel[BalancedRequest] = field(init=False)
     wanted: deque[Wanted] = field(default_factory=deque)
-    timers: dict[Timer, int] = field(default_factory=dict)
+    timers: dict[BalancedTimer, int] = field(default_factory=dict)
     # configured partitions
     meta_version: int = -1
     meta: dict[str, bool] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     """Why keys cannot be subscribed to."""
     has_meta: bool = False
-    """Whether the application has asked for it, and been answered."""
+    """True if the application has asked for it, and been answered."""
     meta_heard_ms: int | None = None
     meta_waiters: list[int] = field(default_factory=list)
     # owned ones
@@ -246,7 +246,7 @@ class Member:
 
     # -- time
 
-    def arm(self, timer: Timer, delay_ms: int) -> None:
+    def arm(self, timer: BalancedTimer, delay_ms: int) -> None:
         self.timers[timer] = self.now_ms + delay_ms
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
@@ -264,7 +264,7 @@ class Member:
 
     @property
     def refused(self) -> Result | None:
-        """What every question about data is answered at once, if it is."""
+        """Return what every question about data is answered at once, if it is."""
         return self.refusal if self.is_running else failure(Code.CLIENT_SHUTDOWN, self.not_running)
 
     @property

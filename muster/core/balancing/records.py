@@ -16,8 +16,10 @@ FILTER_HEADER = "filter"
 _ALL = 1 << 62
 
 
-class Found(NamedTuple):
-    """What of a fetch is for the application; `error` is why there is no more, if something cannot be read."""
+class ReadBatch(NamedTuple):
+    """The records of a fetch that are for the application; `error` is why there is no more, if something cannot be
+    read.
+    """
 
     records: tuple[ConsumerRecord, ...]
     next_offset: int
@@ -28,7 +30,7 @@ class Found(NamedTuple):
         return Batch(fetched.key, fetched.topic, self.records, self.next_offset, fetched.max, what)
 
 
-def read(fetched: Fetched, settings: FetchSettings | None = None) -> Found:
+def read(fetched: Fetched, settings: FetchSettings | None = None) -> ReadBatch:
     """Raises nothing: what a deserializer raises is an `error` like damaged bytes. Records before it come first."""
     one = TopicPartition(fetched.topic, fetched.partition)
     answer = FetchPartitionReply(fetched.partition, high_watermark=fetched.max, records=fetched.records)
@@ -36,11 +38,11 @@ def read(fetched: Fetched, settings: FetchSettings | None = None) -> Found:
     wanted = records.drain(_ALL)
     if fetched.filters:
         wanted = [record for record in wanted if _matches(record, fetched.filters)]
-    return Found(tuple(wanted), records.offset, records.error)
+    return ReadBatch(tuple(wanted), records.offset, records.error)
 
 
 def _matches(record: ConsumerRecord, filters: tuple[str, ...]) -> bool:
-    """Whether a header `filter` of the record is one of them, in UTF-8. A record may have several."""
+    """Tell whether a header `filter` of the record is one of them, in UTF-8. A record may have several."""
     return any(
         name == FILTER_HEADER and value is not None and value.decode("utf-8", "replace") in filters
         for name, value in record.headers

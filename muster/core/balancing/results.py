@@ -1,4 +1,4 @@
-"""What the calls of a client-balanced consumer come to (client-balanced-groups sections 5 and 15.2)."""
+"""Results of the calls of a client-balanced consumer (client-balanced-groups sections 5 and 15.2)."""
 
 import enum
 from typing import Any
@@ -57,8 +57,9 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class OffsetInfo(msgspec.Struct, frozen=True, gc=False):
-    """Where a partition is read: the next offset to hand out, where its log ends, and when that was heard
-    (milliseconds of the wall clock)."""
+    """The position in a partition: the next offset to hand out, where its log ends, and when that was heard
+    (milliseconds of the wall clock).
+    """
 
     curr: int
     max: int
@@ -78,7 +79,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Confirm(msgspec.Struct, frozen=True, gc=False):
-    """What a confirmation has led to; -1 where it is not known (`confirm_in_local`)."""
+    """The result of a confirmation; -1 where it is not known (`confirm_in_local`)."""
 
     key: str
     topic: str

@@ -1,4 +1,4 @@
-"""Who reads what, by functions that every member works out for itself (client-balanced-groups section 10).
+"""Shares of members, by functions that every member works out for itself (client-balanced-groups section 10).
 
 Each takes all configured keys, how many members there are, and which of them this one is. The same keys give the same
 shares on every machine, and every key is in exactly one: none of them uses Python's `hash`, which differs from process
@@ -24,8 +24,8 @@ def java_hash(text: str) -> int:
 
 
 def hash_mod(keys: Iterable[str], source_count: int, node_id: int) -> set[str]:
-    """Those whose `java_hash` leaves `node_id`: a key stays where it is whatever else comes or goes; shares may be
-    uneven. Raises ValueError for a node that is none of so many.
+    """Return those whose `java_hash` leaves `node_id`: a key stays where it is whatever else comes or goes; shares may
+    be uneven. Raises ValueError for a node that is none of so many.
     """
     _check(source_count, node_id)
     return {key for key in keys if java_hash(key) % source_count == node_id}

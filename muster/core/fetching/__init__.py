@@ -1,7 +1,7 @@
 """Fetching, without I/O: which node to ask for what, and what to make of the answers (consumer-client B2 to B6, C).
 
-`Fetcher` asks and hears, `Buffer` keeps what came until it is handed out, `FetchedRecords` is one partition's share of
-one answer, `Leaders` knows where to ask, `Questions` finds positions out. Where a consumer stands is in
+`Fetcher` asks and hears, `FetchBuffer` keeps what came until it is handed out, `FetchedRecords` is one partition's
+share of one answer, `Leaders` knows where to ask, `Questions` finds positions out. Where a consumer stands is in
 `muster.core.positions`, what nodes remember of it in `muster.core.fetching.sessions`.
 """
 

@@ -1,11 +1,11 @@
-"""What was fetched and not handed out yet (consumer-client B3)."""
+"""Records that were fetched and not handed out yet (consumer-client B3)."""
 
 from collections import deque
 from typing import NamedTuple
 
 from membership.topic_partition import TopicPartition
 from muster.core.fetching.records import ConsumerRecord, FetchedRecords
-from muster.core.positions import Position, Subscription
+from muster.core.positions import ConsumerPositions, Position
 from muster.errors import MusterError
 
 _ALL = 1 << 62
@@ -29,7 +29,7 @@ class FailedFetch:
 
 
 class Taken(NamedTuple):
-    """Of one partition, what lay between two of its positions; and what comes next, if it cannot be read."""
+    """The records of one partition between two of its positions; and the error that comes next, if there is one."""
 
     partition: TopicPartition
     offset: int
@@ -38,24 +38,24 @@ class Taken(NamedTuple):
     error: MusterError | None
 
 
-class Buffer:
+class FetchBuffer:
     """Completed fetches in the order in which they came; the first is the one in line.
 
     Positions move here and nowhere else by themselves: forward, from the offset the records were asked for. Whatever
     does not begin at the position is dropped.
     """
 
-    def __init__(self, subscription: Subscription) -> None:
+    def __init__(self, subscription: ConsumerPositions) -> None:
         self._subscription = subscription
         self._completed: deque[FetchedRecords | FailedFetch] = deque()
         self.made_progress = False
-        """Whether the newest `take` moved a position: past control records alone, perhaps."""
+        """True if the newest `take` moved a position: past control records alone, perhaps."""
 
     def add(self, completed: FetchedRecords | FailedFetch) -> None:
         self._completed.append(completed)
 
     def partitions(self) -> set[TopicPartition]:
-        """Those that must not be fetched, because there is something of them here."""
+        """Return those that must not be fetched, because there is something of them here."""
         return {one.partition for one in self._completed}
 
     def drop_stale(self) -> None:
@@ -65,7 +65,7 @@ class Buffer:
 
     @property
     def has_something(self) -> bool:
-        """Whether `take` has anything to do: what belongs to paused partitions does not count."""
+        """True if `take` has anything to do: what belongs to paused partitions does not count."""
         return any(not one.position.is_paused and not self._is_stale(one) for one in self._completed)
 
     def take_one(self) -> Taken | None:
@@ -130,7 +130,7 @@ class Buffer:
             self._subscription.move_to_end(completed.partition)
 
     def _raise(self, completed: FetchedRecords | FailedFetch) -> None:
-        """What holds records stays in line, and raises the same again, until the application seeks past it."""
+        """Raise what cannot be read: it stays in line, and is raised again, until the application seeks past it."""
         assert completed.error is not None
         if isinstance(completed, FailedFetch):
             self._completed.popleft()

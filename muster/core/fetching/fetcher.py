@@ -11,14 +11,14 @@ import msgspec
 
 from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from membership.topic_partition import TopicPartition
-from muster.core.fetching.buffer import Buffer, FailedFetch, Taken, Taking
+from muster.core.fetching.buffer import FailedFetch, FetchBuffer, Taken, Taking
 from muster.core.fetching.leaders import Leaders
 from muster.core.fetching.questions import Asked, Questions, by_topic
 from muster.core.fetching.records import ConsumerRecord, FetchedRecords
 from muster.core.fetching.retries import Retries
 from muster.core.fetching.sessions import FetchSession, SessionRequest
 from muster.core.fetching.settings import FetchSettings, Grants, Isolation
-from muster.core.positions import OffsetReset, Position, PositionState, Subscription
+from muster.core.positions import ConsumerPositions, OffsetReset, Position, PositionState
 from muster.errors import MusterError, NoOffset, OffsetOutOfRange, Refused
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -44,7 +44,7 @@ _SAME_LEADER = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERV
 _SESSION_LOST = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
 
 
-class _Sent(msgspec.Struct, frozen=True):
+class _SentFetch(msgspec.Struct, frozen=True):
     message: Message
     node: NodeAddress | None
     asked: Mapping[TopicPartition, Asked]
@@ -52,22 +52,22 @@ class _Sent(msgspec.Struct, frozen=True):
 
 
 class Fetcher:
-    """Keeps records ready for each partition of a `Subscription`: `step` takes in events and says what to ask, `take`
-    hands records out. `jitter` gives numbers in [0, 1) for backoffs, as `random.random` does.
+    """Keeps records ready for each partition of a `ConsumerPositions`: `step` takes in events and says what to ask,
+    `take` hands records out. `jitter` gives numbers in [0, 1) for backoffs, as `random.random` does.
     """
 
     def __init__(
-        self, subscription: Subscription, settings: FetchSettings, jitter: Callable[[], float] = lambda: 0.5
+        self, subscription: ConsumerPositions, settings: FetchSettings, jitter: Callable[[], float] = lambda: 0.5
     ) -> None:
         self._subscription = subscription
         self._settings = settings
         self._leaders = Leaders()
-        self._buffer = Buffer(subscription)
+        self._buffer = FetchBuffer(subscription)
         self._retries = Retries(settings, self._leaders, jitter)
         self._questions = Questions(subscription, settings, self._leaders, self._retries, self._report)
         self._sessions: dict[NodeAddress, FetchSession] = {}
         self._quiet_until_ms: dict[NodeAddress, int] = {}
-        self._sent: dict[int, _Sent] = {}
+        self._sent: dict[int, _SentFetch] = {}
         self._calls_made = 0
         self._metadata_at_ms = 0
         self._metadata_failures = 0
@@ -103,16 +103,16 @@ class Fetcher:
 
     @property
     def has_something(self) -> bool:
-        """Whether `take` has records to give, or an error to raise."""
+        """True if `take` has records to give, or an error to raise."""
         return self._buffer.has_something
 
     @property
     def made_progress(self) -> bool:
-        """Whether the newest `take` moved a position, be it past control records alone."""
+        """True if the newest `take` moved a position, be it past control records alone."""
         return self._buffer.made_progress
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
-        """As `take_into` nothing."""
+        """Hand out records in a list of their own."""
         taken: list[ConsumerRecord] = []
         self._buffer.take(max_records, taken)
         return taken
@@ -124,11 +124,11 @@ class Fetcher:
         self._buffer.take(max_records, taken)
 
     def take_one(self) -> Taken | None:
-        """As that of `Buffer`."""
+        """Same as that of `FetchBuffer`."""
         return self._buffer.take_one()
 
     def assign(self, partitions: Iterable[TopicPartition], *, awaits_callback: bool = False) -> None:
-        """As `Subscription.assign`; what is buffered of partitions taken away is dropped at once."""
+        """Same as `ConsumerPositions.assign`; what is buffered of partitions taken away is dropped at once."""
         self._subscription.assign(partitions, awaits_callback=awaits_callback)
         self._buffer.drop_stale()
 
@@ -142,8 +142,9 @@ class Fetcher:
             raise NoOffset(f"no offset is committed for {names}, and auto_offset_reset is 'none'")
 
     def current_lag(self, one: TopicPartition) -> int | None:
-        """How many offsets the position is behind the end that a reader with this isolation can reach. None while that
-        is unknown, and then the leader is asked in the background. Raises ValueError if `one` is not assigned.
+        """Return how many offsets the position is behind the end that a reader with this isolation can reach. None
+        while that is unknown, and then the leader is asked in the background. Raises ValueError if `one` is not
+        assigned.
         """
         offset, position = self._subscription.position(one), self._subscription.at(one)
         if offset is None or position is None:
@@ -191,7 +192,7 @@ class Fetcher:
             self._call(question, node, asked)
 
     def _wanted(self, busy: set[NodeAddress]) -> dict[NodeAddress, dict[TopicPartition, Asked]]:
-        """What to fetch from each node that may be asked (consumer-client B2)."""
+        """Return what to fetch from each node that may be asked (consumer-client B2)."""
         buffered = self._buffer.partitions()
         wanted: dict[NodeAddress, dict[TopicPartition, Asked]] = {}
         for one, position in self._subscription.items():
@@ -241,7 +242,7 @@ class Fetcher:
         return self._sessions[node]
 
     def _ask_metadata(self) -> None:
-        """Where a leader is not known; and of everything when what is known has grown old (consumer-client A9): a node
+        """Ask for leaders that are not known, and for all when what is known has grown old (consumer-client A9): a node
         that has ceased to lead need not say so.
         """
         if self._metadata_at_ms > self._now_ms or self._is_asking(Metadata):
@@ -257,7 +258,7 @@ class Fetcher:
         self._calls_made += 1
         wait_ms = message.max_wait_ms if isinstance(message, Fetch) else 0
         deadline_ms = self._now_ms + self._settings.request_timeout_ms + wait_ms
-        self._sent[self._calls_made] = _Sent(message, node, asked, deadline_ms)
+        self._sent[self._calls_made] = _SentFetch(message, node, asked, deadline_ms)
         self._effects.append(Call(self._calls_made, node, message))
 
     def _flush(self) -> list[Effect]:
@@ -284,7 +285,7 @@ class Fetcher:
 
     # -- hearing
 
-    def _hear(self, sent: _Sent, reply: Message | None) -> None:
+    def _hear(self, sent: _SentFetch, reply: Message | None) -> None:
         if isinstance(sent.message, Metadata):
             self._hear_metadata(reply)
         elif isinstance(sent.message, Fetch) and sent.node is not None:
@@ -313,7 +314,7 @@ class Fetcher:
         else:
             self._metadata_failures = 0
 
-    def _hear_fetch(self, sent: _Sent, node: NodeAddress, reply: Message | None) -> None:
+    def _hear_fetch(self, sent: _SentFetch, node: NodeAddress, reply: Message | None) -> None:
         session = self._session(node)
         if not isinstance(reply, FetchReply):
             session.failed()

@@ -1,4 +1,6 @@
-"""Where each partition is read: at its leader, or at the follower the leader named (consumer-client B2, KIP-392)."""
+"""The node that each partition is read from: its leader, or at the follower the leader named (consumer-client B2,
+KIP-392).
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,8 +19,8 @@ class Leader(NamedTuple):
 
 
 class Leaders:
-    """What the newest metadata said, less what fetches have since shown to be wrong. Word of an older epoch of a
-    partition than was heard before is not believed, unless its topic was made anew.
+    """The newest metadata, less what fetches have since shown to be wrong. Word of an older epoch of a partition than
+    was heard before is not believed, unless its topic was made anew.
     """
 
     def __init__(self) -> None:
@@ -33,7 +35,7 @@ class Leaders:
         return self._leaders.get(one)
 
     def reader(self, one: TopicPartition, now_ms: int) -> NodeAddress | None:
-        """Whom to fetch from; None while nobody is known to lead the partition."""
+        """Return whom to fetch from; None while nobody is known to lead the partition."""
         leader = self._leaders.get(one)
         if leader is None:
             return None
@@ -49,7 +51,7 @@ class Leaders:
         return self._ids.get(topic, NO_TOPIC_ID)
 
     def topic_name(self, name: str, topic_id: bytes) -> str:
-        """Of an answer that may name its topic by id alone; empty for an id that is not known."""
+        """Name the topic of an answer that may have its id alone; empty for an id that is not known."""
         return name or self._names.get(topic_id, "")
 
     def prefer(self, one: TopicPartition, node_id: int, until_ms: int) -> None:

@@ -12,7 +12,7 @@ from membership.topic_partition import TopicPartition
 from muster.core.fetching.leaders import Leader, Leaders
 from muster.core.fetching.retries import Retries
 from muster.core.fetching.settings import FetchSettings, Isolation
-from muster.core.positions import OffsetReset, Position, PositionState, Subscription
+from muster.core.positions import ConsumerPositions, OffsetReset, Position, PositionState
 from muster.errors import LogTruncated, MusterError, Refused
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -46,10 +46,15 @@ Question = tuple[NodeAddress, Message, dict[TopicPartition, Asked]]
 
 
 class Questions:
-    """Which questions are open, and what answers to them change. `report` takes errors for the application."""
+    """The open questions about positions. `report` takes errors for the application."""
 
     def __init__(
-        self, subscription: Subscription, settings: FetchSettings, leaders: Leaders, retries: Retries, report: Report
+        self,
+        subscription: ConsumerPositions,
+        settings: FetchSettings,
+        leaders: Leaders,
+        retries: Retries,
+        report: Report,
     ) -> None:
         self._subscription = subscription
         self._settings = settings
@@ -169,7 +174,7 @@ class Questions:
 
 
 def _timestamp(position: Position) -> int | None:
-    """What to ask the leader for, if anything."""
+    """Return what to ask the leader for, if anything."""
     if position.state is PositionState.AWAIT_RESET:
         assert position.reset is not None
         return TIMESTAMPS[position.reset]

@@ -198,7 +198,7 @@ def _apply(deserializer: Deserializer | None, data: bytes | None) -> Any:
 
 
 class _Aborted:
-    """Which transactional batches of an answer are part of aborted transactions, asked batch by batch in their order
+    """The transactional batches of an answer that belong to aborted transactions, asked batch by batch in their order
     (KIP-98): from the first offset of an aborted transaction of their producer up to its abort marker.
     """
 

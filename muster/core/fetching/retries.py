@@ -1,4 +1,4 @@
-"""When to ask again."""
+"""Pauses before asking again."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ class Retries:
         self._jitter = jitter
 
     def at_ms(self, failures: int) -> int:
-        """When, after so many failures before this one."""
+        """Return the time of the next try, after so many failures before this one."""
         delay = self._settings.retry_backoff_ms * 2 ** min(failures, 30) * (0.8 + 0.4 * self._jitter())
         return self.now_ms + int(min(self._settings.retry_backoff_max_ms, delay))
 

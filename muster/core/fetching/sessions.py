@@ -19,7 +19,7 @@ _MAX_EPOCH = 2**31 - 1
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
-    """What the next request to a node carries: `partitions` in the order to ask for them."""
+    """The contents of the next request to a node: `partitions` in the order to ask for them."""
 
     session_id: int
     epoch: int
@@ -28,7 +28,7 @@ class SessionRequest(msgspec.Struct, frozen=True):
 
 
 class FetchSession:
-    """What one node remembers of this client, if anything. Without `is_wanted` every request is a full one that
+    """The memory that one node has of this client, if any. Without `is_wanted` every request is a full one that
     declines a session. `failures` counts the answers since the last good one that could not be used.
     """
 
@@ -73,7 +73,7 @@ class FetchSession:
         self.failures += 1
 
     def final_request(self) -> SessionRequest | None:
-        """What ends the session at the node; None if it has none. The session is over with it."""
+        """Return what ends the session at the node; None if it has none. The session is over with it."""
         session_id, self._id, self._epoch, self._partitions = self._id, NO_SESSION, FULL, {}
         return SessionRequest(session_id, FINAL, {}) if session_id != NO_SESSION else None
 

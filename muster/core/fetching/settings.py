@@ -1,4 +1,4 @@
-"""What can be set about fetching."""
+"""Settings of fetching."""
 
 import enum
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ Deserializer = Callable[[bytes], Any]
 
 
 class Isolation(enum.IntEnum):
-    """Whether records of transactions that are open or aborted are seen. Numbers are the wire's."""
+    """Tell whether records of transactions that are open or aborted are seen. Numbers are the wire's."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1

@@ -1,4 +1,4 @@
-"""What a produce was answered with, partition by partition."""
+"""Answers to a produce, partition by partition."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from protocol.messages.data import ProduceReply
 from protocol.messages.node import Refused
 
 
-class Answer(NamedTuple):
+class ProduceAnswer(NamedTuple):
     """`sentence` is the server's, for people; empty for a success."""
 
     code: ErrorCode
@@ -19,15 +19,15 @@ class Answer(NamedTuple):
     sentence: str = ""
 
 
-LOST = Answer(ErrorCode.NETWORK_EXCEPTION, sentence="the connection was lost before the answer came")
-_UNSAID = Answer(ErrorCode.NETWORK_EXCEPTION, sentence="the answer did not name the partition")
+LOST = ProduceAnswer(ErrorCode.NETWORK_EXCEPTION, sentence="the connection was lost before the answer came")
+_UNSAID = ProduceAnswer(ErrorCode.NETWORK_EXCEPTION, sentence="the answer did not name the partition")
 
 
-def answers_of(reply: Message | None) -> Callable[[TopicPartition], Answer]:
+def answers_of(reply: Message | None) -> Callable[[TopicPartition], ProduceAnswer]:
     """Each partition's. A refusal of the whole is one of each; where nothing was said, nothing is known."""
     if isinstance(reply, ProduceReply):
         said = {
-            TopicPartition(topic.name, one.index): Answer(
+            TopicPartition(topic.name, one.index): ProduceAnswer(
                 one.error_code, one.base_offset, one.log_append_time_ms, one.error_message or ""
             )
             for topic in reply.responses
@@ -35,6 +35,6 @@ def answers_of(reply: Message | None) -> Callable[[TopicPartition], Answer]:
         }
         return lambda one: said.get(one, _UNSAID)
     if isinstance(reply, Refused):
-        whole = Answer(reply.error_code, sentence=reply.error_message)
+        whole = ProduceAnswer(reply.error_code, sentence=reply.error_message)
         return lambda _one: whole
     return lambda _one: LOST

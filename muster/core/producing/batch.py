@@ -27,7 +27,7 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerId(NamedTuple):
-    """Who wrote a batch; -1 and -1: nobody whose batches are counted."""
+    """The writer of a batch; -1 and -1: nobody whose batches are counted."""
 
     number: int
     epoch: int
@@ -44,7 +44,7 @@ def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     return size
 
 
-class Batch:
+class ProducerBatch:
     """Open until it is full, waited long enough, or is wanted now. Its bytes are made when it is sent: only then is it
     known who writes it, and as what number.
     """
@@ -75,17 +75,17 @@ class Batch:
         return tuple([record.handle for record in self.records])
 
     def renew(self) -> None:
-        """As if it had never been sent: it is not stored, and will have another number."""
+        """Make it as if it had never been sent: it is not stored, and will have another number."""
         self.sequence, self.attempts = -1, 0
         self.went_first = self.may_be_stored = False
 
-    def halves(self) -> tuple["Batch", "Batch"]:
+    def halves(self) -> tuple["ProducerBatch", "ProducerBatch"]:
         """The same records under the same numbers, in two."""
         middle = len(self.records) // 2
         return self._part(0, middle), self._part(middle, len(self.records))
 
-    def _part(self, first: int, end: int) -> "Batch":
-        part = Batch(self.began_ms, self.flush_round)
+    def _part(self, first: int, end: int) -> "ProducerBatch":
+        part = ProducerBatch(self.began_ms, self.flush_round)
         for record in self.records[first:end]:
             part.records.append(record)
             part.bytes += size_of(record.key, record.value, record.headers)

@@ -1,12 +1,12 @@
 """Records that are not over: in batches, by partition, up to so many bytes."""
 
 from membership.topic_partition import TopicPartition
-from muster.core.producing.batch import Batch, Pending
+from muster.core.producing.batch import Pending, ProducerBatch
 from muster.core.producing.queue import Queue
 from muster.core.producing.settings import ProducerSettings
 
 
-class Buffer:
+class ProducerBuffer:
     """`busy` are the queues that have something to do, the one served last at the end. `is_exhausted`: somebody waits
     for room, so that no batch may linger.
     """
@@ -32,7 +32,7 @@ class Buffer:
         return queue
 
     def add(self, queue: Queue, record: Pending, size: int, now_ms: int) -> bool:
-        """Whether a batch was begun or filled."""
+        """Tell whether a batch was begun or filled."""
         most = self._settings.batch_bytes
         batch = queue.open_batch()
         if batch is not None and batch.bytes + size > most:
@@ -57,15 +57,15 @@ class Buffer:
         return self._round
 
     def is_flushed(self, number: int) -> bool:
-        """Whether all that was added before that `close_batches` is over."""
+        """Tell whether all that was added before that `close_batches` is over."""
         return all(one >= number for one in self._rounds)
 
-    def split(self, queue: Queue, batch: Batch) -> None:
+    def split(self, queue: Queue, batch: ProducerBatch) -> None:
         first, second = queue.split(batch)
         self.bytes += first.bytes + second.bytes - batch.bytes
         self._rounds[batch.flush_round] += 1
 
-    def end(self, queue: Queue, batch: Batch) -> None:
+    def end(self, queue: Queue, batch: ProducerBatch) -> None:
         """It is over: nobody has to keep it."""
         self.bytes -= batch.bytes
         self.is_exhausted = False
@@ -83,8 +83,8 @@ class Buffer:
         """Others have their turn first."""
         self.busy[queue.topic_partition] = self.busy.pop(queue.topic_partition)
 
-    def _begin(self, queue: Queue, now_ms: int) -> Batch:
-        batch = Batch(now_ms, self._round)
+    def _begin(self, queue: Queue, now_ms: int) -> ProducerBatch:
+        batch = ProducerBatch(now_ms, self._round)
         queue.batches.append(batch)
         self.busy[queue.topic_partition] = queue
         self._rounds[self._round] = self._rounds.get(self._round, 0) + 1

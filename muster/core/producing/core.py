@@ -8,14 +8,14 @@ import msgspec
 from membership.checks import check_name
 from membership.events import Call, CallFailed, Departed, Effect, HangUp, MemberEvent, NodeAddress, Replied
 from membership.topic_partition import TopicPartition
-from muster.core.producing.answers import Answer, answers_of
-from muster.core.producing.batch import NOBODY, Batch, Pending, ProducerId, size_of
-from muster.core.producing.buffer import Buffer
+from muster.core.producing.answers import ProduceAnswer, answers_of
+from muster.core.producing.batch import NOBODY, Pending, ProducerBatch, ProducerId, size_of
+from muster.core.producing.buffer import ProducerBuffer
 from muster.core.producing.effects import Delivered, Undelivered
 from muster.core.producing.placing import Placing
 from muster.core.producing.queue import Queue
 from muster.core.producing.settings import MOST_IN_FLIGHT, ProducerSettings
-from muster.core.producing.topics import Topics
+from muster.core.producing.topics import ProducerTopics
 from muster.errors import MusterError, Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -30,7 +30,7 @@ from protocol.messages.topics import Metadata, MetadataReply
 
 NOT_KNOWN, NO_ROOM = -1, -2
 
-Picked = list[tuple[Queue, Batch]]
+Picked = list[tuple[Queue, ProducerBatch]]
 
 _OUT_OF_SEQUENCE = frozenset(
     {
@@ -55,7 +55,7 @@ _SAYS_NOTHING = frozenset(
 _SAME_LEADER = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.CORRUPT_MESSAGE})
 
 
-class _Sent(msgspec.Struct, frozen=True):
+class _SentProduce(msgspec.Struct, frozen=True):
     message: type[Message]
     node: NodeAddress | None
     deadline_ms: int
@@ -73,15 +73,15 @@ class Producing:
         """`first_turn` is to differ between producers: where records without a key begin."""
         self.wants_step = False
         self._settings = settings
-        self._topics = Topics(settings)
+        self._topics = ProducerTopics(settings)
         self._placing = Placing(first_turn, settings.batch_bytes)
-        self._buffer = Buffer(settings)
+        self._buffer = ProducerBuffer(settings)
         self._largest = min(settings.max_request_bytes, settings.buffer_memory_bytes)
         self._producer: ProducerId | None = None
         self._wants_id = False
         self._id_at_ms = 0
         self._id_failures = 0
-        self._sent: dict[int, _Sent] = {}
+        self._sent: dict[int, _SentProduce] = {}
         self._in_flight: dict[NodeAddress, int] = {}
         self._calls_made = 0
         self._now_ms = 0
@@ -127,7 +127,7 @@ class Producing:
         return self._buffer.close_batches()
 
     def is_flushed(self, number: int) -> bool:
-        """Whether all that was appended before that `close_batches` is delivered or given up."""
+        """Tell whether all that was appended before that `close_batches` is delivered or given up."""
         return self._buffer.is_flushed(number)
 
     def _want_step(self, one: TopicPartition) -> None:
@@ -185,17 +185,17 @@ class Producing:
                 self._producer = None
             self._buffer.settle(queue)
 
-    def _too_late(self, queue: Queue, batch: Batch) -> RequestTimedOut:
+    def _too_late(self, queue: Queue, batch: ProducerBatch) -> RequestTimedOut:
         waited = f"{queue.topic_partition}: not acknowledged within {self._settings.delivery_timeout_ms} ms"
         heard = f" ({batch.failure})" if batch.failure else ""
         may_be = "; it may be stored or not" if batch.may_be_stored or batch.call is not None else ""
         return RequestTimedOut(waited + heard + may_be)
 
-    def _give_up(self, queue: Queue, batch: Batch, error: MusterError) -> None:
+    def _give_up(self, queue: Queue, batch: ProducerBatch, error: MusterError) -> None:
         queue.give_up(batch)
         self._end(queue, batch, Undelivered(queue.topic_partition, batch.handles(), error))
 
-    def _end(self, queue: Queue, batch: Batch, effect: Delivered | Undelivered) -> None:
+    def _end(self, queue: Queue, batch: ProducerBatch, effect: Delivered | Undelivered) -> None:
         """The batch is over: nobody has to keep it."""
         self._effects.append(effect)
         self._buffer.end(queue, batch)
@@ -253,7 +253,7 @@ class Producing:
             picked.setdefault(node, []).append((queue, batch))
         return picked
 
-    def _is_ready(self, batch: Batch) -> bool:
+    def _is_ready(self, batch: ProducerBatch) -> bool:
         ready_at_ms = batch.retry_at_ms
         if not batch.is_closed and not self._buffer.is_exhausted:
             ready_at_ms = max(ready_at_ms, batch.began_ms + self._settings.linger_ms)
@@ -289,7 +289,7 @@ class Producing:
     def _call(self, message: Message, node: NodeAddress | None, picked: Picked) -> None:
         self._calls_made += 1
         deadline_ms = self._now_ms + self._settings.request_timeout_ms
-        self._sent[self._calls_made] = _Sent(type(message), node, deadline_ms, picked)
+        self._sent[self._calls_made] = _SentProduce(type(message), node, deadline_ms, picked)
         self._effects.append(Call(self._calls_made, node, message))
 
     # -- hearing
@@ -319,7 +319,7 @@ class Producing:
         if sent is not None and sent.node is not None:
             self._in_flight[sent.node] -= 1
             for queue, batch in sent.picked:
-                self._hear_batch(queue, batch, Answer(ErrorCode.NONE))
+                self._hear_batch(queue, batch, ProduceAnswer(ErrorCode.NONE))
 
     def _hear_id(self, reply: Message | None, node: NodeAddress | None) -> None:
         code = getattr(reply, "error_code", ErrorCode.NETWORK_EXCEPTION)
@@ -339,11 +339,11 @@ class Producing:
             for queue, batch in self._without_id():
                 self._give_up(queue, batch, Refused(code, sentence))
 
-    def _without_id(self) -> Iterable[tuple[Queue, Batch]]:
+    def _without_id(self) -> Iterable[tuple[Queue, ProducerBatch]]:
         queues = [queue for queue in self._buffer.busy.values() if queue.producer is NOBODY]
         return [(queue, batch) for queue in queues for batch in queue.batches if not batch.is_over]
 
-    def _hear_batch(self, queue: Queue, batch: Batch, answer: Answer) -> None:
+    def _hear_batch(self, queue: Queue, batch: ProducerBatch, answer: ProduceAnswer) -> None:
         queue.answered(batch)
         code = answer.code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
@@ -359,7 +359,7 @@ class Producing:
                 self._topics.doubt(queue.topic_partition, self._now_ms)
             self._try_again(queue, batch, code)
 
-    def _try_again(self, queue: Queue, batch: Batch, code: ErrorCode) -> None:
+    def _try_again(self, queue: Queue, batch: ProducerBatch, code: ErrorCode) -> None:
         if code in _OUT_OF_SEQUENCE and batch.sequence >= 0:
             # Behind another that was not answered yet it tells nothing, except that this call did not store it.
             if batch.went_first and batch.may_be_stored:
@@ -374,13 +374,13 @@ class Producing:
         else:
             self._refuse(queue, batch, code)
 
-    def _refuse(self, queue: Queue, batch: Batch, code: ErrorCode) -> None:
+    def _refuse(self, queue: Queue, batch: ProducerBatch, code: ErrorCode) -> None:
         sentence = f"{queue.topic_partition} did not take the records: {batch.failure}"
         if code in _TOO_LARGE:
             sentence += " (max.message.bytes of the topic)"
         may_be = "; what was sent of them before may be stored" if batch.may_be_stored else ""
         self._give_up(queue, batch, Refused(code, sentence + may_be))
 
-    def _wait(self, batch: Batch) -> None:
+    def _wait(self, batch: ProducerBatch) -> None:
         batch.retry_at_ms = self._now_ms + self._settings.backoff_ms(batch.failures)
         batch.failures += 1

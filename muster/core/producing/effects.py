@@ -1,4 +1,4 @@
-"""What became of records."""
+"""Outcomes of records."""
 
 from membership.events import Effect
 from membership.topic_partition import TopicPartition

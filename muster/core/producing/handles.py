@@ -1,4 +1,4 @@
-"""What edges have in common around the producer's core: settings as people give them, records in, outcomes out."""
+"""The surroundings of the producer's core that edges share: settings as people give them, records in, outcomes out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol, cast
@@ -17,8 +17,8 @@ CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Where a record stands. `offset` is -1 where the server did not tell: with `acks=0`, and where it remembers only
-    that it has the record. `timestamp_ms` is the record's, in the log.
+    """The place of a record in the log. `offset` is -1 where the server did not tell: with `acks=0`, and where it
+    remembers only that it has the record. `timestamp_ms` is the record's, in the log.
     """
 
     topic: str
@@ -28,7 +28,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Handle(Protocol):
-    """What an edge gives for a record that was sent."""
+    """The handle that an edge gives for a record that was sent."""
 
     def deliver(self, offset: int, append_time_ms: int) -> None: ...
 
@@ -49,7 +49,7 @@ def producer_settings(
     retry_backoff_ms: int,
     retry_backoff_max_ms: int,
 ) -> ProducerSettings:
-    """What a `Producer` of either edge is given, as the core takes it. Raises ValueError for what cannot work."""
+    """Return the settings of a `Producer` as the core takes them. Raises ValueError for what cannot work."""
     level = -1 if acks == "all" else acks
     if compression.upper() not in Compression.__members__:
         known = ", ".join(repr(one.name.lower()) for one in Compression)
@@ -120,7 +120,7 @@ def hand_over(effect: Effect, explained: Callable[[MusterError], MusterError]) -
 
 
 def not_taken(why: int, topic: str, waited_s: float, trouble: str) -> MusterError:
-    """Why a record found no place in so long: the core gave `why`, NOT_KNOWN or NO_ROOM."""
+    """Return why a record found no place in so long: the core gave `why`, NOT_KNOWN or NO_ROOM."""
     if why == NOT_KNOWN:
         return not_answered(f"nothing is known of topic {topic!r} after {waited_s:g} s", trouble)
     return BufferFull(
@@ -130,5 +130,5 @@ def not_taken(why: int, topic: str, waited_s: float, trouble: str) -> MusterErro
 
 
 def not_answered(sentence: str, trouble: str) -> MusterError:
-    """What did not happen in time, and why, if nobody can be asked."""
+    """Return what did not happen in time, and why, if nobody can be asked."""
     return CannotConnect(trouble) if trouble else RequestTimedOut(sentence)

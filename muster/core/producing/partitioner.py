@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Kafka's murmur2, so that every client places it alike."""
+"""The partition of a key: Kafka's murmur2, so that every client places it alike."""
 
 _MASK = 0xFFFFFFFF
 _MULTIPLIER = 0x5BD1E995

@@ -1,9 +1,9 @@
-"""Which partition a record goes to."""
+"""The choice of a record's partition."""
 
 from dataclasses import dataclass
 
 from muster.core.producing.partitioner import partition_of
-from muster.core.producing.topics import Topics
+from muster.core.producing.topics import ProducerTopics
 
 
 class Placing:
@@ -18,8 +18,8 @@ class Placing:
         self._batch_bytes = batch_bytes
         self._turns: dict[str, _Turn] = {}
 
-    def place(self, topic: str, key: bytes | None, size: int, count: int, topics: Topics) -> int:
-        """Where a record of so many bytes goes; it counts as gone there."""
+    def place(self, topic: str, key: bytes | None, size: int, count: int, topics: ProducerTopics) -> int:
+        """Return where a record of so many bytes goes; it counts as gone there."""
         if key is not None:
             return partition_of(key, count)
         turn = self._turns.get(topic)
@@ -38,7 +38,7 @@ class _Turn:
     bytes: int = 0
 
 
-def _with_leader(first: int, topic: str, count: int, topics: Topics) -> int:
+def _with_leader(first: int, topic: str, count: int, topics: ProducerTopics) -> int:
     for later in range(count):
         if topics.has_leader(topic, (first + later) % count):
             return (first + later) % count

@@ -15,7 +15,7 @@ from collections import deque
 from itertools import islice
 
 from membership.topic_partition import TopicPartition
-from muster.core.producing.batch import NOBODY, Batch, ProducerId, sequence_after
+from muster.core.producing.batch import NOBODY, ProducerBatch, ProducerId, sequence_after
 
 _MOST_EPOCH = 32_767
 _KNOWN_MS = 60_000
@@ -34,7 +34,7 @@ class Queue:
 
     def __init__(self, topic_partition: TopicPartition, window: int) -> None:
         self.topic_partition = topic_partition
-        self.batches: deque[Batch] = deque()
+        self.batches: deque[ProducerBatch] = deque()
         self.producer = NOBODY
         self.in_flight = 0
         self.is_renewing = False
@@ -46,14 +46,14 @@ class Queue:
         self._is_certain = True
         self._wants_id = False
 
-    def open_batch(self) -> Batch | None:
-        """Where a record may still be put."""
+    def open_batch(self) -> ProducerBatch | None:
+        """Return where a record may still be put."""
         if not self.batches:
             return None
         last = self.batches[-1]
         return None if last.is_closed or last.is_over else last
 
-    def next_to_send(self, now_ms: int) -> Batch | None:
+    def next_to_send(self, now_ms: int) -> ProducerBatch | None:
         """The one whose turn it is, if it were ready."""
         is_known = self.producer is NOBODY or now_ms < self._known_until_ms
         for place, batch in enumerate(islice(self.batches, self._window if is_known else 1)):
@@ -64,7 +64,7 @@ class Queue:
             return batch if place == 0 or not batch.attempts else None
         return None
 
-    def send(self, batch: Batch, call: int) -> None:
+    def send(self, batch: ProducerBatch, call: int) -> None:
         """`batch` is what `next_to_send` said. It is numbered if the queue has a producer id."""
         batch.call = call
         batch.attempts += 1
@@ -75,12 +75,12 @@ class Queue:
             batch.sequence = self._next_sequence
             self._next_sequence = sequence_after(batch.sequence, len(batch.records))
 
-    def answered(self, batch: Batch) -> None:
-        """Of whatever kind the answer was, or that none will come."""
+    def answered(self, batch: ProducerBatch) -> None:
+        """Note that an answer came, of whatever kind, or that none will."""
         batch.call = None
         self.in_flight -= 1
 
-    def acknowledged(self, batch: Batch, now_ms: int) -> None:
+    def acknowledged(self, batch: ProducerBatch, now_ms: int) -> None:
         """It is stored, though it may have been given up before; and so is all that has a lower sequence."""
         if batch.sequence >= 0:
             self._known_until_ms = now_ms + _KNOWN_MS
@@ -89,30 +89,30 @@ class Queue:
                 self._acknowledged_end = end
         self.finish(batch)
 
-    def finish(self, batch: Batch) -> None:
+    def finish(self, batch: ProducerBatch) -> None:
         batch.is_over = True
         while self.batches and self.batches[0].is_over:
             self.batches.popleft()
 
-    def give_up(self, batch: Batch) -> None:
+    def give_up(self, batch: ProducerBatch) -> None:
         """It failed: what follows it must be numbered anew, unless it comes out that it is stored."""
         if batch.sequence >= 0:
             self._begin_gap(batch, is_certain=not (batch.may_be_stored or batch.call is not None))
         self.finish(batch)
 
-    def want_epoch(self, batch: Batch, *, wants_id: bool) -> None:
+    def want_epoch(self, batch: ProducerBatch, *, wants_id: bool) -> None:
         """From `batch` on, which is not stored; `wants_id`: and an id as well."""
         self._wants_id = self._wants_id or wants_id
         self._begin_gap(batch, is_certain=True)
 
-    def _begin_gap(self, batch: Batch, *, is_certain: bool) -> None:
+    def _begin_gap(self, batch: ProducerBatch, *, is_certain: bool) -> None:
         """`is_certain`: it is not stored under its number, and so nothing behind it."""
         if not self.is_renewing or _is_before(batch.sequence, self._gap):
             self._gap = batch.sequence
         self._is_certain = self._is_certain and is_certain
         self.is_renewing = True
 
-    def split(self, batch: Batch) -> tuple[Batch, Batch]:
+    def split(self, batch: ProducerBatch) -> tuple[ProducerBatch, ProducerBatch]:
         """Put its halves in its place."""
         place = self.batches.index(batch)
         del self.batches[place]
@@ -123,13 +123,13 @@ class Queue:
 
     @property
     def can_renew(self) -> bool:
-        """What is before the gap has ended, and nothing is in flight."""
+        """True if all before the gap has ended, and nothing is in flight."""
         if not self.is_renewing or self.in_flight:
             return False
         return all(batch.is_over or not self._is_before_gap(batch) for batch in self.batches)
 
-    def doubtful(self) -> list[Batch]:
-        """What must fail before the numbers can begin again: it may be in the log under its old one."""
+    def doubtful(self) -> list[ProducerBatch]:
+        """Return what must fail before the numbers can begin again: it may be in the log under its old one."""
         if self._is_certain or self._is_resolved():
             return []
         return [batch for batch in self.batches if batch.may_be_stored and not batch.is_over]
@@ -147,11 +147,13 @@ class Queue:
         self.is_renewing, self._is_certain, self._wants_id = False, True, False
         return wants_id
 
-    def _is_before_gap(self, batch: Batch) -> bool:
+    def _is_before_gap(self, batch: ProducerBatch) -> bool:
         return batch.sequence >= 0 and _is_before(batch.sequence, self._gap)
 
     def _is_resolved(self) -> bool:
-        """Whether the one that was given up is known to be stored, by one acknowledged that came after it or is it."""
+        """Tell whether the one that was given up is known to be stored, by one acknowledged that came after it or is
+        it.
+        """
         if self._is_certain:
             return False
         numbers = (batch.sequence for batch in self.batches if batch.sequence >= 0)

@@ -1,4 +1,4 @@
-"""How a producer batches, waits and gives up."""
+"""Settings of a producer: how it batches, waits and gives up."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What a producer knows of topics: how many partitions, who leads them; and what it has yet to ask."""
+"""Topics as a producer knows them: how many partitions, who leads them; and what it has yet to ask."""
 
 from membership.events import NodeAddress
 from membership.nodes import nodes_of
@@ -13,8 +13,8 @@ _UNKNOWN_MS = 1_000
 """So long a topic that nobody knows is asked for again: brokers hear of new ones one after the other."""
 
 
-class Topics:
-    """Of the topics that somebody wants to write to."""
+class ProducerTopics:
+    """The topics that somebody wants to write to."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
@@ -50,7 +50,7 @@ class Topics:
         return TopicPartition(topic, partition) in self._leaders
 
     def id_giver(self, failures: int) -> NodeAddress | None:
-        """Whom to ask for a producer id, after so many failures: one that has records. None: any node."""
+        """Return whom to ask for a producer id, after so many failures: one that has records. None: any node."""
         return self._brokers[failures % len(self._brokers)] if self._brokers else None
 
     def want(self, topic: str, now_ms: int) -> None:
@@ -63,7 +63,7 @@ class Topics:
 
     @property
     def ask_at_ms(self) -> int | None:
-        """When to ask; None while nothing is wanted."""
+        """Return when to ask; None while nothing is wanted."""
         return self._ask_at_ms if self._wanted else None
 
     def request(self) -> Metadata:

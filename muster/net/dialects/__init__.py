@@ -36,7 +36,9 @@ MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 
 
 class Dialect(enum.Enum):
-    """What a server speaks. So do the nodes that it tells of, unless it says otherwise of one (`dialect_of`)."""
+    """The protocol that a server speaks. So do the nodes that it tells of, unless it says otherwise of one
+    (`dialect_of`).
+    """
 
     NATIVE = "native"
     KAFKA = "kafka"
@@ -52,7 +54,7 @@ class Dialect(enum.Enum):
 
     @property
     def advice(self) -> str:
-        """What to look at when nobody can be reached."""
+        """Return what to look at when nobody can be reached."""
         if self is Dialect.NATIVE:
             return (
                 "Is musterd running there, with its native listener at that address? (Of a Kafka listener it is "
@@ -74,7 +76,7 @@ class Session(Protocol):
         """
 
     def receive_data(self, data: bytes) -> list[Answer | Push]:
-        """What the server said, and the session itself of requests that cannot be said to this server: those are
+        """Return what the server said, and the session itself of requests that cannot be said to this server: those are
         answered `Refused`, without the server having seen them, and no data is needed to hear of them.
 
         Raises ProtocolViolation for bytes that no server of this dialect sends, `HandshakeRefused` where it lets
@@ -82,15 +84,15 @@ class Session(Protocol):
         """
 
     def take_data(self) -> bytes:
-        """What else is to be sent; after `receive_data`, requests that waited for the greeting's answer."""
+        """Return what else is to be sent; after `receive_data`, requests that waited for the greeting's answer."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether nothing waits for the greeting's answer, or for that to a login."""
+        """True if nothing waits for the greeting's answer, or for that to a login."""
 
 
 def dialect_of(node: NodeAddress, bootstrap: Dialect) -> Dialect:
-    """What to speak to a node, where the bootstrap speaks that: brokers beside musterd speak Kafka's protocol."""
+    """Return the dialect of a node, where the bootstrap speaks that: brokers beside musterd speak Kafka's protocol."""
     return Dialect.KAFKA if node.speaks == Dialect.KAFKA.value else bootstrap
 
 

@@ -1,4 +1,4 @@
-"""What never gets through the door: a client that is not let in, a request that no bytes can say."""
+"""Errors of the handshake, and requests that no bytes can say."""
 
 from typing import Final
 
@@ -24,8 +24,8 @@ class LoginFailed(HandshakeRefused):
 
 
 def spoken_in_tls(data: bytes) -> ProtocolViolation | None:
-    """Of bytes that are none of the dialect's: an alert of TLS is what a listener with TLS says to whoever has not
-    heard of that.
+    """Recognise bytes that are none of the dialect's: an alert of TLS is what a listener with TLS says to whoever has
+    not heard of that.
     """
     if data[:2] != _TLS_ALERT:
         return None
@@ -33,8 +33,8 @@ def spoken_in_tls(data: bytes) -> ProtocolViolation | None:
 
 
 def closed(*, words: int, answers: int, is_tls: bool, is_up: bool) -> str:
-    """What it may mean that the server has closed a connection, as a sentence: on which it said `words` of the dialect,
-    with `answers` among them. `is_up`: whether TLS was agreed on.
+    """Return what it may mean that the server has closed a connection, as a sentence: on which it said `words` of the
+    dialect, with `answers` among them. `is_up`: whether TLS was agreed on.
     """
     if is_tls and not is_up:
         return "the server closed the connection before TLS was agreed on: maybe it does not speak TLS there"

@@ -33,10 +33,10 @@ Logins = Callable[[], Login | None]
 
 
 def no_login() -> None:
-    """Of servers that ask nobody."""
+    """Give no login, for servers that want none."""
 
 
-class _Sent(NamedTuple):
+class _SentRequest(NamedTuple):
     number: int
     message: Message
     version: int
@@ -68,7 +68,7 @@ class KafkaSession:
         self._now_ms = 0
         self._offered: dict[int, ApiVersion] | None = None
         self._out = b""
-        self._sent: dict[int, _Sent] = {}
+        self._sent: dict[int, _SentRequest] = {}
         """By the wire's own number, which the greetings have too."""
         self._waiting: list[tuple[int, Message]] = []
         self._refused: list[Answer | Push] = []
@@ -109,15 +109,15 @@ class KafkaSession:
         return data
 
     def _greet(self, version: int) -> None:
-        self._send(_Sent(_OF_US, ApiVersions(*_SOFTWARE), version))
+        self._send(_SentRequest(_OF_US, ApiVersions(*_SOFTWARE), version))
 
-    def _hear_ourselves(self, sent: _Sent, reply: Any) -> None:
+    def _hear_ourselves(self, sent: _SentRequest, reply: Any) -> None:
         if isinstance(reply, ApiVersionsReply):
             self._hear_versions(sent, reply)
         else:
             self._hear_login(reply)
 
-    def _hear_versions(self, sent: _Sent, reply: ApiVersionsReply) -> None:
+    def _hear_versions(self, sent: _SentRequest, reply: ApiVersionsReply) -> None:
         offered = {one.api_key: one for one in reply.api_keys}
         if reply.error_code == ErrorCode.UNSUPPORTED_VERSION and sent.version > 0:
             known = offered.get(_ITSELF.key)
@@ -155,7 +155,7 @@ class KafkaSession:
 
     def _say_of_login(self, message: Message, offered: dict[int, ApiVersion]) -> None:
         try:
-            self._send(_Sent(_OF_US, message, choose(message, offered)))
+            self._send(_SentRequest(_OF_US, message, choose(message, offered)))
         except CannotBeSaid as cannot:
             raise LoginFailed(ErrorCode.UNSUPPORTED_VERSION, f"one cannot log in there: {cannot}") from None
 
@@ -166,7 +166,7 @@ class KafkaSession:
 
     def _say(self, number: int, message: Message, offered: dict[int, ApiVersion]) -> None:
         try:
-            self._send(_Sent(number, message, choose(message, offered)))
+            self._send(_SentRequest(number, message, choose(message, offered)))
         except CannotBeSaid as cannot:
             self._refuse(number, Refused(ErrorCode.UNSUPPORTED_VERSION, str(cannot)))
         except Exception as reason:  # noqa: BLE001  (as in `Exchange.say`: whatever the encoder trips over)
@@ -175,7 +175,7 @@ class KafkaSession:
     def _refuse(self, number: int, refusal: Refused) -> None:
         self._refused.append(Answer(number, refusal, refusal.error_message))
 
-    def _send(self, sent: _Sent) -> None:
+    def _send(self, sent: _SentRequest) -> None:
         awaited = self._client.unanswered
         correlation_id, data = self._client.encode_request(sent.message, sent.version)
         if self._client.unanswered > awaited:
@@ -184,5 +184,5 @@ class KafkaSession:
 
 
 def _sentence(reply: Message) -> str:
-    """What the server says for people, if its reply has a place for that."""
+    """Return what the server says for people, if its reply has a place for that."""
     return getattr(reply, "error_message", None) or ""

@@ -1,4 +1,6 @@
-"""What old versions of Kafka's protocol leave unsaid in a reply, said: nobody above needs to know versions."""
+"""Replies of old versions of Kafka's protocol, completed to what the newest would say: nobody above needs to know
+versions.
+"""
 
 from msgspec.structs import replace
 

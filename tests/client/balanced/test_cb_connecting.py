@@ -5,14 +5,14 @@ import pytest
 from muster.core.balancing import Share, hash_mod, index_mod, range_share
 from muster.core.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked
 from muster.core.balancing.loop import rebalance_once
-from tests.client.balanced.stages import STAGES, ModelStage, Stage
-from tests.client.balanced.world import Player
+from tests.client.balanced.rigs import STAGES, BalancedRig, ModelRig
+from tests.client.balanced.world import SimMember
 
 K0, K1 = "1:t:0", "1:t:1"
 
 
 @pytest.fixture(params=STAGES)
-def world(request: pytest.FixtureRequest) -> Stage:
+def world(request: pytest.FixtureRequest) -> BalancedRig:
     """Two partitions of three records each, a batch a record."""
     stage = STAGES[request.param]().make("t", 2)
     for key in (K0, K1):
@@ -21,14 +21,14 @@ def world(request: pytest.FixtureRequest) -> Stage:
     return stage
 
 
-def reader(world: Stage, *keys: str, who: str = "A", **settings: object) -> Player:
+def reader(world: BalancedRig, *keys: str, who: str = "A", **settings: object) -> SimMember:
     return world.member(who, **{"consume_position": "first", "fetch_max_bytes": 1, **settings}).on_the_way(*keys)
 
 
 # ---------------------------------------------------------------------------------------------------------- connecting
 
 
-def test_cb22_what_is_connected_before_the_metadata_was_ever_asked_for_is_not_found(world: Stage) -> None:
+def test_cb22_what_is_connected_before_the_metadata_was_ever_asked_for_is_not_found(world: BalancedRig) -> None:
     one = world.member()
     assert one.start().ok
     world.run(1_000)  # heartbeats have gone to and fro
@@ -39,7 +39,7 @@ def test_cb22_what_is_connected_before_the_metadata_was_ever_asked_for_is_not_fo
     assert one.connect("1:t:9").code == 404
 
 
-def test_cb23_a_key_that_cannot_be_subscribed_to_is_refused_and_nothing_is_sent(world: Stage) -> None:
+def test_cb23_a_key_that_cannot_be_subscribed_to_is_refused_and_nothing_is_sent(world: BalancedRig) -> None:
     world.flip(K1, subscribable=False)
     one = reader(world)
     assert one.connect(K1).code == 422
@@ -48,13 +48,15 @@ def test_cb23_a_key_that_cannot_be_subscribed_to_is_refused_and_nothing_is_sent(
 
 
 @pytest.mark.parametrize("key", ["a:b", "1:t:x", "1:t:-1", "01:t:0", "", " ", "1:t:0:", "1::0"])
-def test_cb24_keys_that_are_none_are_refused(world: Stage, key: str) -> None:
+def test_cb24_keys_that_are_none_are_refused(world: BalancedRig, key: str) -> None:
     one = reader(world)
     assert one.connect(key).code == 400
     assert one.kinds() == []
 
 
-def test_cb26_whoever_lost_the_race_is_put_off_without_traffic_and_asks_again_after_five_seconds(world: Stage) -> None:
+def test_cb26_whoever_lost_the_race_is_put_off_without_traffic_and_asks_again_after_five_seconds(
+    world: BalancedRig,
+) -> None:
     reader(world, K0, who="A")
     loser = reader(world, who="B")
     refused = loser.connect(K0)
@@ -68,7 +70,7 @@ def test_cb26_whoever_lost_the_race_is_put_off_without_traffic_and_asks_again_af
     assert loser.kinds().count("RegisterPartitions") == 1
 
 
-def test_cb27_what_its_owner_gives_up_goes_to_the_loser_by_a_newer_grant(world: Stage) -> None:
+def test_cb27_what_its_owner_gives_up_goes_to_the_loser_by_a_newer_grant(world: BalancedRig) -> None:
     owner, loser = reader(world, K0, who="A"), reader(world, who="B")
     assert loser.connect(K0).code == 410
     before = world.owners()[K0].reg_epoch
@@ -79,7 +81,7 @@ def test_cb27_what_its_owner_gives_up_goes_to_the_loser_by_a_newer_grant(world: 
     assert world.owners()[K0].reg_epoch > before
 
 
-def test_cb30_connecting_what_is_owned_again_succeeds_and_moves_nothing(world: Stage) -> None:
+def test_cb30_connecting_what_is_owned_again_succeeds_and_moves_nothing(world: BalancedRig) -> None:
     one = reader(world, K0)
     assert one.confirm(one.batch().confirm_ctx).ok
     one.sent.clear()
@@ -95,7 +97,7 @@ def test_cb30_connecting_what_is_owned_again_succeeds_and_moves_nothing(world: S
 @pytest.mark.parametrize("is_confirmed", [True, False])
 @pytest.mark.parametrize("in_local", [True, False])
 def test_cb37_the_next_owner_goes_on_after_what_was_confirmed_and_gets_again_what_was_not(
-    world: Stage, is_confirmed: bool, in_local: bool
+    world: BalancedRig, is_confirmed: bool, in_local: bool
 ) -> None:
     owner = reader(world, K0, who="A", confirm_in_local=in_local)
     batch = owner.batch()
@@ -108,7 +110,7 @@ def test_cb37_the_next_owner_goes_on_after_what_was_confirmed_and_gets_again_wha
     assert successor.values() == ([b"1:t:0-1"] if is_confirmed else [b"1:t:0-0"])
 
 
-def test_cb38_giving_up_waits_for_the_application_to_confirm(world: Stage) -> None:
+def test_cb38_giving_up_waits_for_the_application_to_confirm(world: BalancedRig) -> None:
     one = reader(world, K0, confirm_in_local=True)
     context = one.batch().confirm_ctx
     going = one.begin(lambda number: DisconnectAsked(number, K0))
@@ -123,7 +125,7 @@ def test_cb38_giving_up_waits_for_the_application_to_confirm(world: Stage) -> No
     assert world.committed()[K0] == 1
 
 
-def test_cb39_disconnecting_what_is_not_owned_succeeds_without_traffic(world: Stage) -> None:
+def test_cb39_disconnecting_what_is_not_owned_succeeds_without_traffic(world: BalancedRig) -> None:
     one = reader(world, K0)
     assert one.disconnect(K1).ok
     assert one.disconnect("1:other:0").ok
@@ -134,7 +136,7 @@ def test_cb39_disconnecting_what_is_not_owned_succeeds_without_traffic(world: St
 # ---------------------------------------------------------------------------------------------------------- confirming
 
 
-def test_cb40_a_context_counts_once_and_not_after_its_partition_was_connected_anew(world: Stage) -> None:
+def test_cb40_a_context_counts_once_and_not_after_its_partition_was_connected_anew(world: BalancedRig) -> None:
     one = reader(world, K0)
     first = one.batch().confirm_ctx
     assert one.confirm(first).ok
@@ -149,7 +151,7 @@ def test_cb40_a_context_counts_once_and_not_after_its_partition_was_connected_an
         assert one.confirm(nonsense).code == 400
 
 
-def test_cb41_what_was_confirmed_as_not_consumed_is_delivered_again_and_nothing_moves(world: Stage) -> None:
+def test_cb41_what_was_confirmed_as_not_consumed_is_delivered_again_and_nothing_moves(world: BalancedRig) -> None:
     one = reader(world, K0)
     batch = one.batch()
     said = one.confirm(batch.confirm_ctx, consumed=False)
@@ -162,7 +164,7 @@ def test_cb41_what_was_confirmed_as_not_consumed_is_delivered_again_and_nothing_
     assert world.committed()[K0] == 1
 
 
-def test_cb42_three_readers_of_two_partitions_the_third_waits_and_hears_that_all_are_in_use(world: Stage) -> None:
+def test_cb42_three_readers_of_two_partitions_the_third_waits_and_hears_that_all_are_in_use(world: BalancedRig) -> None:
     one = reader(world, K0, K1, ready_wait_ms=2_000)
     askers = [one.getting() for _ in range(3)]
     world.run(100)
@@ -185,14 +187,16 @@ def test_cb42_three_readers_of_two_partitions_the_third_waits_and_hears_that_all
 
 
 @pytest.mark.parametrize(("wait_ms", "took_ms"), [(0, 5), (200, 200)])
-def test_cb43_with_nothing_registered_a_read_ends_after_its_wait(world: Stage, wait_ms: int, took_ms: int) -> None:
+def test_cb43_with_nothing_registered_a_read_ends_after_its_wait(
+    world: BalancedRig, wait_ms: int, took_ms: int
+) -> None:
     one = reader(world, ready_wait_ms=wait_ms)
     asker = one.getting()
     world.run_until(lambda: asker.is_over)
     assert (asker.result.code, asker.took_ms) == (406, took_ms)
 
 
-def test_cb44_being_ready_is_heard_of_when_a_partition_is_connected_or_the_time_is_over(world: Stage) -> None:
+def test_cb44_being_ready_is_heard_of_when_a_partition_is_connected_or_the_time_is_over(world: BalancedRig) -> None:
     one = reader(world)
     waits = one.ready(1_000)
     world.run(300)
@@ -209,7 +213,9 @@ def test_cb44_being_ready_is_heard_of_when_a_partition_is_connected_or_the_time_
 # ----------------------------------------------------------------------------------------------------- what there is
 
 
-def balanced(world: Stage, players: list[Player], rounds: int = 1, share: Share = hash_mod) -> dict[str, list[str]]:
+def balanced(
+    world: BalancedRig, players: list[SimMember], rounds: int = 1, share: Share = hash_mod
+) -> dict[str, list[str]]:
     for _ in range(rounds):
         for player in players:
             rebalance_once(player.as_consumer(), share)
@@ -217,7 +223,7 @@ def balanced(world: Stage, players: list[Player], rounds: int = 1, share: Share 
     return {player.who: player.core.registered for player in players}
 
 
-def members(world: Stage, count: int) -> list[Player]:
+def members(world: BalancedRig, count: int) -> list[SimMember]:
     players = [world.member(f"node-{number}", consume_position="first") for number in range(count)]
     for number, player in enumerate(players):
         assert player.start(count, number, demo=None).ok
@@ -246,7 +252,7 @@ def test_cb45_while_a_broker_is_down_its_keys_are_released_and_no_other_moves(ki
 
 
 def test_two_brokers_one_of_which_is_down_as_the_worked_example_has_it() -> None:
-    world = ModelStage()
+    world = ModelRig()
     for key in ("1:demo:0", "1:demo:1", "1:demo:2", "2:demo:0", "2:demo:1"):
         world.model.configure(key)
     players = members(world, 2)
@@ -278,7 +284,7 @@ def test_cb46_when_a_topic_grows_old_keys_keep_their_owners_and_new_ones_are_con
 
 
 def test_cb47_a_key_that_is_no_longer_configured_is_given_up() -> None:
-    world = ModelStage()
+    world = ModelRig()
     world.make("t", 2)
     for key in (K0, K1):
         world.append(key, b"x")
@@ -295,7 +301,7 @@ def test_cb47_a_key_that_is_no_longer_configured_is_given_up() -> None:
     assert [item.key for item in message.items] == [gone]
 
 
-def test_connections_of_one_key_wait_for_each_other(world: Stage) -> None:
+def test_connections_of_one_key_wait_for_each_other(world: BalancedRig) -> None:
     one = reader(world)
     first = one.begin(lambda number: ConnectAsked(number, K0))
     second = one.begin(lambda number: DisconnectAsked(number, K0))
@@ -306,7 +312,7 @@ def test_connections_of_one_key_wait_for_each_other(world: Stage) -> None:
     assert one.core.registered == [K0]
 
 
-def test_a_release_that_nobody_heard_is_told_again_in_the_next_heartbeat(world: Stage) -> None:
+def test_a_release_that_nobody_heard_is_told_again_in_the_next_heartbeat(world: BalancedRig) -> None:
     one = reader(world, K0)
     one.is_cut = world.refuses_connections = True
     said = one.disconnect(K0)
@@ -323,7 +329,7 @@ def test_a_release_that_nobody_heard_is_told_again_in_the_next_heartbeat(world: 
     assert not any(message.released for message in one.messages("MemberHeartbeat"))
 
 
-def test_confirming_twice_at_once_sends_one_commit(world: Stage) -> None:
+def test_confirming_twice_at_once_sends_one_commit(world: BalancedRig) -> None:
     one = reader(world, K0)
     context = one.batch().confirm_ctx
     first = one.begin(lambda number: ConfirmAsked(number, context, True))
@@ -334,7 +340,7 @@ def test_confirming_twice_at_once_sends_one_commit(world: Stage) -> None:
 
 
 def test_a_fetch_may_be_held_back_only_while_no_other_partition_could_be_read() -> None:
-    world = ModelStage().make("t", 2)
+    world = ModelRig().make("t", 2)
     one = reader(world, K0, K1, fetch_wait_ms=500)
     world.append(K1, b"x")
     assert one.get().code == 404

@@ -7,13 +7,13 @@ import pytest
 from muster.core.balancing.events import ConfirmAsked, ConnectAsked, ShutdownAsked
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import MemberHeartbeatReply
-from tests.client.balanced.stages import STAGES, Stage
-from tests.client.balanced.world import Player
+from tests.client.balanced.rigs import STAGES, BalancedRig
+from tests.client.balanced.world import SimMember
 
 K0, K1 = "1:t:0", "1:t:1"
 
 
-def prepared(kind: str) -> Stage:
+def prepared(kind: str) -> BalancedRig:
     stage = STAGES[kind]().make("t", 5)
     for number in range(5):
         for turn in range(4):
@@ -22,27 +22,29 @@ def prepared(kind: str) -> Stage:
 
 
 @pytest.fixture(params=STAGES)
-def world(request: pytest.FixtureRequest) -> Stage:
+def world(request: pytest.FixtureRequest) -> BalancedRig:
     return prepared(request.param)
 
 
 @pytest.fixture
-def modelled() -> Stage:
+def modelled() -> BalancedRig:
     return prepared("model")
 
 
-def reader(world: Stage, *keys: str, who: str = "A", **settings: object) -> Player:
+def reader(world: BalancedRig, *keys: str, who: str = "A", **settings: object) -> SimMember:
     return world.member(who, **{"consume_position": "first", "fetch_max_bytes": 1, **settings}).on_the_way(*keys)
 
 
 @pytest.mark.parametrize("refuses", [True, False])
 @pytest.mark.parametrize("cut", ["everything", "heartbeats"])
-def test_cb55_who_is_cut_off_stops_delivering_before_anybody_else_begins(world: Stage, cut: str, refuses: bool) -> None:
+def test_cb55_who_is_cut_off_stops_delivering_before_anybody_else_begins(
+    world: BalancedRig, cut: str, refuses: bool
+) -> None:
     world.refuses_connections = refuses
     one, other = reader(world, K0, ready_wait_ms=20), reader(world, who="B", ready_wait_ms=20)
     delivered: list[tuple[str, int]] = []
 
-    def play(player: Player) -> None:
+    def play(player: SimMember) -> None:
         asked = player.getting()
         world.run(50, lambda: asked.is_over)
         if asked.is_over and asked.result.ok:
@@ -74,7 +76,7 @@ def test_cb55_who_is_cut_off_stops_delivering_before_anybody_else_begins(world: 
         assert cut_ms + 19_000 < last_ms < cut_ms + 30_500
 
 
-def test_an_answer_that_comes_after_the_lease_is_over_is_not_handed_out(world: Stage) -> None:
+def test_an_answer_that_comes_after_the_lease_is_over_is_not_handed_out(world: BalancedRig) -> None:
     one = reader(world, K0, ready_wait_ms=60_000, request_timeout_ms=60_000)
     asked = one.getting()
     one.is_cut = True
@@ -87,7 +89,9 @@ def test_an_answer_that_comes_after_the_lease_is_over_is_not_handed_out(world: S
 
 
 @pytest.mark.parametrize("has_batch", [True, False])
-def test_cb56_removed_at_the_server_it_joins_again_and_loses_and_repeats_nothing(world: Stage, has_batch: bool) -> None:
+def test_cb56_removed_at_the_server_it_joins_again_and_loses_and_repeats_nothing(
+    world: BalancedRig, has_batch: bool
+) -> None:
     one = reader(world, K0, K1)
     assert one.confirm(one.batch().confirm_ctx).ok
     batch = one.batch() if has_batch else None
@@ -109,7 +113,7 @@ def test_cb56_removed_at_the_server_it_joins_again_and_loses_and_repeats_nothing
     assert world.committed() == {K0: 4, K1: 4}
 
 
-def test_a_confirmation_that_meets_the_removal_is_told_after_joining_again(modelled: Stage) -> None:
+def test_a_confirmation_that_meets_the_removal_is_told_after_joining_again(modelled: BalancedRig) -> None:
     one = reader(modelled, K0)
     context = one.batch().confirm_ctx
     modelled.remove("A")
@@ -133,7 +137,7 @@ def test_who_is_told_that_it_owns_nothing_finds_out_at_once_whether_it_is_a_memb
     assert seen == {batches[1].key: 1, batches[0].key: 0}
 
 
-def test_cb57_when_joining_again_is_refused_all_keys_are_dropped_and_the_reason_surfaces(world: Stage) -> None:
+def test_cb57_when_joining_again_is_refused_all_keys_are_dropped_and_the_reason_surfaces(world: BalancedRig) -> None:
     one = reader(world, K0, K1)
     world.remove("A")
     other = world.member("B")
@@ -150,7 +154,9 @@ def test_cb57_when_joining_again_is_refused_all_keys_are_dropped_and_the_reason_
     assert one.connect(K0).ok
 
 
-def test_cb60_shutting_down_frees_all_at_once_commits_what_was_confirmed_and_returns_the_rest(world: Stage) -> None:
+def test_cb60_shutting_down_frees_all_at_once_commits_what_was_confirmed_and_returns_the_rest(
+    world: BalancedRig,
+) -> None:
     keys = [f"1:t:{number}" for number in range(5)]
     one = reader(world, *keys, confirm_in_local=True)
     batches = [one.batch() for _ in keys]
@@ -176,7 +182,7 @@ def test_cb60_shutting_down_frees_all_at_once_commits_what_was_confirmed_and_ret
     assert [first[batch.key] for batch in batches[3:]] == [0, 0]
 
 
-def test_while_shutting_down_confirmations_come_too_late(world: Stage) -> None:
+def test_while_shutting_down_confirmations_come_too_late(world: BalancedRig) -> None:
     one = reader(world, K0)
     context = one.batch().confirm_ctx
     going = one.begin(ShutdownAsked)
@@ -186,7 +192,7 @@ def test_while_shutting_down_confirmations_come_too_late(world: Stage) -> None:
     assert going.took_ms >= 200
 
 
-def test_in_touch_again_before_the_lease_is_over_it_keeps_its_keys(world: Stage) -> None:
+def test_in_touch_again_before_the_lease_is_over_it_keeps_its_keys(world: BalancedRig) -> None:
     one = reader(world, K0)
     world.refuses_connections = True
     one.is_cut = True
@@ -197,7 +203,7 @@ def test_in_touch_again_before_the_lease_is_over_it_keeps_its_keys(world: Stage)
     assert world.owners()[K0].consumer_id == "A"
 
 
-def test_a_newer_object_of_the_same_instance_id_ends_it(modelled: Stage) -> None:
+def test_a_newer_object_of_the_same_instance_id_ends_it(modelled: BalancedRig) -> None:
     one = reader(modelled, K0, instance_id="i")
     modelled.model.instead = lambda message: (
         MemberHeartbeatReply(ErrorCode.REPLACED_MEMBER) if type(message).__name__ == "MemberHeartbeat" else None
@@ -212,7 +218,7 @@ def test_a_newer_object_of_the_same_instance_id_ends_it(modelled: Stage) -> None
     assert one.kinds() == []
 
 
-def test_the_whole_list_is_reported_when_it_has_changed_and_every_sixtieth_time(modelled: Stage) -> None:
+def test_the_whole_list_is_reported_when_it_has_changed_and_every_sixtieth_time(modelled: BalancedRig) -> None:
     one = reader(modelled, K0)
     modelled.run(15_000)
     reports = modelled.model.members["A"].reports
@@ -225,7 +231,7 @@ def test_the_whole_list_is_reported_when_it_has_changed_and_every_sixtieth_time(
     assert [[key.key for key in report] for report in reports] == [[K0, K1]]
 
 
-def test_an_operator_s_wish_moves_every_owned_partition_to_its_end_once(modelled: Stage) -> None:
+def test_an_operator_s_wish_moves_every_owned_partition_to_its_end_once(modelled: BalancedRig) -> None:
     one = reader(modelled, K0, K1)
     batch = one.batch()
     modelled.model.from_max_id = 7
@@ -242,7 +248,7 @@ def test_an_operator_s_wish_moves_every_owned_partition_to_its_end_once(modelled
     assert one.values() == [b"new"]
 
 
-def test_a_coordinator_that_cannot_be_reached_is_asked_again_at_start_so_many_times(world: Stage) -> None:
+def test_a_coordinator_that_cannot_be_reached_is_asked_again_at_start_so_many_times(world: BalancedRig) -> None:
     one = world.member()
     one.is_cut = world.refuses_connections = True
     asked = one.begin(one.starting(-1, -1))
@@ -255,7 +261,7 @@ def test_a_coordinator_that_cannot_be_reached_is_asked_again_at_start_so_many_ti
     assert one.start().ok
 
 
-def test_a_node_id_that_is_taken_is_asked_for_until_the_tries_are_used_up(world: Stage) -> None:
+def test_a_node_id_that_is_taken_is_asked_for_until_the_tries_are_used_up(world: BalancedRig) -> None:
     assert world.member("A").start(3, 1).ok
     other = world.member("B")
     asked = other.begin(other.starting(3, 1))
@@ -266,7 +272,7 @@ def test_a_node_id_that_is_taken_is_asked_for_until_the_tries_are_used_up(world:
     assert other.kinds().count("StartMember") == 6
 
 
-def test_who_shuts_down_just_after_a_connection_was_lost_still_says_so(world: Stage) -> None:
+def test_who_shuts_down_just_after_a_connection_was_lost_still_says_so(world: BalancedRig) -> None:
     one = reader(world, K0)
     one.is_cut = world.refuses_connections = True
     assert one.disconnect(K0).msg  # by now it has no coordinator
@@ -275,7 +281,7 @@ def test_who_shuts_down_just_after_a_connection_was_lost_still_says_so(world: St
     assert world.members() == []
 
 
-def test_who_shuts_down_while_nobody_can_be_reached_does_not_wait_for_long(world: Stage) -> None:
+def test_who_shuts_down_while_nobody_can_be_reached_does_not_wait_for_long(world: BalancedRig) -> None:
     one = reader(world, K0)
     one.is_cut = world.refuses_connections = True
     asked = one.begin(ShutdownAsked)
@@ -285,7 +291,7 @@ def test_who_shuts_down_while_nobody_can_be_reached_does_not_wait_for_long(world
     assert one.core.is_ended
 
 
-def test_what_was_granted_to_a_request_that_was_never_answered_is_given_up(world: Stage) -> None:
+def test_what_was_granted_to_a_request_that_was_never_answered_is_given_up(world: BalancedRig) -> None:
     one, other = reader(world), reader(world, who="B")
     one.late_ms = 2_500
     asked = one.begin(partial(ConnectAsked, key=K0))
@@ -303,7 +309,7 @@ def test_what_was_granted_to_a_request_that_was_never_answered_is_given_up(world
     assert one.kinds().count("DescribeBalanced") <= 3  # it does not doubt for ever
 
 
-def test_a_registration_that_comes_after_its_key_was_given_up_is_found_out_about_too(world: Stage) -> None:
+def test_a_registration_that_comes_after_its_key_was_given_up_is_found_out_about_too(world: BalancedRig) -> None:
     one = reader(world)
     one.late_ms = 4_000
     asked = one.begin(partial(ConnectAsked, key=K0))

@@ -3,10 +3,10 @@
 import pytest
 
 from muster.core.balancing.events import StartAsked
-from tests.client.balanced.world import Player, World
+from tests.client.balanced.world import SimMember, World
 
 
-def started(player: Player, targets: dict[str, set[str] | None] | None) -> int:
+def started(player: SimMember, targets: dict[str, set[str] | None] | None) -> int:
     return player.ask(lambda number: StartAsked(number, targets, -1, -1)).code
 
 

@@ -21,8 +21,8 @@ from muster.balanced import (
     index_mod,
     rebalance_once,
 )
-from tests.client.balanced.hand import Hands
 from tests.client.balanced.model import Headers
+from tests.client.balanced.sim_driver import SimDrivers
 from tests.client.balanced.world import World
 
 K0, K1 = "1:t:0", "1:t:1"
@@ -38,12 +38,12 @@ def world() -> World:
 
 
 @pytest.fixture
-def hands(world: World, monkeypatch: pytest.MonkeyPatch) -> Hands:
-    return Hands(world, monkeypatch)
+def hands(world: World, monkeypatch: pytest.MonkeyPatch) -> SimDrivers:
+    return SimDrivers(world, monkeypatch)
 
 
 def reading(
-    hands: Hands, *keys: str, filters: set[str] | None = None, config: BalancedConfig = FIRST, **settings: Any
+    hands: SimDrivers, *keys: str, filters: set[str] | None = None, config: BalancedConfig = FIRST, **settings: Any
 ) -> ClientBalancedConsumer:
     consumer = hands.consumer(config, **settings)
     assert consumer.start({"t": filters}).ok
@@ -58,7 +58,7 @@ def batch_of(result: Result) -> Batch:
     return result.data
 
 
-def test_the_seventeen_calls_from_start_to_shutdown(hands: Hands, world: World) -> None:
+def test_the_seventeen_calls_from_start_to_shutdown(hands: SimDrivers, world: World) -> None:
     consumer = hands.consumer(FIRST)
     assert consumer.is_shutdown()
     assert (consumer.source_count(), consumer.node_id()) == (None, None)
@@ -87,7 +87,9 @@ def test_the_seventeen_calls_from_start_to_shutdown(hands: Hands, world: World) 
     assert world.model.members == {}
 
 
-def test_a_batch_comes_as_records_and_its_confirmation_says_where_the_group_stands(hands: Hands, world: World) -> None:
+def test_a_batch_comes_as_records_and_its_confirmation_says_where_the_group_stands(
+    hands: SimDrivers, world: World
+) -> None:
     consumer = reading(hands, K0, value_deserializer=bytes.decode)
     assert consumer.oldest_unconfirmed_ms() is None
     batch = batch_of(consumer.get_message())
@@ -109,7 +111,9 @@ BLUE: Headers = (("x", b"red"), ("filter", b"blue"))
 BOTH: Headers = (("filter", b"blue"), ("filter", b"red"))
 
 
-def test_filters_match_headers_of_that_name_and_what_matches_none_is_passed_over(hands: Hands, world: World) -> None:
+def test_filters_match_headers_of_that_name_and_what_matches_none_is_passed_over(
+    hands: SimDrivers, world: World
+) -> None:
     log = world.model.configured[K1]
     log.append([b"1", b"2"], [BLUE, ()])
     log.append([b"3", b"4", b"5"], [RED, BLUE, BOTH])
@@ -123,7 +127,7 @@ def test_filters_match_headers_of_that_name_and_what_matches_none_is_passed_over
     assert world.model.stored[K1] == 6
 
 
-def test_where_nothing_ever_matches_a_read_still_ends(hands: Hands, world: World) -> None:
+def test_where_nothing_ever_matches_a_read_still_ends(hands: SimDrivers, world: World) -> None:
     for number in range(2_000):
         world.model.configured[K1].append([b"%d" % number], [BLUE])
     consumer = reading(hands, K1, filters={"red"})
@@ -132,7 +136,9 @@ def test_where_nothing_ever_matches_a_read_still_ends(hands: Hands, world: World
     assert 1_000 <= world.now_ms - began_ms <= 1_010
 
 
-def test_what_cannot_be_deserialized_comes_as_an_error_and_its_partition_can_be_moved_past_it(hands: Hands) -> None:
+def test_what_cannot_be_deserialized_comes_as_an_error_and_its_partition_can_be_moved_past_it(
+    hands: SimDrivers,
+) -> None:
     def refuse_a(value: bytes) -> str:
         if value == b"a":
             raise ValueError("no")
@@ -149,7 +155,7 @@ def test_what_cannot_be_deserialized_comes_as_an_error_and_its_partition_can_be_
     assert [record.value for record in batch_of(consumer.get_message()).messages] == ["b"]
 
 
-def test_records_before_one_that_cannot_be_read_come_first(hands: Hands) -> None:
+def test_records_before_one_that_cannot_be_read_come_first(hands: SimDrivers) -> None:
     def refuse_b(value: bytes) -> str:
         if value == b"b":
             raise ValueError("no")
@@ -162,7 +168,7 @@ def test_records_before_one_that_cannot_be_read_come_first(hands: Hands) -> None
     assert consumer.get_message().code == 500
 
 
-def test_a_deserializer_that_is_interrupted_gives_the_batch_back(hands: Hands) -> None:
+def test_a_deserializer_that_is_interrupted_gives_the_batch_back(hands: SimDrivers) -> None:
     interrupts = [KeyboardInterrupt]
 
     def interrupted(value: bytes) -> bytes:
@@ -176,7 +182,9 @@ def test_a_deserializer_that_is_interrupted_gives_the_batch_back(hands: Hands) -
     assert [record.value for record in batch_of(consumer.get_message()).messages] == [b"a", b"b"]
 
 
-def test_a_batch_whose_lease_ends_while_its_records_are_made_out_is_not_handed_out(hands: Hands, world: World) -> None:
+def test_a_batch_whose_lease_ends_while_its_records_are_made_out_is_not_handed_out(
+    hands: SimDrivers, world: World
+) -> None:
     takes_long = [True]
 
     def slow(value: bytes) -> bytes:
@@ -193,7 +201,7 @@ def test_a_batch_whose_lease_ends_while_its_records_are_made_out_is_not_handed_o
 
 
 def test_who_is_interrupted_while_waiting_leaves_no_batch_behind(
-    hands: Hands, world: World, monkeypatch: pytest.MonkeyPatch
+    hands: SimDrivers, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumer = reading(hands, K0)
     changed = hands.of(consumer).changed  # type: ignore[attr-defined]
@@ -212,7 +220,7 @@ def test_who_is_interrupted_while_waiting_leaves_no_batch_behind(
     assert asker.oldest_unconfirmed_ms is None
 
 
-def test_a_context_manager_shuts_down(hands: Hands, world: World) -> None:
+def test_a_context_manager_shuts_down(hands: SimDrivers, world: World) -> None:
     with reading(hands, K0, K1) as consumer:
         assert consumer.registered_partitions() == [K0, K1]
     assert world.model.owners == {}
@@ -235,7 +243,7 @@ WRONG: dict[str, Callable[[ClientBalancedConsumer], object]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_values_of_the_wrong_type_raise_and_nothing_else_does(hands: Hands, name: str) -> None:
+def test_values_of_the_wrong_type_raise_and_nothing_else_does(hands: SimDrivers, name: str) -> None:
     consumer = hands.consumer()
     with pytest.raises(TypeError, match=f"^{name}"):
         WRONG[name](consumer)
@@ -260,7 +268,7 @@ def test_what_cannot_work_is_refused_where_it_is_said() -> None:
     assert BalancedConfig(meta_check_period_ms=1).meta_period_ms == 5_000
 
 
-def test_the_client_s_version_is_the_distribution_s(hands: Hands) -> None:
+def test_the_client_s_version_is_the_distribution_s(hands: SimDrivers) -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert hands.consumer().client_version() == project["version"]
 
@@ -268,13 +276,13 @@ def test_the_client_s_version_is_the_distribution_s(hands: Hands) -> None:
 # ------------------------------------------------------------------------------------------------------------ the loop
 
 
-def numbered(hands: Hands, count: int, node: int) -> ClientBalancedConsumer:
+def numbered(hands: SimDrivers, count: int, node: int) -> ClientBalancedConsumer:
     consumer = hands.consumer(FIRST)
     assert consumer.start({"t": None}, count, node).ok
     return consumer
 
 
-def test_a_round_gives_up_first_and_then_connects_what_is_missing(hands: Hands, world: World) -> None:
+def test_a_round_gives_up_first_and_then_connects_what_is_missing(hands: SimDrivers, world: World) -> None:
     consumer = numbered(hands, 2, 0)
     assert rebalance_once(consumer, index_mod) == Round(connected=(K0,))
     assert rebalance_once(consumer, index_mod) == Round()
@@ -287,7 +295,7 @@ def test_a_round_gives_up_first_and_then_connects_what_is_missing(hands: Hands, 
     ]  # fmt: skip
 
 
-def test_a_round_that_is_refused_a_partition_goes_on_with_the_others(hands: Hands) -> None:
+def test_a_round_that_is_refused_a_partition_goes_on_with_the_others(hands: SimDrivers) -> None:
     other = reading(hands, K0)
     consumer = reading(hands)
     done = rebalance_once(consumer, lambda keys, _count, _node: set(keys))
@@ -297,7 +305,7 @@ def test_a_round_that_is_refused_a_partition_goes_on_with_the_others(hands: Hand
     assert rebalance_once(consumer).is_last
 
 
-def test_a_round_without_the_coordinator_keeps_everything(hands: Hands, world: World) -> None:
+def test_a_round_without_the_coordinator_keeps_everything(hands: SimDrivers, world: World) -> None:
     consumer = numbered(hands, 1, 0)
     assert rebalance_once(consumer).connected == (K0, K1)
     world.run(10_000)
@@ -308,7 +316,7 @@ def test_a_round_without_the_coordinator_keeps_everything(hands: Hands, world: W
 
 
 def test_the_loop_warns_once_of_a_missing_node_and_names_what_nobody_reads(
-    hands: Hands, world: World, caplog: pytest.LogCaptureFixture
+    hands: SimDrivers, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.model.configure("1:t:2")
     consumer = numbered(hands, 3, 0)
@@ -331,7 +339,7 @@ def test_the_loop_warns_once_of_a_missing_node_and_names_what_nobody_reads(
     assert loop.shortfall == Shortfall((2,), ("1:t:2",))
 
 
-def test_members_that_are_not_numbered_lack_nothing(hands: Hands, caplog: pytest.LogCaptureFixture) -> None:
+def test_members_that_are_not_numbered_lack_nothing(hands: SimDrivers, caplog: pytest.LogCaptureFixture) -> None:
     consumer = reading(hands)
     loop = BalancedLoop(consumer, period_s=0.0, on_round=lambda _done: loop.stop())
     loop.run()
@@ -339,7 +347,9 @@ def test_members_that_are_not_numbered_lack_nothing(hands: Hands, caplog: pytest
     assert caplog.records == []
 
 
-def test_a_share_function_that_raises_costs_a_round_and_no_more(hands: Hands, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_share_function_that_raises_costs_a_round_and_no_more(
+    hands: SimDrivers, caplog: pytest.LogCaptureFixture
+) -> None:
     consumer = numbered(hands, 1, 0)
     mistakes = [ZeroDivisionError]
 

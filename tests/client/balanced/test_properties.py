@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from muster.core.balancing import Batch
 from muster.core.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked, GaveUp, MetaAsked
-from tests.client.balanced.stages import STAGES, Stage
-from tests.client.balanced.world import Player, Question
+from tests.client.balanced.rigs import STAGES, BalancedRig
+from tests.client.balanced.world import Question, SimMember
 
 KEYS = ["1:t:0", "1:t:1"]
 MEMBERS = 3
@@ -48,7 +48,7 @@ STEPS = st.lists(
 class App:
     """What an application keeps: what it waits for, and the batches that it has."""
 
-    player: Player
+    player: SimMember
     reading: list[Question] = field(default_factory=list)
     others: list[Question] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
@@ -56,7 +56,7 @@ class App:
 
 class Play:
     def __init__(self, kind: str, in_local: bool) -> None:
-        self.stage: Stage = STAGES[kind]().make("t", 2)
+        self.stage: BalancedRig = STAGES[kind]().make("t", 2)
         self.apps = [
             App(
                 self.stage.member(

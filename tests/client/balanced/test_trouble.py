@@ -5,30 +5,30 @@ import pytest
 from membership.events import Call, CallFailed, Replied
 from muster.core.balancing import BalancedConfig, coordinator
 from muster.core.balancing.events import MetaAsked
-from muster.core.balancing.member import Member, Phase
+from muster.core.balancing.member import BalancedState, Phase
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages import balanced as b
 from protocol.messages.node import FindCoordinator, FindCoordinatorReply, FoundCoordinator, Refused
-from tests.client.balanced.stages import ModelStage
-from tests.client.balanced.world import Player
+from tests.client.balanced.rigs import ModelRig
+from tests.client.balanced.world import SimMember
 
 K0 = "1:t:0"
 
 
 @pytest.fixture
-def world() -> ModelStage:
-    stage = ModelStage()
+def world() -> ModelRig:
+    stage = ModelRig()
     stage.make("t", 1)
     stage.append(K0, b"a")
     return stage
 
 
-def reader(world: ModelStage, *keys: str, **settings: object) -> Player:
+def reader(world: ModelRig, *keys: str, **settings: object) -> SimMember:
     return world.member("A", **{"consume_position": "first", "ready_wait_ms": 10_000, **settings}).on_the_way(*keys)
 
 
-def once(world: ModelStage, reply: Message, times: int = 1) -> None:
+def once(world: ModelRig, reply: Message, times: int = 1) -> None:
     """The next requests of that kind are answered so."""
     kind = type(reply).__name__.removesuffix("Reply")
     left = [reply] * times
@@ -48,7 +48,7 @@ def once(world: ModelStage, reply: Message, times: int = 1) -> None:
     ],
 )
 def test_after_each_refusal_a_partition_rests_as_long_as_that_takes(
-    world: ModelStage, error: int, told_ms: int, pause_ms: int
+    world: ModelRig, error: int, told_ms: int, pause_ms: int
 ) -> None:
     one = reader(world, K0)
     once(world, b.FetchRegisteredReply(items=(b.FetchedPartition(K0, ErrorCode(error), told_ms),)))
@@ -59,7 +59,7 @@ def test_after_each_refusal_a_partition_rests_as_long_as_that_takes(
 
 
 @pytest.mark.parametrize("error", [411, 412, 415])
-def test_what_is_not_ours_any_more_is_gone_and_connected_again(world: ModelStage, error: int) -> None:
+def test_what_is_not_ours_any_more_is_gone_and_connected_again(world: ModelRig, error: int) -> None:
     one = reader(world, K0)
     once(world, b.FetchRegisteredReply(items=(b.FetchedPartition(K0, ErrorCode(error)),)))
     assert one.get().code == error
@@ -68,7 +68,7 @@ def test_what_is_not_ours_any_more_is_gone_and_connected_again(world: ModelStage
     assert one.values() == [b"a"]
 
 
-def test_a_fetch_that_is_never_answered_counts_its_last_batch_as_not_consumed(world: ModelStage) -> None:
+def test_a_fetch_that_is_never_answered_counts_its_last_batch_as_not_consumed(world: ModelRig) -> None:
     one = reader(world, K0, confirm_in_local=True)
     assert one.confirm(one.batch().confirm_ctx).ok
     world.refuses_connections = one.is_cut = True
@@ -82,7 +82,7 @@ def test_a_fetch_that_is_never_answered_counts_its_last_batch_as_not_consumed(wo
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
-def test_a_coordinator_that_moved_is_found_again_and_keys_are_kept(world: ModelStage, error: ErrorCode) -> None:
+def test_a_coordinator_that_moved_is_found_again_and_keys_are_kept(world: ModelRig, error: ErrorCode) -> None:
     one = reader(world, K0)
     once(world, b.MemberHeartbeatReply(error))
     world.run(11_000)
@@ -92,7 +92,7 @@ def test_a_coordinator_that_moved_is_found_again_and_keys_are_kept(world: ModelS
     assert [later - earlier < 200 for earlier, later in zip(beats[-2:], beats[-1:], strict=False)] == [True]
 
 
-def test_a_coordinator_that_loads_is_asked_again_a_second_later(world: ModelStage) -> None:
+def test_a_coordinator_that_loads_is_asked_again_a_second_later(world: ModelRig) -> None:
     one = reader(world)
     once(world, b.RegisterPartitionsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     began_ms = world.now_ms
@@ -100,14 +100,14 @@ def test_a_coordinator_that_loads_is_asked_again_a_second_later(world: ModelStag
     assert 1_000 <= world.now_ms - began_ms <= 1_010
 
 
-def test_connecting_is_tried_twice_and_no_more(world: ModelStage) -> None:
+def test_connecting_is_tried_twice_and_no_more(world: ModelRig) -> None:
     one = reader(world)
     once(world, b.RegisterPartitionsReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), times=2)
     assert one.connect(K0).code == 14
     assert one.kinds().count("RegisterPartitions") == 2
 
 
-def test_a_refusal_of_the_whole_request_is_an_answer_too(world: ModelStage) -> None:
+def test_a_refusal_of_the_whole_request_is_an_answer_too(world: ModelRig) -> None:
     one = reader(world, K0)
     refusal = Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you")
     world.model.instead = lambda message: refusal if type(message).__name__ == "RegisterPartitions" else None
@@ -116,7 +116,7 @@ def test_a_refusal_of_the_whole_request_is_an_answer_too(world: ModelStage) -> N
     assert (said.code, said.msg) == (31, "not you")
 
 
-def test_a_lookup_that_names_nobody_is_repeated(world: ModelStage) -> None:
+def test_a_lookup_that_names_nobody_is_repeated(world: ModelRig) -> None:
     one = world.member("A")
     found = FindCoordinatorReply((FoundCoordinator("g", error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE),))
     left: list[Message] = [found, FindCoordinatorReply()]
@@ -126,7 +126,7 @@ def test_a_lookup_that_names_nobody_is_repeated(world: ModelStage) -> None:
 
 
 def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> None:
-    member = Member(BalancedConfig(), "g", "A", phase=Phase.STARTED, is_joined=True)
+    member = BalancedState(BalancedConfig(), "g", "A", phase=Phase.STARTED, is_joined=True)
     here = FindCoordinatorReply((FoundCoordinator("g", 0, "here", 1),))
 
     def called() -> list[tuple[int, Message]]:
@@ -152,7 +152,7 @@ def test_after_a_failed_connect_to_the_coordinator_the_next_lookup_waits() -> No
 
 
 def test_a_confirmation_that_is_never_answered_says_so_and_is_said_again_with_the_next_fetch(
-    world: ModelStage,
+    world: ModelRig,
 ) -> None:
     one = reader(world, K0)
     context = one.batch().confirm_ctx
@@ -164,7 +164,7 @@ def test_a_confirmation_that_is_never_answered_says_so_and_is_said_again_with_th
     assert world.committed() == {K0: 1}
 
 
-def test_metadata_are_asked_for_once_a_period_and_by_one_at_a_time(world: ModelStage) -> None:
+def test_metadata_are_asked_for_once_a_period_and_by_one_at_a_time(world: ModelRig) -> None:
     one = world.member("A")
     assert one.start().ok
     one.sent.clear()
@@ -178,7 +178,7 @@ def test_metadata_are_asked_for_once_a_period_and_by_one_at_a_time(world: ModelS
     assert one.kinds().count("PartitionMeta") == 2
 
 
-def test_an_empty_list_with_a_new_version_empties_what_there_is(world: ModelStage) -> None:
+def test_an_empty_list_with_a_new_version_empties_what_there_is(world: ModelRig) -> None:
     one = reader(world, K0)
     world.model.unconfigure(K0)
     world.run(11_000)
@@ -186,7 +186,7 @@ def test_an_empty_list_with_a_new_version_empties_what_there_is(world: ModelStag
     assert one.core.registered == []
 
 
-def test_a_heartbeat_that_names_keys_as_lost_drops_those(world: ModelStage) -> None:
+def test_a_heartbeat_that_names_keys_as_lost_drops_those(world: ModelRig) -> None:
     world.make("t", 2)
     one = reader(world, K0, "1:t:1")
     del world.model.owners[K0]
@@ -194,7 +194,7 @@ def test_a_heartbeat_that_names_keys_as_lost_drops_those(world: ModelStage) -> N
     assert one.core.registered == ["1:t:1"]
 
 
-def test_a_word_that_something_has_changed_brings_the_next_heartbeat_forward(world: ModelStage) -> None:
+def test_a_word_that_something_has_changed_brings_the_next_heartbeat_forward(world: ModelRig) -> None:
     one = reader(world)
     world.run(1_000)
     one.sent.clear()

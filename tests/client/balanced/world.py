@@ -64,7 +64,7 @@ class Question:
         return self.ended_ms - self.asked_ms
 
 
-class Player:
+class SimMember:
     """A member and its application. `sent` is every request that left; `notes` what it said for logs."""
 
     def __init__(self, world: "World", who: str, **settings: Any) -> None:
@@ -175,7 +175,7 @@ class Player:
 
     # -- the usual way there
 
-    def on_the_way(self, *keys: str, source_count: int = -1, node_id: int = -1) -> "Player":
+    def on_the_way(self, *keys: str, source_count: int = -1, node_id: int = -1) -> "SimMember":
         """Started, with metadata, and these keys connected; what was sent until then is forgotten."""
         assert self.start(source_count, node_id).ok
         assert self.meta().ok
@@ -225,7 +225,7 @@ class Player:
 class AsConsumer:
     """The calls of `muster.core.balancing.loop.Balanced`."""
 
-    def __init__(self, player: Player) -> None:
+    def __init__(self, player: SimMember) -> None:
         self._player = player
 
     def is_shutdown(self) -> bool:
@@ -255,7 +255,7 @@ class World:
         self.now_ms = 1_000
         self.model = Model()
         self.coordinator: Coordinator = coordinator or self.model
-        self.players: list[Player] = []
+        self.players: list[SimMember] = []
         self.refuses_connections = False
         """Whether who is cut off hears so at once, or nothing at all."""
         self.latency_ms = LATENCY_MS
@@ -264,8 +264,8 @@ class World:
         self._watched: list[tuple[Callable[[], bool], Callable[[], None]]] = []
         self._looks = False
 
-    def member(self, who: str = "A", **settings: Any) -> Player:
-        player = Player(self, who, **settings)
+    def member(self, who: str = "A", **settings: Any) -> SimMember:
+        player = SimMember(self, who, **settings)
         self.players.append(player)
         return player
 
@@ -325,7 +325,7 @@ class World:
 
     # -- the network
 
-    def send(self, player: Player, call: Call) -> None:
+    def send(self, player: SimMember, call: Call) -> None:
         if player.late_ms:
             self.after(self.latency_ms, partial(player.hear, call.call, None))
             self.after(player.late_ms, partial(self._arrive_late, call))
@@ -339,12 +339,12 @@ class World:
     def _arrive_late(self, call: Call) -> None:
         self.coordinator.answer(call.message, self.now_ms)
 
-    def _arrive(self, player: Player, call: Call) -> None:
+    def _arrive(self, player: SimMember, call: Call) -> None:
         if player.loses(call) or call.call not in player.waiting:
             return
         reply = self.coordinator.answer(call.message, self.now_ms)
         self.after(self.latency_ms, partial(self._come_back, player, call, reply))
 
-    def _come_back(self, player: Player, call: Call, reply: Message) -> None:
+    def _come_back(self, player: SimMember, call: Call, reply: Message) -> None:
         if not player.loses(call):
             player.hear(call.call, reply)

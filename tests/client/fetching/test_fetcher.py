@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.core.positions import OffsetReset, Subscription
+from muster.core.positions import ConsumerPositions, OffsetReset
 from muster.errors import CorruptRecords, OffsetOutOfRange, Refused
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchReply, FetchTopic, FetchTopicReply
@@ -20,11 +20,11 @@ from protocol.messages.topics import (
     MetadataTopic,
 )
 from protocol.record_batch import encode_batch
-from tests.client.fetching.stage import NODES, P0, P1, P2, Stage, asked, fetched, ready
+from tests.client.fetching.rig import NODES, P0, P1, P2, FetcherRig, asked, fetched, ready
 
 
 def test_leaders_are_learnt_first_then_each_node_is_asked_once_for_all_it_has() -> None:
-    stage = Stage({P0: 5, P1: 6, P2: 7}).wake()
+    stage = FetcherRig({P0: 5, P1: 6, P2: 7}).wake()
     assert stage.new() == [(None, Metadata((MetadataTopic("t"),)))]
     stage.leaders(0, 1, 0)
     first, second = stage.new()
@@ -98,7 +98,7 @@ def test_an_answer_from_an_old_leader_after_the_new_ones_is_dropped() -> None:
 
 @pytest.mark.parametrize(("reset", "timestamp"), [(OffsetReset.EARLIEST, -2), (OffsetReset.LATEST, -1)])
 def test_without_an_offset_its_leader_is_asked_where_to_begin(reset: OffsetReset, timestamp: int) -> None:
-    stage = Stage({P0: 0})
+    stage = FetcherRig({P0: 0})
     stage.subscription.await_reset(P0, reset)
     stage.wake().leaders(0)
     assert stage.new()[-1] == (
@@ -111,7 +111,7 @@ def test_without_an_offset_its_leader_is_asked_where_to_begin(reset: OffsetReset
 
 
 def test_the_answer_to_a_reset_comes_too_late_after_a_seek() -> None:
-    stage = Stage({P0: 0})
+    stage = FetcherRig({P0: 0})
     stage.subscription.await_reset(P0, OffsetReset.EARLIEST)
     stage.wake().leaders(0)
     stage.subscription.seek(P0, 77)
@@ -205,7 +205,7 @@ def test_a_node_that_does_not_answer_is_hung_up_on() -> None:
 
 
 def test_a_topic_nobody_leads_is_looked_for_with_growing_pauses() -> None:
-    stage = Stage({P0: 4}).wake()
+    stage = FetcherRig({P0: 4}).wake()
     pauses = []
     for _ in range(5):
         stage.answer(Metadata, MetadataReply())
@@ -217,7 +217,7 @@ def test_a_topic_nobody_leads_is_looked_for_with_growing_pauses() -> None:
 
 
 def test_positions_can_be_set_for_what_is_assigned_alone() -> None:
-    subscription = Subscription()
+    subscription = ConsumerPositions()
     subscription.assign([P0])
     with pytest.raises(ValueError, match="t-1 is not assigned"):
         subscription.seek(P1, 0)
@@ -226,7 +226,7 @@ def test_positions_can_be_set_for_what_is_assigned_alone() -> None:
 
 
 def test_partitions_kept_keep_their_position() -> None:
-    subscription = Subscription()
+    subscription = ConsumerPositions()
     subscription.assign([P0, P1])
     subscription.seek(P0, 9)
     subscription.assign([P0, P2])

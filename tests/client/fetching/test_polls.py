@@ -5,7 +5,7 @@ import pytest
 from membership.topic_partition import TopicPartition
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply
-from tests.client.fetching.stage import fetched, ready
+from tests.client.fetching.rig import fetched, ready
 from tests.client.fetching.world import P0, P1, P2, World, address
 
 

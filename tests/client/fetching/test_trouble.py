@@ -13,7 +13,7 @@ from protocol.messages.offsets import ListOffsets
 from protocol.record_batch import pack_batch, seal_batch
 from protocol.record_writing import encode_record, varint
 from tests.client.fetching.nodes import batch
-from tests.client.fetching.stage import fetched, fetched_bytes, ready
+from tests.client.fetching.rig import fetched, fetched_bytes, ready
 from tests.client.fetching.world import P0, P1, World
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from membership.events import Call, CallFailed, Effect, HangUp, MemberEvent, NodeAddress, Replied, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord, Fetcher, FetchSettings
-from muster.core.positions import Subscription
+from muster.core.positions import ConsumerPositions
 from muster.errors import MusterError
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchReply, OffsetForLeaderEpoch
@@ -49,7 +49,7 @@ class World:
         self._coming: list[tuple[int, int, Callable[[], None]]] = []
         self._parked: list[tuple[int, int, Call, int, dict[TopicPartition, FetchPartition]]] = []
         self._happened = 0
-        self.subscription = Subscription()
+        self.subscription = ConsumerPositions()
         self.fetcher = Fetcher(self.subscription, FetchSettings(**settings))
         self.subscription.assign(self.logs)
         for one, offset in zip(self.logs, offsets or [0] * len(leaders), strict=True):

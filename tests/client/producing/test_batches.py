@@ -6,19 +6,19 @@ import pytest
 
 from membership.events import Call, CallFailed, Departed, NodeAddress, Replied
 from muster.core.producing import NO_ROOM, NOT_KNOWN, Delivered, ProducerSettings
-from muster.core.producing.batch import Batch, Pending, ProducerId, size_of
+from muster.core.producing.batch import Pending, ProducerBatch, ProducerId, size_of
 from muster.errors import Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, InitProducerIdReply, Produce
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
 from protocol.record_batch import check_batch, decode_batch
 from protocol.record_compression import Compression
-from tests.client.producing.stage import NODES, Stage, batches
+from tests.client.producing.rig import NODES, ProducerRig, batches
 
 
-def ready(**settings: Any) -> Stage:
+def ready(**settings: Any) -> ProducerRig:
     """The first batch of each of three partitions is stored: what comes next need not go alone."""
-    stage = Stage(**settings).ready()
+    stage = ProducerRig(**settings).ready()
     for partition in range(3):
         stage.send(f"first of {partition}", partition=partition)
     stage.flush()
@@ -87,7 +87,7 @@ def test_five_requests_are_under_way_to_a_node_and_no_more() -> None:
 
 
 def test_without_sequences_one_batch_of_a_partition_is_under_way() -> None:
-    stage = Stage(linger_ms=0, acks=1, is_idempotent=False).ready()
+    stage = ProducerRig(linger_ms=0, acks=1, is_idempotent=False).ready()
     for number in range(3):
         stage.send(f"{number}")
         stage.core.close_batches()
@@ -97,7 +97,7 @@ def test_without_sequences_one_batch_of_a_partition_is_under_way() -> None:
 
 
 def test_the_first_batch_of_a_partition_goes_alone_since_a_broker_takes_whatever_comes_first() -> None:
-    stage = Stage(linger_ms=0).ready()
+    stage = ProducerRig(linger_ms=0).ready()
     for number in range(3):
         stage.send(f"{number}")
         stage.core.close_batches()
@@ -108,7 +108,7 @@ def test_the_first_batch_of_a_partition_goes_alone_since_a_broker_takes_whatever
 
 
 def test_beside_brokers_it_is_they_who_give_ids_one_after_the_other() -> None:
-    stage = Stage(linger_ms=0)
+    stage = ProducerRig(linger_ms=0)
     stage.brokers.speaks = "kafka"
     stage.ready().send("0")
     stage.core.close_batches()
@@ -131,11 +131,11 @@ def test_after_a_minute_of_silence_a_batch_goes_alone_again() -> None:
     assert len(stage.waiting()) == 1
 
 
-def without_acks(**settings: Any) -> Stage:
-    return Stage(acks=0, is_idempotent=False, **settings).ready()
+def without_acks(**settings: Any) -> ProducerRig:
+    return ProducerRig(acks=0, is_idempotent=False, **settings).ready()
 
 
-def depart(stage: Stage, place: int = 0) -> None:
+def depart(stage: ProducerRig, place: int = 0) -> None:
     """The edge has written it all."""
     call = stage.take(Produce, place)
     assert call.node is not None
@@ -232,7 +232,7 @@ def test_a_key_decides_and_else_a_partition_keeps_its_turn_for_a_batch() -> None
 
 
 def test_a_partition_without_a_leader_is_passed_over() -> None:
-    stage = Stage(batch_bytes=100, linger_ms=1_000)
+    stage = ProducerRig(batch_bytes=100, linger_ms=1_000)
     assert stage.core.append("t", None, Pending(None, b"", (), 0, 0), 0) == NOT_KNOWN
     stage.wake()
     partitions = (MetadataPartitionReply(0, 0), MetadataPartitionReply(1, -1), MetadataPartitionReply(2, 0))
@@ -245,7 +245,7 @@ def test_a_partition_without_a_leader_is_passed_over() -> None:
 def test_an_answer_that_does_not_say_where_a_topic_is_is_asked_for_again_and_not_at_once(
     topics: tuple[MetadataTopicReply, ...],
 ) -> None:
-    stage = Stage()
+    stage = ProducerRig()
     assert stage.core.append("t", None, Pending(b"k", b"", (), 0, 0), 0) == NOT_KNOWN
     stage.wake()
     for _ in range(3):
@@ -259,7 +259,7 @@ def test_an_answer_that_does_not_say_where_a_topic_is_is_asked_for_again_and_not
 
 
 def test_a_topic_that_nobody_knows_is_asked_for_for_a_second_and_then_refused() -> None:
-    stage = Stage()
+    stage = ProducerRig()
     record = Pending(None, b"", (), 0, 0)
     for at_ms in (0, 100, 300, 700, 1_500):
         stage.now_ms = at_ms
@@ -271,7 +271,7 @@ def test_a_topic_that_nobody_knows_is_asked_for_for_a_second_and_then_refused() 
 
 
 def test_a_topic_that_has_no_leader_yet_is_waited_for() -> None:
-    stage = Stage()
+    stage = ProducerRig()
     record = Pending(None, b"", (), 0, None)
     reply = MetadataReply(topics=(MetadataTopicReply("t", error_code=ErrorCode.LEADER_NOT_AVAILABLE),))
     refused: list[Refused] = []
@@ -325,7 +325,7 @@ def test_calls_are_made_before_anybody_is_told() -> None:
 
 @pytest.mark.parametrize("compression", Compression)
 def test_a_batch_reads_as_it_was_written(compression: Compression) -> None:
-    batch = Batch(0, 0)
+    batch = ProducerBatch(0, 0)
     long = (("name", b"x" * 300), ("empty", b""), ("none", None), ("ä", b"1"))
     records = [
         Pending(None, None, (), 1_000, 0),
@@ -361,7 +361,7 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, int], sentenc
 
 
 def test_the_node_asked_is_the_leader() -> None:
-    stage = Stage(linger_ms=0)
+    stage = ProducerRig(linger_ms=0)
     list(stage.brokers.logs.values())[1].leader = 2
     stage.ready()
     stage.send("x", partition=1)

@@ -9,7 +9,7 @@ from muster.errors import Refused, RequestTimedOut
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Produce
-from tests.client.producing.stage import NODES, P1, Stage
+from tests.client.producing.rig import NODES, P1, ProducerRig
 
 PARTITIONS = 2
 
@@ -17,7 +17,7 @@ PARTITIONS = 2
 class Net:
     """Connections that break: what was on its way over one may still arrive, late, and is then answered to nobody."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: ProducerRig) -> None:
         self.stage = stage
         self.arriving: dict[int, list[Call]] = {}  # by node, in order
         self.answers: list[tuple[Call, Message]] = []
@@ -76,7 +76,7 @@ PASSING = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.NOT_ENOUGH_REPLICAS, E
 class Play:
     """Carries out steps; what was sent to each partition."""
 
-    def __init__(self, stage: Stage, refusals: tuple[ErrorCode, ...]) -> None:
+    def __init__(self, stage: ProducerRig, refusals: tuple[ErrorCode, ...]) -> None:
         self.stage = stage
         self.net = Net(stage)
         self.refusals = refusals
@@ -132,7 +132,7 @@ class Play:
 @settings(deadline=None, max_examples=300)
 @given(STEPS)
 def test_each_record_is_in_the_log_once_and_in_order(steps: list[tuple[str, int, int]]) -> None:
-    stage = Stage(PARTITIONS, linger_ms=0, request_timeout_ms=10**7, delivery_timeout_ms=10**8).ready()
+    stage = ProducerRig(PARTITIONS, linger_ms=0, request_timeout_ms=10**7, delivery_timeout_ms=10**8).ready()
     sent = Play(stage, PASSING).all(steps)
     assert stage.errors == {}
     for partition, values in sent.items():
@@ -146,7 +146,7 @@ def test_each_record_is_in_the_log_once_and_in_order(steps: list[tuple[str, int,
 @given(STEPS)
 def test_what_is_given_up_may_be_missing_and_nothing_else_is_or_comes_twice(steps: list[tuple[str, int, int]]) -> None:
     """Batches live for twenty seconds here, which several waits exceed."""
-    stage = Stage(PARTITIONS, linger_ms=0, request_timeout_ms=15_000, delivery_timeout_ms=20_000).ready()
+    stage = ProducerRig(PARTITIONS, linger_ms=0, request_timeout_ms=15_000, delivery_timeout_ms=20_000).ready()
     sent = Play(stage, (*PASSING, ErrorCode.INVALID_RECORD)).all(steps)
     for partition, values in sent.items():
         found = stage.values(partition)
@@ -166,7 +166,7 @@ def test_what_is_given_up_may_be_missing_and_nothing_else_is_or_comes_twice(step
 @given(STEPS)
 @example([("send", 0, 1), ("send", 1, 1), *[("arrive", 0, 0), ("hear", 0, 0)] * 3])
 def test_no_more_is_under_way_than_brokers_remember(steps: list[tuple[str, int, int]]) -> None:
-    stage = Stage(PARTITIONS, linger_ms=0, request_timeout_ms=10**7, delivery_timeout_ms=10**8).ready()
+    stage = ProducerRig(PARTITIONS, linger_ms=0, request_timeout_ms=10**7, delivery_timeout_ms=10**8).ready()
     net = Net(stage)
     for number, (what, first, _) in enumerate(steps):
         if what == "send":

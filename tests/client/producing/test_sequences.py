@@ -10,17 +10,17 @@ from protocol.errors import ErrorCode
 from protocol.messages.data import InitProducerId, InitProducerIdReply, Produce
 from protocol.messages.node import Refused as Refusal
 from protocol.messages.topics import Metadata
-from tests.client.producing.stage import NODES, P0, Stage, batches
+from tests.client.producing.rig import NODES, P0, ProducerRig, batches
 
 
-def ready(**settings: Any) -> Stage:
+def ready(**settings: Any) -> ProducerRig:
     """One record is stored, so that the next ones need not go alone."""
-    stage = Stage(1, linger_ms=0, **settings).ready()
+    stage = ProducerRig(1, linger_ms=0, **settings).ready()
     stage.send("first")
     return stage.flush().answer()
 
 
-def sent(stage: Stage, *values: str) -> Stage:
+def sent(stage: ProducerRig, *values: str) -> ProducerRig:
     """A batch each."""
     for value in values:
         stage.send(value)
@@ -28,7 +28,7 @@ def sent(stage: Stage, *values: str) -> Stage:
     return stage.wake()
 
 
-def under_way(stage: Stage) -> list[tuple[int, int, int]]:
+def under_way(stage: ProducerRig) -> list[tuple[int, int, int]]:
     return [batches(call)[0] for call in stage.waiting()]
 
 
@@ -271,7 +271,7 @@ def test_a_record_too_large_fails_alone() -> None:
 
 def test_a_server_that_gives_no_ids_is_said_with_what_helps() -> None:
     for reply in (InitProducerIdReply(ErrorCode.UNSUPPORTED_VERSION), Refusal(ErrorCode.UNSUPPORTED_VERSION)):
-        stage = Stage(1, linger_ms=0).ready()
+        stage = ProducerRig(1, linger_ms=0).ready()
         stage.send("a")
         stage.wake()
         stage.feed(Replied(stage.take(InitProducerId).call, reply))
@@ -282,7 +282,7 @@ def test_a_server_that_gives_no_ids_is_said_with_what_helps() -> None:
 
 
 def test_an_id_that_does_not_come_is_asked_for_again_elsewhere() -> None:
-    stage = sent(Stage(1, linger_ms=0).ready(), "a")
+    stage = sent(ProducerRig(1, linger_ms=0).ready(), "a")
     stage.feed(CallFailed(stage.take(InitProducerId).call))
     assert stage.hung_up == [None]
     assert not stage.waiting(InitProducerId)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tests.client.streams.stage import Happened
+from tests.client.streams.rig import Happened
 
 _RUNNING = {"start", "Fetch", "OffsetCommit", "handed out"}
 MAY_FOLLOW: dict[str, set[str]] = {

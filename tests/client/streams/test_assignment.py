@@ -91,6 +91,6 @@ def test_a_circle_needs_the_same_threads_everywhere(other: dict[str, int]) -> No
 
 def test_a_thread_that_is_not_there_is_noticed() -> None:
     kind = StreamsProtocol("range", {"t": 2})
-    given_to = kind.hears(encode_streams_assignment({"t": {0: 0, 1: 2}, "s": {0: 0}}))
+    given_to = kind.decode_assignment(encode_streams_assignment({"t": {0: 0, 1: 2}, "s": {0: 0}}))
     assert given_to == (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("s", 0))
     assert kind.unknown_threads() == ["s-0 for thread 0 of 0", "t-1 for thread 2 of 2"]

@@ -13,7 +13,7 @@ from protocol.messages.ownership import (
     ReleasePartitions,
     ReleasePartitionsReply,
 )
-from tests.client.stage import GROUP, P0, P1, Stage
+from tests.client.member_rig import GROUP, P0, P1, MemberRig
 
 CLAIM = ClaimAsked(7, {P0: 0, P1: 1}, generation_id=1, deadline_ms=60_000)
 ASKED = ClaimPartitions(GROUP, "me", 1, (ClaimItem("t", 0, 0), ClaimItem("t", 1, 1)))
@@ -22,13 +22,13 @@ GRANTED = ClaimPartitionsReply(
 )
 
 
-def _steady() -> Stage:
-    stage = Stage()
+def _steady() -> MemberRig:
+    stage = MemberRig()
     stage.steady(P0, P1)
     return stage
 
 
-def _done(stage: Stage) -> ClaimDone:
+def _done(stage: MemberRig) -> ClaimDone:
     (done,) = (one for one in stage.heard if isinstance(one, ClaimDone))
     return done
 

@@ -10,15 +10,15 @@ import pytest
 from membership.topic_partition import TopicPartition
 from protocol.messages.data import Fetch
 from protocol.messages.ownership import ClaimPartitions
+from tests.client.consumer_rig import P
 from tests.client.streams.order import check_order
-from tests.client.streams.stage import Player, Streaming
-from tests.client.theatre import P
+from tests.client.streams.rig import ConnectorRig, SimApplication
 
 
 def test_h78_a_second_member_joins_under_load_and_nothing_comes_twice_or_is_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Streaming(monkeypatch).make("t", 4)
+    stage = ConnectorRig(monkeypatch).make("t", 4)
 
     def load(left: int) -> None:
         stage.append(*P[:4], count=3)
@@ -41,7 +41,7 @@ def test_h78_a_second_member_joins_under_load_and_nothing_comes_twice_or_is_miss
     assert moved.isdisjoint(later)
 
 
-class Churn(Streaming):
+class Churn(ConnectorRig):
     """A hundred joins and leaves; the registry is looked at whenever time passes, as often as anything can happen."""
 
     def __init__(self, patch: pytest.MonkeyPatch, seed: int) -> None:
@@ -86,7 +86,7 @@ class Churn(Streaming):
                     self.violations.append(f"{one} fetched by {fetch.member_id} without a grant: {part.owner_epoch}")
 
     def play(self, times: int) -> None:
-        playing: list[Player] = []
+        playing: list[SimApplication] = []
         for number in range(times):
             if playing and (len(playing) == 5 or self.chance.random() < 0.45):
                 playing.pop(self.chance.randrange(len(playing))).leave()

@@ -6,35 +6,35 @@ import pytest
 
 from muster.errors import CommitRefused
 from protocol.errors import ErrorCode
-from tests.client.streams.crowd import Crowd
-from tests.client.streams.lives import MINUTE_MS, ends_well, live
-from tests.client.theatre import P
+from tests.client.consumer_rig import P
+from tests.client.streams.connector_histories import MINUTE_MS, ends_well, live
+from tests.client.streams.sim_connectors import SimConnectors
 
 
 def test_h96_fifty_members_are_killed_and_join_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    crowd = Crowd(monkeypatch, 96, {"a": 12, "b": 12, "c": 12})
+    connectors = SimConnectors(monkeypatch, 96, {"a": 12, "b": 12, "c": 12})
     settings: dict[str, Any] = {"fetch_wait_max_ms": 20_000, "auto_commit_interval_ms": 10_000}
 
     def one_comes() -> None:
-        crowd.comes(2_000, {"a": 1, "b": 1, "c": 1}, **settings)
+        connectors.comes(2_000, {"a": 1, "b": 1, "c": 1}, **settings)
 
     for _ in range(50):
         one_comes()
-    killed, end_ms = 0, crowd.now_ms + 10 * MINUTE_MS
-    while crowd.now_ms < end_ms:
-        crowd.run(crowd.chance.randrange(2_000, 15_000))
+    killed, end_ms = 0, connectors.now_ms + 10 * MINUTE_MS
+    while connectors.now_ms < end_ms:
+        connectors.run(connectors.chance.randrange(2_000, 15_000))
         for _ in range(10):
-            crowd.appends(crowd.chance.randint(1, 20))
-        if crowd.chance.random() < 0.5:
-            crowd.is_killed()
+            connectors.appends(connectors.chance.randint(1, 20))
+        if connectors.chance.random() < 0.5:
+            connectors.is_killed()
             killed += 1
         else:
-            crowd.goes()
-        while len(crowd.crew) < 50:
+            connectors.goes()
+        while len(connectors.crew) < 50:
             one_comes()
     assert killed > 20
-    ends_well(crowd, 2 * MINUTE_MS)
-    assert sum(crowd.appended.values()) > 1_000
+    ends_well(connectors, 2 * MINUTE_MS)
+    assert sum(connectors.appended.values()) > 1_000
 
 
 @pytest.mark.parametrize("seed", [*range(50), 203, 301])  # 203: shut down as a rebalance begins; 301: tries used up
@@ -47,26 +47,26 @@ def test_whatever_goes_wrong_there_is_one_owner_and_nothing_is_skipped(
 def test_who_stood_still_for_longer_than_its_lease_hands_out_and_commits_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    crowd = Crowd(monkeypatch, 0, {"t": 1})
-    still = crowd.comes(10_000_000, {"t": 1}, auto_commit_enable=False)
-    crowd.append(P[0], count=100)
-    crowd.run(2_000)
+    connectors = SimConnectors(monkeypatch, 0, {"t": 1})
+    still = connectors.comes(10_000_000, {"t": 1}, auto_commit_enable=False)
+    connectors.append(P[0], count=100)
+    connectors.run(2_000)
     assert len(still.take(still.streams[0], at_most=10)) == 10
-    crowd.stands_still(15_000)
-    other = crowd.comes(100, {"t": 1}, auto_commit_interval_ms=200)
-    crowd.run(14_900)
+    connectors.stands_still(15_000)
+    other = connectors.comes(100, {"t": 1}, auto_commit_interval_ms=200)
+    connectors.run(14_900)
     assert other.owned == {"t": {0: 0}}
-    assert crowd.reached[P[0]] == 100
-    crowd.run(still.still_until_ms - crowd.now_ms)
+    assert connectors.reached[P[0]] == 100
+    connectors.run(still.still_until_ms - connectors.now_ms)
     assert still.take(still.streams[0]) == [], "its queue is full, and the lease is over"
     with pytest.raises(CommitRefused) as refused:
         still.connector.commit_offsets(retry=False)
     assert refused.value.error_code in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
-    crowd.until(lambda: still.is_settled and other.is_settled)
-    assert other.connector.member_id in crowd.owned().values() or still.owned == {"t": {0: 0}}
+    connectors.until(lambda: still.is_settled and other.is_settled)
+    assert other.connector.member_id in connectors.owned().values() or still.owned == {"t": {0: 0}}
     other.leave()
-    late = crowd.comes(100, {"t": 1})
-    crowd.append(P[0], count=1)
+    late = connectors.comes(100, {"t": 1})
+    connectors.append(P[0], count=1)
     still.leave()
-    crowd.until(lambda: bool(crowd.handed_out(late.who)))
-    assert crowd.handed_out(late.who) == [("t", 0, 100)], "what the other committed stands"
+    connectors.until(lambda: bool(connectors.handed_out(late.who)))
+    assert connectors.handed_out(late.who) == [("t", 0, 100)], "what the other committed stands"

@@ -24,8 +24,8 @@ from protocol.messages.ownership import (
     ReleasePartitions,
     ReleasePartitionsReply,
 )
-from tests.client.streams.stage import Happened, Player, Streaming
-from tests.client.theatre import GROUP, Never, P
+from tests.client.consumer_rig import GROUP, Never, P
+from tests.client.streams.rig import ConnectorRig, Happened, SimApplication
 
 SESSION_MS, REBALANCE_MS, BACKOFF_MS = 6_000, 3_000, 500
 HASTY: dict[str, Any] = {
@@ -36,11 +36,11 @@ HASTY: dict[str, Any] = {
 }
 
 
-def _owner_of(stage: Streaming) -> dict[int, str]:
+def _owner_of(stage: ConnectorRig) -> dict[int, str]:
     return {one.partition: one.member_id for one in stage.owners()}
 
 
-def _stuck(stage: Streaming, for_ms: int, partitions: int = 3) -> tuple[Player, Player]:
+def _stuck(stage: ConnectorRig, for_ms: int, partitions: int = 3) -> tuple[SimApplication, SimApplication]:
     """One that owns everything, and is stuck in `before_releasing` from the moment the second comes."""
     stage.make("t", partitions).append(*P[:partitions], count=3)
     stuck = stage.player("stuck", **HASTY).reads(t=1).iterates()
@@ -50,7 +50,7 @@ def _stuck(stage: Streaming, for_ms: int, partitions: int = 3) -> tuple[Player, 
     return stuck, stage.player("late", **HASTY).reads(t=1).iterates()
 
 
-def _claims(stage: Streaming, who: str) -> list[Happened]:
+def _claims(stage: ConnectorRig, who: str) -> list[Happened]:
     return stage.of("ClaimPartitions", who=who)
 
 
@@ -58,7 +58,7 @@ def _claims(stage: Streaming, who: str) -> list[Happened]:
 def test_h81_what_another_still_owns_is_claimed_again_until_it_is_free(
     monkeypatch: pytest.MonkeyPatch, ends_with: str
 ) -> None:
-    stage = Streaming(monkeypatch)
+    stage = ConnectorRig(monkeypatch)
     stuck, late = _stuck(stage, for_ms=REBALANCE_MS + 1_700 if ends_with == "a release" else 60_000)
     (stopped, *_) = stage.of("stop", who="stuck")
     granted = stage.of("publish", who="late")[0].at_ms
@@ -76,7 +76,7 @@ def test_h81_what_another_still_owns_is_claimed_again_until_it_is_free(
 
 
 def test_h82_two_free_and_one_owned_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch)
+    stage = ConnectorRig(monkeypatch)
     seen: list[dict[int, str]] = []
 
     def lets_two_go(who: str, message: Message) -> None:
@@ -97,7 +97,7 @@ def test_h82_two_free_and_one_owned_gives_none(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_h83_a_claim_whose_answer_is_lost_is_granted_again_by_the_same_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     epochs: list[list[int]] = []
 
     def loses_the_first_answer(_who: str, message: Message) -> type[Never] | None:
@@ -115,7 +115,7 @@ def test_h83_a_claim_whose_answer_is_lost_is_granted_again_by_the_same_epoch(mon
 
 
 def test_h84_a_release_by_an_older_epoch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     first = stage.player("C1").reads(t=1)
     stage.player("C2").reads(t=1)
     stage.settled(first)
@@ -129,7 +129,7 @@ def test_h84_a_release_by_an_older_epoch_changes_nothing(monkeypatch: pytest.Mon
 
 
 def test_h85_what_is_assigned_to_somebody_else_cannot_be_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     first, second = stage.player("C1").reads(t=1), stage.player("C2").reads(t=1)
     stage.settled(first, second)
     owned = stage.owners()
@@ -150,7 +150,7 @@ def _owned_by_another(_who: str, message: Message) -> Message | None:
 
 
 def test_h86_tries_used_up_at_the_start_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     stage.script = _owned_by_another
     player = stage.player("C1")
     with pytest.raises(RebalanceFailed, match="4 tries: partitions are still owned: t-0 by ghost, t-1 by ghost"):
@@ -166,7 +166,7 @@ def test_h86_tries_used_up_at_the_start_are_raised(monkeypatch: pytest.MonkeyPat
 
 
 def test_h87_tries_used_up_later_are_told_and_it_recovers_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 4)
+    stage = ConnectorRig(monkeypatch).make("t", 4)
     player = stage.player("C1", rebalance_backoff_ms=500).reads(t=1).iterates()
     other = stage.player("C2").reads(t=1).iterates()
     stage.settled(player, other)
@@ -187,7 +187,7 @@ def test_h87_tries_used_up_later_are_told_and_it_recovers_by_itself(monkeypatch:
 def test_h97_what_is_committed_between_the_reading_of_offsets_and_the_claim_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     stage.append(*P[:2], count=10)
     former = stage.player("C1", auto_commit_enable=False).reads(t=1)
     read: list[int] = []
@@ -213,7 +213,7 @@ def test_h97_what_is_committed_between_the_reading_of_offsets_and_the_claim_coun
 
 
 def test_h98_a_release_that_is_lost_is_made_up_for_by_the_join(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 4)
+    stage = ConnectorRig(monkeypatch).make("t", 4)
     former = stage.player("C1").reads(t=1).iterates()
     stage.script = lambda _who, message: Never if isinstance(message, ReleasePartitions) else None
     newcomer = stage.player("C2").iterates()
@@ -228,7 +228,7 @@ def test_h98_a_release_that_is_lost_is_made_up_for_by_the_join(monkeypatch: pyte
 def test_h99_who_is_stuck_and_thrown_out_keeps_its_partitions_until_its_lease_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Streaming(monkeypatch)
+    stage = ConnectorRig(monkeypatch)
     stuck, late = _stuck(stage, for_ms=60_000)
     stopped = stage.of("stop", who="stuck")[0]
     beats = [one.at_ms for one in stage.of("Heartbeat", who="stuck") if one.at_ms <= stopped.at_ms + REBALANCE_MS]

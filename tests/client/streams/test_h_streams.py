@@ -9,12 +9,12 @@ from muster.errors import ClientClosed, ConsumerTimeout, GroupRefused, StreamsEx
 from protocol.errors import ErrorCode
 from protocol.messages.data import Fetch
 from protocol.messages.topics import DeletableTopic, DeleteTopics
-from tests.client.streams.stage import Streaming
-from tests.client.theatre import P
+from tests.client.consumer_rig import P
+from tests.client.streams.rig import ConnectorRig
 
 
 def test_h73_a_thread_without_a_partition_waits_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 3)
+    stage = ConnectorRig(monkeypatch).make("t", 3)
     first, second = stage.player("C1").reads(t=2), stage.player("C2", consumer_timeout_ms=5_000).reads(t=2)
     stage.settled(first, second)
     assert (first.owned, second.owned) == ({"t": {0: 0, 1: 1}}, {"t": {2: 0}})
@@ -28,7 +28,7 @@ def test_h73_a_thread_without_a_partition_waits_without_an_error(monkeypatch: py
 
 
 def test_h74_streams_are_made_once_and_the_listener_is_set_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 3)
+    stage = ConnectorRig(monkeypatch).make("t", 3)
     player = stage.player("C1").reads(t=1)
     with pytest.raises(StreamsExist):
         player.connector.create_message_streams({"t": 1})
@@ -47,7 +47,7 @@ def test_h74_streams_are_made_once_and_the_listener_is_set_before(monkeypatch: p
 
 
 def test_h75_two_partitions_through_one_queue_keep_their_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     for _ in range(100):
         stage.append(P[0], P[1], count=10)
     player = stage.player("C1", fetch_message_max_bytes=500, queued_max_message_chunks=6).reads(t=1)
@@ -63,7 +63,7 @@ def test_h75_two_partitions_through_one_queue_keep_their_orders(monkeypatch: pyt
 def test_h77_a_stream_that_stalls_is_not_fetched_for_beyond_its_queue_and_holds_up_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     for _ in range(20):
         stage.append(*P[:2], count=10)
     one_batch: dict[str, Any] = {"fetch_message_max_bytes": 1, "queued_max_message_chunks": 2}
@@ -83,12 +83,12 @@ def test_h77_a_stream_that_stalls_is_not_fetched_for_beyond_its_queue_and_holds_
     assert [offset for *_, offset in stage.handed_out("C1")] == list(range(200))
 
 
-def _fetches(stage: Streaming, who: str) -> list[Fetch]:
+def _fetches(stage: ConnectorRig, who: str) -> list[Fetch]:
     return [one.about for one in stage.of("Fetch", who=who)]
 
 
 def test_h90_after_a_clean_shutdown_the_next_begins_behind_the_last_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     stage.append(P[0], count=20)
     first = stage.player("C1", consumer_timeout_ms=1_000).reads(t=1)
     assert [next(first.streams[0]).offset for _ in range(7)] == list(range(7))
@@ -101,7 +101,7 @@ def test_h90_after_a_clean_shutdown_the_next_begins_behind_the_last_message(monk
 def test_h91_partitions_that_a_topic_gains_come_out_of_the_streams_there_are(
     monkeypatch: pytest.MonkeyPatch, strategy: str
 ) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     player = stage.player("C1", metadata_max_age_ms=10_000, partition_assignment_strategy=strategy)
     player.reads(t=2).iterates()
     stage.grow("t", 5)
@@ -116,7 +116,7 @@ def test_h91_partitions_that_a_topic_gains_come_out_of_the_streams_there_are(
 def test_h92_a_topic_made_later_that_matches_comes_out_of_the_streams_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Streaming(monkeypatch).make("ab", 1)
+    stage = ConnectorRig(monkeypatch).make("ab", 1)
     player = stage.player("C1", metadata_max_age_ms=10_000).reads_all("a.*", 2).iterates()
     stage.make("ac", 2).make("xab", 1)
     stage.append(*(TopicPartition(topic, 0) for topic in ("ab", "ac", "xab")))
@@ -126,7 +126,7 @@ def test_h92_a_topic_made_later_that_matches_comes_out_of_the_streams_there_are(
 
 
 def test_streams_of_a_pattern_that_nothing_matches_yet_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("x", 1)
+    stage = ConnectorRig(monkeypatch).make("x", 1)
     player = stage.player("C1", metadata_max_age_ms=1_000).reads_all("a.*").iterates()
     assert player.owned == {}
     stage.make("ab", 1)
@@ -136,7 +136,7 @@ def test_streams_of_a_pattern_that_nothing_matches_yet_wait(monkeypatch: pytest.
 
 
 def test_a_pattern_can_name_what_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("ab", 1).make("abc", 1).make("x", 1)
+    stage = ConnectorRig(monkeypatch).make("ab", 1).make("abc", 1).make("x", 1)
     player = stage.player("C1")
     player.connector.create_message_streams_by_filter("a.|y", is_excluding=True)
     assert player.owned == {"abc": {0: 0}, "x": {0: 0}}
@@ -145,7 +145,7 @@ def test_a_pattern_can_name_what_is_not_wanted(monkeypatch: pytest.MonkeyPatch) 
 def test_h93_shutting_down_ends_iterators_that_wait_commits_and_has_the_others_rebalance_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     stage.append(*P[:2], count=3)
     waits = stage.player("C1", consumer_timeout_ms=-1).reads(t=1)
     other = stage.player("C2").reads(t=1).iterates()
@@ -165,7 +165,7 @@ def test_h93_shutting_down_ends_iterators_that_wait_commits_and_has_the_others_r
 
 
 def test_h94_members_that_share_a_topic_rebalance_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t1", 2).make("t2", 2).make("t3", 2)
+    stage = ConnectorRig(monkeypatch).make("t1", 2).make("t2", 2).make("t3", 2)
     first = stage.player("C1").reads(t1=1, t2=1).iterates()
     second = stage.player("C2").reads(t1=1, t3=1).iterates()
     third = stage.player("C3").reads(t2=1, t3=1).iterates()
@@ -182,7 +182,7 @@ def test_h94_members_that_share_a_topic_rebalance_together(monkeypatch: pytest.M
 
 
 def test_h95_consumers_and_streams_do_not_mix_in_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     streams = stage.player("C1").reads(t=1)
     consumer = stage.consumer("other", "t")
     with pytest.raises(GroupRefused) as refused:
@@ -200,7 +200,7 @@ def test_h95_consumers_and_streams_do_not_mix_in_a_group(monkeypatch: pytest.Mon
 
 
 def test_streams_of_a_topic_that_is_deleted_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("s", 2).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("s", 2).make("t", 2)
     player = stage.player("C1", metadata_max_age_ms=2_000).reads(s=1, t=1).iterates()
     stage.append(P[0])
     stage.until(lambda: len(stage.handed_out()) == 1)

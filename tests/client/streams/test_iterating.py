@@ -14,7 +14,7 @@ from muster.errors import (
     MusterError,
     OffsetGap,
 )
-from muster.streams.queue import Chunk, Gate, PartitionInfo, StreamQueue, Taken
+from muster.streams.queue import Chunk, Gate, NoMessage, PartitionInfo, StreamQueue
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply
@@ -25,8 +25,8 @@ from protocol.messages.offsets import (
     OffsetCommitTopicReply,
 )
 from protocol.record_batch import encode_batch
-from tests.client.streams.stage import Player, Streaming
-from tests.client.theatre import Never, P
+from tests.client.consumer_rig import Never, P
+from tests.client.streams.rig import ConnectorRig, SimApplication
 
 
 class Queue:
@@ -54,7 +54,7 @@ def test_a_message_is_consumed_when_the_next_is_asked_for() -> None:
     queue.put(0, 2)
     assert (queue.take(), queue.info.consumed, queue.queue.in_hand) == (0, 0, queue.info)
     assert (queue.take(), queue.info.consumed) == (1, 1)
-    assert (queue.take(), queue.info.consumed, queue.queue.in_hand) == (Taken.NOTHING, 2, None)
+    assert (queue.take(), queue.info.consumed, queue.queue.in_hand) == (NoMessage.NOTHING, 2, None)
 
 
 def test_or_when_it_is_handed_out() -> None:
@@ -67,13 +67,13 @@ def test_what_compaction_left_out_at_the_end_of_a_chunk_is_consumed_with_it() ->
     queue = Queue()
     queue.put(0, 4, holes=3)
     queue.put(4, 9, holes=5)
-    assert (queue.take(), queue.take(), queue.info.consumed) == (3, Taken.NOTHING, 9)
+    assert (queue.take(), queue.take(), queue.info.consumed) == (3, NoMessage.NOTHING, 9)
 
 
 def test_messages_that_are_consumed_already_are_skipped() -> None:
     queue = Queue(consumed=2)
     queue.put(0, 4)
-    assert [queue.take() for _ in range(3)] == [2, 3, Taken.NOTHING]
+    assert [queue.take() for _ in range(3)] == [2, 3, NoMessage.NOTHING]
 
 
 def test_a_gap_is_told_and_passed() -> None:
@@ -89,7 +89,7 @@ def test_a_gap_is_told_and_passed() -> None:
 def test_a_log_that_begins_anew_is_read_from_its_beginning() -> None:
     queue = Queue(consumed=500)
     queue.put(3, 5, is_elsewhere=True)
-    assert [queue.take() for _ in range(3)] == [3, 4, Taken.NOTHING]
+    assert [queue.take() for _ in range(3)] == [3, 4, NoMessage.NOTHING]
     assert (queue.info.consumed, queue.reports) == (5, [])
 
 
@@ -99,19 +99,19 @@ def test_a_chunk_of_an_older_epoch_is_never_handed_out() -> None:
     assert queue.take() == 0
     queue.gate.epoch += 1
     queue.put(2, 4)  # of the old one, as a put that came late would be
-    assert queue.take() is Taken.NOTHING
+    assert queue.take() is NoMessage.NOTHING
 
 
 def test_nothing_is_handed_out_when_the_lease_is_over() -> None:
     queue = Queue()
     queue.put(0, 2)
     assert queue.take(5_999) == 0
-    assert queue.take(6_000) is Taken.LEASE_OVER
+    assert queue.take(6_000) is NoMessage.LEASE_OVER
     queue.lease_from_ms = 1_000
     assert queue.take(6_000) == 1
     queue.lease_from_ms = None
     queue.put(2, 3)
-    assert queue.take(0) is Taken.LEASE_OVER
+    assert queue.take(0) is NoMessage.LEASE_OVER
 
 
 def test_after_the_marker_nothing_comes() -> None:
@@ -119,7 +119,7 @@ def test_after_the_marker_nothing_comes() -> None:
     queue.put(0, 2)
     queue.queue.end()
     queue.put(2, 4)
-    assert [queue.take(), queue.take()] == [Taken.ENDED, Taken.ENDED]
+    assert [queue.take(), queue.take()] == [NoMessage.ENDED, NoMessage.ENDED]
 
 
 def _broken(reads: bytes) -> Any:
@@ -144,13 +144,13 @@ def _broken(reads: bytes) -> Any:
     return script
 
 
-def _one_partition(stage: Streaming, **settings: Any) -> Player:
+def _one_partition(stage: ConnectorRig, **settings: Any) -> SimApplication:
     stage.make("t", 1)
     return stage.player("C1", consumer_timeout_ms=1_000, **settings)
 
 
 def test_a_message_that_no_fetch_can_hold_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch)
+    stage = ConnectorRig(monkeypatch)
     player = _one_partition(stage, fetch_message_max_bytes=100)
     stage.script = _broken(encode_batch([(None, b"x" * 500)], timestamp_ms=1)[:100])
     player.reads(t=1)
@@ -161,7 +161,7 @@ def test_a_message_that_no_fetch_can_hold_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_bytes_that_are_no_records_are_raised_after_those_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch)
+    stage = ConnectorRig(monkeypatch)
     player = _one_partition(stage)
     good = encode_batch([(None, b"a"), (None, b"b")], timestamp_ms=1)
     bad = bytearray(encode_batch([(None, b"c")], base_offset=2, timestamp_ms=1))
@@ -177,7 +177,7 @@ def test_bytes_that_are_no_records_are_raised_after_those_before_them(monkeypatc
 def test_deserializers_are_applied_as_messages_are_handed_out_and_a_refused_one_is_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Streaming(monkeypatch)
+    stage = ConnectorRig(monkeypatch)
 
     def number(data: bytes) -> int:
         if data == b"1":
@@ -193,7 +193,7 @@ def test_deserializers_are_applied_as_messages_are_handed_out_and_a_refused_one_
 
 
 def test_committing_counts_what_the_same_thread_has_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch)
+    stage = ConnectorRig(monkeypatch)
     player = _one_partition(stage, auto_commit_enable=False).reads(t=1)
     stage.append(P[0], count=3)
     next(player.streams[0])
@@ -208,7 +208,7 @@ def test_committing_counts_what_the_same_thread_has_in_hand(monkeypatch: pytest.
 def test_who_leaves_by_an_exception_was_not_done_with_what_it_had_in_hand(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    stage = Streaming(monkeypatch)
+    stage = ConnectorRig(monkeypatch)
     player = _one_partition(stage).reads(t=1)
     stage.append(P[0], count=3)
 
@@ -230,7 +230,7 @@ def test_who_leaves_by_an_exception_was_not_done_with_what_it_had_in_hand(
 
 
 def test_a_commit_is_tried_again_as_often_as_that_may_help(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch)
+    stage = ConnectorRig(monkeypatch)
     player = _one_partition(stage, auto_commit_enable=False, offsets_commit_max_retries=3).reads(t=1)
     stage.append(P[0], count=3)
     next(player.streams[0])
@@ -253,7 +253,7 @@ def test_a_commit_is_tried_again_as_often_as_that_may_help(monkeypatch: pytest.M
 
 def test_largest_is_decided_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who begins at the end commits that, so that what comes during a rebalance is not passed over."""
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     stage.append(P[0], count=5)
     first = stage.player("C1", auto_offset_reset="largest", consumer_timeout_ms=1_000).reads(t=1)
     stage.run(1_000)
@@ -264,7 +264,7 @@ def test_largest_is_decided_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_automatic_commits_come_at_their_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     stage.append(P[0], count=5)
     player = stage.player("C1", auto_commit_interval_ms=1_000).reads(t=1).iterates()
     stage.run(10_500)
@@ -276,7 +276,7 @@ def test_automatic_commits_come_at_their_interval(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_stream_that_timed_out_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch)
+    stage = ConnectorRig(monkeypatch)
     player = _one_partition(stage).reads(t=1)
     with pytest.raises(ConsumerTimeout, match="1000 ms"):
         next(player.streams[0])

@@ -11,23 +11,23 @@ from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply
 from protocol.messages.groups import HeartbeatReply, JoinGroup, JoinGroupReply, SyncGroup
 from protocol.messages.offsets import OffsetCommit
+from tests.client.consumer_rig import Never, P
 from tests.client.streams.order import check_order
-from tests.client.streams.stage import Streaming
-from tests.client.theatre import Never, P
+from tests.client.streams.rig import ConnectorRig
 
 
 def _raises() -> None:
     raise RuntimeError("the listener fell over")
 
 
-def _whole_log(stage: Streaming) -> None:
+def _whole_log(stage: ConnectorRig) -> None:
     for player in stage.players:
         check_order(one for one in stage.log if one.who == player.who)
 
 
 @pytest.mark.parametrize("when", ["before_releasing", "before_starting"])
 def test_what_a_listener_raises_holds_up_nothing_and_is_told(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
-    stage = Streaming(monkeypatch).make("t", 4)
+    stage = ConnectorRig(monkeypatch).make("t", 4)
     player = stage.player("C1").reads(t=1).iterates()
     player.listener.does[when] = _raises
     other = stage.player("C2").reads(t=1).iterates()
@@ -39,7 +39,7 @@ def test_what_a_listener_raises_holds_up_nothing_and_is_told(monkeypatch: pytest
 
 
 def test_what_it_raises_at_the_start_is_raised_where_the_streams_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     player = stage.player("C1")
     player.listener.does["before_starting"] = _raises
     with pytest.raises(RuntimeError, match="fell over"):
@@ -48,7 +48,7 @@ def test_what_it_raises_at_the_start_is_raised_where_the_streams_are_made(monkey
 
 
 def test_only_the_leader_knows_what_everyone_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 3)
+    stage = ConnectorRig(monkeypatch).make("t", 3)
     first = stage.player("C1").reads(t=1).iterates()
     second = stage.player("C2").reads(t=2).iterates()
     stage.settled(first, second)
@@ -61,7 +61,7 @@ def test_only_the_leader_knows_what_everyone_has(monkeypatch: pytest.MonkeyPatch
 def test_a_rebalance_waits_for_messages_in_hand_but_not_for_long(
     monkeypatch: pytest.MonkeyPatch, is_prompt: bool
 ) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     stage.append(*P[:2], count=5)
     slow = stage.player("slow", hand_over_wait_ms=2_000).reads(t=1)
     stage.run(500)
@@ -83,7 +83,7 @@ def test_a_rebalance_waits_for_messages_in_hand_but_not_for_long(
 
 
 def test_two_triggers_in_a_row_cause_one_more_rebalance_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 6)
+    stage = ConnectorRig(monkeypatch).make("t", 6)
     player = stage.player("C1").reads(t=1).iterates()
     others = [stage.player(f"C{number}") for number in (2, 3, 4)]
     entered: list[int] = []
@@ -109,7 +109,7 @@ def test_two_triggers_in_a_row_cause_one_more_rebalance_after(monkeypatch: pytes
 
 @pytest.mark.parametrize("kind", ["OffsetFetch", "ClaimPartitions"])
 def test_who_waits_for_an_answer_follows_the_next_rebalance_at_once(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    stage = Streaming(monkeypatch).make("t", 3)
+    stage = ConnectorRig(monkeypatch).make("t", 3)
     first = stage.player("C1").reads(t=1).iterates()
     stage.script = lambda who, message: Never if (who, type(message).__name__) == ("C2", kind) else None
     second, third = stage.player("C2"), stage.player("C3")
@@ -125,7 +125,7 @@ def test_who_waits_for_an_answer_follows_the_next_rebalance_at_once(monkeypatch:
 
 
 def test_the_commit_before_a_release_is_tried_for_half_the_rebalance_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     stage.append(*P[:2], count=3)
     player = stage.player("C1", rebalance_timeout_ms=10_000, request_timeout_ms=1_000).reads(t=1).iterates()
     stage.run(500)
@@ -141,7 +141,7 @@ def test_the_commit_before_a_release_is_tried_for_half_the_rebalance_timeout(mon
 
 
 def test_a_member_that_is_no_more_loses_what_it_had_without_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     stage.append(P[0], count=3)
     player = stage.player("C1").reads(t=1)
     stage.run(500)
@@ -164,7 +164,7 @@ def _answers_once(kind: str, reply: Message) -> Callable[[str, Message], Message
 def test_a_connector_that_is_refused_later_says_so_hands_out_nothing_and_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stage = Streaming(monkeypatch).make("t", 2)
+    stage = ConnectorRig(monkeypatch).make("t", 2)
     player = stage.player("C1", rebalance_backoff_ms=200).reads(t=1).iterates()
 
     def refuses(who: str, message: Message) -> Message | None:
@@ -185,7 +185,7 @@ def test_a_connector_that_is_refused_later_says_so_hands_out_nothing_and_comes_b
 
 
 def test_a_thread_that_is_not_there_ends_a_member_that_is_assigned_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 3)
+    stage = ConnectorRig(monkeypatch).make("t", 3)
     leader = stage.player("C1").reads(t=2).iterates()
     stage.script = _gives_a_thread_too_many
     late = stage.player("C2")
@@ -205,7 +205,7 @@ def _gives_a_thread_too_many(_who: str, message: Message) -> None:
 
 
 def test_a_grant_that_the_registry_does_not_know_has_the_group_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     player = stage.player("C1").reads(t=1).iterates()
     refused = (FetchTopicReply("t", (FetchPartitionReply(0, ErrorCode.NOT_OWNER),)),)
     once = [FetchReply(responses=refused)]
@@ -220,7 +220,7 @@ def test_a_grant_that_the_registry_does_not_know_has_the_group_asked_again(monke
 
 
 def test_a_connector_that_reaches_nobody_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     stage.is_up = False
     player = stage.player("C1", request_timeout_ms=3_000)
     with pytest.raises(CannotConnect, match="desk"):

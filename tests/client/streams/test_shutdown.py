@@ -5,59 +5,65 @@ from typing import Any
 import pytest
 
 from muster.errors import ClientClosed
-from muster.streams.rebalance import Phase
+from muster.streams.rebalance import RebalancePhase
 from protocol.messages.groups import DescribeGroups
-from tests.client.streams.stage import Streaming
-from tests.client.theatre import GROUP, Never, P
+from tests.client.consumer_rig import GROUP, Never, P
+from tests.client.streams.rig import ConnectorRig
 
 HASTY: dict[str, Any] = {"rebalance_timeout_ms": 10_000, "rebalance_backoff_ms": 500}
 STUCK = {
-    Phase.COMMITTING: "OffsetCommit",
-    Phase.RELEASING: "ReleasePartitions",
-    Phase.JOINING: "JoinGroup",
-    Phase.READING: "OffsetFetch",
-    Phase.CLAIMING: "ClaimPartitions",
+    RebalancePhase.COMMITTING: "OffsetCommit",
+    RebalancePhase.RELEASING: "ReleasePartitions",
+    RebalancePhase.JOINING: "JoinGroup",
+    RebalancePhase.READING: "OffsetFetch",
+    RebalancePhase.CLAIMING: "ClaimPartitions",
 }
 
 
 @pytest.mark.parametrize(
     "phase",
-    [*STUCK, Phase.RUNNING, Phase.FINISHING, Phase.TELLING_RELEASE, Phase.TELLING_START],
+    [
+        *STUCK,
+        RebalancePhase.RUNNING,
+        RebalancePhase.FINISHING,
+        RebalancePhase.TELLING_RELEASE,
+        RebalancePhase.TELLING_START,
+    ],
     ids=lambda one: one.name,
 )
 def test_shutting_down_in_the_middle_leaves_the_group_and_nothing_behind(
-    monkeypatch: pytest.MonkeyPatch, phase: Phase
+    monkeypatch: pytest.MonkeyPatch, phase: RebalancePhase
 ) -> None:
-    stage = Streaming(monkeypatch).make("t", 4)
+    stage = ConnectorRig(monkeypatch).make("t", 4)
     stage.append(*P[:4], count=3)
     leaver = stage.player("leaver", **HASTY).reads(t=2)
     other = stage.player("other", consumer_timeout_ms=0, **HASTY)
     stage.run(1_000)
     leaver.take_all(at_most=1)
-    if phase is not Phase.FINISHING:
+    if phase is not RebalancePhase.FINISHING:
         leaver.iterates()
     if phase in STUCK:
         stage.script = lambda who, message: Never if (who, type(message).__name__) == ("leaver", STUCK[phase]) else None
-    told = {Phase.TELLING_RELEASE: "before_releasing", Phase.TELLING_START: "before_starting"}
+    told = {RebalancePhase.TELLING_RELEASE: "before_releasing", RebalancePhase.TELLING_START: "before_starting"}
     if phase in told:
         leaver.listener.does[told[phase]] = lambda: stage.run(5_000, until=lambda: leaver.has_stopped)
-    if phase is not Phase.RUNNING:
+    if phase is not RebalancePhase.RUNNING:
         other.begins({"t": 2})
     stage.until(lambda: leaver.parts.steps.phase is phase)
     stage.script = lambda _who, _message: None
     began_ms = stage.now_ms
     leaver.leave()
     assert stage.now_ms - began_ms < 7_000, "what is under way may take its time, and no more"
-    assert leaver.parts.steps.phase is Phase.CLOSED
+    assert leaver.parts.steps.phase is RebalancePhase.CLOSED
     assert leaver.owned == {}
-    stage.until(lambda: phase is Phase.RUNNING or sorted(other.owned.get("t", {})) == [0, 1, 2, 3])
-    assert len(stage.members()) == (phase is not Phase.RUNNING)
+    stage.until(lambda: phase is RebalancePhase.RUNNING or sorted(other.owned.get("t", {})) == [0, 1, 2, 3])
+    assert len(stage.members()) == (phase is not RebalancePhase.RUNNING)
     assert all(one.member_id == other.connector.member_id for one in stage.owners())
     assert [next(stream, None) for stream in leaver.streams] == [None, None]
 
 
 def test_shutting_down_before_there_are_streams_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     player = stage.player("C1")
     player.leave()
     assert stage.of("JoinGroup", "FindCoordinator") == []
@@ -66,7 +72,7 @@ def test_shutting_down_before_there_are_streams_is_nothing(monkeypatch: pytest.M
 
 
 def test_shutting_down_while_the_streams_are_being_made_raises_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     player = stage.player("C1")
     stage.script = lambda _who, message: Never if type(message).__name__ == "JoinGroup" else None
     stage.after(1_000, player.connector.shutdown)
@@ -75,7 +81,7 @@ def test_shutting_down_while_the_streams_are_being_made_raises_there(monkeypatch
 
 
 def test_the_last_commit_is_tried_so_often_and_then_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Streaming(monkeypatch).make("t", 1)
+    stage = ConnectorRig(monkeypatch).make("t", 1)
     stage.append(P[0], count=3)
     player = stage.player("C1", request_timeout_ms=500, offsets_commit_max_retries=3).reads(t=1)
     stage.run(1_000)

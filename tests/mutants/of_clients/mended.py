@@ -55,6 +55,6 @@ MUTANTS = (
                 "_UNHEARD = frozenset({ErrorCode.REQUEST_TIMED_OUT})",
             ),
         ),
-        Test("tests/client/test_outcomes.py::test_a_commit_says_what_was_stored_or_why_not"),
+        Test("tests/client/test_completions.py::test_a_commit_says_what_was_stored_or_why_not"),
     ),
 )

@@ -46,9 +46,9 @@ MUTANTS = (
         "H7",
         "Each that needs the coordinator sends a lookup of its own",
         Edit(
-            _MEMBERSHIP,
-            "if wanted and Timer.LOOKUP not in m.timers and not m.is_asking(FindCoordinator):",
-            "if wanted and Timer.LOOKUP not in m.timers:",
+            "membership/channel.py",
+            " and self._pause_until_ms is None and not self.is_asking(FindCoordinator)",
+            " and self._pause_until_ms is None",
         ),
     ),
     without(

@@ -109,7 +109,7 @@ MUTANTS = (
         "Whoever subscribed in one way may go on in another",
         Edit(
             "muster/core/consumer_state.py",
-            "        if self.kind not in {Kind.NOTHING, kind}:\n",
+            "        if self.kind not in {SubscriptionKind.NOTHING, kind}:\n",
             "        if False:\n",
         ),
     ),

@@ -165,7 +165,11 @@ MUTANTS = (
     without(
         "H91",
         "A connector that runs sees no trigger",
-        Edit(_STEPS, "frozenset({Phase.RUNNING, Phase.JOINING,", "frozenset({Phase.JOINING,"),
+        Edit(
+            _STEPS,
+            "        RebalancePhase.RUNNING,\n        RebalancePhase.JOINING,\n",
+            "        RebalancePhase.JOINING,\n",
+        ),
     ),
     without(
         "H92",
@@ -271,7 +275,7 @@ MUTANTS = (
         (
             Edit(
                 _LETTING_GO,
-                "        if self._is_closing and self.phase is not Phase.LEAVING:\n",
+                "        if self._is_closing and self.phase is not RebalancePhase.LEAVING:\n",
                 "        if False:\n",
             ),
         ),

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from muster import ClientClosed, ConcurrentUse
-from muster.aio.guard import CallerGuard, said_to
+from muster.aio.guard import TaskGuard, said_to
 from muster.net.notification import Changed
 
 
 @pytest.fixture
-def user() -> CallerGuard:
-    return CallerGuard("consumer", Changed())
+def user() -> TaskGuard:
+    return TaskGuard("consumer", Changed())
 
 
 async def ready(task: "asyncio.Task[None]") -> None:
@@ -21,7 +21,7 @@ async def ready(task: "asyncio.Task[None]") -> None:
     assert not task.done()
 
 
-async def test_a_second_task_is_refused_until_the_first_has_left(user: CallerGuard) -> None:
+async def test_a_second_task_is_refused_until_the_first_has_left(user: TaskGuard) -> None:
     leave = asyncio.Event()
 
     async def stay() -> None:
@@ -39,7 +39,7 @@ async def test_a_second_task_is_refused_until_the_first_has_left(user: CallerGua
         pass
 
 
-async def test_whoever_closes_waits_for_whoever_is_inside_and_nobody_else_comes_in(user: CallerGuard) -> None:
+async def test_whoever_closes_waits_for_whoever_is_inside_and_nobody_else_comes_in(user: TaskGuard) -> None:
     leave = asyncio.Event()
 
     async def stay() -> None:
@@ -67,12 +67,12 @@ async def test_whoever_closes_waits_for_whoever_is_inside_and_nobody_else_comes_
     await inside
 
 
-async def test_whoever_closes_may_still_call(user: CallerGuard) -> None:
+async def test_whoever_closes_may_still_call(user: TaskGuard) -> None:
     assert await user.begin_to_close(1)
     user.check_open()
 
 
-async def test_what_was_begun_goes_on_when_its_caller_is_cancelled_and_the_next_waits_for_it(user: CallerGuard) -> None:
+async def test_what_was_begun_goes_on_when_its_caller_is_cancelled_and_the_next_waits_for_it(user: TaskGuard) -> None:
     go_on, done = asyncio.Event(), list[str]()
 
     async def work() -> None:
@@ -94,7 +94,7 @@ async def test_what_was_begun_goes_on_when_its_caller_is_cancelled_and_the_next_
     await user.finish()
 
 
-async def test_what_is_called_may_call_back_while_another_task_is_inside_or_closes(user: CallerGuard) -> None:
+async def test_what_is_called_may_call_back_while_another_task_is_inside_or_closes(user: TaskGuard) -> None:
     done = list[str]()
 
     async def inner() -> None:
@@ -113,7 +113,7 @@ async def test_what_is_called_may_call_back_while_another_task_is_inside_or_clos
     assert done == ["inner", "work"]
 
 
-async def test_a_listener_that_closes_does_not_wait_for_the_poll_that_called_it(user: CallerGuard) -> None:
+async def test_a_listener_that_closes_does_not_wait_for_the_poll_that_called_it(user: TaskGuard) -> None:
     async def work() -> None:
         assert await user.begin_to_close(30)
         user.closed()

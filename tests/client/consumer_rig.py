@@ -50,7 +50,7 @@ class Asked(NamedTuple):
         return type(self.message).__name__
 
 
-class Told(NamedTuple):
+class Callback(NamedTuple):
     """A callback."""
 
     who: str
@@ -79,8 +79,8 @@ class _Node(Desk):
 class Changed(AbstractContextManager["Changed"]):
     """A condition whose waiting is the world going on."""
 
-    def __init__(self, theatre: "Theatre") -> None:
-        self._theatre = theatre
+    def __init__(self, rig: "ConsumerRig") -> None:
+        self._theatre = rig
         self._is_notified = False
 
     def __exit__(
@@ -102,13 +102,13 @@ class Changed(AbstractContextManager["Changed"]):
         return holds()
 
 
-class Stagehand:
+class SimDriver:
     """In the place of `muster.net.thread.ThreadDriver`, and with its face."""
 
-    def __init__(self, theatre: "Theatre", who: str) -> None:
-        self.theatre = theatre
+    def __init__(self, rig: "ConsumerRig", who: str) -> None:
+        self.rig = rig
         self.who = who
-        self.changed = Changed(theatre)
+        self.changed = Changed(rig)
         self.has_ever_connected = False
         self.last_failure = ""
         self.refusals = Refusals()
@@ -119,13 +119,13 @@ class Stagehand:
         self.connections: dict[int, int] = {}
 
     def condition(self) -> Changed:
-        return Changed(self.theatre)
+        return Changed(self.rig)
 
     def time(self) -> float:
-        return self.theatre.now_ms / 1000
+        return self.rig.now_ms / 1000
 
     def now_ms(self) -> int:
-        return self.theatre.now_ms
+        return self.rig.now_ms
 
     @staticmethod
     def jitter() -> float:
@@ -138,10 +138,10 @@ class Stagehand:
         self.carry_out(driven, lambda now_ms: driven.core.step(event, now_ms))
 
     def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
-        for effect in action(self.theatre.now_ms):
+        for effect in action(self.rig.now_ms):
             if isinstance(effect, Call):
                 self.waiting[self.driven.index(driven), effect.call] = effect
-                self.theatre.send(self, self.driven.index(driven), effect)
+                self.rig.send(self, self.driven.index(driven), effect)
             elif isinstance(effect, HangUp):
                 self._hang_up(driven, effect.node)
             else:
@@ -152,7 +152,7 @@ class Stagehand:
         which = self.driven.index(driven)
         for key, call in self.waiting.items():
             if key[0] == which and call.node == node:
-                self.theatre.after(0, partial(self.hear, *key, None))
+                self.rig.after(0, partial(self.hear, *key, None))
 
     @property
     def trouble(self) -> str:
@@ -169,10 +169,10 @@ class Stagehand:
             self.feed(self.driven[which], Replied(number, reply, reason))
 
     def stop(self) -> None:
-        self.theatre.left(self)
+        self.rig.left(self)
 
 
-class Theatre:
+class ConsumerRig:
     """`script` may answer in the node's place; `plot` is all that was asked, and told to applications, in its order."""
 
     def __init__(self, patch: pytest.MonkeyPatch, **settings: Any) -> None:
@@ -180,11 +180,11 @@ class Theatre:
         self.is_up = self.pushes = True
         self.script: Callable[[str, Message], Message | type[Never] | None] = lambda _who, _message: None
         self.latency_ms: Callable[[Message], int] = lambda _message: LATENCY_MS
-        self.plot: list[Asked | Told] = []
+        self.plot: list[Asked | Callback] = []
         self._coming: list[tuple[int, int, Callable[[], None]]] = []
         self._counted = 0
-        self._hands: list[Stagehand] = []
-        self._clients: dict[int, tuple[NativeClient, Stagehand, int, dict[int, int]]] = {}
+        self._hands: list[SimDriver] = []
+        self._clients: dict[int, tuple[NativeClient, SimDriver, int, dict[int, int]]] = {}
         self.node = _Node(self._said, **settings)
         patch.setattr("muster.blocking.runner.ThreadDriver", lambda _where, who: self._hand(who))
         self.run(1_000)
@@ -205,7 +205,7 @@ class Theatre:
 
     def listeners(self, who: str) -> dict[str, Any]:
         def writes(what: str) -> Callable[[tuple[TopicPartition, ...]], None]:
-            return lambda partitions: self.plot.append(Told(who, what, partitions))
+            return lambda partitions: self.plot.append(Callback(who, what, partitions))
 
         return {f"on_{what}": writes(what) for what in ("assigned", "revoked", "lost")}
 
@@ -238,7 +238,7 @@ class Theatre:
             self.run(every_ms)
         return records
 
-    def steady(self, *consumers: Consumer) -> "Theatre":
+    def steady(self, *consumers: Consumer) -> "ConsumerRig":
         """Until they share the topics and have positions; what was asked and told until then is forgotten."""
         self.steady_again(*consumers)
         self.forget()
@@ -263,8 +263,8 @@ class Theatre:
         return [one for one in self.plot if isinstance(one, Asked)]
 
     @property
-    def told(self) -> list[Told]:
-        return [one for one in self.plot if isinstance(one, Told)]
+    def told(self) -> list[Callback]:
+        return [one for one in self.plot if isinstance(one, Callback)]
 
     def kinds(self, who: str = "", *, of: Iterable[str] = ()) -> list[str]:
         """What it asked, in order."""
@@ -323,12 +323,12 @@ class Theatre:
 
     # -- the network
 
-    def _hand(self, who: str) -> Stagehand:
-        hand = Stagehand(self, who)
+    def _hand(self, who: str) -> SimDriver:
+        hand = SimDriver(self, who)
         self._hands.append(hand)
         return hand
 
-    def left(self, hand: Stagehand) -> None:
+    def left(self, hand: SimDriver) -> None:
         """Its thread has ended and its connections are closed."""
         if hand not in self._hands:
             return
@@ -337,7 +337,7 @@ class Theatre:
         for number in hand.connections.values():
             self.node.step(ConnectionLost(number))
 
-    def send(self, hand: Stagehand, which: int, call: Call) -> None:
+    def send(self, hand: SimDriver, which: int, call: Call) -> None:
         self.plot.append(Asked(self.now_ms, hand.who, call.message))
         if not self.is_up:
             self.after(LATENCY_MS, lambda: hand.hear(which, call.call, None))
@@ -349,7 +349,7 @@ class Theatre:
         elif instead is None:
             self.after(delay_ms, lambda: self._arrive(hand, which, call))
 
-    def _arrive(self, hand: Stagehand, which: int, call: Call) -> None:
+    def _arrive(self, hand: SimDriver, which: int, call: Call) -> None:
         if (which, call.call) not in hand.waiting:
             return
         if which not in hand.connections:
@@ -371,6 +371,6 @@ class Theatre:
                 heard = partial(hand.hear, which, calls.pop(said.number), said.reply, said.error_message)
                 self.after(LATENCY_MS, heard)
 
-    def _push(self, hand: Stagehand, which: int, said: Push) -> None:
+    def _push(self, hand: SimDriver, which: int, said: Push) -> None:
         if hand in self._hands and self.is_up and self.pushes:
             hand.feed(hand.driven[which], Pushed(said.message))

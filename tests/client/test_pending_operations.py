@@ -22,7 +22,7 @@ from protocol.messages.offsets import (
     OffsetFetchTopic,
     OffsetFetchTopicReply,
 )
-from tests.client.stage import GROUP, P0, P1, P2, Stage
+from tests.client.member_rig import GROUP, P0, P1, P2, MemberRig
 
 
 def committed(*codes: ErrorCode) -> OffsetCommitReply:
@@ -31,17 +31,17 @@ def committed(*codes: ErrorCode) -> OffsetCommitReply:
     )
 
 
-def ask(stage: Stage, *, until: int = 60_000) -> Stage:
+def ask(stage: MemberRig, *, until: int = 60_000) -> MemberRig:
     return stage.feed(CommitAsked(7, {P0: At(10), P1: At(20, "note")}, stage.now_ms + until))
 
 
-def done(stage: Stage) -> CommitDone:
+def done(stage: MemberRig) -> CommitDone:
     (one,) = (one for one in stage.heard if isinstance(one, CommitDone))
     return one
 
 
 def test_a_commit_carries_who_is_asking_and_in_which_generation() -> None:
-    stage = ask(Stage().steady(P0, P1, generation=4))
+    stage = ask(MemberRig().steady(P0, P1, generation=4))
     partitions = (OffsetCommitPartition(0, 10), OffsetCommitPartition(1, 20, committed_metadata="note"))
     assert stage.sent == [OffsetCommit(GROUP, (OffsetCommitTopic("t", partitions),), 4, "me")]
     stage.answer(committed(ErrorCode.NONE, ErrorCode.NONE))
@@ -49,7 +49,7 @@ def test_a_commit_carries_who_is_asking_and_in_which_generation() -> None:
 
 
 def test_partitions_not_held_are_left_out() -> None:
-    stage = ask(Stage().steady(P1, P2))
+    stage = ask(MemberRig().steady(P1, P2))
     (sent,) = stage.sent
     assert isinstance(sent, OffsetCommit)
     assert [one.partition_index for one in sent.topics[0].partitions] == [1]
@@ -57,36 +57,36 @@ def test_partitions_not_held_are_left_out() -> None:
 
 
 def test_a_commit_of_nothing_held_sends_nothing() -> None:
-    stage = ask(Stage().steady(P2))
+    stage = ask(MemberRig().steady(P2))
     assert stage.sent == []
     assert done(stage) == CommitDone(7, ErrorCode.NONE, {})
 
 
 def test_outside_of_the_group_nothing_is_sent() -> None:
-    stage = ask(Stage())
+    stage = ask(MemberRig())
     assert stage.sent == []
     assert done(stage).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_in_the_middle_of_a_join_the_answer_is_to_poll_first() -> None:
-    stage = ask(Stage().poll().find())
+    stage = ask(MemberRig().poll().find())
     assert done(stage).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_while_letting_go_the_last_commit_of_the_generation_is_sent() -> None:
-    stage = ask(Stage().steady(P0).push(RebalanceStarted(GROUP, 1, "x", "y", 1)).poll())
+    stage = ask(MemberRig().steady(P0).push(RebalanceStarted(GROUP, 1, "x", "y", 1)).poll())
     assert stage.sent_kinds == ["OffsetCommit"]
     assert done(stage.answer(committed(ErrorCode.NONE))).error_code == ErrorCode.NONE
 
 
 def test_while_closing_the_last_commit_is_sent() -> None:
-    stage = ask(Stage().steady(P0).feed(Closing()))
+    stage = ask(MemberRig().steady(P0).feed(Closing()))
     assert stage.sent_kinds == ["OffsetCommit"]
     assert done(stage.answer(committed(ErrorCode.NONE))).error_code == ErrorCode.NONE
 
 
 def test_while_closing_a_commit_still_finds_a_coordinator_that_moved() -> None:
-    stage = ask(Stage().steady(P0).feed(Closing()))
+    stage = ask(MemberRig().steady(P0).feed(Closing()))
     stage.answer(committed(ErrorCode.NOT_COORDINATOR)).find("there", 2).pass_time(100)
     assert stage.sent_kinds == ["OffsetCommit", "FindCoordinator", "OffsetCommit"]
     assert done(stage.answer(committed(ErrorCode.NONE))).error_code == ErrorCode.NONE
@@ -94,13 +94,13 @@ def test_while_closing_a_commit_still_finds_a_coordinator_that_moved() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
 def test_what_may_pass_is_tried_again_after_a_pause(code: ErrorCode) -> None:
-    stage = ask(Stage().steady(P0))
+    stage = ask(MemberRig().steady(P0))
     assert stage.answer(committed(code)).pass_time(99).sent_kinds == ["OffsetCommit"]
     assert stage.pass_time(1).sent_kinds == ["OffsetCommit"]
 
 
 def test_a_moved_coordinator_is_found_and_asked_again() -> None:
-    stage = ask(Stage().steady(P0)).cut("OffsetCommit")
+    stage = ask(MemberRig().steady(P0)).cut("OffsetCommit")
     assert stage.heard == [HangUp(NodeAddress("here", 1, 0))]
     stage.find("there", 2).pass_time(100)
     assert stage.sent_kinds[:2] == ["OffsetCommit", "FindCoordinator"]
@@ -108,7 +108,7 @@ def test_a_moved_coordinator_is_found_and_asked_again() -> None:
 
 
 def test_trying_again_ends_at_the_deadline_with_the_last_reason() -> None:
-    stage = ask(Stage().steady(P0), until=2_000)
+    stage = ask(MemberRig().steady(P0), until=2_000)
     for _ in range(20):
         if any(isinstance(one, OffsetCommit) for one in stage.waiting.values()):
             stage.answer(committed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
@@ -117,7 +117,7 @@ def test_trying_again_ends_at_the_deadline_with_the_last_reason() -> None:
 
 
 def test_a_commit_refused_in_a_rebalance_keeps_the_place_and_asks_for_a_poll() -> None:
-    stage = ask(Stage().steady(P0)).answer(committed(ErrorCode.REBALANCE_IN_PROGRESS))
+    stage = ask(MemberRig().steady(P0)).answer(committed(ErrorCode.REBALANCE_IN_PROGRESS))
     assert done(stage).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert stage.member.needs_poll
     assert stage.member.member_id == "me"
@@ -125,14 +125,14 @@ def test_a_commit_refused_in_a_rebalance_keeps_the_place_and_asks_for_a_poll() -
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
 def test_a_commit_of_a_member_thrown_out_loses_its_share_at_the_next_poll(code: ErrorCode) -> None:
-    stage = ask(Stage().steady(P0)).answer(committed(code))
+    stage = ask(MemberRig().steady(P0)).answer(committed(code))
     assert done(stage).error_code == code
     assert stage.member.state is State.UNJOINED
     assert [type(one) for one in stage.poll().told] == [Lost]
 
 
 def test_a_refusal_of_an_older_generation_changes_nothing() -> None:
-    stage = ask(Stage().steady(P0))
+    stage = ask(MemberRig().steady(P0))
     stage.push(RebalanceStarted(GROUP, 1, "x", "y", 1)).poll().released().join(2).sync(P0)
     stage.answer(committed(ErrorCode.ILLEGAL_GENERATION))
     assert done(stage).error_code == ErrorCode.ILLEGAL_GENERATION
@@ -140,13 +140,13 @@ def test_a_refusal_of_an_older_generation_changes_nothing() -> None:
 
 
 def test_a_commit_waiting_for_its_coordinator_is_not_sent_in_another_generation() -> None:
-    stage = ask(Stage().steady(P0)).answer(committed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    stage = ask(MemberRig().steady(P0)).answer(committed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     stage.push(RebalanceStarted(GROUP, 1, "x", "y", 1)).poll().released().join(2).sync(P0).pass_time(1_000)
     assert done(stage).error_code in {ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
 
 
 def test_an_offset_too_talkative_is_refused_as_it_is() -> None:
-    stage = ask(Stage().steady(P0)).answer(committed(ErrorCode.OFFSET_METADATA_TOO_LARGE))
+    stage = ask(MemberRig().steady(P0)).answer(committed(ErrorCode.OFFSET_METADATA_TOO_LARGE))
     assert done(stage).error_code == ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert stage.member.state is State.STEADY
 
@@ -158,12 +158,12 @@ def fetched(*partitions: OffsetFetchPartitionReply, error: ErrorCode = ErrorCode
     return OffsetFetchReply((OffsetFetchGroupReply(GROUP, (OffsetFetchTopicReply("t", partitions),), error),))
 
 
-def fetch(stage: Stage) -> Stage:
+def fetch(stage: MemberRig) -> MemberRig:
     return stage.feed(OffsetsAsked(3, (P0, P1), stage.now_ms + 60_000))
 
 
 def test_committed_offsets_can_be_asked_for_without_joining() -> None:
-    stage = fetch(Stage())
+    stage = fetch(MemberRig())
     assert stage.sent_kinds == ["FindCoordinator"]
     stage.find()
     assert stage.sent == [
@@ -175,29 +175,29 @@ def test_committed_offsets_can_be_asked_for_without_joining() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
 def test_offsets_not_settled_yet_are_asked_for_again(code: ErrorCode) -> None:
-    stage = fetch(Stage()).find().answer(fetched(OffsetFetchPartitionReply(0, -1, error_code=code)))
+    stage = fetch(MemberRig()).find().answer(fetched(OffsetFetchPartitionReply(0, -1, error_code=code)))
     assert stage.sent_kinds == ["FindCoordinator", "OffsetFetch"]
     assert stage.pass_time(100).sent_kinds == ["OffsetFetch"]
 
 
 def test_offsets_of_a_coordinator_that_moved_are_asked_of_the_new_one() -> None:
-    stage = fetch(Stage()).find().answer(fetched(error=ErrorCode.NOT_COORDINATOR))
+    stage = fetch(MemberRig()).find().answer(fetched(error=ErrorCode.NOT_COORDINATOR))
     assert stage.find("there", 2).pass_time(100).sent_kinds[-2:] == ["FindCoordinator", "OffsetFetch"]
 
 
 def test_offsets_one_may_not_see_are_an_error() -> None:
-    stage = fetch(Stage()).find().answer(fetched(error=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    stage = fetch(MemberRig()).find().answer(fetched(error=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     assert stage.heard == [OffsetsDone(3, ErrorCode.GROUP_AUTHORIZATION_FAILED, {})]
 
 
 def test_asking_while_fenced_is_refused_as_fenced() -> None:
-    stage = Stage(group_instance_id="one").poll().find().answer(JoinGroupReply(ErrorCode.FENCED_INSTANCE_ID))
+    stage = MemberRig(group_instance_id="one").poll().find().answer(JoinGroupReply(ErrorCode.FENCED_INSTANCE_ID))
     assert stage.told
     assert done(ask(stage)).error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_offsets_are_asked_for_when_a_commit_of_the_same_partitions_has_ended() -> None:
-    stage = fetch(ask(Stage().steady(P0, P1)).cut("OffsetCommit").find())
+    stage = fetch(ask(MemberRig().steady(P0, P1)).cut("OffsetCommit").find())
     assert "OffsetFetch" not in stage.sent_kinds
     stage.pass_time(1_000)  # the commit is tried again; a fetch before it would tell of what was before both
     assert stage.sent_kinds == ["OffsetCommit"]
@@ -206,13 +206,13 @@ def test_offsets_are_asked_for_when_a_commit_of_the_same_partitions_has_ended() 
 
 
 def test_offsets_of_other_partitions_wait_for_no_commit() -> None:
-    stage = ask(Stage().steady(P0, P1))
+    stage = ask(MemberRig().steady(P0, P1))
     stage.feed(OffsetsAsked(3, (P2,), stage.now_ms + 60_000))
     assert stage.sent_kinds == ["OffsetCommit", "OffsetFetch"]
 
 
 def test_a_commit_keeps_a_fetch_no_longer_than_its_own_deadline() -> None:
-    stage = fetch(ask(Stage().steady(P0, P1), until=500))
+    stage = fetch(ask(MemberRig().steady(P0, P1), until=500))
     stage.pass_time(499)
     assert stage.sent_kinds == ["OffsetCommit"]
     stage.pass_time(1)

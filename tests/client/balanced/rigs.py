@@ -28,10 +28,10 @@ class Owner(NamedTuple):
     reg_epoch: int
 
 
-class Stage(World):
+class BalancedRig(World):
     """What can be done to a world, whoever coordinates it. Keys are of broker 1."""
 
-    def make(self, topic: str = "t", partitions: int = 2) -> "Stage":
+    def make(self, topic: str = "t", partitions: int = 2) -> "BalancedRig":
         """So many there are from now on, which may be more than before."""
         raise NotImplementedError
 
@@ -56,8 +56,8 @@ class Stage(World):
         raise NotImplementedError
 
 
-class ModelStage(Stage):
-    def make(self, topic: str = "t", partitions: int = 2) -> "Stage":
+class ModelRig(BalancedRig):
+    def make(self, topic: str = "t", partitions: int = 2) -> "BalancedRig":
         for number in range(partitions):
             self.model.configure(f"1:{topic}:{number}")
         return self
@@ -81,7 +81,7 @@ class ModelStage(Stage):
         return list(self.model.members)
 
 
-class NodeStage(Stage):
+class NodeRig(BalancedRig):
     """Every member has a connection of its own, and hears what is pushed to it."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class NodeStage(Stage):
         self._deliver_pushes()
         return reply
 
-    def make(self, topic: str = "t", partitions: int = 2) -> "Stage":
+    def make(self, topic: str = "t", partitions: int = 2) -> "BalancedRig":
         self._wake()
         if topic in self._partitions:
             self._inside(CreatePartitions((GrowingTopic(topic, partitions),)))
@@ -177,4 +177,4 @@ def batch_of(values: Sequence[bytes], headers: list[Headers] | None) -> bytes:
     return seal_batch(_payload(records, 1), len(values), 1)
 
 
-STAGES: dict[str, Callable[[], Stage]] = {"model": ModelStage, "node": NodeStage}
+STAGES: dict[str, Callable[[], BalancedRig]] = {"model": ModelRig, "node": NodeRig}

@@ -1,6 +1,6 @@
 """Lives of crowds, one a seed: what happens is drawn, and when it is over all must be well.
 
-python -m tests.client.streams.lives --seeds 1000 --first 0
+python -m tests.client.streams.connector_histories --seeds 1000 --first 0
 """
 
 import argparse
@@ -9,26 +9,26 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from tests.client.streams.crowd import Crowd
 from tests.client.streams.order import check_order
+from tests.client.streams.sim_connectors import SimConnectors
 
 MINUTE_MS = 60_000
 
 
 def live(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Half a minute in which anything happens, and the peace after it. Raises AssertionError."""
-    crowd = Crowd(monkeypatch, seed, {"s": 3, "t": 4})
-    chance = crowd.chance
-    crowd.pushes = chance.random() < 0.7
+    connectors = SimConnectors(monkeypatch, seed, {"s": 3, "t": 4})
+    chance = connectors.chance
+    connectors.pushes = chance.random() < 0.7
     strategy = chance.choice(("range", "range", "roundrobin"))
-    end_ms = crowd.now_ms + 30_000
-    while crowd.now_ms < end_ms:
-        crowd.appends(chance.randint(1, 12))
+    end_ms = connectors.now_ms + 30_000
+    while connectors.now_ms < end_ms:
+        connectors.appends(chance.randint(1, 12))
         what = chance.choices(("come", "go", "kill", "cut", "still", "restart", "rest"), (8, 4, 2, 4, 3, 1, 20), k=1)[0]
         match what:
-            case "come" if len(crowd.crew) < 5:
-                counts = {"s": 2, "t": 2} if strategy == "roundrobin" else _counts(crowd)
-                crowd.comes(
+            case "come" if len(connectors.crew) < 5:
+                counts = {"s": 2, "t": 2} if strategy == "roundrobin" else _counts(connectors)
+                connectors.comes(
                     chance.choice((20, 100, 400)),
                     counts,
                     partition_assignment_strategy=strategy,
@@ -41,34 +41,34 @@ def live(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
                     request_timeout_ms=3_000,
                 )
             case "go":
-                crowd.goes()
+                connectors.goes()
             case "kill":
-                crowd.is_killed()
+                connectors.is_killed()
             case "cut":
-                crowd.is_cut()
+                connectors.is_cut()
             case "still":
-                crowd.stands_still(chance.choice((300, 3_000, 9_000, 20_000)))
+                connectors.stands_still(chance.choice((300, 3_000, 9_000, 20_000)))
             case "restart":
-                crowd.restart(chance.choice((0, 200, 8_000)), loses_power=chance.random() < 0.7)
-        crowd.run(chance.choice((1, 30, 300, 1_500)))
-    crowd.run(20_000)  # whoever stood still wakes, whatever was down is up
-    crowd.comes(100, {"s": 2, "t": 2}, partition_assignment_strategy=strategy)
-    ends_well(crowd, 3 * MINUTE_MS)
+                connectors.restart(chance.choice((0, 200, 8_000)), loses_power=chance.random() < 0.7)
+        connectors.run(chance.choice((1, 30, 300, 1_500)))
+    connectors.run(20_000)  # whoever stood still wakes, whatever was down is up
+    connectors.comes(100, {"s": 2, "t": 2}, partition_assignment_strategy=strategy)
+    ends_well(connectors, 3 * MINUTE_MS)
 
 
-def _counts(crowd: Crowd) -> dict[str, int]:
-    topics = crowd.chance.choice((("s",), ("t",), ("s", "t"), ("s", "t")))
-    return {topic: crowd.chance.randint(1, 3) for topic in topics}
+def _counts(connectors: SimConnectors) -> dict[str, int]:
+    topics = connectors.chance.choice((("s",), ("t",), ("s", "t"), ("s", "t")))
+    return {topic: connectors.chance.randint(1, 3) for topic in topics}
 
 
-def ends_well(crowd: Crowd, within_ms: int) -> None:
+def ends_well(connectors: SimConnectors, within_ms: int) -> None:
     """Once nothing goes wrong any more: everything is read, everything is owned, everybody is at rest."""
-    crowd.until(lambda: crowd.is_at_rest and crowd.is_all_read, for_ms=within_ms)
-    owned = crowd.owned()
-    assert owned.keys() == crowd.appended.keys()
-    assert set(owned.values()) <= {one.connector.member_id for one in crowd.crew}
-    for player in crowd.players:
-        check_order(one for one in crowd.log if one.who == player.who)
+    connectors.until(lambda: connectors.is_at_rest and connectors.is_all_read, for_ms=within_ms)
+    owned = connectors.owned()
+    assert owned.keys() == connectors.appended.keys()
+    assert set(owned.values()) <= {one.connector.member_id for one in connectors.crew}
+    for player in connectors.players:
+        check_order(one for one in connectors.log if one.who == player.who)
 
 
 def _tried(seed: int) -> str:

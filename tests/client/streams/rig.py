@@ -1,4 +1,4 @@
-"""Streams connectors on the theatre's stage: whole, on a clock of their own, against a real node. What a connector does
+"""Streams connectors on the rig's stage: whole, on a clock of their own, against a real node. What a connector does
 step by step, and when its streams hand out what, is written down.
 """
 
@@ -14,9 +14,9 @@ from muster.streams import MessageStream, StreamsConnector
 from muster.streams.connector import Parts
 from muster.streams.events import Shut, Started
 from muster.streams.holdings import Holdings
-from muster.streams.rebalance import Phase
+from muster.streams.rebalance import RebalancePhase
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
-from tests.client.theatre import GROUP, Stagehand, Theatre
+from tests.client.consumer_rig import GROUP, ConsumerRig, SimDriver
 
 
 class Happened(NamedTuple):
@@ -31,8 +31,8 @@ class Happened(NamedTuple):
 class Caller:
     """In the place of the thread that calls the application."""
 
-    def __init__(self, theatre: Theatre) -> None:
-        self._theatre = theatre
+    def __init__(self, rig: ConsumerRig) -> None:
+        self._theatre = rig
 
     def call(self, call: Callable[[], None]) -> None:
         self._theatre.after(0, call)
@@ -44,7 +44,7 @@ class Caller:
 class Listener:
     """Writes down what it is told; `does` may do something meanwhile, or raise."""
 
-    def __init__(self, streaming: "Streaming", who: str) -> None:
+    def __init__(self, streaming: "ConnectorRig", who: str) -> None:
         self._streaming, self._who = streaming, who
         self.does: dict[str, Callable[[], None]] = {}
         self.everyone: Any = None
@@ -59,10 +59,10 @@ class Listener:
         self.does.get("before_starting", lambda: None)()
 
 
-class Player:
+class SimApplication:
     """A connector, its streams, and the application that iterates them."""
 
-    def __init__(self, streaming: "Streaming", who: str, **settings: Any) -> None:
+    def __init__(self, streaming: "ConnectorRig", who: str, **settings: Any) -> None:
         self.streaming, self.who = streaming, who
         self.errors: list[Exception] = []
         self.connector = StreamsConnector(
@@ -92,16 +92,16 @@ class Player:
         if self.connector._parts is not None:
             self.connector._feed_steps(Shut())
 
-    def reads(self, **counts: int) -> "Player":
+    def reads(self, **counts: int) -> "SimApplication":
         made = self.connector.create_message_streams(counts)
         self.streams = [stream for streams in made.values() for stream in streams]
         return self
 
-    def reads_all(self, pattern: str, count: int = 1) -> "Player":
+    def reads_all(self, pattern: str, count: int = 1) -> "SimApplication":
         self.streams = self.connector.create_message_streams_by_filter(pattern, count)
         return self
 
-    def iterates(self, every_ms: int = 20, at_most: int = 1_000) -> "Player":
+    def iterates(self, every_ms: int = 20, at_most: int = 1_000) -> "SimApplication":
         """From now on, whatever else goes on."""
         self._turn(every_ms, at_most)
         return self
@@ -160,10 +160,10 @@ class Player:
     def is_settled(self) -> bool:
         """Whether it runs what it owns and nothing is to be done."""
         steps = self.parts.steps
-        return steps.phase is Phase.RUNNING and not steps._inbox and self.parts.membership.is_steady
+        return steps.phase is RebalancePhase.RUNNING and not steps._inbox and self.parts.membership.is_steady
 
 
-class Streaming(Theatre):
+class ConnectorRig(ConsumerRig):
     """`log` is all that happened, in its order."""
 
     def __init__(self, patch: pytest.MonkeyPatch, **settings: Any) -> None:
@@ -177,7 +177,7 @@ class Streaming(Theatre):
         patch.setattr("muster.streams.connector.ThreadDriver", lambda _where, who: self._hand(who))
         patch.setattr("muster.streams.connector.Caller", lambda: Caller(self))
         self._watch(patch)
-        self.players: list[Player] = []
+        self.players: list[SimApplication] = []
 
     def _watch(self, patch: pytest.MonkeyPatch) -> None:
         """What a connector does to its streams is in the log before what follows from it."""
@@ -190,8 +190,8 @@ class Streaming(Theatre):
 
             patch.setattr(Holdings, step, writes)
 
-    def player(self, who: str, **settings: Any) -> Player:
-        player = Player(self, who, **settings)
+    def player(self, who: str, **settings: Any) -> SimApplication:
+        player = SimApplication(self, who, **settings)
         made = player.connector._make
 
         def make(*args: Any) -> Any:
@@ -206,13 +206,13 @@ class Streaming(Theatre):
     def write(self, who: str, what: str, about: Any = None) -> None:
         self.log.append(Happened(self.now_ms, who, what, about))
 
-    def send(self, hand: Stagehand, which: int, call: Any) -> None:
+    def send(self, hand: SimDriver, which: int, call: Any) -> None:
         self.write(hand.who, type(call.message).__name__, call.message)
         super().send(hand, which, call)
 
     # -- playing
 
-    def settled(self, *players: Player, for_ms: int = 90_000) -> None:
+    def settled(self, *players: SimApplication, for_ms: int = 90_000) -> None:
         """Until all of them run what they own and nobody has anything to do."""
 
         self.run(for_ms, until=lambda: all(one.is_settled for one in players))

@@ -19,20 +19,20 @@ from membership.events import Call, Effect, Woke
 from membership.topic_partition import TopicPartition
 from muster.net.cores import Driven
 from protocol.messages.data import Fetch
-from tests.client.streams.stage import Player, Streaming
-from tests.client.theatre import GROUP, Asked, Stagehand, Told, _Node
+from tests.client.consumer_rig import GROUP, Asked, Callback, SimDriver, _Node
+from tests.client.streams.rig import ConnectorRig, SimApplication
 from tests.groups.checks import CountingIds
 
 _FAR_MS = 1 << 60
 
 
-class Hand(Stagehand):
+class ConnectorDriver(SimDriver):
     """A process that was killed, or stands still, does nothing. The world is told when its deadlines may be others."""
 
-    theatre: "Crowd"
+    rig: "SimConnectors"
 
-    def __init__(self, theatre: "Crowd", who: str) -> None:
-        super().__init__(theatre, who)
+    def __init__(self, rig: "SimConnectors", who: str) -> None:
+        super().__init__(rig, who)
         self.is_killed = False
         self.still_until_ms = 0
         self.looks = 0
@@ -40,10 +40,10 @@ class Hand(Stagehand):
     def carry_out(self, driven: Driven, action: Callable[[int], list[Effect]]) -> None:
         if self.is_killed:
             return
-        if self.theatre.now_ms < self.still_until_ms:
-            self.theatre.after(self.still_until_ms - self.theatre.now_ms, lambda: self.carry_out(driven, action))
+        if self.rig.now_ms < self.still_until_ms:
+            self.rig.after(self.still_until_ms - self.rig.now_ms, lambda: self.carry_out(driven, action))
             return
-        self.theatre.touch(self)
+        self.rig.touch(self)
         super().carry_out(driven, action)
 
     def next(self) -> tuple[int, Driven] | None:
@@ -68,14 +68,14 @@ class _Reborn(_Node):
         return
 
 
-class _Plot(list[Asked | Told]):
+class _Plot(list[Asked | Callback]):
     """Nobody reads it here."""
 
-    def append(self, _one: Asked | Told) -> None:
+    def append(self, _one: Asked | Callback) -> None:
         return
 
 
-class Crowd(Streaming):
+class SimConnectors(ConnectorRig):
     """Raises AssertionError as soon as something is not as it must be."""
 
     def __init__(self, patch: pytest.MonkeyPatch, seed: int, topics: dict[str, int]) -> None:
@@ -88,10 +88,10 @@ class Crowd(Streaming):
         self.at: dict[tuple[TopicPartition, int], int] = {}
         """Where the reader by a grant stands."""
         self.repeated = self.restarts = self.made = 0
-        self.crew: list[Player] = []
-        self._next_hands: dict[str, Hand] = {}
-        self._touched: dict[Hand, None] = {}
-        self._due: list[tuple[int, int, Hand, int, Driven]] = []
+        self.crew: list[SimApplication] = []
+        self._next_hands: dict[str, ConnectorDriver] = {}
+        self._touched: dict[ConnectorDriver, None] = {}
+        self._due: list[tuple[int, int, ConnectorDriver, int, Driven]] = []
         self._order = count()
         self.grants = 0
         self.is_loading = False
@@ -106,7 +106,7 @@ class Crowd(Streaming):
 
     # -- what may happen
 
-    def comes(self, every_ms: int, counts: dict[str, int], **settings: Any) -> Player:
+    def comes(self, every_ms: int, counts: dict[str, int], **settings: Any) -> SimApplication:
         """Its streams are made in the background, as far as it is concerned."""
         self.made += 1
         player = self.player(f"c{self.made}", **settings)
@@ -119,7 +119,7 @@ class Crowd(Streaming):
         if self.crew:
             self._sees_off(self.chance.choice(self.crew))
 
-    def _sees_off(self, player: Player) -> None:
+    def _sees_off(self, player: SimApplication) -> None:
         self.crew.remove(player)
         player.has_stopped = True
         player.shuts()
@@ -154,7 +154,7 @@ class Crowd(Streaming):
                 self.after(1, partial(hand.hear, which, number, None))
             self.left_behind(hand)
 
-    def left_behind(self, hand: Stagehand) -> None:
+    def left_behind(self, hand: SimDriver) -> None:
         connections, hand.connections = hand.connections, {}
         for number in connections.values():
             self.node.step(ConnectionLost(number))
@@ -260,13 +260,13 @@ class Crowd(Streaming):
 
     # -- the stage, faster
 
-    def _hand(self, who: str) -> Stagehand:
-        hand = Hand(self, who)
+    def _hand(self, who: str) -> SimDriver:
+        hand = ConnectorDriver(self, who)
         self._hands.append(hand)
         self._next_hands[who] = hand
         return hand
 
-    def touch(self, hand: Hand) -> None:
+    def touch(self, hand: ConnectorDriver) -> None:
         """Its deadlines may have changed."""
         self._touched[hand] = None
 
@@ -290,17 +290,17 @@ class Crowd(Streaming):
             best = (at_ms, 2, partial(hand.feed, driven, Woke()))
         return best[0], best[2]
 
-    def _arrive(self, hand: Stagehand, which: int, call: Call) -> None:
+    def _arrive(self, hand: SimDriver, which: int, call: Call) -> None:
         if self.is_up:
             super()._arrive(hand, which, call)
         else:
             hand.hear(which, call.call, None)
 
-    def left(self, hand: Stagehand) -> None:
+    def left(self, hand: SimDriver) -> None:
         if not self.is_up:
             hand.connections = {}
         super().left(hand)
 
-    def send(self, hand: Stagehand, which: int, call: Call) -> None:
+    def send(self, hand: SimDriver, which: int, call: Call) -> None:
         if hand in self._hands:
             super().send(hand, which, call)

@@ -121,7 +121,7 @@ class Brokers:
         )
 
 
-class Stage:
+class ProducerRig:
     """Calls wait in `calls` until the test answers them, in whatever way."""
 
     def __init__(self, partitions: int = 3, **settings: Any) -> None:
@@ -134,7 +134,7 @@ class Stage:
         self.errors: dict[object, MusterError] = {}
         self.told: list[object] = []
 
-    def feed(self, event: Any) -> "Stage":
+    def feed(self, event: Any) -> "ProducerRig":
         for effect in self.core.step(event, self.now_ms):
             if isinstance(effect, Call):
                 self.calls[effect.call] = effect
@@ -151,11 +151,11 @@ class Stage:
                 self.errors.update(dict.fromkeys(effect.handles, effect.error))
         return self
 
-    def wake(self, after_ms: int = 0) -> "Stage":
+    def wake(self, after_ms: int = 0) -> "ProducerRig":
         self.now_ms += after_ms
         return self.feed(Woke())
 
-    def ready(self) -> "Stage":
+    def ready(self) -> "ProducerRig":
         """Leaders are known, and the producer's id."""
         assert self.core.append("t", 0, Pending(None, b"", (), 0, None), self.now_ms) == NOT_KNOWN
         return self.wake().answer(Metadata)
@@ -172,7 +172,7 @@ class Stage:
             placed.append(number)
         return placed
 
-    def flush(self) -> "Stage":
+    def flush(self) -> "ProducerRig":
         self.core.close_batches()
         self.wake()
         if any(isinstance(call.message, InitProducerId) for call in self.calls.values()):
@@ -185,13 +185,13 @@ class Stage:
     def take(self, kind: type[Message], place: int = 0) -> Call:
         return self.calls.pop(self.waiting(kind)[place].call)
 
-    def answer(self, kind: type[Message] = Produce, place: int = 0) -> "Stage":
+    def answer(self, kind: type[Message] = Produce, place: int = 0) -> "ProducerRig":
         """As the node would."""
         call = self.take(kind, place)
         node = 0 if call.node is None else call.node.port
         return self.feed(Replied(call.call, self.brokers.answer(node, call.message)))
 
-    def lose(self, place: int = 0, *, stored: bool) -> "Stage":
+    def lose(self, place: int = 0, *, stored: bool) -> "ProducerRig":
         """The connection breaks before the answer, or before the request arrived."""
         call = self.take(Produce, place)
         assert call.node is not None
@@ -199,7 +199,7 @@ class Stage:
             self.brokers.answer(call.node.port, call.message)
         return self.feed(CallFailed(call.call))
 
-    def refuse(self, code: ErrorCode, place: int = 0, sentence: str | None = None) -> "Stage":
+    def refuse(self, code: ErrorCode, place: int = 0, sentence: str | None = None) -> "ProducerRig":
         call = self.take(Produce, place)
         assert isinstance(call.message, Produce)
         return self.feed(
@@ -220,7 +220,7 @@ class Stage:
             )
         )
 
-    def settle(self, rounds: int = 2_000) -> "Stage":
+    def settle(self, rounds: int = 2_000) -> "ProducerRig":
         """Everything is answered as nodes would, and time passes, until nothing is left to do."""
         for _ in range(rounds):
             while self.calls:

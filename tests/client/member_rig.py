@@ -39,7 +39,7 @@ SETTINGS: dict[str, Any] = {
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 
 
-class Stage:
+class MemberRig:
     """`heard` holds every effect that was no call, since last asked; `sent` every request since last asked."""
 
     def __init__(self, *, topics: tuple[str, ...] = ("t",), jitter: float = 0.5, **settings: object) -> None:
@@ -51,7 +51,7 @@ class Stage:
         self.waiting: dict[int, Message] = {}
         self.ended: list[Effect] = []
 
-    def feed(self, event: MemberEvent) -> "Stage":
+    def feed(self, event: MemberEvent) -> "MemberRig":
         for effect in self.member.step(event, self.now_ms):
             if isinstance(effect, Call):
                 self._called.append((effect.node, effect.message))
@@ -60,24 +60,24 @@ class Stage:
                 self._heard.append(effect)
         return self
 
-    def poll(self) -> "Stage":
+    def poll(self) -> "MemberRig":
         return self.feed(Polled())
 
-    def released(self) -> "Stage":
+    def released(self) -> "MemberRig":
         return self.feed(Released())
 
-    def push(self, message: Message) -> "Stage":
+    def push(self, message: Message) -> "MemberRig":
         return self.feed(Pushed(message))
 
-    def answer(self, reply: Message, kind: str = "") -> "Stage":
+    def answer(self, reply: Message, kind: str = "") -> "MemberRig":
         """The oldest unanswered request of that kind is answered so."""
         return self.feed(Replied(self._oldest(kind or type(reply).__name__.removesuffix("Reply")), reply))
 
-    def cut(self, kind: str, *, is_unreached: bool = False) -> "Stage":
+    def cut(self, kind: str, *, is_unreached: bool = False) -> "MemberRig":
         """The connection of the oldest request of that kind is lost, or was never made."""
         return self.feed(CallFailed(self._oldest(kind), is_unreached))
 
-    def pass_time(self, milliseconds: int) -> "Stage":
+    def pass_time(self, milliseconds: int) -> "MemberRig":
         """Let time pass, waking the member whenever it asked for it."""
         end = self.now_ms + milliseconds
         steps = 0
@@ -121,10 +121,10 @@ class Stage:
 
     # -- the usual ways there
 
-    def find(self, host: str = "here", port: int = 1) -> "Stage":
+    def find(self, host: str = "here", port: int = 1) -> "MemberRig":
         return self.answer(FindCoordinatorReply((FoundCoordinator(GROUP, 0, host, port),)))
 
-    def join(self, generation: int = 1, *, leader: str = "other", member_id: str = "me") -> "Stage":
+    def join(self, generation: int = 1, *, leader: str = "other", member_id: str = "me") -> "MemberRig":
         members = roster(member_id) if leader == member_id else ()
         return self.answer(
             JoinGroupReply(
@@ -137,17 +137,17 @@ class Stage:
             )
         )
 
-    def sync(self, *partitions: TopicPartition) -> "Stage":
+    def sync(self, *partitions: TopicPartition) -> "MemberRig":
         return self.answer(synced(*partitions, protocol=self.settings.assignors[0]))
 
-    def steady(self, *partitions: TopicPartition, generation: int = 1) -> "Stage":
+    def steady(self, *partitions: TopicPartition, generation: int = 1) -> "MemberRig":
         """A follower that was given these; everything until then is forgotten."""
         self.poll().find().join(generation).sync(*partitions)
         assert self.sent is not None
         assert self.heard is not None
         return self
 
-    def beat(self, error: ErrorCode = ErrorCode.NONE) -> "Stage":
+    def beat(self, error: ErrorCode = ErrorCode.NONE) -> "MemberRig":
         """The heartbeat falls due and is answered so."""
         if not any(isinstance(one, Heartbeat) for one in self.waiting.values()):
             self.pass_time(SETTINGS["heartbeat_interval_ms"])

@@ -7,7 +7,17 @@ import pytest
 from membership.events import Assigned, CommitDone, Fatal, Lost, OffsetsDone, OffsetToCommit, Revoked
 from muster import CannotConnect, CommitRefused, Fenced, GroupRefused, Refused, RequestTimedOut, TopicPartition, WokenUp
 from muster.client.steps import call_application
-from muster.core.completions import Completions, Done, Partitions, Told, failure, found, stored, to_commit, without
+from muster.core.completions import (
+    Completions,
+    Done,
+    Partitions,
+    RebalanceQueue,
+    failure,
+    found,
+    stored,
+    to_commit,
+    without,
+)
 from protocol.errors import ErrorCode
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -65,7 +75,7 @@ def test_a_wakeup_is_raised_once() -> None:
 
 def test_what_is_revoked_is_told_after_its_last_commit_and_what_follows_after_that() -> None:
     outcomes, prepared = Completions(), list[Partitions]()
-    told = Told(outcomes)
+    told = RebalanceQueue(outcomes)
 
     def prepare(partitions: Partitions) -> int | None:
         prepared.append(partitions)
@@ -89,7 +99,7 @@ def test_what_is_revoked_is_told_after_its_last_commit_and_what_follows_after_th
 
 def test_what_is_lost_in_a_rebalance_that_still_takes_commits_is_told_after_the_last_one() -> None:
     outcomes = Completions()
-    told, number = Told(outcomes), outcomes.number()
+    told, number = RebalanceQueue(outcomes), outcomes.number()
     lost = Lost((A,), "closing", still_counts=True)
     told.add(lost)
     assert told.next(lambda _: number) is None
@@ -99,7 +109,7 @@ def test_what_is_lost_in_a_rebalance_that_still_takes_commits_is_told_after_the_
 
 
 def test_what_needs_no_commit_is_told_at_once_and_what_is_fatal_raised_once() -> None:
-    told = Told(Completions())
+    told = RebalanceQueue(Completions())
     lost = Lost((A,), "the session timed out")
     for one in (Revoked((A,)), Fatal(ErrorCode.INVALID_SESSION_TIMEOUT, "too short"), lost):
         told.add(one)

@@ -9,11 +9,11 @@ from membership.events import Effect, MemberEvent
 from muster.balanced import BalancedConfig, ClientBalancedConsumer
 from muster.net.cores import Driven
 from muster.net.refusals import Refusals
-from tests.client.balanced.world import GROUP, Player, World
-from tests.client.theatre import Changed
+from tests.client.balanced.world import GROUP, SimMember, World
+from tests.client.consumer_rig import Changed
 
 
-class _Hand(Player):
+class _SimDriver(SimMember):
     """In the place of `muster.net.thread.ThreadDriver`."""
 
     def __init__(self, world: World, who: str) -> None:
@@ -45,21 +45,21 @@ class _Hand(Player):
             self.driven.tell(effect)
 
 
-class Hands:
+class SimDrivers:
     """Makes consumers; `of` gives what stands behind one."""
 
     def __init__(self, world: World, patch: pytest.MonkeyPatch) -> None:
         self._world = world
-        self._made: dict[int, _Hand] = {}
-        self._last: _Hand | None = None
+        self._made: dict[int, _SimDriver] = {}
+        self._last: _SimDriver | None = None
         clock = SimpleNamespace(
             monotonic_ns=lambda: world.now_ms * 1_000_000, time_ns=lambda: (world.now_ms + 1_000_000) * 1_000_000
         )
         patch.setattr("muster.blocking.balanced.ThreadDriver", self._make)
         patch.setattr("muster.blocking.balanced.time", clock)
 
-    def _make(self, _where: object, who: str) -> _Hand:
-        self._last = _Hand(self._world, who)
+    def _make(self, _where: object, who: str) -> _SimDriver:
+        self._last = _SimDriver(self._world, who)
         return self._last
 
     def consumer(self, config: BalancedConfig | None = None, **settings: Any) -> ClientBalancedConsumer:
@@ -68,8 +68,8 @@ class Hands:
         self._made[id(consumer)] = self._last
         return consumer
 
-    def of(self, consumer: ClientBalancedConsumer) -> Player:
+    def of(self, consumer: ClientBalancedConsumer) -> SimMember:
         return self._made[id(consumer)]
 
 
-__all__ = ["Hands", "MemberEvent"]
+__all__ = ["MemberEvent", "SimDrivers"]

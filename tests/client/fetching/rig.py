@@ -5,7 +5,7 @@ from typing import Any
 from membership.events import Call, CallFailed, HangUp, NodeAddress, Replied, Woke
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import Fetcher, FetchSettings
-from muster.core.positions import Subscription
+from muster.core.positions import ConsumerPositions
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, FetchTopicReply
@@ -22,9 +22,9 @@ P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 NODES = tuple(NodeAddress("host", port, port) for port in range(3))
 
 
-class Stage:
+class FetcherRig:
     def __init__(self, positions: dict[TopicPartition, int], **settings: Any) -> None:
-        self.subscription = Subscription()
+        self.subscription = ConsumerPositions()
         self.subscription.assign(positions)
         for one, offset in positions.items():
             self.subscription.seek(one, offset)
@@ -34,7 +34,7 @@ class Stage:
         self.hung_up: list[NodeAddress | None] = []
         self.sent: list[tuple[NodeAddress | None, Message]] = []
 
-    def feed(self, event: Any) -> "Stage":
+    def feed(self, event: Any) -> "FetcherRig":
         for effect in self.fetcher.step(event, self.now_ms):
             if isinstance(effect, Call):
                 self.waiting[effect.call] = effect
@@ -44,20 +44,20 @@ class Stage:
                 self.hung_up.append(effect.node)
         return self
 
-    def wake(self, after_ms: int = 0) -> "Stage":
+    def wake(self, after_ms: int = 0) -> "FetcherRig":
         self.now_ms += after_ms
         return self.feed(Woke())
 
-    def leaders(self, *nodes: int) -> "Stage":
+    def leaders(self, *nodes: int) -> "FetcherRig":
         """Partition n of topic t is at the n-th node given."""
         brokers = tuple(MetadataBroker(node.node_id, node.host, node.port) for node in NODES)
         partitions = tuple(MetadataPartitionReply(number, node) for number, node in enumerate(nodes))
         return self.answer(Metadata, MetadataReply(brokers, topics=(MetadataTopicReply("t", partitions=partitions),)))
 
-    def answer(self, kind: type[Message], reply: Message, node: int | None = None) -> "Stage":
+    def answer(self, kind: type[Message], reply: Message, node: int | None = None) -> "FetcherRig":
         return self.feed(Replied(self._oldest(kind, node), reply))
 
-    def cut(self, kind: type[Message]) -> "Stage":
+    def cut(self, kind: type[Message]) -> "FetcherRig":
         return self.feed(CallFailed(self._oldest(kind, None)))
 
     def _oldest(self, kind: type[Message], node: int | None) -> int:
@@ -77,9 +77,9 @@ class Stage:
         return [(one.partition, one.offset) for one in self.fetcher.take(at_most)]
 
 
-def ready(positions: dict[TopicPartition, int], *leaders: int, **settings: Any) -> Stage:
+def ready(positions: dict[TopicPartition, int], *leaders: int, **settings: Any) -> FetcherRig:
     """Everything up to the first fetches."""
-    return Stage(positions, **settings).wake().leaders(*leaders)
+    return FetcherRig(positions, **settings).wake().leaders(*leaders)
 
 
 def fetched(one: TopicPartition, offset: int = 0, count: int = 0, error: ErrorCode = ErrorCode.NONE) -> FetchReply:
