@@ -262,7 +262,7 @@ def test_every_key_can_be_set_in_every_way() -> None:
         examples = {"int": str(key.lowest), "bool": "true", "float": "0.5", "str": "x", "Address": "127.0.0.1:1"}
         examples |= {"Addresses": "127.0.0.1:1,[::1]:2", "Ports": "7-9", "UpstreamOffsets": "ignore"}
         examples |= {"SecurityProtocol": "SASL_SSL", "SaslMechanism": "SCRAM-SHA-512", "NameCheck": "none"}
-        examples |= {"ListenerKinds": "http,kafka", "Secret": "x"}
+        examples |= {"ListenerKinds": "http,kafka", "Secret": "x", "Names": "a,b"}
         example = examples[key.type.__name__]
         settings = ["--set", "group.min.session.timeout.ms=0"]
         if key.name.startswith(("tls.", "upstream.s")):  # some are nothing without others
