@@ -82,7 +82,7 @@ class EmbeddedTopics:
         self._settings = settings
         self._topics = TopicList(store, settings, ids, placement)
         # Partitions with records above the high watermark, and the high watermark their readers were last told.
-        self._advancing: dict[tuple[str, str, int], tuple[PartitionLog, int]] = {}
+        self._advancing: dict[PartitionKey, tuple[PartitionLog, int]] = {}
 
     def load(self) -> None:
         """Before anything else. Raises `TopicsCorrupt`, `LogDamaged`: a node must not start without its topics."""
@@ -192,10 +192,10 @@ class EmbeddedTopics:
         if refused is not None:
             return refused
         self.remove_logs(topic.record.name)
-        keys: list[Hashable] = [PartitionKey(topic.record.name, partition) for partition in topic.logs]
+        keys = [PartitionKey(topic.record.name, partition) for partition in topic.logs]
         for key in keys:
             self._advancing.pop(key, None)
-        return keys
+        return list[Hashable](keys)
 
     @property
     def deleted(self) -> list[str]:

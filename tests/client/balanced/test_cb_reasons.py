@@ -1,5 +1,7 @@
 """Why nothing comes (client-balanced-groups 5.6), and applications that keep their own offsets (7 and 10)."""
 
+from functools import partial
+
 import pytest
 
 from muster.balancing.events import DisconnectAsked
@@ -25,13 +27,17 @@ def reader(world: Stage, *keys: str, who: str = "A", **settings: object) -> Play
     return world.member(who, **{"consume_position": "first", "fetch_max_bytes": 1, **settings}).on_the_way(*keys)
 
 
+def _disconnecting(key: str, number: int) -> DisconnectAsked:
+    return DisconnectAsked(number, key)
+
+
 # ------------------------------------------------------------------------------------------------------- nothing comes
 
 
 def test_while_every_partition_is_being_given_up_or_registered_the_answer_is_405(world: Stage) -> None:
     one = reader(world, K0, K1, ready_wait_ms=300)
     batches = [one.batch(), one.batch()]
-    going = [one.begin(lambda number, key=batch.key: DisconnectAsked(number, key)) for batch in batches]
+    going = [one.begin(partial(_disconnecting, batch.key)) for batch in batches]
     said = one.get()
     assert (said.code, one.world.now_ms > going[0].asked_ms) == (405, True)
     assert not any(question.is_over for question in going), "each waits for its batch to be confirmed"
