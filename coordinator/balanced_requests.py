@@ -7,7 +7,7 @@ from typing import TypeVar
 from coordinator.balanced_topics import as_of, partition_states, places, shape_of
 from coordinator.core import ASKED, Core
 from coordinator.gates import gate, partitions_of, start_gate, watch_gate, write_gate
-from coordinator.groups.balanced.checks import refuse_identity, refuse_targets
+from coordinator.groups.balanced.checks import refuse_forbidden, refuse_identity, refuse_targets
 from coordinator.groups.balanced.events import (
     AskMeta,
     BalancedEvent,
@@ -77,9 +77,11 @@ def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGrou
 def refresh(core: Core, shard: Shard, group: BalancedGroup, moment: Moment) -> None:
     """Look at the topics again."""
     topics = group.on_record.topics
-    shape, now = shape_of(core, topics), as_of(core)
+    shape, now = shape_of(core, group.group_id, topics), as_of(core)
     if not holds(group, now, shape):
-        shard.process(group, MetaMade(group.group_id, partition_states(core, topics), now, shape), moment)
+        shard.process(
+            group, MetaMade(group.group_id, partition_states(core, group.group_id, topics), now, shape), moment
+        )
 
 
 def topics_changed(core: Core, moment: Moment) -> None:
@@ -111,10 +113,10 @@ def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Mome
     client = core.client(ref.connection)
     owned = [group.key_of(entry) for entry in group.owners.of(message.consumer_id)]
     held = places(core, shard, message.group_id, [*owned, *(one.key for one in message.held)])
-    shape = shape_of(core, message.topics)
+    shape = shape_of(core, message.group_id, message.topics)
     is_known = group.meta_as_of == as_of(core) and group.meta_shape == shape
     is_known = is_known and bool(group.members) and group.on_record.topics == topics_of(message)
-    states = None if is_known else partition_states(core, message.topics)
+    states = None if is_known else partition_states(core, message.group_id, message.topics)
     event = Start(ref, message, client.client_id, client.client_host, held, states, as_of(core), shape)
     shard.process(group, event, moment)
 
@@ -125,6 +127,8 @@ def _refuse_start(core: Core, message: StartMember) -> Refusal | None:
     if error := group_gate(core, message.group_id) or write_gate(core) or watch_gate(core):
         return Refusal(error)
     if refusal := refuse_targets(message, lambda topic: core.topics.id_of(topic) is not None):
+        return refusal
+    if refusal := refuse_forbidden(message, *core.group_configs.forbidden(message.group_id)):
         return refusal
     if error := start_gate(core, message):
         return Refusal(error, "what its members say of themselves has no room (group.max.metadata.bytes)")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
+from coordinator.balanced_requests import find
 from coordinator.config import KEYS
 from coordinator.config_keys import INT_MAX, Key
 from coordinator.core import Core
@@ -41,6 +42,8 @@ NODE_KEYS = (
     "group.max.session.timeout.ms",
     "group.initial.rebalance.delay.ms",
     "group.max.size",
+    "group.forbidden.topics",
+    "group.forbidden.filters",
     "offset.metadata.max.bytes",
     "offsets.topic.num.partitions",
     "offsets.topic.segment.bytes",
@@ -209,4 +212,5 @@ def _alter_group(core: Core, resource: AlterConfigsResource, moment: Moment, *, 
     _shard, group = core.find(name)
     if refused is None and group is not None:
         group.settings = core.group_configs.of(name)
+        find(core, name, moment)  # members of a client-balanced one hear what is forbidden now
     return refused
