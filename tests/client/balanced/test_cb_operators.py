@@ -2,8 +2,8 @@
 against a real node."""
 
 import pytest
-
 from muster.balancing.loop import rebalance_once
+
 from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ResourceType
 from tests.client.balanced.stages import NodeStage

@@ -3,9 +3,9 @@
 from functools import partial
 
 import pytest
-
 from muster.balancing.events import DisconnectAsked
 from muster.balancing.loop import rebalance_once
+
 from protocol.messages.balanced import RegisterItem
 from tests.client.balanced.stages import STAGES, Stage
 from tests.client.balanced.world import Player
