@@ -18,19 +18,22 @@ from muster.balanced import BalancedConfig, rebalance_once
 _TOPIC, _PARTITIONS = "flights", 16
 _CONFIG = BalancedConfig(consume_position="first")
 _PATIENCE_S = 60
+_PERIODIC = {"group.initial.rebalance.delay.ms": "30000"}
+"""Ordinary groups wait 30 s for members: in the place of a server that balances once in such a period."""
 Scenario = Callable[[str, str], float]
 """(bootstrap, group) -> seconds."""
 
 
 def measure(options: Options) -> list[Sheet]:
-    """Every way, in turns, on two daemons: groups that form at once, and groups that wait as they do by default."""
+    """Every way, in turns, on three daemons: groups form at once, wait as they do by default, and wait for a balancing
+    period as the server of the mode's model has it."""
     repeats = options.rounds * (1 if options.quick else 5)
     took: dict[str, list[float]] = {}
-    with _daemon(QUICK_GROUPS) as quick, _daemon({}) as usual:
+    with _daemon(QUICK_GROUPS) as quick, _daemon({}) as usual, _daemon(_PERIODIC) as periodic:
         for turn in range(repeats):
-            for number, (name, scenario, where) in enumerate(_scenarios(quick, usual)):
-                if where == usual and turn >= options.rounds:
-                    continue  # each takes three seconds
+            for number, (name, scenario, where) in enumerate(_scenarios(quick, usual, periodic)):
+                if scenario is _subscribe and turn >= {usual: options.rounds, periodic: 1}.get(where, repeats):
+                    continue  # each takes three seconds, or thirty
                 took.setdefault(name, []).append(scenario(where, f"g-{turn}-{number}"))
     rows: list[tuple[Value, ...]] = [(name, median(each) * 1e3, max(each) * 1e3) for name, each in took.items()]
     return [
@@ -43,7 +46,7 @@ def measure(options: Options) -> list[Sheet]:
     ]
 
 
-def _scenarios(quick: str, usual: str) -> tuple[tuple[str, Scenario, str], ...]:
+def _scenarios(quick: str, usual: str, periodic: str) -> tuple[tuple[str, Scenario, str], ...]:
     return (
         ("client-balanced: start, connect one partition", _connect_one, quick),
         ("client-balanced: start, a round of the loop over 16", _share_all, quick),
@@ -51,6 +54,8 @@ def _scenarios(quick: str, usual: str) -> tuple[tuple[str, Scenario, str], ...]:
         ("ordinary: alone, initial delay 0", _subscribe, quick),
         ("ordinary: beside a member that reads", _subscribe_late, quick),
         ("ordinary: alone, initial delay of 3 s (the default)", _subscribe, usual),
+        ("client-balanced: a round over 16, with a period of 30 s", _share_all, periodic),
+        ("ordinary: alone, with a period of 30 s", _subscribe, periodic),
     )
 
 

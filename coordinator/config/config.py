@@ -22,6 +22,7 @@ from coordinator.config.keys import (
     ConfigError,
     Hosts,
     Key,
+    Names,
     Ports,
     UnguardedKinds,
     UpstreamOffsets,
@@ -91,6 +92,12 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
         int, whole("How long the first rebalance of an empty group waits for more members.")
     ] = 3_000
     group_max_size: Annotated[int, whole("Members one group may have.", lowest=1)] = INT_MAX
+    group_forbidden_topics: Annotated[
+        Names, about("Topics that client-balanced groups may not read; a group may have a list of its own.")
+    ] = Names()
+    group_forbidden_filters: Annotated[
+        Names, about("Filters that members of client-balanced groups may not have; a group may have a list of its own.")
+    ] = Names()
     group_max_metadata_bytes: Annotated[
         int, whole("Bytes of subscriptions and other protocol metadata that the members of one group may hold.", 1_024)
     ] = 16 * MIB

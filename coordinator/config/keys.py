@@ -112,6 +112,25 @@ class Hosts(Struct, frozen=True):
         return cls(found)
 
 
+class Names(Struct, frozen=True):
+    """Names with commas between them, in order, each once; there may be none."""
+
+    all: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return ",".join(sorted(self.all))
+
+    @classmethod
+    def parse(cls, text: str) -> "Names":
+        """ValueError for a name that is empty."""
+        if not text.strip():
+            return cls()
+        found = frozenset(one.strip() for one in text.split(","))
+        if "" in found:
+            raise ValueError(text)
+        return cls(found)
+
+
 class UnguardedKinds(ListenerKinds, frozen=True):
     """Listeners that are in front of no broker."""
 
@@ -201,6 +220,8 @@ class Key(Struct, frozen=True):
             return f"some of {','.join(self.type.choices)}"
         if self.type is Hosts:
             return "NAME[,NAME...] without ports, or nothing"
+        if self.type is Names:
+            return "NAME[,NAME...] or nothing"
         if self.type is Addresses:
             return "HOST:PORT[,HOST:PORT...] with ports from 1 to 65535"
         if self.type is Ports:
@@ -231,6 +252,8 @@ class Key(Struct, frozen=True):
             return _truth(raw)
         if self.type is Hosts and isinstance(raw, str):
             return Hosts.parse(raw.strip())
+        if self.type is Names and isinstance(raw, str):
+            return Names.parse(raw)
         if not isinstance(raw, str) or not raw.strip():
             raise ValueError(raw)
         if issubclass(self.type, str):  # a text, or one of a few

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from coordinator.clock import Moment
+from coordinator.handlers.client_balanced import find
 from coordinator.handlers.core import Core
 from coordinator.handlers.describe_configs import INVALID, no_such_kind, position, refuse_node
 from coordinator.topics.rules import Refusal
@@ -86,4 +87,5 @@ def _alter_group(core: Core, resource: AlterConfigsResource, moment: Moment, *, 
     _shard, group = core.find(name)
     if refused is None and group is not None:
         group.settings = core.group_configs.of(name)
+        find(core, name, moment)  # members of a client-balanced one hear what is forbidden now
     return refused

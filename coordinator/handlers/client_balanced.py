@@ -42,9 +42,11 @@ def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGrou
 def refresh(core: Core, shard: Shard, group: BalancedGroup, moment: Moment) -> None:
     """Look at the topics again."""
     topics = group.on_record.topics
-    shape, now = shape_of(core, topics), as_of(core)
+    shape, now = shape_of(core, group.group_id, topics), as_of(core)
     if not holds(group, now, shape):
-        shard.process(group, MetaMade(group.group_id, partition_states(core, topics), now, shape), moment)
+        shard.process(
+            group, MetaMade(group.group_id, partition_states(core, group.group_id, topics), now, shape), moment
+        )
 
 
 def topics_changed(core: Core, moment: Moment) -> None:

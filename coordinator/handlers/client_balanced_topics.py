@@ -10,28 +10,34 @@ from protocol.messages.balanced import PartitionState
 from protocol.partition_key import PartitionKey, parse_key
 
 DAMAGED = "its log is damaged"
+FORBIDDEN = "the group may not read this topic (group.forbidden.topics)"
 
 
 def as_of(core: Core) -> int:
     """A number that grows when something of the topics changes that members are told of."""
-    return core.topics.position + len(core.store.damaged)
+    return core.topics.position + len(core.store.damaged) + core.group_configs.changes
 
 
-def shape_of(core: Core, topics: Iterable[str]) -> tuple[int, ...]:
-    """What their partitions depend on: how many there are of each, and how many logs are damaged."""
+def shape_of(core: Core, group_id: str, topics: Iterable[str]) -> tuple[int, ...]:
+    """What their partitions depend on: how many there are of each, which are forbidden, and how many logs are
+    damaged."""
+    forbidden = core.group_configs.forbidden(group_id).topics
     there, count = core.topics.id_of, core.topics.partition_count
     counts = [count(topic) or 0 if there(topic) is not None else -1 for topic in sorted(set(topics))]
-    return (*counts, len(core.store.damaged))
+    return (*counts, *(int(topic in forbidden) for topic in sorted(set(topics))), len(core.store.damaged))
 
 
-def partition_states(core: Core, topics: Iterable[str]) -> tuple[PartitionState, ...]:
-    """Every partition of the topics, in the order of keys. A topic that is gone has none."""
+def partition_states(core: Core, group_id: str, topics: Iterable[str]) -> tuple[PartitionState, ...]:
+    """Every partition of the topics, in the order of keys. A topic that is gone has none; one that is forbidden has
+    all, so that shares stay as they are (client-balanced-groups 9)."""
+    forbidden = core.group_configs.forbidden(group_id).topics
     broker_id, damaged = core.placement.node_id, core.store.damaged
     states = []
     for topic in sorted(set(topics)):
         is_there = core.topics.id_of(topic) is not None
         for partition in range(core.topics.partition_count(topic) or 0 if is_there else 0):
             reason = DAMAGED if f"{topic}-{partition}" in damaged else None
+            reason = FORBIDDEN if topic in forbidden else reason
             states.append(PartitionState(str(PartitionKey(broker_id, topic, partition)), reason is None, reason))
     return tuple(states)
 
@@ -55,4 +61,9 @@ def place_of(core: Core, shard: Shard, group_id: str, topic: str, partition: int
         return None
     log, _configs = known
     committed = shard.offsets.get(group_id, topic, partition)
-    return Place(log.start_offset, log.flushed_offset, -1 if committed is None else committed.offset)
+    return Place(
+        log.start_offset,
+        log.flushed_offset,
+        -1 if committed is None else committed.offset,
+        topic in core.group_configs.forbidden(group_id).topics,
+    )

@@ -31,6 +31,8 @@ NODE_KEYS = (
     "group.max.session.timeout.ms",
     "group.initial.rebalance.delay.ms",
     "group.max.size",
+    "group.forbidden.topics",
+    "group.forbidden.filters",
     "offset.metadata.max.bytes",
     "offsets.topic.num.partitions",
     "offsets.topic.segment.bytes",

@@ -2,7 +2,7 @@
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.state import GroupState
-from coordinator.groups.client_balanced.checks import refuse_identity, refuse_targets
+from coordinator.groups.client_balanced.checks import refuse_forbidden, refuse_identity, refuse_targets
 from coordinator.groups.client_balanced.events import LeaseOverdue, Start
 from coordinator.groups.client_balanced.guards import topics_of
 from coordinator.groups.table import Refusal
@@ -34,10 +34,10 @@ def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Mome
     client = core.client(ref.connection)
     owned = [group.key_of(entry) for entry in group.owners.of(message.consumer_id)]
     held = places(core, shard, message.group_id, [*owned, *(one.key for one in message.held)])
-    shape = shape_of(core, message.topics)
+    shape = shape_of(core, message.group_id, message.topics)
     is_known = group.meta_as_of == as_of(core) and group.meta_shape == shape
     is_known = is_known and bool(group.members) and group.on_record.topics == topics_of(message)
-    states = None if is_known else partition_states(core, message.topics)
+    states = None if is_known else partition_states(core, message.group_id, message.topics)
     event = Start(ref, message, client.client_id, client.client_host, held, states, as_of(core), shape)
     shard.process(group, event, moment)
 
@@ -48,6 +48,8 @@ def _refuse_start(core: Core, message: StartMember) -> Refusal | None:
     if error := admit_client_balanced(core, message.group_id) or admit_write(core) or admit_operation(core):
         return Refusal(error)
     if refusal := refuse_targets(message, lambda topic: core.topics.id_of(topic) is not None):
+        return refusal
+    if refusal := refuse_forbidden(message, *core.group_configs.forbidden(message.group_id)):
         return refusal
     if error := admit_start(core, message):
         return Refusal(error, "what its members say of themselves has no room (group.max.metadata.bytes)")

@@ -5,13 +5,14 @@ value: the group follows the node. A group need not exist to have settings.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from coordinator.clock import Moment
 from coordinator.config.config import KEYS, Config
-from coordinator.config.keys import Key
+from coordinator.config.keys import Key, Names
 from coordinator.groups.classic.state import GroupSettings
 from coordinator.topics.configs import unknown
 from coordinator.topics.registry import APPEND_ERRORS
@@ -38,7 +39,18 @@ _KIND = b"group/"
 _VERSION = b"\x00\x01"
 _INITIAL_DELAY, _MAX_SIZE = "group.initial.rebalance.delay.ms", "group.max.size"
 _MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
-SETTINGS: Mapping[str, Key] = {name: KEYS[name] for name in (_INITIAL_DELAY, _MAX_SIZE, _MIN_SESSION, _MAX_SESSION)}
+_TOPICS, _FILTERS = "group.forbidden.topics", "group.forbidden.filters"
+SETTINGS: Mapping[str, Key] = {
+    name: KEYS[name] for name in (_INITIAL_DELAY, _MAX_SIZE, _MIN_SESSION, _MAX_SESSION, _TOPICS, _FILTERS)
+}
+_LISTS = (ConfigOperation.APPEND, ConfigOperation.SUBTRACT)
+
+
+class Forbidden(NamedTuple):
+    """Topics and filters that a group's members may not have."""
+
+    topics: frozenset[str]
+    filters: frozenset[str]
 
 
 class ConfigsCorrupt(Exception):
@@ -61,6 +73,10 @@ class GroupConfigs:
             offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         )
         self.overrides: dict[str, GroupSettings] = {}
+        self._forbidden: dict[str, Forbidden] = {}
+        self._forbidden_to_all = Forbidden(config.group_forbidden_topics.all, config.group_forbidden_filters.all)
+        self.changes = 0
+        """Since the start: a number that grows."""
         self.position = 0
         """Write-ahead position of the last change."""
 
@@ -71,10 +87,13 @@ class GroupConfigs:
                 self._apply(*_decode(entry.key, entry.value))
 
     def _apply(self, group_id: str, own: dict[str, str] | None) -> None:
+        self._forbidden.pop(group_id, None)
         if not own:
             self._own.pop(group_id, None)
             self.overrides.pop(group_id, None)
             return
+        if _TOPICS in own or _FILTERS in own:
+            self._forbidden[group_id] = Forbidden(self._names(own, _TOPICS), self._names(own, _FILTERS))
         self._own[group_id] = own
         self.overrides[group_id] = replace(
             self.settings,
@@ -85,6 +104,14 @@ class GroupConfigs:
     def of(self, group_id: str) -> GroupSettings:
         """What holds for the group."""
         return self.overrides.get(group_id, self.settings)
+
+    def forbidden(self, group_id: str) -> Forbidden:
+        """What members of the group may not read, if it is client-balanced."""
+        return self._forbidden.get(group_id, self._forbidden_to_all)
+
+    def _names(self, own: Mapping[str, str], name: str) -> frozenset[str]:
+        names: Names = Names.parse(own[name]) if name in own else getattr(self._config, SETTINGS[name].field)
+        return names.all
 
     def session_timeouts(self, group_id: str) -> tuple[int, int]:
         """The shortest and the longest that a member of the group may have."""
@@ -125,6 +152,7 @@ class GroupConfigs:
             return Refusal(APPEND_ERRORS[appended], appended.value)
         self.position = appended.position
         self._apply(group_id, own)
+        self.changes += 1
         return None
 
     def _altered(self, before: Mapping[str, str], changes: Iterable[AlterableConfig]) -> dict[str, str] | Refusal:
@@ -134,6 +162,11 @@ class GroupConfigs:
             if refused is not None:
                 return refused
             seen.add(change.name)
+            if change.config_operation in _LISTS and change.value is not None:
+                there, some = self._names(own, change.name), Names.parse(change.value).all
+                is_more = change.config_operation == ConfigOperation.APPEND
+                own[change.name] = str(Names(there | some if is_more else there - some))
+                continue
             own.pop(change.name, None)
             if change.config_operation == ConfigOperation.SET and change.value is not None:
                 own[change.name] = str(SETTINGS[change.name].parse(change.value))
@@ -166,7 +199,7 @@ class GroupConfigs:
             value=value if own is None else own,
             config_source=synonyms[0].source,
             synonyms=tuple(synonyms),
-            config_type=ConfigType.INT,
+            config_type=ConfigType.LIST if key.type is Names else ConfigType.INT,
             documentation=key.about,
             is_default=synonyms[0].source == ConfigSource.DEFAULT,
         )
@@ -180,9 +213,9 @@ def _refuse(change: AlterableConfig, seen: set[str]) -> Refusal | None:
         return None
     if name not in SETTINGS:
         return Refusal(ErrorCode.INVALID_CONFIG, unknown("group", name, SETTINGS))
-    if operation in {ConfigOperation.APPEND, ConfigOperation.SUBTRACT}:
+    if operation in _LISTS and SETTINGS[name].type is not Names:
         return Refusal(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
-    if operation != ConfigOperation.SET:
+    if operation != ConfigOperation.SET and operation not in _LISTS:
         return Refusal(ErrorCode.INVALID_REQUEST, f"{operation} is no operation on a setting")
     if value is None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"{name} has no value")

@@ -90,7 +90,7 @@ class EmbeddedTopics:
         self._settings = settings
         self._topics = TopicList(store, settings, ids, placement)
         # Partitions with records above the high watermark, and the high watermark their readers were last told.
-        self._advancing: dict[Hashable, tuple[PartitionLog, int]] = {}
+        self._advancing: dict[PartitionKey, tuple[PartitionLog, int]] = {}
 
     def load(self) -> None:
         """Before anything else. Raises `TopicsCorrupt`, `LogDamaged`: a node must not start without its topics."""

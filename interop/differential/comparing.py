@@ -10,7 +10,7 @@ from interop.differential.answers import Unlike, brief, normal, unlike
 from interop.differential.exchanges import Exchange, Side, is_own
 from interop.differential.facts import Facts
 from interop.differential.steps import ABOUT_GROUPS, Join
-from interop.differential.views import GROUPS, Profile
+from interop.differential.views import GROUPS, Phase, Profile
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroupReply, SyncGroupReply
@@ -63,7 +63,7 @@ class Comparison:
         for exchange in fresh:
             for index, side in enumerate(self._sides):
                 self._learn(exchange, index, side)
-        self._look_for_absent(fresh)
+        alike = self._look_for_absent(fresh)
         self._look_for_unsynced(fresh)
         for exchange in fresh:
             group, answer = exchange.ask.group, exchange.answers[0]
@@ -80,6 +80,8 @@ class Comparison:
             # Some requests are about both groups.
             mine = exchange.ask.group
             seen += self._compare_one(number, exchange, (facts[mine], facts[1 - mine]))
+        for group in alike:
+            self._missed[group] = False
         # Where a rule says that the states are apart, what else came at that moment follows from it.
         self.seen += [one for one in seen if one.rule is not None and one.rule.ends] or seen
         return not any(one.rule is None or one.rule.ends for one in self.seen)
@@ -114,6 +116,8 @@ class Comparison:
     @staticmethod
     def _learn(exchange: Exchange, index: int, side: Side) -> None:
         answer, ask = exchange.answers[index], exchange.ask
+        if exchange.is_superseded and answer is None and side.latest.get((ask.client, ask.group)) is exchange:
+            side.member(ask).phase = Phase.OUT  # it gives up waiting, as where it is told to try again
         if not isinstance(answer, Message) or not is_own(ask):
             return
         if side.latest.get((ask.client, ask.group)) is exchange:
@@ -123,20 +127,24 @@ class Comparison:
         if isinstance(answer, JoinGroupReply) and answer.generation_id >= 0:
             side.leaders[ask.group] = side.names.of(answer.leader)
 
-    def _look_for_absent(self, fresh: Sequence[Exchange]) -> None:
-        """By what leaders are told: members in the generation that were not answered that they are. A generation
-        that all have joined, at both servers, makes the two groups alike again."""
-        absent: dict[int, list[bool]] = {}
+    def _look_for_absent(self, fresh: Sequence[Exchange]) -> set[int]:
+        """By what leaders are told: members in the generation that were not answered that they are. Returns the groups
+        that are alike at both servers from now on: all members have joined the same new generation."""
+        told: dict[int, list[tuple[bool, int, frozenset[int]]]] = {}
         for exchange in fresh:
             group = exchange.ask.group
             for side, answer in zip(self._sides, exchange.answers, strict=True):
                 if isinstance(answer, JoinGroupReply) and answer.members:
-                    absent.setdefault(group, []).append(self._has_absent(side, group, answer))
-        for group, found in absent.items():
-            if any(found):
-                self._missed[group] = True
-            elif len(found) == len(self._sides):
-                self._missed[group] = False
+                    is_absent = self._has_absent(side, group, answer)
+                    told.setdefault(group, []).append((is_absent, answer.generation_id, side.rosters[group]))
+        for group, rosters in told.items():
+            self._missed[group] |= any(is_absent for is_absent, _, _ in rosters)
+        return {
+            group
+            for group, rosters in told.items()
+            if len(rosters) == len(self._sides) and rosters[0] == rosters[1]
+            if not rosters[0][0] and rosters[0][1] != self._generations[group]
+        }
 
     @staticmethod
     def _has_absent(side: Side, group: int, answer: JoinGroupReply) -> bool:
@@ -164,8 +172,8 @@ class Comparison:
                 self._owes_sync[group] = self._owes_sync[group] or not is_synced
         told = [(one.ask.group, one.answers[1]) for one in fresh]
         for group, answer in told:
-            if isinstance(answer, JoinGroupReply):
-                self._generations[group] = max(self._generations[group], answer.generation_id)
+            if isinstance(answer, JoinGroupReply) and answer.generation_id >= 0:
+                self._generations[group] = answer.generation_id
 
     def _compare_one(self, number: int, exchange: Exchange, facts: tuple[Facts, ...]) -> list[Seen]:
         ask, api = exchange.ask, type(exchange.ask).api.__name__

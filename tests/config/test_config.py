@@ -305,6 +305,7 @@ def test_every_key_can_be_set_in_every_way() -> None:
         examples |= {"Addresses": "127.0.0.1:1,[::1]:2", "Ports": "7-9", "UpstreamOffsets": "ignore"}
         examples |= {"SecurityProtocol": "SASL_SSL", "SaslMechanism": "SCRAM-SHA-512", "NameCheck": "none"}
         examples |= {"ListenerKinds": "http,kafka", "UnguardedKinds": "http", "Secret": "x", "Hosts": "a.example,b"}
+        examples |= {"Names": "a,b"}
         example = examples[key.type.__name__]
         settings = ["--set", "group.min.session.timeout.ms=0"]
         if key.name.startswith(("tls.", "upstream.s")):  # some are nothing without others

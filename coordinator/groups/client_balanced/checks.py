@@ -50,6 +50,18 @@ def refuse_targets(request: StartMember, is_deployed: Callable[[str], bool]) -> 
     return None
 
 
+def refuse_forbidden(request: StartMember, topics: frozenset[str], filters: frozenset[str]) -> Refusal | None:
+    """Check 5: what an operator does not let the group read."""
+    for topic in request.topics:
+        if topic in topics:
+            return Refusal(ErrorCode.GROUP_FORBIDDEN, f"the group may not read topic {topic} (group.forbidden.topics)")
+        for one in request.filters.get(topic, ()):
+            if one.strip() in filters:
+                text = f"the group may not filter {topic} for {one.strip()!r} (group.forbidden.filters)"
+                return Refusal(ErrorCode.CONTENT_FORBIDDEN, text)
+    return None
+
+
 def _refuse_filters(request: StartMember) -> Refusal | None:
     for topic, filters in request.filters.items():
         if topic not in request.topics:

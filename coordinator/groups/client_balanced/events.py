@@ -39,6 +39,7 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     begin: int
     end: int
     committed: int
+    is_forbidden: bool = False
 
     def clamp(self, offset: int) -> int:
         """The nearest offset that can be read from."""

@@ -99,6 +99,8 @@ def _refusal(
     state = group.meta.get(item.key)
     if state is None:
         return RegisteredPartition(item.key, ErrorCode.NOT_FOUND, "no partition of a topic the group reads")
+    if place is not None and place.is_forbidden:
+        return RegisteredPartition(item.key, ErrorCode.GROUP_FORBIDDEN, state.reason or "")
     if not state.subscribable or place is None:
         return RegisteredPartition(item.key, ErrorCode.UNSUBSCRIBABLE, state.reason or "it cannot be read now")
     entry = group.owners.get(key)
@@ -197,6 +199,8 @@ def where_to_read(group: BalancedGroup, consumer_id: str, item: FetchItem, place
         return PlannedItem(item.key, why_not_owner(group, key, consumer_id))
     if place is None:
         return PlannedItem(item.key, ErrorCode.UNAVAILABLE)
+    if place.is_forbidden:
+        return PlannedItem(item.key, ErrorCode.FORBIDDEN)
     return PlannedItem(item.key, ErrorCode.NONE, place.clamp(group.reading(entry, place.committed).position))
 
 

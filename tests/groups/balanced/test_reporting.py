@@ -258,7 +258,7 @@ def test_the_version_changes_with_the_content_and_only_with_it() -> None:
 def test_a_partition_whose_log_is_damaged_is_configured_and_cannot_be_read() -> None:
     house = House(2)
     house.desk.store._files.damaged["demo-1"] = "demo-1 is damaged"
-    states = partition_states(house.desk.node.core, ("demo", "nowhere"))
+    states = partition_states(house.desk.node.core, "g", ("demo", "nowhere"))
     assert [(one.key, one.subscribable) for one in states] == [("1:demo:0", True), ("1:demo:1", False)]
 
 
@@ -270,7 +270,7 @@ def test_topics_of_others_are_no_reason_to_look_at_ones_own_again() -> None:
     before, version = group.meta, group.on_record.meta_version
     house.desk.make_topic("other", 1)
     assert group.meta is before and group.meta_as_of == as_of(house.desk.node.core)
-    assert shape_of(house.desk.node.core, ("demo", "other", "nowhere")) == (3, -1, 1, 0)
+    assert shape_of(house.desk.node.core, "g", ("demo", "other", "nowhere")) == (3, -1, 1, 0, 0, 0, 0)
     house.desk.ask_inside(CreatePartitions((GrowingTopic("demo", 4),)))
     assert (len(group.meta), group.on_record.meta_version) == (4, version + 1)
 
