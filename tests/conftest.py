@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -9,3 +10,10 @@ from hypothesis import settings
 settings.register_profile("muster", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("MUSTER_EXAMPLES", "muster"))
+
+# A script that starts the suite in the background, or nohup, has it ignore signals, and what it starts inherits that:
+# no Ctrl-C would reach a command under test. Handlers are not inherited.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
