@@ -12,8 +12,11 @@ SERVE  := $(VENV)/.installed-daemon
 DEMO   := $(VENV)/.installed-demo
 ALL    := $(VENV)/.installed-all
 
+# Each process of the tests would compile the sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .NOTPARALLEL:
-.PHONY: help setup run demo test lint check simulate fuzz explore bench crash torture owners mutants interop differential outages faults table scenarios reference config wire transcripts wheel clean
+.PHONY: help setup run demo test quick check lint simulate fuzz explore bench crash torture owners mutants interop differential outages faults table scenarios reference config wire transcripts wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,16 +29,20 @@ run: $(SERVE) ## serve with the defaults; ARGS="--data-dir DIR --set KEY=VALUE" 
 demo: $(DEMO) ## the flights of New York through one group: Spark, plain consumers, one of Kafka's, one killed
 	@$(BIN)/python -m demo $(ARGS)
 
-test: lint ## lint, then every test; ARGS="-k NAME" chooses
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+test: $(ALL) ## lint and every test, with a third of long enumerations; ARGS="-k NAME" chooses
+	@$(BIN)/python -m tests.suite $(ARGS)
+
+quick: $(ALL) ## ruff, import contracts and every test without real processes and Spark
+	@$(BIN)/python -m tests.suite --quick $(ARGS)
+
+check: $(ALL) ## what CI runs: make test with all of the enumerations
+	@$(BIN)/python -m tests.suite --all $(ARGS)
 
 lint: $(ALL) ## ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-
-check: test ## what CI runs
 
 simulate: $(ALL) ## SEEDS=N simulated worlds of each kind, each checked after every step; ARGS is for the first kind alone
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
@@ -50,7 +57,7 @@ fuzz: $(ALL) ## INPUTS=N broken inputs for each decoder of strangers' bytes, and
 
 explore: $(ALL) ## ROUNDS=N times the properties, each time with examples nobody has seen; ARGS="-k NAME" chooses
 	set -e; for round in $$(seq $(ROUNDS)); do \
-		MUSTER_EXAMPLES=explore $(BIN)/python -m pytest -q -m hypothesis -n 2 --dist loadgroup $(ARGS); \
+		MUSTER_EXAMPLES=explore MUSTER_ENUMERATIONS=all $(BIN)/python -m pytest -q -m hypothesis -n 2 --dist loadgroup $(ARGS); \
 	done
 
 bench: $(ALL) ## microseconds a request, rebalance times and timers, next to a bare echo server

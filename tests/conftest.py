@@ -1,11 +1,21 @@
 """What holds for every test."""
 
 import os
+import signal
 
 from hypothesis import settings
 
+from tests.enumerations import share_of
+
 # A shared machine stalls now and then: how long an example took says nothing about the code.
 # A change is judged by its own faults: the properties take the same examples every time. `make explore` takes new ones.
-settings.register_profile("muster", deadline=None, print_blob=True, derandomize=True)
-settings.register_profile("explore", deadline=None, print_blob=True)
+settings.register_profile("muster", deadline=None, max_examples=share_of(100), print_blob=True, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=share_of(100), print_blob=True)
 settings.load_profile(os.environ.get("MUSTER_EXAMPLES", "muster"))
+
+# A script that starts the suite in the background, or nohup, has it ignore signals, and what it starts inherits that:
+# no Ctrl-C would reach a command under test. Handlers are not inherited.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)

@@ -10,10 +10,18 @@ from tests.architecture.tree import ROOT
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
-def test_the_readme_opens_with_the_two_commands_and_ci_runs_the_second() -> None:
+def test_the_readme_opens_with_the_two_commands_and_ci_runs_the_whole_of_the_second() -> None:
     readme = (ROOT / "README.md").read_text()
     assert re.findall(r"^\$ (make \w+)", readme, re.MULTILINE)[:2] == ["make demo", "make test"]
-    assert "make test" in (ROOT / ".ci" / "run").read_text().splitlines()[-1]
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec make check"
+    test, check = (_recipe(target) for target in ("test", "check"))
+    assert check == test.replace("tests.suite", "tests.suite --all") != test
+
+
+def _recipe(target: str) -> str:
+    found = re.search(rf"^{target}: .*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 def test_every_target_has_a_line_of_help() -> None:

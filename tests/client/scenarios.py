@@ -8,6 +8,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -187,9 +188,15 @@ class Found(NamedTuple):
     name: str
 
 
-def numbered() -> Iterator[Found]:
+@cache
+def numbered() -> tuple[Found, ...]:
+    return tuple(_numbered())
+
+
+def _numbered() -> Iterator[Found]:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if _NAME.search(text) else ():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (match := _NAME.match(node.name)):
                 yield Found(match[1], int(match[2]), path, node.name)
 

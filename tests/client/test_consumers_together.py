@@ -11,6 +11,7 @@ from membership.topic_partition import TopicPartition
 from muster import CannotConnect, CommitRefused, Consumer
 from protocol.messages.offsets import OffsetCommit
 from tests.client.consumer_rig import ConsumerRig, P
+from tests.enumerations import share_of
 
 STEPS = 250
 
@@ -121,7 +122,7 @@ class Play:
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(share_of(12)))
 def test_every_record_is_handed_out_once_and_in_order(
     monkeypatch: pytest.MonkeyPatch, seed: int, assignor: str
 ) -> None:

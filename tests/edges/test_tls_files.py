@@ -24,6 +24,7 @@ from coordinator.io.tls.listening import ListeningTls, listen_at
 from tests.edges.certificates import Folder
 from tests.edges.tcp import tcp_server
 from tests.edges.test_tls_connection import Client
+from tests.enumerations import share_of
 
 UTC = dt.UTC
 
@@ -47,7 +48,7 @@ def test_a_certificate_says_until_when_it_holds_in_either_form_of_time(folder: F
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share_of(300))
 def test_what_is_no_certificate_is_a_value_error(data: st.DataObject) -> None:
     der = ssl.PEM_cert_to_DER_cert(AUTHORITY)
     at = data.draw(st.integers(0, len(der) - 1))

@@ -25,6 +25,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommitTopic,
 )
 from protocol.session import RequestRef
+from tests.enumerations import share_of
 from tests.groups.bench import Bench, join
 
 _NAMES = st.sampled_from(("range", "rr", "sticky"))
@@ -249,6 +250,6 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 AnyHistory.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=share_of(150), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestAnyHistory = AnyHistory.TestCase

@@ -24,6 +24,7 @@ from protocol.messages.groups import (
 )
 from protocol.messages.node import DescribeNode, FailedShard, LoadProgress, Refused
 from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply
+from tests.enumerations import share_of
 from tests.http.conftest import Browser
 from tests.http.scripted import NODE, ScriptedCoordinator
 
@@ -285,7 +286,7 @@ async def test_a_host_header_that_is_none_is_refused(browser: Browser) -> None:
     assert status == 400
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share_of(60))
 @given(st.lists(st.text(max_size=12), max_size=7), st.text(max_size=12))
 def test_no_path_makes_an_error_of_ours(parts: list[str], query: str) -> None:
     async def visit() -> int:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tests.enumerations import VARIABLE
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.judge import Verdict
 from tests.mutants.mutant import Check, Edit, Mutant, Worlds
@@ -67,8 +68,9 @@ def attempt(sound: Path, edits: Iterable[Edit], check: Check) -> tuple[Verdict, 
 
 def _judge(root: Path, words: Iterable[str], limit_s: int = LIMIT_S) -> Verdict:
     command = [sys.executable, "-m", "tests.mutants.judge", *words]
+    whole = {**os.environ, VARIABLE: "all"}
     try:
-        ran = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True, timeout=limit_s)
+        ran = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True, timeout=limit_s, env=whole)
     except subprocess.TimeoutExpired:
         return Verdict(passed=False, reason=f"it took longer than {limit_s} s")
     last = ran.stdout.rpartition("\n{")[2]

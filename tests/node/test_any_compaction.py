@@ -16,6 +16,7 @@ from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from partition_log.cleaner import Cleaner
 from partition_log.cleaning import Compact
 from purgatory.purgatory import DelayedOperationPurgatory
+from tests.enumerations import share_of
 from tests.groups.checks import CountingIds
 from tests.node.test_snapshots import DEEDS, NOW, Life, state
 from tests.partition_log.stories import flush, work
@@ -76,7 +77,7 @@ def born(disk: SimDisk) -> Life:
 
 
 @given(HISTORIES)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=share_of(150))
 def test_a_compacted_log_loads_as_the_whole_one_and_as_what_lived(history: list[Any]) -> None:
     life = born(SimDisk(1))
     for deed in history:

@@ -7,6 +7,7 @@ import pytest
 from partition_log.findings import Weight
 from partition_log.inspection import Inspector
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
+from tests.enumerations import SHARE
 from tests.node.desk import Desk
 from tests.node.told import LIMITS, SETTINGS, Found, Told, cuts, state_of
 from tests.simulation.disk import SimDisk
@@ -17,7 +18,7 @@ SEEDS = 2
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", range(0, CHUNKS, SHARE))
 def test_a_crash_anywhere_in_a_nodes_life_loses_nothing_acknowledged_and_takes_nothing_back(
     chunk: int, seed: int
 ) -> None:

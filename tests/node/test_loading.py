@@ -28,6 +28,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
 )
 from protocol.record_batch import decode_records, encode_batch, read_header, record_bytes, record_slices
+from tests.enumerations import share_of
 from tests.groups.bench import Bench
 from tests.node.desk import WALL_MS, Desk
 
@@ -244,7 +245,7 @@ def carefully(bench: Bench, batches: list[bytes]) -> Any:
 
 
 @given(st.lists(st.lists(RECORDS, min_size=1, max_size=80), min_size=1, max_size=4))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=share_of(150))
 def test_quick_and_careful_reading_come_to_the_same(history: list[list[Any]]) -> None:
     bench = Bench()
     batches = [encode_batch([encode(record) for record in records], timestamp_ms=9) for records in history]
@@ -270,7 +271,7 @@ def test_common_commits_are_read_the_quick_way() -> None:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=share_of(200))
 def test_bytes_that_are_no_records_are_left_to_the_careful_reader(data: st.DataObject) -> None:
     """Whatever the quick reader takes, the careful one would have taken, and read the same."""
     records = [CommittedOffset("g", "t", number, number, 3, "", 5) for number in range(3)]

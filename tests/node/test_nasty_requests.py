@@ -19,10 +19,11 @@ from coordinator.node.events import Lost, Opened, Received
 from protocol.messages.balanced import StartMember
 from protocol.native.methods import METHODS, FindCoordinatorWire, LeaveGroupWire, OffsetFetchWire
 from protocol.record_batch import encode_batch
+from tests.enumerations import share_of
 from tests.groups.checks import check_balanced, check_counts, check_group
 from tests.node.desk import WALL_MS, Desk
 
-STORIES = int(os.environ.get("MUSTER_NASTY_STORIES", "150"))
+STORIES = int(os.environ.get("MUSTER_NASTY_STORIES", share_of(150)))
 
 _WIRES = {"FindCoordinator": FindCoordinatorWire, "LeaveGroup": LeaveGroupWire, "OffsetFetch": OffsetFetchWire}
 _GROUPS = ("g", "h", "")

@@ -36,6 +36,7 @@ from partition_log.store import LogStore, StoreLimits
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.record_batch import TRANSACTIONAL, encode_batch
 from purgatory.purgatory import DelayedOperationPurgatory
+from tests.enumerations import share_of
 from tests.groups.checks import CountingIds, balanced, grants
 from tests.partition_log.stories import flush
 from tests.simulation.disk import Crash, SimDisk
@@ -192,7 +193,7 @@ HISTORIES = st.lists(DEEDS, min_size=1, max_size=25)
 
 
 @given(HISTORIES, st.lists(DEEDS, max_size=25), st.integers(1, 7), st.booleans())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=share_of(200))
 def test_snapshot_and_tail_give_what_the_whole_log_gives_and_what_lived(
     before: list[Any], after: list[Any], piece: int, stops_again: bool
 ) -> None:
@@ -248,7 +249,7 @@ def full_life(disk: SimDisk | None = None) -> Life:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=share_of(200))
 def test_a_damaged_snapshot_is_ignored_with_a_note_and_the_whole_log_is_read(data: st.DataObject) -> None:
     life = full_life()
     lived = state(life.shard)

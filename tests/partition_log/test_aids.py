@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition_log.aids import AidDamaged, read_newest_aid, remove_aids, write_aid
+from tests.enumerations import share_of
 from tests.simulation.disk import Crash, SimDisk
 
 FOLDER = "data/__consumer_offsets-7"
@@ -28,7 +29,7 @@ def read(disk: SimDisk) -> tuple[int, list[bytes]] | None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=2_000), max_size=12), st.integers(0, 2**62))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share_of(60))
 def test_what_is_read_is_what_was_written(pieces: list[bytes], end: int) -> None:
     disk = disk_with_folder()
     size = write_aid(disk, FOLDER, end, iter(pieces))
@@ -64,7 +65,7 @@ def test_aids_beyond_an_end_can_be_removed_and_others_files_are_never_touched() 
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share_of(300))
 def test_other_bytes_anywhere_are_noticed(data: st.DataObject) -> None:
     disk = disk_with_folder()
     size = write_aid(disk, FOLDER, 5, PIECES)

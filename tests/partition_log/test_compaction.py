@@ -14,6 +14,7 @@ from partition_log.store import Appended, LogStore, StoreLimits
 from partition_log.swapping import CleanedWrite, Swap
 from protocol.record_batch import Record, decode_batch, encode_batch, pack_batch, read_header
 from protocol.record_writing import signed_varint
+from tests.enumerations import share_of
 from tests.partition_log.stories import contents, flush, mount, work
 from tests.simulation.disk import SimDisk
 
@@ -263,7 +264,7 @@ def test_a_removed_log_is_cleaned_no_further() -> None:
     assert cleaner.done.passes == 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share_of(60))
 @given(
     writes=st.lists(
         st.lists(st.tuples(st.sampled_from("abcdef"), st.none() | st.text("xyz", max_size=90)), min_size=1, max_size=5),

@@ -9,6 +9,7 @@ from partition_log.cleaner import Cleaner
 from partition_log.cleaning import Compact
 from partition_log.store import Appended, LogStore, StoreLimits
 from protocol.record_batch import decode_batch, encode_batch
+from tests.enumerations import SHARE, some
 from tests.partition_log.stories import contents, flush, mount, work
 from tests.simulation.disk import Crash, SimDisk
 
@@ -115,7 +116,7 @@ def test_the_story_replaces_segments_and_drops_tombstones() -> None:
     assert told.count("cleaned") > 5 and told.count("swap") > 5
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", range(0, CHUNKS, SHARE))
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_crash_before_any_operation_loses_nothing(seed: int, chunk: int) -> None:
     total = len(operations_of(seed))
@@ -141,7 +142,7 @@ def test_names_of_a_replacement_may_reach_the_disk_in_any_order(seed: int) -> No
     assert len(begins) == len(ends) > 3
     for begin, end in zip(begins, ends, strict=True):
         for before in range(begin + 2, end + 4):
-            for fate in range(8):
+            for fate in some(range(8)):
                 disk = SimDisk(before * 100 + fate)
                 disk.keeps_any_names = True
                 crash(disk, seed, before)

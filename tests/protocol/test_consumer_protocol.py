@@ -15,6 +15,7 @@ from protocol.consumer_protocol import (
     encode_subscription,
 )
 from protocol.errors import ProtocolViolation
+from tests.enumerations import share_of
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 TOPIC_PARTITIONS = st.lists(
@@ -56,13 +57,13 @@ def judged_subscription(subscription: Subscription, version: int) -> bytes:
     return bytes(ConsumerProtocolSubscription(version=version, **fields).encode())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=share_of(150))
 @given(SUBSCRIPTIONS, VERSIONS)
 def test_a_subscription_has_the_bytes_kafka_python_gives_it(subscription: Subscription, version: int) -> None:
     assert encode_subscription(subscription, version) == judged_subscription(subscription, version)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=share_of(150))
 @given(ASSIGNMENTS, VERSIONS)
 def test_an_assignment_has_the_bytes_kafka_python_gives_it(assignment: Assignment, version: int) -> None:
     judged = ConsumerProtocolAssignment(

@@ -20,6 +20,7 @@ from protocol.messages.node import Hello, Refused
 from protocol.messages.offsets import OffsetCommit, OffsetCommitReply
 from protocol.native import codec
 from protocol.native.client import Answer, NativeClient, Push
+from tests.enumerations import share_of
 from tests.protocol.native import FRAME_BYTES, GREETING, frame, open_session, requests_of
 
 HEARTBEAT = Heartbeat("g", 7, "m")
@@ -171,7 +172,7 @@ def test_an_answer_above_the_limit_is_not_taken() -> None:
 
 
 @given(data=st.binary(max_size=300))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share_of(300))
 def test_random_bytes_raise_nothing_but_a_violation(data: bytes) -> None:
     client = client_that_asked(HEARTBEAT)
     try:

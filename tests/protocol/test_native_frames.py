@@ -21,6 +21,7 @@ from protocol.messages.offsets import OffsetCommitPartitionReply, OffsetCommitRe
 from protocol.native import codec, sentences
 from protocol.native.client import Answer, NativeClient, Push
 from protocol.native.methods import METHODS, PUSHES
+from tests.enumerations import share_of
 from tests.protocol.native import FRAME_BYTES, call, open_session, requests_of, values_in
 from tests.protocol.strategies import messages
 
@@ -73,7 +74,7 @@ def test_times_and_codes_are_plain_integers_and_errors_of_entries_stay_in_the_re
 
 @pytest.mark.parametrize("method", ASKED)
 @given(data=st.data())
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=share_of(40))
 def test_every_request_arrives_as_it_was_sent(method: str, data: st.DataObject) -> None:
     message = data.draw(messages(METHODS[method].request))
     number, sent = NativeClient(FRAME_BYTES).encode_request(message)
@@ -85,7 +86,7 @@ def test_every_request_arrives_as_it_was_sent(method: str, data: st.DataObject) 
 
 @pytest.mark.parametrize("method", ASKED)
 @given(data=st.data())
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=share_of(40))
 def test_every_reply_arrives_as_it_was_given(method: str, data: st.DataObject) -> None:
     request = data.draw(messages(METHODS[method].request).filter(lambda asked: not _unanswered(asked)))
     reply = data.draw(messages(METHODS[method].reply, **_without_throttle(METHODS[method].reply)))
@@ -116,7 +117,7 @@ def _answered(request: Message, reply: Message) -> tuple[int, Answer]:
 
 @pytest.mark.parametrize("push", PUSHES.values())
 @given(data=st.data())
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=share_of(40))
 def test_every_notification_arrives_as_it_was_given(push: type[Message], data: st.DataObject) -> None:
     message = data.draw(messages(push))
     assert NativeClient(FRAME_BYTES).receive_data(open_session().encode_push(message)) == [Push(message)]

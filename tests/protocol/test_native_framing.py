@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import ProtocolViolation
 from protocol.native.framing import Framing, Unfinished
+from tests.enumerations import share_of
 from tests.protocol.native import FRAME_BYTES
 
 SCALARS = st.one_of(
@@ -59,7 +60,7 @@ def test_any_split_gives_the_same_values(arrays: list[list[Any]], cuts: list[int
 
 
 @given(array=ARRAYS)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=share_of(50))
 def test_byte_at_a_time_every_value_ends_at_its_last_byte_and_no_sooner(array: list[Any]) -> None:
     packed = msgpack.packb(array)
     framing, unfinished = Framing(FRAME_BYTES), None
@@ -151,7 +152,7 @@ def test_after_a_violation_the_others_are_served_as_before() -> None:
 
 
 @given(data=st.binary(max_size=400), split=st.integers(0, 400))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share_of(300))
 def test_random_bytes_give_values_or_a_violation(data: bytes, split: int) -> None:
     try:
         found, unfinished = split_all([data[:split], data[split:]])

@@ -31,6 +31,7 @@ from protocol.messages.offsets import (
 )
 from protocol.native.methods import METHODS, only_entry
 from protocol.native.session import MAX_CLIENT_NAME, NativeDialect, NativeSession
+from tests.enumerations import share_of
 from tests.protocol.native import (
     FRAME_BYTES,
     GREETING,
@@ -331,7 +332,7 @@ def serve(session: NativeSession, pieces: list[bytes]) -> int:
 
 
 @given(data=st.binary(max_size=300), split=st.integers(0, 300))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share_of(300))
 def test_random_bytes_raise_nothing_but_a_violation(data: bytes, split: int) -> None:
     session = open_session()
     try:
@@ -342,7 +343,7 @@ def test_random_bytes_raise_nothing_but_a_violation(data: bytes, split: int) -> 
 
 
 @given(at=st.integers(0, 200), byte=st.integers(0, 255))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=share_of(500))
 def test_a_flipped_byte_is_served_refused_waited_for_or_a_violation(at: int, byte: int) -> None:
     topics = [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
     data = bytearray(call(1, "OffsetCommit", group_id="g", topics=topics, member_id="m") + call(2, "Heartbeat", **BEAT))

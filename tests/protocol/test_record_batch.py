@@ -30,6 +30,7 @@ from protocol.record_batch import (
     stamp,
 )
 from protocol.record_compression import Compression
+from tests.enumerations import share_of
 
 NOW = 1_700_000_000_000
 GOLDEN = bytes.fromhex(
@@ -82,7 +83,7 @@ def test_a_batch_has_these_bytes() -> None:
 
 @pytest.mark.parametrize("judge", JUDGES)
 @given(records=pairs, timestamp_ms=timestamps)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share_of(60))
 def test_batches_have_the_bytes_that_others_write(
     judge: str, records: list[tuple[bytes | None, bytes | None]], timestamp_ms: int
 ) -> None:
@@ -92,7 +93,7 @@ def test_batches_have_the_bytes_that_others_write(
 
 @pytest.mark.parametrize("judge", READERS)
 @given(records=pairs, base_offset=st.integers(0, 2**60))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share_of(60))
 def test_others_read_what_is_written(
     judge: str, records: list[tuple[bytes | None, bytes | None]], base_offset: int
 ) -> None:
@@ -242,7 +243,7 @@ def test_a_length_below_a_header_is_corrupt(length: int) -> None:
 
 @pytest.mark.parametrize("compression", list(Compression))
 @given(payload=st.binary(max_size=200), count=st.integers(0, 1000))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share_of(60))
 def test_payloads_of_any_bytes_are_records_or_corrupt_and_nothing_else(
     compression: Compression, payload: bytes, count: int
 ) -> None:

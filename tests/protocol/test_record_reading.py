@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.record_reading import NotRecords, read_records, read_varint
+from tests.enumerations import share_of
 
 Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -116,14 +117,14 @@ def payload(*segments: Segment) -> tuple[bytes, int]:
     return b"".join(parts), len(parts)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=share_of(150))
 @given(st.lists(segment, min_size=1, max_size=5))
 def test_any_records_are_read_as_they_are_one_by_one(segments: list[Segment]) -> None:
     buffer, count = payload(*segments)
     assert read(buffer, count) == one_by_one(buffer, count)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=share_of(150))
 @given(st.lists(segment, min_size=1, max_size=3), st.data())
 def test_damage_is_found_wherever_it_is(segments: list[Segment], data: st.DataObject) -> None:
     buffer, count = payload(*segments)

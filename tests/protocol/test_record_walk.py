@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from protocol.record_batch import BatchHeader, CorruptBatch, decode_records, encode_batch, read_header
 from protocol.record_walk import walk_records
+from tests.enumerations import share_of
 
 BASE_MS = 1_700_000_000_000
 
@@ -80,7 +81,7 @@ def test_whatever_records_there_are_their_newest_time_is_found(groups: list[tupl
     assert walk_records(payload, shell(len(made))).newest_ms == BASE_MS + max(one[0] for one in made)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=share_of(200))
 @given(
     st.tuples(st.integers(-60, 60), DATA, DATA, st.just(())),
     st.integers(1, 90),
@@ -95,7 +96,7 @@ def test_a_changed_byte_is_judged_as_reading_all_of_it_does(
     assert walked(bytes(payload), count) == verdict(bytes(payload), count)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=share_of(200))
 @given(
     st.lists(st.sampled_from([0, 1, 30, 62, 63, 64, 126, 500, 2040, 2100]), min_size=1, max_size=120),
     st.integers(-60, 60) | st.integers(-(2**33), 2**33),

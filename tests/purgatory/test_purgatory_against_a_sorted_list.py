@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from purgatory.purgatory import DelayedOperationPurgatory
+from tests.enumerations import share_of
 from tests.purgatory.operations import Steered
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
@@ -150,4 +151,4 @@ class PurgatoryAgainstASortedList(RuleBasedStateMachine):
 
 
 TestPurgatoryAgainstASortedList = PurgatoryAgainstASortedList.TestCase
-TestPurgatoryAgainstASortedList.settings = settings(deadline=None, max_examples=200, stateful_step_count=60)
+TestPurgatoryAgainstASortedList.settings = settings(deadline=None, max_examples=share_of(200), stateful_step_count=60)

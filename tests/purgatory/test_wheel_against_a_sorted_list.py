@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from purgatory.wheel import Entry, TimingWheel
+from tests.enumerations import share_of
 
 # Near, at the borders of buckets and levels, far, and passed.
 DISTANCES_MS = st.one_of(
@@ -150,4 +151,4 @@ class WheelAgainstASortedList(RuleBasedStateMachine):
 
 
 TestWheelAgainstASortedList = WheelAgainstASortedList.TestCase
-TestWheelAgainstASortedList.settings = settings(deadline=None, max_examples=200, stateful_step_count=60)
+TestWheelAgainstASortedList.settings = settings(deadline=None, max_examples=share_of(200), stateful_step_count=60)

@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
+from tests.enumerations import share_of
 from tests.simulation.balanced_world import BalancedWorld
 
-SEEDS, SHARES = 50, 2
+SEEDS, SHARES = share_of(50), share_of(3)
 MARKS = (
     *("grants", "batches delivered", "batches confirmed", "balancers killed"),
     "requests that came again, late",

@@ -7,11 +7,12 @@ from collections import Counter
 
 import pytest
 
+from tests.enumerations import share_of
 from tests.simulation.beside.plan import draw_beside
 from tests.simulation.beside.world import BesideWorld
 from tests.simulation.beside_world import missing
 
-SEEDS, SHARES = 50, 2
+SEEDS, SHARES = share_of(50), share_of(3)
 
 
 @pytest.mark.parametrize("share", range(SHARES))

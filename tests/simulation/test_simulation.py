@@ -1,5 +1,5 @@
-"""A hundred and eighty worlds in every test run; `make simulate SEEDS=N` runs more. A failure names its seed: replay it
-alone with `python -m tests.simulation --seed N`, and shrink it with `--shrink`."""
+"""Sixty worlds in `make test`, 180 in `make check`; `make simulate SEEDS=N` runs more. A failure names its seed: replay
+it alone with `python -m tests.simulation --seed N`, and shrink it with `--shrink`."""
 
 import os
 import subprocess
@@ -8,13 +8,14 @@ from collections import Counter
 
 import pytest
 
+from tests.enumerations import share_of
 from tests.simulation import __main__ as command
 from tests.simulation.marks import missing
 from tests.simulation.plan import draw
 from tests.simulation.sweep import Total
 from tests.simulation.world import run_one
 
-SEEDS, SHARES = 180, 3
+SEEDS, SHARES = share_of(180), share_of(3)
 
 
 @pytest.mark.parametrize("share", range(SHARES))

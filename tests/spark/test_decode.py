@@ -22,6 +22,7 @@ from protocol.record_batch import (
 from pyspark_muster import decode as decode_module
 from pyspark_muster import source
 from pyspark_muster.decode import SCHEMA, decode_range
+from tests.enumerations import share_of
 
 FIELDS = st.none() | st.binary(max_size=300)
 PAIRS = st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=20)
@@ -84,7 +85,7 @@ def test_only_the_range_asked_for_comes_out(
     ]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share_of(300))
 @given(PAIRS, st.data())
 def test_bytes_that_are_no_records_are_refused_and_never_read_beyond(
     pairs: list[tuple[bytes | None, bytes | None]], data: st.DataObject

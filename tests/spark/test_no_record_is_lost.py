@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.enumerations import share_of
 from tests.spark.conftest import GroupOf
 from tests.spark.fake_group import FakeGroup
 from tests.spark.fake_spark import FakeQuery, Sink, settle
@@ -18,7 +19,9 @@ GRACEFUL = ("produce", "batch", "batch", "batch", "rebalance", "drain", "lose an
 ROUGH = ("produce", "plan", "batch", "batch", "rebalance", "stop", "crash", "expel", "lose an answer", "reset")
 
 Actions = Sequence[tuple[str, int]]
-examples = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+examples = settings(
+    deadline=None, max_examples=share_of(100), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def actions(names: Sequence[str], queries: int = QUERIES) -> st.SearchStrategy[Actions]:

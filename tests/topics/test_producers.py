@@ -18,6 +18,7 @@ from protocol.messages.data import (
     ProduceTopic,
 )
 from protocol.record_batch import encode_batch
+from tests.enumerations import share_of
 from tests.node.desk import WALL_MS as DESK_MS
 from tests.node.desk import Desk
 from tests.topics.town import WALL_MS, Town, batch, producing
@@ -132,7 +133,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share_of(60))
 @given(STEPS)
 def test_whatever_is_sent_again_and_whenever_the_node_crashes_each_batch_is_there_once(
     steps: list[tuple[str, int, int]],

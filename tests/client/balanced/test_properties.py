@@ -12,6 +12,7 @@ from muster.core.balancing import Batch
 from muster.core.balancing.events import ConfirmAsked, ConnectAsked, DisconnectAsked, GaveUp, MetaAsked
 from tests.client.balanced.rigs import STAGES, BalancedRig
 from tests.client.balanced.world import Question, SimMember
+from tests.enumerations import share_of
 
 KEYS = ["1:t:0", "1:t:1"]
 MEMBERS = 3
@@ -216,7 +217,7 @@ class Play:
 
 @pytest.mark.parametrize("kind", STAGES)
 @pytest.mark.parametrize("in_local", [False, True])
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=share_of(40))
 @given(steps=STEPS)
 def test_nothing_is_lost_nothing_is_skipped_and_everybody_is_answered(
     kind: str, in_local: bool, steps: list[tuple[int, Any, int]]

@@ -9,6 +9,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import AbortedTransaction
 from tests.client.fetching.world import World, address
+from tests.enumerations import share_of
 
 PARTITIONS = tuple(TopicPartition("t", number) for number in range(3))
 
@@ -116,7 +117,7 @@ class Story:
         assert [self.next_record(one) for one in PARTITIONS] == [None, None, None]
 
 
-@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=share_of(120), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(act, max_size=40), st.booleans(), st.sampled_from([0, 1, 10]))
 def test_every_record_comes_once_and_in_order(acts: list[tuple[str, int, int]], sessions: bool, slots: int) -> None:
     story = Story(sessions=sessions, slots=slots)
@@ -128,7 +129,7 @@ def test_every_record_comes_once_and_in_order(acts: list[tuple[str, int, int]], 
 step = st.tuples(st.integers(1, 3), st.sampled_from(["data", "commit", "abort", "plain"]))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=share_of(80))
 @given(st.lists(step, max_size=25), st.integers(1, 9))
 def test_of_any_transactions_exactly_the_committed_records_are_handed_out(
     steps: list[tuple[int, str]], most: int

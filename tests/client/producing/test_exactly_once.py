@@ -10,6 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Produce
 from tests.client.producing.rig import NODES, P1, ProducerRig
+from tests.enumerations import share_of
 
 PARTITIONS = 2
 
@@ -129,7 +130,7 @@ class Play:
         return self.sent
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share_of(300))
 @given(STEPS)
 def test_each_record_is_in_the_log_once_and_in_order(steps: list[tuple[str, int, int]]) -> None:
     stage = ProducerRig(PARTITIONS, linger_ms=0, request_timeout_ms=10**7, delivery_timeout_ms=10**8).ready()
@@ -142,7 +143,7 @@ def test_each_record_is_in_the_log_once_and_in_order(steps: list[tuple[str, int,
     assert stage.core._buffer._rounds == {}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share_of(300))
 @given(STEPS)
 def test_what_is_given_up_may_be_missing_and_nothing_else_is_or_comes_twice(steps: list[tuple[str, int, int]]) -> None:
     """Batches live for twenty seconds here, which several waits exceed."""
@@ -162,7 +163,7 @@ def test_what_is_given_up_may_be_missing_and_nothing_else_is_or_comes_twice(step
     assert stage.core._buffer.bytes == 0
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=share_of(100))
 @given(STEPS)
 @example([("send", 0, 1), ("send", 1, 1), *[("arrive", 0, 0), ("hear", 0, 0)] * 3])
 def test_no_more_is_under_way_than_brokers_remember(steps: list[tuple[str, int, int]]) -> None:

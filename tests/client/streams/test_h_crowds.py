@@ -9,6 +9,7 @@ from protocol.errors import ErrorCode
 from tests.client.consumer_rig import P
 from tests.client.streams.connector_histories import MINUTE_MS, ends_well, live
 from tests.client.streams.sim_connectors import SimConnectors
+from tests.enumerations import share_of
 
 
 def test_h96_fifty_members_are_killed_and_join_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +38,11 @@ def test_h96_fifty_members_are_killed_and_join_for_ten_minutes(monkeypatch: pyte
     assert sum(connectors.appended.values()) > 1_000
 
 
-@pytest.mark.parametrize("seed", [*range(50), 203, 301])  # 203: shut down as a rebalance begins; 301: tries used up
+SEEDS = [*range(share_of(50)), 203, 301]
+"""203: shut down as a rebalance begins; 301: tries used up."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_goes_wrong_there_is_one_owner_and_nothing_is_skipped(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

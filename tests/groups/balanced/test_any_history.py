@@ -11,6 +11,7 @@ from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import ConsumeFromMax, OwnedKey, ReleasedKey
 from protocol.messages.topics import CreatePartitions, GrowingTopic
+from tests.enumerations import share_of
 from tests.groups.balanced.house import Guest, House
 from tests.groups.checks import check_balanced, check_group
 from tests.simulation.replay import compare_with_replay
@@ -202,5 +203,5 @@ class AnyHistory(RuleBasedStateMachine):
 
 TestAnyHistory = AnyHistory.TestCase
 TestAnyHistory.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=share_of(60), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -9,6 +9,7 @@ from protocol.kafka.client import encode_request
 from protocol.kafka.reading import reader
 from protocol.kafka.session import KafkaDialect
 from protocol.kafka.writing import writer
+from tests.enumerations import some
 from tests.protocol.kafka.goldens import GOLDENS
 from tests.protocol.kafka.judges import JUDGES, Judge, KafkaPython
 from tests.protocol.kafka.samples import CASES, Case, Choices, Filled, carried, sample
@@ -18,7 +19,7 @@ each_judge = pytest.mark.parametrize("judge", JUDGES.values(), ids=JUDGES.keys()
 
 
 def cases_of(api: Api, judge: Judge | None = None) -> Iterator[Case]:
-    return (case for case in CASES if case.api is api and (judge is None or judge.knows(case)))
+    yield from some(case for case in CASES if case.api is api and (judge is None or judge.knows(case)))
 
 
 def contents() -> list[Choices]:

@@ -18,6 +18,7 @@ from protocol.messages import Message
 from protocol.messages.data import FetchPartition
 from protocol.messages.groups import Heartbeat, JoinGroup, ListedGroup, ListGroups, ListGroupsReply
 from protocol.messages.offsets import OffsetCommit, OffsetDelete
+from tests.enumerations import share_of
 from tests.protocol.kafka.samples import CASES, Case, Filled, carried, cases, sample
 
 each_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.request.name)
@@ -41,14 +42,14 @@ def write(case: Case, message: Message) -> bytes:
 
 
 @given(cases())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=share_of(400), deadline=None)
 def test_what_is_written_is_read_as_it_was(drawn: tuple[Case, Message]) -> None:
     case, message = drawn
     assert read(case, write(case, message)) == message
 
 
 @given(cases(), st.binary(max_size=20), st.binary(max_size=20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share_of(100), deadline=None)
 def test_a_body_is_read_from_where_it_begins_and_what_follows_is_let_pass(
     drawn: tuple[Case, Message], before: bytes, after: bytes
 ) -> None:
@@ -57,7 +58,7 @@ def test_a_body_is_read_from_where_it_begins_and_what_follows_is_let_pass(
 
 
 @given(cases(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share_of(200), deadline=None)
 def test_any_version_can_carry_what_another_version_said(drawn: tuple[Case, Message], data: st.DataObject) -> None:
     case, message = drawn
     # Towards older versions one key of FindCoordinator is all there is room for, and the same of groups and members.
@@ -67,14 +68,14 @@ def test_any_version_can_carry_what_another_version_said(drawn: tuple[Case, Mess
 
 
 @given(st.sampled_from(CASES), st.binary(max_size=300))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=share_of(400), deadline=None)
 def test_any_bytes_are_a_message_or_a_violation(case: Case, data: bytes) -> None:
     with suppress(ProtocolViolation):
         assert isinstance(read(case, data), case.schema.group.message)
 
 
 @given(cases(), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=share_of(400), deadline=None)
 def test_a_bent_body_is_a_message_or_a_violation(drawn: tuple[Case, Message], data: st.DataObject) -> None:
     case, message = drawn
     bent = bytearray(write(case, message))

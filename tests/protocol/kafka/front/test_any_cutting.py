@@ -16,6 +16,7 @@ from protocol.kafka.client import encode_request
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import ApiVersions, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import Metadata
+from tests.enumerations import share_of
 from tests.protocol.kafka.front.fronts import (
     BEAT,
     FETCH,
@@ -158,7 +159,7 @@ class Run:
             self.pull()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share_of(200), deadline=None)
 @given(st.data())
 def test_any_cutting_gives_the_same_order_and_the_same_bytes(data: st.DataObject) -> None:
     conversation = data.draw(conversations())
@@ -180,7 +181,7 @@ def test_any_cutting_gives_the_same_order_and_the_same_bytes(data: st.DataObject
     assert not run.session.awaits_broker
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of(60), deadline=None)
 @given(st.data())
 def test_an_inbox_gives_what_was_put_in(data: st.DataObject) -> None:
     whole = bytes(data.draw(st.integers(0, 255)) for _ in range(8)) * data.draw(st.integers(0, 1_500))

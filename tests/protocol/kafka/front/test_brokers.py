@@ -10,6 +10,7 @@ from coordinator.gateway.session.brokers import exchange
 from coordinator.gateway.session.replies import READ_BYTES, rewriting
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
+from tests.enumerations import share_of
 from tests.protocol.kafka.front.fronts import METADATA, at_our_addresses, told
 
 HERE = {1: ("front", 9100), 2: ("ein-längerer-name", 9101), 7: ("h" * 200, 65_535)}
@@ -27,7 +28,7 @@ def reply(brokers: tuple[MetadataBroker, ...], partitions: int = 2) -> MetadataR
     return MetadataReply(brokers, "c", 1, (MetadataTopicReply("t", b"i" * 16, ErrorCode.NONE, False, parts),))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share_of(300), deadline=None)
 @given(st.integers(0, 13), st.lists(BROKERS, max_size=5))
 def test_the_bytes_are_those_of_who_reads_and_writes_all_of_it(version: int, brokers: list[MetadataBroker]) -> None:
     frame = told(METADATA, version, 7, reply(tuple(brokers)))
@@ -46,7 +47,7 @@ def test_a_frame_that_ends_among_its_brokers_is_refused(version: int) -> None:
             exchange(frame[:cut], version, HERE)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=share_of(500), deadline=None)
 @given(st.integers(0, 13), st.binary(max_size=80))
 def test_whatever_the_bytes_they_are_exchanged_or_refused(version: int, body: bytes) -> None:
     frame = (4 + len(body)).to_bytes(4, "big") + bytes(4) + body

@@ -11,6 +11,7 @@ from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.node import DescribeClusterReply, DescribedBroker, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
+from tests.enumerations import share_of
 from tests.protocol.kafka.front.fronts import HERE, opened, requests_of, told
 
 REPLIES: list[tuple[int, int, Message]] = [
@@ -32,7 +33,7 @@ REPLIES: list[tuple[int, int, Message]] = [
 ]
 
 
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=share_of(1_500), deadline=None)
 @given(st.sampled_from(REPLIES), st.lists(st.tuples(st.integers(8, 300), st.integers(0, 255)), min_size=1, max_size=6))
 def test_a_bent_answer_is_rewritten_or_refused(reply: tuple[int, int, Message], bends: list[tuple[int, int]]) -> None:
     key, version, message = reply
@@ -45,7 +46,7 @@ def test_a_bent_answer_is_rewritten_or_refused(reply: tuple[int, int, Message], 
         assert int.from_bytes(out[:4], "big") == len(out) - 4
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=share_of(1_000), deadline=None)
 @given(
     st.lists(
         st.binary(max_size=60) | st.binary(max_size=20).map(lambda body: len(body).to_bytes(4, "big") + body),
@@ -62,7 +63,7 @@ def test_a_client_that_sends_anything_is_heard_or_refused(pieces: list[bytes]) -
     assert session.buffered_bytes <= sum(map(len, pieces))
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=share_of(1_000), deadline=None)
 @given(
     st.sampled_from([(0, 3), (0, 9), (1, 12), (3, 9), (10, 0), (10, 4), (12, 4), (17, 1), (18, 3), (36, 2), (60, 0)]),
     st.binary(max_size=40),

@@ -1,0 +1,83 @@
+"""Lint and tests in one run: mypy computes beside pytest, and tests with real processes, which mostly wait, run apart.
+
+python -m tests.suite [--quick] [--all] [options of pytest, such as -k NAME]
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.enumerations import VARIABLE
+
+BIN = Path(sys.executable).parent
+CORES = max(2, os.cpu_count() or 2)
+LINT = {
+    "ruff": [str(BIN / "ruff"), "check", "."],
+    "ruff format": [str(BIN / "ruff"), "format", "--check", "."],
+    "import contracts": [str(BIN / "lint-imports"), "--no-logo"],
+}
+MYPY = ["nice", str(BIN / "mypy")]  # tests have deadlines, and it has none
+PYTEST = [sys.executable, "-m", "pytest", "-q", "--dist", "loadgroup"]
+UNITS = [*PYTEST, "-n", str(CORES), "--ignore", "tests/edges"]
+EDGES = [*PYTEST, "-n", str(2 * CORES), "--no-loadscope-reorder", "tests/edges"]  # its conftest puts slow ones first
+NOTHING_CHOSEN = int(pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0 if nothing failed."""
+    options = [one for one in arguments if one not in {"--quick", "--all"}]
+    if "--all" in arguments:
+        os.environ[VARIABLE] = "all"
+    if any(ran(name, command) for name, command in LINT.items()):
+        return 1
+    if "--quick" in arguments:
+        return ran("tests without edges and Spark", [*UNITS, "--ignore", "tests/spark", *options])
+    with tempfile.TemporaryFile() as said:
+        mypy = Part("mypy", MYPY, stdout=said)
+        try:
+            codes = [ran("tests", [*UNITS, *options]), ran("tests/edges", [*EDGES, *options])]
+            mypy_code = mypy.ended()
+        finally:
+            mypy.process.kill()
+        said.seek(0)
+        print(said.read().decode(), end="", flush=True)
+    tested = [code for code in codes if code != NOTHING_CHOSEN]
+    return 1 if mypy_code or any(tested) or not tested else 0
+
+
+class Part:
+    """A process, and how long it has taken so far."""
+
+    def __init__(self, name: str, command: Sequence[str], stdout: IO[bytes] | None = None) -> None:
+        self.name = name
+        self.process = subprocess.Popen(command, stdout=stdout, stderr=stdout)
+        self._began = time.monotonic()
+
+    def ended(self) -> int:
+        """The exit code."""
+        try:
+            code = self.process.wait()
+        except KeyboardInterrupt:  # it was told so too, and has daemons to stop
+            self.process.wait()
+            raise
+        ending = "" if code in {0, NOTHING_CHOSEN} else f", exit code {code}"
+        print(f"== {self.name}: {time.monotonic() - self._began:.0f} s{ending}", flush=True)
+        return code
+
+
+def ran(name: str, command: Sequence[str]) -> int:
+    return Part(name, command).ended()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
