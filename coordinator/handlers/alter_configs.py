@@ -24,12 +24,12 @@ from protocol.session import RequestRef
 
 # ---------------------------------------------------------------------------------------------------------- changing
 def alter_configs(core: Core, ref: RequestRef, message: IncrementalAlterConfigs, moment: Moment) -> None:
-    """Durable when answered."""
+    """Change the settings named; durable when answered."""
     core.outbox.hold(position(core), ref, IncrementalAlterConfigsReply(_altered(core, message, moment)))
 
 
 def replace_configs(core: Core, ref: RequestRef, message: AlterConfigs, moment: Moment) -> None:
-    """The same, of all settings of each resource: those it has and that are not named are taken back."""
+    """Replace all settings of each resource: settings that are not named are reset."""
     resources = tuple(_as_changes(core, resource) for resource in message.resources)
     altered = _altered(core, IncrementalAlterConfigs(resources, message.validate_only), moment)
     core.outbox.hold(position(core), ref, AlterConfigsReply(altered))
@@ -80,7 +80,7 @@ def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, valida
 
 
 def _alter_group(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> Refusal | None:
-    """A group that is there follows them from now on."""
+    """Change the settings of a group; an existing group takes them over at once."""
     name = resource.resource_name
     refused = core.group_configs.alter(name, resource.configs, moment, validate_only=validate_only)
     _shard, group = core.find(name)

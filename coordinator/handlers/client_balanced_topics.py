@@ -1,5 +1,4 @@
-"""What client-balanced groups are told of topics: which partitions are configured, whether they can be read, and where
-they begin and end."""
+"""Topics as client-balanced groups see them: configured partitions, their states, first and end offsets."""
 
 from collections.abc import Iterable
 
@@ -13,19 +12,19 @@ DAMAGED = "its log is damaged"
 
 
 def as_of(core: Core) -> int:
-    """A number that grows when something of the topics changes that members are told of."""
+    """Return a number that grows with each change of the topics that members are notified of."""
     return core.topics.position + len(core.store.damaged)
 
 
 def shape_of(core: Core, topics: Iterable[str]) -> tuple[int, ...]:
-    """What their partitions depend on: how many there are of each, and how many logs are damaged."""
+    """Return the numbers that partition states depend on: partitions of each topic, and damaged logs."""
     there, count = core.topics.id_of, core.topics.partition_count
     counts = [count(topic) or 0 if there(topic) is not None else -1 for topic in sorted(set(topics))]
     return (*counts, len(core.store.damaged))
 
 
 def partition_states(core: Core, topics: Iterable[str]) -> tuple[PartitionState, ...]:
-    """Every partition of the topics, in the order of keys. A topic that is gone has none."""
+    """Return every partition of the topics, in the order of keys. A deleted topic has none."""
     broker_id, damaged = core.placement.node_id, core.store.damaged
     states = []
     for topic in sorted(set(topics)):
@@ -37,7 +36,8 @@ def partition_states(core: Core, topics: Iterable[str]) -> tuple[PartitionState,
 
 
 def places(core: Core, shard: Shard, group_id: str, keys: Iterable[str]) -> Places:
-    """Of those that exist here. Readers see what is durable: a partition ends at its high watermark."""
+    """Return the places of the partitions that exist here. Readers see durable records: a partition ends at its high
+    watermark."""
     found: Places = {}
     for text in keys:
         key = parse_key(text)
@@ -49,7 +49,7 @@ def places(core: Core, shard: Shard, group_id: str, keys: Iterable[str]) -> Plac
 
 
 def place_of(core: Core, shard: Shard, group_id: str, topic: str, partition: int) -> Place | None:
-    """The partition as the group sees it; None if it is not there."""
+    """Return the partition as the group sees it; None if it does not exist."""
     known = core.topics.log_and_configs(topic, partition)
     if known is None:
         return None

@@ -12,7 +12,7 @@ from protocol.session import RequestRef
 
 # --- operators ---
 def consume_from_max(core: Core, ref: RequestRef, message: ConsumeFromMax, moment: Moment) -> None:
-    """Each group by itself (client-balanced-groups 13.3)."""
+    """Mark each group by itself (client-balanced-groups 13.3)."""
     accepted, refused, position = [], [], 0
     for group_id in dict.fromkeys(message.groups):
         marked, at = _mark(core, ref, group_id, message.actor, moment)
@@ -25,7 +25,7 @@ def consume_from_max(core: Core, ref: RequestRef, message: ConsumeFromMax, momen
 
 
 def _origin(core: Core, ref: RequestRef) -> str:
-    """Where a request came from, whatever it says of itself."""
+    """Return the address that a request came from, by its connection."""
     return "HTTP" if ref.connection == INTERNAL else str(core.client(ref.connection))
 
 

@@ -1,9 +1,9 @@
-"""Who answers DeleteGroups: each group by itself, in slices (group-protocol 2.10).
+"""Answer DeleteGroups: each group by itself, in slices (group-protocol 2.10).
 
-A group with few offsets goes in one batch, whole or not at all. Of one with many the offsets go first, a batch at a
-time, then the group. Until it is gone nothing else is done with it (`gate`), so nobody sees half of its offsets, and
-nobody joins what is about to go. A crash in between leaves an Empty group with the rest of its offsets, as deleting
-some of them would: the request was not answered.
+A group with few offsets is deleted in one batch, whole or not at all. Of a group with many, the offsets are deleted
+first, a batch at a time, then the group. Until then admission refuses every request for it, so no client sees half of
+its offsets or joins it. A crash in between leaves an Empty group with the rest of its offsets, as an OffsetDelete
+would: the request was not answered.
 """
 
 from collections.abc import Generator
@@ -20,18 +20,18 @@ from protocol.messages.groups import DeletedGroup, DeleteGroups, DeleteGroupsRep
 from protocol.session import RequestRef
 
 BATCH_OFFSETS = 500
-"""Offsets that go at one time; a group with no more goes with all of them."""
+"""Offsets deleted in one batch; a group with no more is deleted together with them."""
 _WORK_A_GROUP, _WORK_AN_OFFSET = 40, 5
-"""In microseconds."""
+"""Work of a group and of an offset, in microseconds."""
 _BATCH_BYTES = 64 * 1024
 _BUSY_BYTES = 4 * 1024 * 1024
-"""Not yet on disk: then the disk is behind, and what other clients wait for comes first."""
+"""Unflushed bytes from which the disk counts as behind: other clients' requests come first then."""
 
 Forgetting = Generator[int, Moment, tuple[ErrorCode, int, Moment]]
 
 
 def delete_groups(core: Core, ref: RequestRef, message: DeleteGroups, moment: Moment) -> None:
-    """Answer when every group that may go is durably gone; duplicates collapse."""
+    """Answer when every group that may be deleted is durably deleted; duplicates collapse."""
     core.slices.begin(core.outbox, ref, _deleting(core, ref, message), moment, changes=True)
 
 
@@ -55,14 +55,14 @@ def _deleting(core: Core, ref: RequestRef, message: DeleteGroups) -> Work:
 
 
 def _is_large(shard: Shard, group: Group) -> bool:
-    """Whether the group may go, and has more offsets than one step should forget."""
+    """Return true if the group may be deleted, and has more offsets than one step should delete."""
     may_go = group.state is GroupState.EMPTY and not shard.is_balanced(group.group_id)
     return may_go and shard.offsets.count_of(group.group_id) > BATCH_OFFSETS
 
 
 def _forgetting(core: Core, shard: Shard, group_id: str, moment: Moment) -> Forgetting:
-    """Forget all offsets of the group. Yields what each piece cost; returns why it could not, how many went, and the
-    moment at which it was done."""
+    """Delete all offsets of the group. Yields the cost of each piece; returns the error, the number deleted, and the
+    moment at which it ended."""
     offsets, forgotten = shard.offsets, 0
     for topic in list(offsets.topics(group_id)):
         partitions = list(offsets.topics(group_id).get(topic, ()))
@@ -82,13 +82,13 @@ def _forgetting(core: Core, shard: Shard, group_id: str, moment: Moment) -> Forg
 
 
 def _must_wait(core: Core) -> bool:
-    """Whether the disk is behind, or the next segment of the write-ahead log is being made."""
+    """Return true if the disk is behind, or the next segment of the write-ahead log is being made."""
     store = core.store
     return not store.disk_full and (store.position - store.flushed > _BUSY_BYTES or store.should_wait(_BATCH_BYTES))
 
 
 def _delete(core: Core, ref: RequestRef, group_id: str, forgotten: int, moment: Moment) -> ErrorCode:
-    """Delete the group with what offsets it has left; `forgotten` are gone already."""
+    """Delete the group with its remaining offsets; `deleted` offsets are deleted already."""
     shard, group = core.find(group_id)
     if group is None:
         return ErrorCode.NONE if forgotten else ErrorCode.GROUP_ID_NOT_FOUND  # it has expired meanwhile

@@ -11,7 +11,7 @@ from protocol.session import RequestRef
 
 
 def delete_topics(core: Core, ref: RequestRef, message: DeleteTopics, moment: Moment) -> None:
-    """Answered when nothing is left of them, in the logs and in what groups have committed, and that is durable."""
+    """Answer when the topics' logs and committed offsets are deleted, and that is durable."""
     replies, names = [], set()
     for wanted, topic in core.topics.deletable(message):
         if isinstance(topic, Refusal):

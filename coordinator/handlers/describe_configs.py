@@ -1,5 +1,5 @@
-"""Answer DescribeConfigs: settings of topics and groups, which are kept and changed, and of the node, which are read
-once at its start. Each resource is answered by itself."""
+"""Answer DescribeConfigs: settings of topics and groups, which can be changed, and of the node, which are read once at
+its start. Each resource is answered by itself."""
 
 from collections.abc import Collection, Iterable
 
@@ -49,14 +49,14 @@ NODE_KEYS = (
     "max.connections",
     "socket.request.max.bytes",
 )
-"""Those of the configuration's keys that are Kafka's: tools that ask a broker know what they mean."""
+"""Keys of the configuration that are also Kafka's: tools for brokers know them."""
 
 
 INVALID = ErrorCode.INVALID_REQUEST
 
 
 def describe_configs(core: Core, ref: RequestRef, message: DescribeConfigs, moment: Moment) -> None:
-    """What holds, and why."""
+    """Describe each setting: its value and its sources."""
     results = [_described(core, resource, message) for resource in dict.fromkeys(message.resources)]
     core.outbox.hold(position(core), ref, DescribeConfigsReply(tuple(results)))
 
@@ -95,7 +95,7 @@ def _find(core: Core, resource: DescribeConfigsResource) -> list[DescribedConfig
 
 
 def _wanted(known: Iterable[str], keys: Collection[str] | None) -> list[str]:
-    """Of no keys at all: every one."""
+    """Return the keys asked for; every key if none is named."""
     return [name for name in known if not keys or name in keys]
 
 

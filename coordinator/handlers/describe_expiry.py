@@ -1,4 +1,4 @@
-"""Who answers what will go of a group, and when (group-protocol 4.4): by the same rule that lets it go."""
+"""Answer DescribeExpiry: the expiry of a group's offsets (group-protocol 4.4), by the same rule that deletes them."""
 
 from collections.abc import Generator, Iterator
 from itertools import islice
@@ -17,7 +17,7 @@ MOST_A_PAGE = 2_000
 
 
 def describe_expiry(core: Core, ref: RequestRef, message: DescribeExpiry, moment: Moment) -> None:
-    """A page of the group's partitions; waits for the group's last record, as all that is told of it."""
+    """Answer with a page of the group's partitions; waits for the group's last record."""
     core.slices.begin(core.outbox, ref, _describing(core, message), moment)
 
 
@@ -63,7 +63,7 @@ def _in_slices(
 
 
 def _places_after(offsets: OffsetTable, message: DescribeExpiry) -> Iterator[Place]:
-    """Those with an offset, of the group or of a transaction of its, in order."""
+    """Return the partitions with an offset, committed or pending, in order, from the page's start."""
     committed, pending = offsets.topics(message.group_id), dict[str, list[int]]()
     for topic, partition in offsets.pending.of(message.group_id):
         pending.setdefault(topic, []).append(partition)

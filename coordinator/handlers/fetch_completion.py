@@ -1,4 +1,4 @@
-"""Fetches that have waited long enough, whichever kind of request they are."""
+"""Completion of delayed fetches, of both kinds of request."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
@@ -14,7 +14,7 @@ _ENTRIES_A_WAITING_FETCH = 20
 
 
 def fetch_ready(core: Core, ready: FetchReady) -> None:
-    """One has waited long enough."""
+    """Answer a delayed fetch that is complete or overdue."""
     core.fetches.remove(ready.ref)
     if isinstance(ready.message, FetchRegistered):
         answer_registered(core, ready.ref, ready.message)
@@ -23,7 +23,7 @@ def fetch_ready(core: Core, ready: FetchReady) -> None:
 
 
 class WokenFetches:
-    """Fetches that wait for partitions with new records, and are yet to be looked at."""
+    """Woken fetches: delayed fetches of partitions with new records, whose conditions are yet to be checked."""
 
     __slots__ = ("_keys",)
 

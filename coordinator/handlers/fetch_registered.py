@@ -1,4 +1,4 @@
-"""Who answers FetchRegistered: records of partitions that the member owns, from where it is, at once or when there are
+"""Answer FetchRegistered: records of partitions that the member owns, from its position, at once or when there are
 some."""
 
 from coordinator.clock import Moment
@@ -22,11 +22,12 @@ from protocol.session import RequestRef
 
 _LARGEST = 2**31 - 1
 _WAIT_MS = 300
-"""How long to let a partition be that cannot be read."""
+"""Delay before a partition that cannot be read is tried again."""
 
 
 def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, moment: Moment) -> None:
-    """Who owns nothing of it is told at once; so is who asks for more than one thing and owns only some."""
+    """Answer at once if the member owns none of the partitions, or names several and owns only some; else when there
+    are records."""
     if refused := admit_client_balanced(core, message.group_id):
         core.outbox.send(ref, FetchRegisteredReply(refused))
         return
@@ -53,7 +54,7 @@ def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, mome
 
 
 def answer_registered(core: Core, ref: RequestRef, message: FetchRegistered) -> None:
-    """It has waited long enough; what it owned then it need not own now."""
+    """Answer a delayed fetch; grants may have ended meanwhile."""
     if refused := admit_client_balanced(core, message.group_id):
         core.outbox.send(ref, FetchRegisteredReply(refused))
         return
@@ -95,7 +96,7 @@ def _fetched(key: str, position: int, part: FetchPartitionReply) -> FetchedParti
     if part.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
         return FetchedPartition(key, ErrorCode.UNAVAILABLE, _WAIT_MS, position)
     if part.error_code:
-        return FetchedPartition(key, ErrorCode.NO_NODE)  # the partition is gone, and whose it was with it
+        return FetchedPartition(key, ErrorCode.NO_NODE)  # the partition was deleted, and its owner's grant ended
     error = ErrorCode.NONE if part.records else ErrorCode.NOT_FOUND
     return FetchedPartition(key, error, 0, position, part.high_watermark, part.records)
 
@@ -119,7 +120,7 @@ def _fetch_of(
 
 
 def _end_of(records: bytes) -> int:
-    """The offset after the last of these batches."""
+    """Return the offset after the last of these batches."""
     at = end = 0
     while at < len(records):
         _base, end, size, _timestamp = extent(records, at)

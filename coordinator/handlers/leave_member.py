@@ -10,7 +10,7 @@ from protocol.session import RequestRef
 
 
 def leave_member(core: Core, ref: RequestRef, message: LeaveMember, moment: Moment) -> None:
-    """A member goes."""
+    """Remove a member."""
     if refused := admit_client_balanced(core, message.group_id) or admit_write(core):
         core.outbox.send(ref, LeaveMemberReply(refused))
     else:

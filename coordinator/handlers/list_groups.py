@@ -1,4 +1,4 @@
-"""Who answers ListGroups: by id, all groups or a page of them, in slices (group-protocol 2.9)."""
+"""Answer ListGroups: by id, all groups or a page of them, in slices (group-protocol 2.9)."""
 
 from itertools import islice
 
@@ -13,7 +13,7 @@ from protocol.session import RequestRef
 
 _GROUPS_A_PIECE = 500
 _WORK_A_GROUP = 1
-"""In microseconds: looked at, filtered and shown."""
+"""Work to read, filter and list a group, in microseconds."""
 _ALL = 2**63
 
 

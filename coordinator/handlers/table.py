@@ -1,4 +1,4 @@
-"""The table of who answers which message. A message that is not here is not served, and not in `Hello`'s list."""
+"""The table of requests and their handlers. A message that is not listed is not served, and not in `Hello`'s list."""
 
 import enum
 from collections.abc import Callable
@@ -112,13 +112,13 @@ class Path(enum.Enum):
 
 
 class Api(NamedTuple):
-    """One request. What it costs stands in `request_cost`, the order of its checks in `admission`."""
+    """One request. Its cost is in `request_cost`, the order of its checks in `admission`."""
 
     message: type[Message]
     handler: Handler
     path: Path
     is_internal: bool = False
-    """Whether only the process itself may ask: no dialect offers the message."""
+    """True if only the process itself may send it: no dialect offers the message."""
 
 
 APIS: tuple[Api, ...] = (

@@ -1,9 +1,9 @@
-"""The node's connections: bytes in, requests served by turns, replies out.
+"""The node's connections: bytes in, requests served in turn, replies out.
 
-A connection is served at once when its bytes arrive. What is too much for one step waits for the next ones, and nothing
-more is read from its client meanwhile: others come in between, and no flood fills the memory.
+A connection is served at once when its bytes arrive. Requests beyond one step's budget wait for the next steps, and
+nothing more is read from their client meanwhile: others are served in between, and no flood fills the memory.
 
-A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_forget` and `rewrite`.
+A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_closed` and `rewrite`.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,11 +38,11 @@ class Serving:
         self.flushers: dict[type, Callable[[Connection], None]] = {}
         """Flushes of sessions that send more than `take_data`, by the session's type."""
         self.on_forget: list[Callable[[int], None]] = []
-        """Called with the number of each connection that is forgotten."""
+        """Called with the number of each connection that is dropped."""
         self.rewrite: Callable[[RequestRef, Message, Moment], Message | None] | None = None
         """Turns each reply into the one that is sent; None: it is sent later."""
         self.guards: Callable[[int | None], bool] = lambda _broker: False
-        """Whether heartbeats of a connection in front of this broker need its permission."""
+        """Returns true if heartbeats of a connection on this broker's listener need its permission."""
         self.touched: dict[int, Connection] = {}
         """Connections that may have something to send in this step."""
         self.waiting: dict[int, Connection] = {}
@@ -82,13 +82,13 @@ class Serving:
             self._effects.append(Close(event.connection))
 
     def lost(self, event: Lost, moment: Moment) -> None:
-        """Forget the connection. Its members live on until their sessions end, as in Kafka: the client may be back on
+        """Drop the connection. Its members live on until their sessions end, as in Kafka: the client may be back on
         another connection."""
         self.touched.pop(event.connection, None)
         self.forget(event.connection)
 
     def received(self, event: Received, moment: Moment) -> None:
-        """Take in what arrived, and serve it."""
+        """Receive the bytes that arrived, and serve them."""
         connection = self._core.connections.get(event.connection)
         if connection is None:
             return
@@ -138,7 +138,7 @@ class Serving:
         if self.waiting:
             self.waiting.pop(connection.number, None)
         if self._core.budget.entries <= 0 and connection.session.buffered_bytes:
-            self.waiting[connection.number] = connection  # behind the others
+            self.waiting[connection.number] = connection  # behind the other connections
         self._pause_or_resume(connection)
 
     def serve_waiting(self, moment: Moment) -> None:
@@ -190,7 +190,7 @@ class Serving:
         while outbox.ready and budget.may_send:
             ref, reply = outbox.ready.popleft()
             budget.sent(self._encode(ref, reply, moment))
-        last: tuple[Message | None, str] = (None, "")  # a whole group is told the same: encoded once
+        last: tuple[Message | None, str] = (None, "")  # a whole group gets the same reply: encoded once
         data = b""
         while outbox.pushes and budget.may_send:
             number, message = outbox.pushes.popleft()
@@ -248,7 +248,7 @@ class Serving:
         self._effects.append(Close(connection.number, reason))
 
     def forget(self, number: int) -> None:
-        """Drop all that is kept for the connection."""
+        """Drop all state kept for the connection."""
         core = self._core
         core.connections.pop(number, None)
         core.slices.leave(number)

@@ -32,7 +32,7 @@ from protocol.record_batch import decode_batch, encode_batch
 
 CONFIGS_LOG = "__muster_configs-0"
 MOST_GROUPS = 10_000
-"""That may have settings of their own."""
+"""Largest number of groups with settings of their own."""
 
 _KIND = b"group/"
 _VERSION = b"\x00\x01"
@@ -42,12 +42,12 @@ SETTINGS: Mapping[str, Key] = {name: KEYS[name] for name in (_INITIAL_DELAY, _MA
 
 
 class ConfigsCorrupt(Exception):
-    """A record of the log that does not parse, or was written by a newer version. The node must not start: groups would
-    be served as they were told not to be."""
+    """A record of the log does not parse, or was written by a newer version. The node must not start: groups would be
+    served against their settings."""
 
 
 class GroupConfigs:
-    """`overrides` has what differs from `settings`, by group."""
+    """Settings of groups. `overrides` has those that differ from `settings`, by group."""
 
     def __init__(self, store: LogStore, config: Config) -> None:
         self._store = store
@@ -65,7 +65,7 @@ class GroupConfigs:
         """Write-ahead position of the last change."""
 
     def load(self) -> None:
-        """Replays the log. Raises `ConfigsCorrupt`, `LogDamaged`."""
+        """Replay the log. Raises `ConfigsCorrupt`, `LogDamaged`."""
         for _header, data in self._log.batches_from(self._log.start_offset):
             for entry in decode_batch(bytes(data)):
                 self._apply(*_decode(entry.key, entry.value))
@@ -83,11 +83,11 @@ class GroupConfigs:
         )
 
     def of(self, group_id: str) -> GroupSettings:
-        """What holds for the group."""
+        """Return the settings in force for the group."""
         return self.overrides.get(group_id, self.settings)
 
     def session_timeouts(self, group_id: str) -> tuple[int, int]:
-        """The shortest and the longest that a member of the group may have."""
+        """Return the shortest and the longest session timeout that a member of the group may have."""
         own, config = self._own.get(group_id), self._config
         if own is None:
             return config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
@@ -105,7 +105,7 @@ class GroupConfigs:
     def alter(
         self, group_id: str, changes: Iterable[AlterableConfig], moment: Moment, *, validate_only: bool
     ) -> Refusal | None:
-        """All of the changes or none; durable when `position` is."""
+        """Apply all of the changes or none; durable when `position` is."""
         if not group_id:
             return Refusal(ErrorCode.INVALID_REQUEST, "settings of all groups are the node's, and read at its start")
         before = self._own.get(group_id, {})
@@ -150,7 +150,7 @@ class GroupConfigs:
         return self._own.get(group_id, {}).keys()
 
     def described(self, group_id: str) -> list[DescribedConfig]:
-        """Every setting, with where it could come from, the strongest first."""
+        """Describe every setting with its possible sources, the strongest first."""
         own = self._own.get(group_id, {})
         return [self._described(key, own.get(key.name)) for key in SETTINGS.values()]
 

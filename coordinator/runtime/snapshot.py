@@ -1,8 +1,8 @@
-"""A shard's hard state as bytes, for the next start to read in place of the log it came from.
+"""Snapshot of a shard's hard state, for the next start to read in place of the log it came from.
 
-Written at a clean stop, in pieces (`partition_log.aids` keeps them whole or not at all), each of which takes a few
-milliseconds at most to read. What stands in them is what the log says, no more: groups as their own records (Kafka's
-schema), offsets, and offsets that wait for their transaction. Order is kept: it is that of the log.
+Written at a clean stop, in pieces (`partition_log.aids` keeps all of them or none), each of which is read in a few
+milliseconds at most. The content is that of the log: groups as their own records (Kafka's schema), offsets, and offsets
+pending in a transaction. The order of the log is kept.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
 
 
 class Groups(msgspec.Struct, frozen=True, array_like=True, tag="groups"):
-    """Key and value of each group's record; of a group that is there for its offsets alone, its id."""
+    """Key and value of each group's record; the id alone for a group that exists for its offsets."""
 
     groups: list[tuple[bytes, bytes] | str]
 
@@ -52,7 +52,7 @@ class Balanced(msgspec.Struct, frozen=True, array_like=True, tag="balanced"):
 
 
 class Offsets(msgspec.Struct, frozen=True, array_like=True, tag="offsets"):
-    """Group, topic, and by partition. A topic with very many partitions stands in several pieces."""
+    """Group, topic, and offsets by partition. A topic with very many partitions is split into several pieces."""
 
     offsets: list[tuple[str, str, dict[int, OffsetAndMetadata]]]
 
@@ -73,7 +73,7 @@ _decode = msgspec.msgpack.Decoder(_Piece).decode
 
 
 def pieces_of(shard: Shard) -> Iterator[bytes]:
-    """The shard as it is: it must not change before the last piece is taken."""
+    """Encode the shard: it must not change before the last piece is taken."""
     yield _encode(Head(FORMAT, shard.log.next_offset))
     yield from map(_encode, _groups(shard))
     yield from map(_encode, _registries(shard))
@@ -92,8 +92,8 @@ def pieces_of(shard: Shard) -> Iterator[bytes]:
 
 
 def to_keep(shards: Iterable[Shard]) -> Iterator[NewAid]:
-    """Snapshots of those shards that are worth one: all that is on record of a shard is in memory, and is not in the
-    snapshot that it was loaded from. Raises `OSError`."""
+    """Build the snapshots of the shards that need a new one: all recorded state is in memory, and differs from the
+    snapshot loaded. Raises `OSError`."""
     for shard in shards:
         log = shard.log
         if shard.is_replaying or shard.failure or not log.next_offset:
@@ -109,7 +109,7 @@ def _groups(shard: Shard) -> Iterator[Groups]:
     for group in shard.groups.values():
         if group.stored is None:
             if not shard.offsets.holds(group.group_id) and not group.owners:
-                continue  # nothing is on record of it
+                continue  # no record was ever appended
             some.append(group.group_id)
             size += len(group.group_id)
         else:
@@ -154,8 +154,8 @@ def _parts(partitions: Mapping[int, OffsetAndMetadata], room: int) -> Iterator[d
 
 
 def restore(shard: Shard, end: int, pieces: Iterator[bytes]) -> Iterator[int]:
-    """Make an empty shard what the snapshot up to `end` says: for each piece, how many bytes it had. Raises
-    `SnapshotUnknown`, or what the pieces raise: then the shard is half made, and to be emptied."""
+    """Restore an empty shard from the snapshot up to `end`; yield the size of each piece. Raises `SnapshotUnknown`, or
+    the errors of `pieces`: then the shard is incomplete, and must be emptied."""
     ended: End | None = None
     is_first = True
     for piece in pieces:

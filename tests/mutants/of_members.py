@@ -219,8 +219,8 @@ MUTANTS = (
         (
             Edit(
                 _REBALANCE,
-                "its session goes on as it was\n            restart_session(group, member, out)\n",
-                "its session goes on as it was\n",
+                "an absent static member sent no request: its session deadline stays\n            restart_session(group, member, out)\n",
+                "an absent static member sent no request: its session deadline stays\n",
             ),
         ),
         Worlds(),

@@ -1,5 +1,5 @@
-"""The one wait of a client-balanced group: a member's lease, which covers all that it owns (client-balanced-groups
-11)."""
+"""The delayed operation of a client-balanced group: a member's lease, which covers all that it owns
+(client-balanced-groups 11)."""
 
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class DelayedLease(DelayedOperation[BalancedEvent]):
-    """Whoever hears from the member moves `member.deadline_ms`; this operation reads it there, so that a heartbeat
-    files nothing anew."""
+    """A member's lease. Requests of the member move `member.deadline_ms`; this operation reads it there, so a heartbeat
+    does not file the operation anew."""
 
     __slots__ = ("group", "key", "member")
 

@@ -1,7 +1,7 @@
-"""What can happen to a client-balanced group. What an action needs to know of topics and offsets comes with the event:
-the group sees partitions that exist, and yields records.
+"""Events of a client-balanced group. Topics and offsets that an action needs come with the event: the group sees
+partitions that exist, and returns records.
 
-`ref` is the request to answer; `refused` gives the typed reply that refuses it.
+`ref` is the request to answer; `refused` builds the typed reply that refuses it.
 """
 
 from typing import Protocol, dataclass_transform
@@ -33,15 +33,15 @@ from protocol.session import RequestRef
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """A partition that exists: its first offset, the one after its last, and what the group has committed for it; -1
-    if nothing."""
+    """A partition that exists: its first offset, its end offset, and the group's committed offset; -1 if nothing is
+    committed."""
 
     begin: int
     end: int
     committed: int
 
     def clamp(self, offset: int) -> int:
-        """The nearest offset that can be read from."""
+        """Return the nearest offset that can be read from."""
         return min(max(offset, self.begin), self.end)
 
 
@@ -51,7 +51,7 @@ Places = dict[str, Place]
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """Base of all."""
+    """Base of the events of a client-balanced group."""
 
 
 class OfMember(Protocol):
@@ -65,7 +65,7 @@ class OfMember(Protocol):
 
 
 class ByMember(Event):
-    """A request of a member's that comes as what it was told to be."""
+    """A request of a member that carries the member's id and epoch."""
 
     ref: RequestRef
     request: MemberHeartbeat | PartitionMeta | RegisterPartitions | LeaveMember
@@ -80,8 +80,8 @@ class ByMember(Event):
 
 
 class Start(Event):
-    """A StartMember whose own fields are in order. `meta`: the partitions of its topics, sorted, of topics
-    that were as `as_of` and `shape` say; None: the group has them."""
+    """A StartMember whose own fields are valid. `meta`: the partitions of its topics, sorted, with the state of the
+    topics in `as_of` and `shape`; None: the group's are current."""
 
     ref: RequestRef
     request: StartMember
@@ -101,7 +101,7 @@ class Start(Event):
 
 
 class Beat(ByMember):
-    """A MemberHeartbeat that is more than a sign of life."""
+    """A MemberHeartbeat that carries a report or a release."""
 
     request: MemberHeartbeat
     places: Places
@@ -141,7 +141,7 @@ class Unregister(Event):
 
 
 class Fetching(Event):
-    """A FetchRegistered: may it, and from where?"""
+    """A FetchRegistered: the group decides whether and from where to read."""
 
     ref: RequestRef
     request: FetchRegistered
@@ -152,7 +152,7 @@ class Fetching(Event):
 
 
 class PlannedItem(msgspec.Struct, frozen=True, gc=False):
-    """One item of a fetch: where to read, or why not."""
+    """One item of a fetch: where to read, or the error."""
 
     key: str
     error_code: ErrorCode
@@ -160,7 +160,7 @@ class PlannedItem(msgspec.Struct, frozen=True, gc=False):
 
 
 class FetchPlanned(Message):
-    """What `Fetching` comes to; the node reads the records."""
+    """Answer to `Fetching`; the node reads the records."""
 
     items: tuple[PlannedItem, ...] = ()
 
@@ -187,7 +187,7 @@ class Leave(ByMember):
 
 
 class Mark(Event):
-    """One group of a ConsumeFromMax. `origin` is where it came from, `remark` what was said of it."""
+    """One group of a ConsumeFromMax. `origin` is the operator's address, `remark` the reason given."""
 
     ref: RequestRef
     group_id: str
@@ -199,7 +199,7 @@ class Mark(Event):
 
 
 class Marked(Message):
-    """The answer to one `Mark`; the node puts several together into a ConsumeFromMaxReply."""
+    """The answer to one `Mark`; the node joins several into a ConsumeFromMaxReply."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str = ""
@@ -207,7 +207,7 @@ class Marked(Message):
 
 
 class MetaMade(Event):
-    """The configured partitions as they are now, sorted by key: of topics that were as `as_of` and `shape` say."""
+    """The configured partitions as they are now, sorted by key, with the state of the topics in `as_of` and `shape`."""
 
     group_id: str
     meta: tuple[PartitionState, ...]
@@ -216,7 +216,7 @@ class MetaMade(Event):
 
 
 class Settled(Event):
-    """What an outcome's records promised is on record: grants are at these positions from now on."""
+    """The records of an outcome are applied: grants are at these positions from now on."""
 
     group_id: str
     positions: tuple[tuple[str, int, int, int], ...]
@@ -224,7 +224,7 @@ class Settled(Event):
 
 
 class Admitted(Event):
-    """The record that makes, or keeps, somebody a member was applied."""
+    """The record that admits, or keeps, a member was applied."""
 
     group_id: str
     consumer_id: str
@@ -232,7 +232,7 @@ class Admitted(Event):
 
 
 class LeaseOverdue(Event):
-    """Nothing was heard of the member for its session timeout."""
+    """The member sent nothing for its session timeout."""
 
     group_id: str
     consumer_id: str
@@ -251,7 +251,7 @@ class Unloaded(Event):
 
 
 class AppendFailed(Event):
-    """The records of the event's outcome could not be appended, and nothing of it happened."""
+    """The records of the event's outcome could not be appended, so nothing of the outcome happened."""
 
     event: "BalancedEvent"
     error_code: ErrorCode

@@ -1,5 +1,5 @@
-"""Where records meet a group: `apply` is the only mutator of hard state, live and at load alike. Also a group's
-arrival, its departure, and what to do when the log refuses."""
+"""Records applied to a group: `apply` is the only mutator of hard state, live and at load alike. Also load, unload, and
+the recovery from a failed append."""
 
 from coordinator.groups.client_balanced.delayed import DelayedLease
 from coordinator.groups.client_balanced.events import AppendFailed, LeaseOverdue, Loaded, MetaMade, Unloaded
@@ -14,8 +14,8 @@ _TRY_AGAIN_MS = 1_000
 
 
 def apply(group: BalancedGroup, record: BalancedMetadata) -> None:
-    """Make the group what the record says: Online with members, Empty without. Members it had already keep what is
-    soft."""
+    """Set the group to the record: Online with members, Empty without. Members already in the group keep their soft
+    state."""
     known = group.members
     group.stored = record
     group.state = GroupState.ONLINE if record.members else GroupState.EMPTY
@@ -49,14 +49,14 @@ def _member(known: Member | None, line: BalancedMember) -> Member:
 
 
 def loaded(group: BalancedGroup, event: Loaded, out: Outcome) -> None:
-    """Everyone has a full lease from now on, so that nobody's partitions are another's before it was time
-    (client-balanced-groups 15.5)."""
+    """Start a full lease for every member, so that no partition changes its owner too early (client-balanced-groups
+    15.5)."""
     for member in group.members.values():
         watch_lease(group, member, out)
 
 
 def unload(group: BalancedGroup, event: Unloaded, out: Outcome) -> None:
-    """Another node serves the group from now on."""
+    """Cancel the leases: another node serves the group from now on."""
     for member in group.members.values():
         out.cancel(BalancedLeaseKey(group.group_id, member.consumer_id))
         if member.connection >= 0:
@@ -66,7 +66,8 @@ def unload(group: BalancedGroup, event: Unloaded, out: Outcome) -> None:
 
 
 def undo(group: BalancedGroup, event: AppendFailed, out: Outcome) -> None:
-    """Nothing of it happened: who asked is told, a lease is looked at again soon, and so are the topics."""
+    """Answer the event with the error: its records were not appended. A lease is checked again soon, and so are the
+    topics."""
     failed = event.event
     if isinstance(failed, LeaseOverdue):
         member = group.members[failed.consumer_id]

@@ -1,4 +1,5 @@
-"""The verbs of coming and going (client-balanced-groups 6, 11). Who goes owns nothing in the same outcome."""
+"""Actions of starting, leaving and expiring members (client-balanced-groups 6, 11). All grants of a member end in the
+outcome that removes it."""
 
 from collections.abc import Iterable
 
@@ -37,15 +38,15 @@ from protocol.messages.groups import MemberRemoved
 HEARTBEAT_MS = 10_000
 _MOST_REPLACED = 256
 _REMARK_CHARACTERS = 200
-"""Objects of which it is remembered that their instance is another's."""
+"""Largest number of replaced objects that a group keeps."""
 
 
 # --- coming ---
 
 
 def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
-    """A member from now on, or still. It owns what of `held` is free and was last its own, or is its own; and nothing
-    else, if it is certain that this is what it knows."""
+    """Admit or re-admit a member. Grant again each `held` partition that is unowned and was last granted to it. Every
+    other grant ends, unless the request may be stale."""
     request, stored = event.request, group.on_record
     known = group.members.get(request.consumer_id)
     replaced = replaced_by(group, request)
@@ -116,8 +117,8 @@ def _tell_of_start(group: BalancedGroup, event: Start, replaced: Member | None, 
 
 
 def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[GrantedKey], list[LostKey]]:
-    """What is held is granted anew if it is free and its last grant was this one (client-balanced-groups 11). What it
-    owns and did not name is over; it stays if the request may be one that comes late."""
+    """Grant held partitions again if they are free and the last grant was this one (client-balanced-groups 11). Grants
+    that the member did not name end; they stay if the request may be a late one."""
     granted: list[GrantedKey] = []
     lost: list[LostKey] = []
     positions: Positions = []
@@ -133,7 +134,7 @@ def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[
         elif _may_hold(group, event.consumer_id, key, held):
             kept[key] = None
             entry = owns(group, event.consumer_id, key)
-            if entry is not None:  # still its own: the grant stands, and so does where it is
+            if entry is not None:  # the member still owns it: the grant stands, and so does its position
                 position = place.clamp(group.reading(entry, place.committed).position)
             else:
                 position = _held_position(event, held)
@@ -162,7 +163,7 @@ def _may_hold(group: BalancedGroup, consumer_id: str, key: tuple[str, int], held
 
 
 def _held_position(event: Start, held: HeldKey) -> int:
-    """Where it was, unless more is committed by now."""
+    """Return the member's position, unless a later offset is committed."""
     place = event.places[held.key]
     if held.position >= 0:
         return place.clamp(max(held.position, place.committed))
@@ -170,7 +171,7 @@ def _held_position(event: Start, held: HeldKey) -> int:
 
 
 def admitted(group: BalancedGroup, event: Admitted, out: Outcome) -> None:
-    """A full lease from now on; what it reported as another object, or before it started again, does not count."""
+    """Start a full lease for the member; reports of its earlier object, or from before this start, are dropped."""
     member = group.members[event.consumer_id]
     member.connection = event.connection
     member.reported, member.owned_version = None, -1
@@ -179,7 +180,7 @@ def admitted(group: BalancedGroup, event: Admitted, out: Outcome) -> None:
 
 
 def watch_lease(group: BalancedGroup, member: Member, out: Outcome) -> None:
-    """The lease begins anew; one that is shorter than before ends when it says."""
+    """Watch the lease anew; a lease that is shorter than before ends at its new deadline."""
     member.deadline_ms = 0
     heard(member, out.moment.monotonic_ms)
     member.lease = DelayedLease(group, member)
@@ -190,7 +191,7 @@ def watch_lease(group: BalancedGroup, member: Member, out: Outcome) -> None:
 
 
 def leave(group: BalancedGroup, event: Leave, out: Outcome) -> None:
-    """The member goes by its own will, and says what it has done with."""
+    """Remove the member at its request, and store what it has consumed."""
     member = group.members[event.consumer_id]
     named: dict[str, None] = {}
     for released in {one.key: one for one in event.request.released}.values():
@@ -208,7 +209,7 @@ def leave(group: BalancedGroup, event: Leave, out: Outcome) -> None:
 
 
 def expire(group: BalancedGroup, event: LeaseOverdue, out: Outcome) -> None:
-    """Nobody heard of it for as long as it said; unless somebody did just now."""
+    """Remove a member that sent nothing for its session timeout, unless a request has come just now."""
     member = group.members.get(event.consumer_id)
     if member is None:
         return
@@ -217,13 +218,13 @@ def expire(group: BalancedGroup, event: LeaseOverdue, out: Outcome) -> None:
         out.watch(member.lease)
         return
     overdue = [one for one in group.members.values() if one.deadline_ms <= out.moment.monotonic_ms]
-    for number, one in enumerate(overdue, 1):  # at one time: the record names all that stay
+    for number, one in enumerate(overdue, 1):  # all at one time, since the record names every member that stays
         _drop(group, one, out, Cause.LEASE_OVER, len(group.members) - number)
     _go(group, overdue, out)
 
 
 def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause, left: int = 0) -> None:
-    """Its partitions are free; it is told, if it can be, and if it was not heard of for too long so are people."""
+    """Free the member's partitions and notify it if it has a connection. Append a note if its session expired."""
     keys = end_all(group, member.consumer_id, out)
     out.cancel(BalancedLeaseKey(group.group_id, member.consumer_id))
     if member.connection >= 0:
@@ -237,8 +238,9 @@ def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause, left
 
 
 def _go(group: BalancedGroup, going: Iterable[Member], out: Outcome) -> None:
-    """On record. With the last member goes what they agreed on; counters stay, so that none ever goes back."""
-    out.comes_apart = True  # what is owned ends before its owner goes
+    """Record the group without these members. With the last member its topics and filters go; counters stay, so that
+    none ever goes back."""
+    out.comes_apart = True  # grants end before their owner is removed
     stored = group.on_record
     names = {member.consumer_id: None for member in going}
     left = tuple([line for line in stored.members if line.consumer_id not in names])
@@ -248,7 +250,7 @@ def _go(group: BalancedGroup, going: Iterable[Member], out: Outcome) -> None:
 
 
 def emptied(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:
-    """What is remembered of a group without members."""
+    """Build the record of a group without members."""
     return replace(
         stored, state_timestamp_ms=wall_ms, topics=(), filters=(), source_count=None, members=(), replaced=()
     )
@@ -258,8 +260,8 @@ def emptied(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:
 
 
 def mark(group: BalancedGroup, event: Mark, out: Outcome) -> None:
-    """Every member that is here now will be told, once, to go to the end of what it owns (client-balanced-groups
-    13.3)."""
+    """Mark every present member, so that its next reply asks it once to seek to the end of its partitions
+    (client-balanced-groups 13.3)."""
     number = group.on_record.from_max_id + 1
     out.records.append(replace(group.on_record, from_max_id=number))
     text = f"{partitions(len(list(group.owners)))} are owned"

@@ -1,4 +1,4 @@
-"""The configured partitions of a group, and the version that stands for what they are (client-balanced-groups 9)."""
+"""The configured partitions of a group, and the version of their content (client-balanced-groups 9)."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from protocol.messages.balanced import PartitionMetaReply, PartitionsChanged, Pa
 
 
 def digest_of(meta: Iterable[PartitionState]) -> bytes:
-    """The same for the same content, whichever process makes it."""
+    """Return a digest that is equal for equal content in every process."""
     digest = blake2b(digest_size=8)
     for state in meta:
         digest.update(f"{state.key} {state.subscribable} {state.reason}\n".encode())
@@ -24,7 +24,7 @@ def digest_of(meta: Iterable[PartitionState]) -> bytes:
 
 
 def with_meta(record: BalancedMetadata, meta: Iterable[PartitionState]) -> BalancedMetadata:
-    """The record with the version of this content: a new one only if the content is."""
+    """Return the record with the version of this content: a new one only if the content changed."""
     digest = digest_of(meta)
     if digest == record.meta_digest:
         return record
@@ -32,7 +32,7 @@ def with_meta(record: BalancedMetadata, meta: Iterable[PartitionState]) -> Balan
 
 
 def holds(group: BalancedGroup, as_of: int, shape: tuple[int, ...]) -> bool:
-    """Whether the partitions are those that are kept: most changes of topics are about others."""
+    """Return true if the stored partitions are still current: most changes of topics are about others."""
     if not shape or shape != group.meta_shape or group.meta_as_of < 0:
         return False
     group.meta_as_of = as_of
@@ -40,7 +40,7 @@ def holds(group: BalancedGroup, as_of: int, shape: tuple[int, ...]) -> bool:
 
 
 def keep_meta(group: BalancedGroup, event: MetaMade, out: Outcome) -> None:
-    """Grants of partitions that are gone end, and members on connections that can be told are told."""
+    """Store the new content: grants of deleted partitions end, and members with a connection are notified."""
     stored = group.on_record
     group.meta, group.meta_as_of = {state.key: state for state in event.meta}, event.as_of
     group.meta_shape = event.shape
@@ -78,7 +78,7 @@ def _some(keys: list[str], most: int = 5) -> str:
 
 
 def tell_meta(group: BalancedGroup, event: AskMeta, out: Outcome) -> None:
-    """The full configured set, if the member has not got it; a question is a sign of life."""
+    """Answer with the full configured set if the member does not have it; the request counts as a sign of life."""
     heard(group.members[event.consumer_id], out.moment.monotonic_ms)
     version = group.on_record.meta_version
     meta = None if event.request.meta_version == version else tuple(group.meta.values())

@@ -1,5 +1,5 @@
-"""The verbs of owning and reading: register, unregister, fetch, confirm (client-balanced-groups 7, 8). Items are
-carried out one by one, each with its own answer; of two with one key the second is refused."""
+"""Actions of owning and reading: register, unregister, fetch, confirm (client-balanced-groups 7, 8). Items are carried
+out one by one, each with its own answer; of two with one key the second is refused."""
 
 from coordinator.groups.client_balanced.events import (
     Confirm,
@@ -46,7 +46,7 @@ _BAD = ErrorCode.BAD_REQUEST
 
 
 class _Once:
-    """The keys of a request, each once."""
+    """The keys of a request, each accepted once."""
 
     def __init__(self, group: BalancedGroup) -> None:
         self._group = group
@@ -69,9 +69,8 @@ def _heard(group: BalancedGroup, consumer_id: str, out: Outcome) -> None:
 
 
 def register(group: BalancedGroup, event: Register, out: Outcome) -> None:
-    """The first to ask owns a partition, and keeps it while it lives. Asking again is safe: the grant is a new one, so
-    that what was said by the old one and comes late does nothing, and reading goes on where it was unless an offset is
-    named."""
+    """Grant each partition to the first member that asks. A repeated request is safe: it makes a new grant, so late
+    requests under the old grant do nothing, and reading continues where it was unless an offset is named."""
     member = group.members[event.consumer_id]
     heard(member, out.moment.monotonic_ms)
     positions: Positions = []
@@ -104,7 +103,7 @@ def _refusal(
     entry = group.owners.get(key)
     if entry is None or entry.owner is None or entry.owner.member_id == member.consumer_id:
         return None
-    owner = group.owner(key)  # one of the group's former members may own it still, until its lease is over
+    owner = group.owner(key)  # a former member may own it still, until its lease is over
     where = "" if owner is None else f" at {owner.client_host.lstrip('/')}"
     owner_id = entry.owner.member_id
     return RegisteredPartition(item.key, ErrorCode.PARTITION_OCCUPIED, f"{owner_id}{where} owns it", owner_id)
@@ -143,7 +142,7 @@ def _grant(
 
 
 def unregister(group: BalancedGroup, event: Unregister, out: Outcome) -> None:
-    """The partition is free for whoever asks."""
+    """End the grant: the partition is free for any member."""
     request = event.request
     _heard(group, request.consumer_id, out)
     once = _Once(group)
@@ -168,8 +167,8 @@ def _unregister(
 
 
 def plan_fetch(group: BalancedGroup, event: Fetching, out: Outcome) -> None:
-    """Where to read from, if it may. A batch that was handed out before is consumed now (local confirmation), or it is
-    handed out again."""
+    """Plan the reads of a fetch. A batch that was sent before is consumed now (local confirmation), or it is sent
+    again."""
     request = event.request
     _heard(group, request.consumer_id, out)
     positions: Positions = []
@@ -188,7 +187,7 @@ def plan_fetch(group: BalancedGroup, event: Fetching, out: Outcome) -> None:
 
 
 def where_to_read(group: BalancedGroup, consumer_id: str, item: FetchItem, place: Place | None) -> PlannedItem:
-    """The next offset, if the member owns the partition now. What has gone meanwhile is passed over."""
+    """Return the next offset if the member owns the partition now. Offsets deleted meanwhile are skipped."""
     key = group.place_of(item.key)
     entry = None if key is None else group.grant(key, consumer_id, item.reg_epoch)
     if key is None:
@@ -203,7 +202,7 @@ def where_to_read(group: BalancedGroup, consumer_id: str, item: FetchItem, place
 def _settle_last(
     group: BalancedGroup, item: FetchItem, plan: PlannedItem, event: Fetching, positions: Positions, out: Outcome
 ) -> PlannedItem:
-    """What was handed out last is consumed, or to be handed out again."""
+    """Settle the batch in flight: it is consumed, or sent again."""
     key, place = group.place_of(item.key), event.places[item.key]
     entry = None if key is None else group.owners.get(key)
     assert entry is not None
@@ -220,7 +219,7 @@ def _settle_last(
 
 
 def confirm(group: BalancedGroup, event: Confirm, out: Outcome) -> None:
-    """What is consumed is stored; what is not is handed out again. Nobody but the owner moves what is stored."""
+    """Store the confirmed offsets; unconfirmed records are sent again. Only the owner moves a stored offset."""
     request = event.request
     _heard(group, request.consumer_id, out)
     positions: Positions = []
@@ -254,7 +253,7 @@ def _confirm(
         return ConfirmedPartition(item.key, ErrorCode.OFFSET_METADATA_TOO_LARGE, place.committed, place.end)
     offset = reading.in_flight if item.offset is None else item.offset
     if offset is None or not reading.position <= offset <= place.end:
-        # Nothing was handed out, as far as is known here, or no record of that offset can have been.
+        # No batch is in flight as far as is known here, or the offset is outside of it.
         return ConfirmedPartition(item.key, _BAD, place.committed, place.end)
     out.records.append(commit(group, entry, offset, out, metadata))
     positions.append((*at, offset))

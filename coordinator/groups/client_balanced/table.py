@@ -1,5 +1,5 @@
-"""THE TABLE: who may do what, in which state of a client-balanced group. It runs (`coordinator.groups.table` says how),
-and `make table` prints it."""
+"""THE TABLE of a client-balanced group: each event, and its action in each state. It runs (`coordinator.groups.table`
+says how), and `make table` prints it."""
 
 from typing import get_args
 
