@@ -1,5 +1,5 @@
-"""What changes the list of topics on request: made, grown, deleted, set otherwise. Each topic by itself; what is asked
-of one twice in a request is refused, as Kafka does, since nobody can tell which was meant."""
+"""Changes of the list of topics: create, grow, delete, configure. Each topic by itself. A topic that a request names
+twice is refused, as in Kafka, since the two may differ."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ def _twice(names: Iterable[str]) -> set[str]:
 
 
 def create(topics: TopicList, settings: TopicSettings, message: CreateTopics, moment: Moment) -> CreateTopicsReply:
-    """The reply waits for the list's `position`."""
+    """Create topics. The reply waits for the list's `position`."""
     twice = _twice(wanted.name for wanted in message.topics)
     replies = []
     for wanted in {wanted.name: wanted for wanted in message.topics}.values():
@@ -57,7 +57,7 @@ def _created(name: str, made: Topic | Refusal, settings: TopicSettings) -> Creat
 
 
 def grow(topics: TopicList, message: CreatePartitions, moment: Moment) -> CreatePartitionsReply:
-    """The reply waits for the list's `position`."""
+    """Add partitions. The reply waits for the list's `position`."""
     twice = _twice(wanted.name for wanted in message.topics)
     replies = []
     for wanted in {wanted.name: wanted for wanted in message.topics}.values():
@@ -73,7 +73,7 @@ def grow(topics: TopicList, message: CreatePartitions, moment: Moment) -> Create
 
 
 def deletable(topics: TopicList, wanted: Iterable[DeletableTopic]) -> list[tuple[DeletableTopic, Topic | Refusal]]:
-    """Which topics are meant, and what is wrong with the others; each once. One named twice stays."""
+    """Resolve the topics of a DeleteTopics, or return their errors; each once. One named twice stays."""
     meant: dict[object, tuple[DeletableTopic, Topic | Refusal]] = {}
     for one in wanted:
         found = _find(topics, one)
@@ -102,14 +102,14 @@ def _find(topics: TopicList, wanted: DeletableTopic) -> Topic | Refusal:
 
 
 def altered(topic: Topic, changes: Iterable[AlterableConfig], settings: TopicSettings) -> dict[str, str] | Refusal:
-    """The topic's own settings with all the changes, or what is wrong with the first that cannot be (KIP-339)."""
+    """Return the topic's own settings with all the changes, or the error of the first that is invalid (KIP-339)."""
     configs, seen = dict(topic.record.configs), set[str]()
     for change in changes:
         if change.name in seen:
             return Refusal(ErrorCode.INVALID_REQUEST, f"the request changes {change.name} more than once")
         seen.add(change.name)
         if change.config_operation == ConfigOperation.DELETE:
-            configs.pop(change.name, None)  # what it never had is gone too, whatever it is, as in Kafka
+            configs.pop(change.name, None)  # an unset setting may be reset too, whatever it is, as in Kafka
             continue
         if change.name not in SETTINGS:
             return Refusal(ErrorCode.INVALID_CONFIG, unknown("topic", change.name, SETTINGS))
@@ -121,7 +121,7 @@ def altered(topic: Topic, changes: Iterable[AlterableConfig], settings: TopicSet
 
 
 def _changed(change: AlterableConfig, configs: dict[str, str], settings: TopicSettings) -> str | Refusal:
-    """The value it shall have."""
+    """Return the new value of the setting."""
     name, value, setting = change.name, change.value, SETTINGS[change.name]
     if value is None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"{name} has no value")

@@ -219,8 +219,8 @@ MUTANTS = (
         (
             Edit(
                 _REBALANCE,
-                "an absent static member sent no request: its session deadline stays\n            restart_session(group, member, out)\n",
-                "an absent static member sent no request: its session deadline stays\n",
+                "its session deadline stays\n            restart_session(group, member, out)\n",
+                "its session deadline stays\n",
             ),
         ),
         Worlds(),
