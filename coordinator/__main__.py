@@ -207,9 +207,7 @@ async def _serve(config: Config) -> None:
     await _either(_until_loaded(server, beside), stopping.wait())
     if not stopping.is_set():
         gc.collect()
-        gc.set_threshold(
-            50_000, 20, 20
-        )  # objects of a request are freed by reference counting; there are hardly any cycles
+        gc.set_threshold(50_000, 20, 20)  # reference counting frees the objects of a request; cycles are rare
         gc.freeze()  # loaded objects stay: no use in traversing a million offsets again and again
         told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
         secured = [kind for kind in bound if config.speaks_tls(kind)]

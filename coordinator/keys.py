@@ -41,7 +41,7 @@ class FetchKey(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
-class PartitionKey(msgspec.Struct, frozen=True, gc=False):
+class NewRecordsKey(msgspec.Struct, frozen=True, gc=False):
     """New records of the partition, which delayed fetches listen to."""
 
     topic: str
@@ -60,4 +60,4 @@ class UpstreamKey(msgspec.Struct, frozen=True, gc=False):
     number: int
 
 
-OperationKey = PhaseKey | MemberKey | LeaseKey | BalancedLeaseKey | FetchKey | PartitionKey | TaskKey | UpstreamKey
+OperationKey = PhaseKey | MemberKey | LeaseKey | BalancedLeaseKey | FetchKey | NewRecordsKey | TaskKey | UpstreamKey

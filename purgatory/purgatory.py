@@ -57,7 +57,7 @@ class DelayedOperationPurgatory(Generic[E]):
         # notification key is an operation's own key as well, that operation is among them: one dictionary then has the
         # order of all.
         self._listening: dict[Hashable, dict[Hashable, DelayedOperation[E]]] = {}
-        self._nudged_by: dict[Hashable, tuple[Hashable, ...]] = {}  # by operation; only those that have extra keys
+        self._notified_by: dict[Hashable, tuple[Hashable, ...]] = {}  # by operation; only those that have extra keys
         # Last answer of the wheel. It is asked again only when that could be too late: this is read at every step.
         self._soonest_ms: int | None = None
 
@@ -71,7 +71,7 @@ class DelayedOperationPurgatory(Generic[E]):
         """Return the operation watched under its own key."""
         return self._watched.get(key)
 
-    def try_complete_else_watch(self, op: DelayedOperation[E], nudged_by: Iterable[Hashable] = ()) -> list[E]:
+    def try_complete_else_watch(self, op: DelayedOperation[E], notified_by: Iterable[Hashable] = ()) -> list[E]:
         """Return the operation's events if it is satisfied now; else watch it until a notification or its deadline, and
         return [].
 
@@ -81,7 +81,7 @@ class DelayedOperationPurgatory(Generic[E]):
         self.cancel(op.key)
         if op.is_satisfied():
             return _events(op, was_deadline=False)
-        self._watch(op, tuple(nudged_by))
+        self._watch(op, tuple(notified_by))
         return []
 
     def check_and_complete(self, key: Hashable) -> list[E]:
@@ -140,15 +140,15 @@ class DelayedOperationPurgatory(Generic[E]):
             self._soonest_ms = self._wheel.next_deadline_ms
         return self._soonest_ms
 
-    def _watch(self, op: DelayedOperation[E], nudged_by: tuple[Hashable, ...]) -> None:
+    def _watch(self, op: DelayedOperation[E], notified_by: tuple[Hashable, ...]) -> None:
         key = op.key
-        for nudge in nudged_by:
-            listening = self._listening.setdefault(nudge, {})
-            if not listening and nudge in self._watched:
-                listening[nudge] = self._watched[nudge]
+        for key_of_notice in notified_by:
+            listening = self._listening.setdefault(key_of_notice, {})
+            if not listening and key_of_notice in self._watched:
+                listening[key_of_notice] = self._watched[key_of_notice]
             listening[key] = op
-        if nudged_by:
-            self._nudged_by[key] = nudged_by
+        if notified_by:
+            self._notified_by[key] = notified_by
         if self._listening and key in self._listening:
             self._listening[key][key] = op
         self._watched[key] = op
@@ -167,11 +167,11 @@ class DelayedOperationPurgatory(Generic[E]):
         if not self._watched:
             self._soonest_ms = None
         if self._listening:
-            for nudge in (*self._nudged_by.pop(key, ()), key):
-                if (listening := self._listening.get(nudge)) is not None:
+            for key_of_notice in (*self._notified_by.pop(key, ()), key):
+                if (listening := self._listening.get(key_of_notice)) is not None:
                     listening.pop(key, None)
                     if not listening:
-                        del self._listening[nudge]
+                        del self._listening[key_of_notice]
 
 
 def _events(op: DelayedOperation[E], was_deadline: bool) -> list[E]:

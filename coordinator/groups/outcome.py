@@ -42,9 +42,9 @@ class Outcome:
     notes: list[Note] = field(default_factory=list)
     watched: dict[Hashable, DelayedOperation[Any] | None] = field(default_factory=dict)
     pushes: list[tuple[int, Message]] = field(default_factory=list)
-    followers: list[Any] = field(default_factory=list)
+    follow_ups: list[Any] = field(default_factory=list)
     """Follow-up events: events of the same group that go through the table once the records are applied."""
-    comes_apart: bool = False
+    is_splittable: bool = False
     """Permission to append the records as several batches if they are too large for one: each part is valid by itself,
     and the event can come again."""
 

@@ -60,11 +60,16 @@ class Stateful(Protocol):
 
 
 class Path(enum.Enum):
-    """The parts of the write rule that an event goes through."""
+    """The parts of the write rule that a request or an event goes through. No row of a state table is `SLICED`."""
 
     FULL = "full"
+    """The state table of its group; records appended and applied; the group settled."""
     APPEND_ONLY = "append-only"
+    """Records and a reply. They complete no delayed operation, and have no follow-up events."""
     READ_ONLY = "read-only"
+    """A reply alone. Deadlines of members and delayed operations may change, nothing that must survive a crash."""
+    SLICED = "sliced"
+    """Several steps, since one would take too long; between two of them anything may happen."""
 
 
 class Unless(NamedTuple, Generic[G, E]):

@@ -41,10 +41,10 @@ def admit(core: Core, group_id: str, *, may_be_empty: bool = False) -> ErrorCode
     """Check the group id and that this node serves the group."""
     if (not group_id and not may_be_empty) or len(group_id) > LONGEST_GROUP_ID:
         return ErrorCode.INVALID_GROUP_ID
-    return serving_gate(core, core.find(group_id)[0], group_id)
+    return admit_to_group(core, core.find(group_id)[0], group_id)
 
 
-def serving_gate(core: Core, shard: Shard, group_id: str) -> ErrorCode:
+def admit_to_group(core: Core, shard: Shard, group_id: str) -> ErrorCode:
     """Check that the shard is served here now, and that the group is not being deleted: deletion ends, as
     loading does."""
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if group_id in shard.deleting else admit_to_shard(core, shard)
@@ -66,10 +66,10 @@ def admit_join(core: Core, message: JoinGroup) -> ErrorCode:
         return ErrorCode.INVALID_SESSION_TIMEOUT
     if refused := admit(core, message.group_id) or (admit_operation(core) if not message.member_id else ErrorCode.NONE):
         return refused
-    return _metadata_gate(core, message)
+    return _admit_metadata(core, message)
 
 
-def _metadata_gate(core: Core, message: JoinGroup) -> ErrorCode:
+def _admit_metadata(core: Core, message: JoinGroup) -> ErrorCode:
     added = sum(len(protocol.metadata) for protocol in message.protocols)
     group = core.find(message.group_id)[1]
     held = 0
@@ -128,7 +128,7 @@ def _listed_offsets(core: Core, message: OffsetFetch) -> int:
     return listed
 
 
-def _looked_at(core: Core, message: DescribeExpiry) -> int:
+def _inspected(core: Core, message: DescribeExpiry) -> int:
     kept = core.find(message.group_id)[0].offsets.count_of(message.group_id)
     return min(max(message.limit, 0), kept) + min(kept // _OFFSETS_AN_ENTRY, _MOST_A_SLICE)
 
@@ -149,8 +149,8 @@ def partitions_of(core: Core, topics: Iterable[str]) -> int:
 
 def _configured(core: Core, message: PartitionMeta) -> int:
     group = core.find(message.group_id)[0].balanced.get(message.group_id)
-    is_told = group is not None and group.on_record.meta_version != message.meta_version
-    return len(group.meta) // _CONFIGURED_AN_ENTRY if group is not None and is_told else 0
+    is_listed = group is not None and group.on_record.meta_version != message.meta_version
+    return len(group.meta) // _CONFIGURED_AN_ENTRY if group is not None and is_listed else 0
 
 
 def _described(core: Core, message: DescribeBalanced) -> int:
@@ -176,7 +176,7 @@ _LISTED: dict[type[Message], Callable[[Core, Any], int]] = {
     DeleteTopics: _deleted_partitions,
     DescribeGroups: _listed_groups,
     OffsetFetch: _listed_offsets,
-    DescribeExpiry: _looked_at,
+    DescribeExpiry: _inspected,
 }
 
 
@@ -184,7 +184,7 @@ def cost_of(core: Core, message: Message) -> int:
     """Cost of the request: of the items it names, and of the items to be listed for it."""
     kind = type(message)
     size, listed = COSTS.get(kind), _LISTED.get(kind)
-    entries = 1 if size is None else 1 + size.entries(message)
+    entries = 1 if size is None else 1 + size.cost(message)
     return entries if listed is None else entries + listed(core, message)
 
 
@@ -193,7 +193,7 @@ def admit_size(core: Core, message: Message) -> Refused | None:
     size = COSTS.get(type(message))
     if size is None:
         return None
-    entries, most = size.entries(message), core.config.max_entries_per_request
+    entries, most = size.cost(message), core.config.max_entries_per_request
     if entries <= most:
         return None
     text = f"{size.field}: worth {entries} entries, at most {most} are allowed (max.entries.per.request); ask in parts"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from coordinator.clock import Moment
 from coordinator.handlers.core import Core
 from coordinator.handlers.describe_configs import INVALID, no_such_kind, position, refuse_node
-from coordinator.topics.rules import Refusal
+from coordinator.topics.rules import TopicRefusal
 from protocol.messages.configs import (
     AlterableConfig,
     AlterConfigs,
@@ -54,7 +54,7 @@ def _altered(core: Core, message: IncrementalAlterConfigs, moment: Moment) -> tu
     for resource in message.resources:
         kind, name = resource.resource_type, resource.resource_name
         if times[kind, name] > 1:
-            refused: Refusal | None = Refusal(INVALID, "each resource must appear at most once")
+            refused: TopicRefusal | None = TopicRefusal(INVALID, "each resource must appear at most once")
         else:
             refused = _alter(core, resource, moment, validate_only=message.validate_only)
         if refused is None:
@@ -64,22 +64,26 @@ def _altered(core: Core, message: IncrementalAlterConfigs, moment: Moment) -> tu
     return tuple(replies)
 
 
-def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> Refusal | None:
+def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> TopicRefusal | None:
     name = resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
         if not name:
-            return Refusal(INVALID, "settings of all topics are the node's, and read at its start")
+            return TopicRefusal(INVALID, "settings of all topics are the node's, and read at its start")
         return core.topics.alter(name, resource.configs, moment, validate_only=validate_only)
     if resource.resource_type == ResourceType.BROKER:
         refused = refuse_node(core, name, may_be_all=True)
         keys = ", ".join(config.name for config in resource.configs)[:1_000]
-        return refused or Refusal(INVALID, f"settings of a node are read at its start, and not changed after: {keys}")
+        return refused or TopicRefusal(
+            INVALID, f"settings of a node are read at its start, and not changed after: {keys}"
+        )
     if resource.resource_type == ResourceType.GROUP:
         return _alter_group(core, resource, moment, validate_only=validate_only)
     return no_such_kind(resource.resource_type)
 
 
-def _alter_group(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> Refusal | None:
+def _alter_group(
+    core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool
+) -> TopicRefusal | None:
     """Change the settings of a group; an existing group takes them over at once."""
     name = resource.resource_name
     refused = core.group_configs.alter(name, resource.configs, moment, validate_only=validate_only)

@@ -1,6 +1,6 @@
 """The budget of one step of the node: all other clients' heartbeats wait behind a step, so it has to stay short."""
 
-ENTRIES_A_STEP = 5_000
+COST_A_STEP = 5_000
 """Cost (see `request_cost`) served of one connection, or of all that wait, before others have their turn. A heartbeat
 costs one."""
 BYTES_A_STEP = 256 * 1024
@@ -15,14 +15,14 @@ class Budget:
     """Remainder of the budget of the present step. `cost`: for requests to serve; `replies` and `encoded`: for messages
     to send."""
 
-    __slots__ = ("encoded_bytes", "entries", "read_bytes", "replies")
+    __slots__ = ("encoded_bytes", "cost", "read_bytes", "replies")
 
     def __init__(self) -> None:
-        self.entries = self.read_bytes = self.replies = self.encoded_bytes = 0
+        self.cost = self.read_bytes = self.replies = self.encoded_bytes = 0
 
     def refill(self, replies_ready: int) -> None:
         """Begin a step. While too many replies are ready, nothing is left for serving."""
-        self.entries = ENTRIES_A_STEP if replies_ready < REPLIES_READY_MAX else 0
+        self.cost = COST_A_STEP if replies_ready < REPLIES_READY_MAX else 0
         self.read_bytes = 0
         self.replies = REPLIES_A_STEP
         self.encoded_bytes = 0
@@ -31,7 +31,7 @@ class Budget:
         """Charge `size` bytes of records; beyond the limit nothing more is served in this step."""
         self.read_bytes += size
         if self.read_bytes >= BYTES_A_STEP:
-            self.entries = 0
+            self.cost = 0
 
     def sent(self, size: int) -> None:
         """Charge one reply or push of `size` bytes."""

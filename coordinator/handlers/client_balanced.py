@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from coordinator.clock import Moment
-from coordinator.groups.client_balanced.events import BalancedEvent, MetaMade, Places
+from coordinator.groups.client_balanced.events import BalancedEvent, MetaMade, OffsetsByKey
 from coordinator.groups.client_balanced.meta import holds
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.handlers.admission import admit
@@ -61,7 +61,7 @@ def hand_over(
     ref: RequestRef,
     message: M,
     keys: list[str],
-    happens: Callable[[RequestRef, M, Places], BalancedEvent],
+    happens: Callable[[RequestRef, M, OffsetsByKey], BalancedEvent],
     moment: Moment,
 ) -> None:
     """Hand the request to its group, with the state of the partitions that it names."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from coordinator.groups.client_balanced.events import Place, Places
+from coordinator.groups.client_balanced.events import OffsetsByKey, PartitionOffsets
 from coordinator.handlers.core import Core
 from coordinator.runtime.shard import Shard
 from protocol.messages.balanced import PartitionState
@@ -35,10 +35,10 @@ def partition_states(core: Core, topics: Iterable[str]) -> tuple[PartitionState,
     return tuple(states)
 
 
-def places(core: Core, shard: Shard, group_id: str, keys: Iterable[str]) -> Places:
+def places(core: Core, shard: Shard, group_id: str, keys: Iterable[str]) -> OffsetsByKey:
     """Return the places of the partitions that exist here. Readers see durable records: a partition ends at its high
     watermark."""
-    found: Places = {}
+    found: OffsetsByKey = {}
     for text in keys:
         key = parse_key(text)
         if key is not None and key.broker_id == core.placement.node_id:
@@ -48,11 +48,11 @@ def places(core: Core, shard: Shard, group_id: str, keys: Iterable[str]) -> Plac
     return found
 
 
-def place_of(core: Core, shard: Shard, group_id: str, topic: str, partition: int) -> Place | None:
+def place_of(core: Core, shard: Shard, group_id: str, topic: str, partition: int) -> PartitionOffsets | None:
     """Return the partition as the group sees it; None if it does not exist."""
     known = core.topics.log_and_configs(topic, partition)
     if known is None:
         return None
     log, _configs = known
     committed = shard.offsets.get(group_id, topic, partition)
-    return Place(log.start_offset, log.flushed_offset, -1 if committed is None else committed.offset)
+    return PartitionOffsets(log.start_offset, log.flushed_offset, -1 if committed is None else committed.offset)

@@ -27,7 +27,7 @@ _BATCH_BYTES = 64 * 1024
 _BUSY_BYTES = 4 * 1024 * 1024
 """Unflushed bytes from which the disk counts as behind: other clients' requests come first then."""
 
-Forgetting = Generator[int, Moment, tuple[ErrorCode, int, Moment]]
+OffsetDeletion = Generator[int, Moment, tuple[ErrorCode, int, Moment]]
 
 
 def delete_groups(core: Core, ref: RequestRef, message: DeleteGroups, moment: Moment) -> None:
@@ -41,13 +41,13 @@ def _deleting(core: Core, ref: RequestRef, message: DeleteGroups) -> Work:
     for group_id in dict.fromkeys(message.groups_names):
         shard, group = core.find(group_id)
         error = admit(core, group_id, may_be_empty=True) or admit_write(core)
-        work, forgotten = _WORK_A_GROUP + _WORK_AN_OFFSET * min(shard.offsets.count_of(group_id), BATCH_OFFSETS), 0
+        work, deleted = _WORK_A_GROUP + _WORK_AN_OFFSET * min(shard.offsets.count_of(group_id), BATCH_OFFSETS), 0
         if not error and group is not None and _is_large(shard, group):
             shard.deleting.add(group_id)
-            error, forgotten, moment = yield from _forgetting(core, shard, group_id, moment)
+            error, deleted, moment = yield from _delete_offsets(core, shard, group_id, moment)
             shard.deleting.discard(group_id)
         if not error:
-            error = _delete(core, ref, group_id, forgotten, moment)
+            error = _delete(core, ref, group_id, deleted, moment)
         results.append(DeletedGroup(group_id, error))
         position = max(position, shard.position_of(group_id))
         moment = yield work
@@ -60,25 +60,25 @@ def _is_large(shard: Shard, group: Group) -> bool:
     return may_go and shard.offsets.count_of(group.group_id) > BATCH_OFFSETS
 
 
-def _forgetting(core: Core, shard: Shard, group_id: str, moment: Moment) -> Forgetting:
+def _delete_offsets(core: Core, shard: Shard, group_id: str, moment: Moment) -> OffsetDeletion:
     """Delete all offsets of the group. Yields the cost of each piece; returns the error, the number deleted, and the
     moment at which it ended."""
-    offsets, forgotten = shard.offsets, 0
+    offsets, deleted = shard.offsets, 0
     for topic in list(offsets.topics(group_id)):
         partitions = list(offsets.topics(group_id).get(topic, ()))
         for at in range(0, len(partitions), BATCH_OFFSETS):
             while _must_wait(core):
                 moment = yield BLOCKED
             if refused := admit_to_shard(core, shard):
-                return refused, forgotten, moment
+                return refused, deleted, moment
             there = offsets.topics(group_id).get(topic, {})
             some = [partition for partition in partitions[at : at + BATCH_OFFSETS] if partition in there]
-            failed = shard.forget_offsets(group_id, topic, some, moment) if some else None
+            failed = shard.delete_offsets_of(group_id, topic, some, moment) if some else None
             if failed is not None:
-                return failed, forgotten, moment
-            forgotten += len(some)
+                return failed, deleted, moment
+            deleted += len(some)
             moment = yield _WORK_A_GROUP + _WORK_AN_OFFSET * len(some)
-    return ErrorCode.NONE, forgotten, moment
+    return ErrorCode.NONE, deleted, moment
 
 
 def _must_wait(core: Core) -> bool:
@@ -87,14 +87,14 @@ def _must_wait(core: Core) -> bool:
     return not store.disk_full and (store.position - store.flushed > _BUSY_BYTES or store.should_wait(_BATCH_BYTES))
 
 
-def _delete(core: Core, ref: RequestRef, group_id: str, forgotten: int, moment: Moment) -> ErrorCode:
+def _delete(core: Core, ref: RequestRef, group_id: str, deleted: int, moment: Moment) -> ErrorCode:
     """Delete the group with its remaining offsets; `deleted` offsets are deleted already."""
     shard, group = core.find(group_id)
     if group is None:
-        return ErrorCode.NONE if forgotten else ErrorCode.GROUP_ID_NOT_FOUND  # it has expired meanwhile
+        return ErrorCode.NONE if deleted else ErrorCode.GROUP_ID_NOT_FOUND  # it has expired meanwhile
     if shard.is_balanced(group_id):
         return ErrorCode.NON_EMPTY_GROUP
-    ran = shard.run(group, Deleted(ref, group_id, tuple(shard.offsets.partitions(group_id)), forgotten), moment)
+    ran = shard.run(group, Deleted(ref, group_id, tuple(shard.offsets.partitions(group_id)), deleted), moment)
     verdicts = [answer.reply for answer in ran.answers if isinstance(answer.reply, GroupDeleted)]
     others = [answer for answer in ran.answers if not isinstance(answer.reply, GroupDeleted)]
     shard.deliver(Ran(others, ran.position))

@@ -2,9 +2,9 @@
 (client-balanced-groups 13, 14)."""
 
 from coordinator.clock import Moment
-from coordinator.groups.client_balanced.events import Place
+from coordinator.groups.client_balanced.events import PartitionOffsets
 from coordinator.groups.client_balanced.reporting import mismatches
-from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.handlers.admission import admit
 from coordinator.handlers.client_balanced import find
 from coordinator.handlers.client_balanced_topics import place_of
@@ -63,7 +63,7 @@ def _view(core: Core, group_id: str, moment: Moment, *, with_lag: bool) -> Balan
     )
 
 
-def _member(group: BalancedGroup, member: Member, moment: Moment) -> BalancedMember:
+def _member(group: BalancedGroup, member: BalancedGroupMember, moment: Moment) -> BalancedMember:
     return BalancedMember(
         consumer_id=member.consumer_id,
         instance_id=member.instance_id,
@@ -108,7 +108,7 @@ def _in_flight(group: BalancedGroup, entry: Ownership | None, committed: int) ->
     return -1 if in_flight is None else in_flight
 
 
-def _lag(place: Place | None) -> int | None:
+def _lag(place: PartitionOffsets | None) -> int | None:
     """Return the lag; counted from the log's start where nothing is committed."""
     if place is None:
         return None

@@ -31,11 +31,11 @@ def fetch(core: Core, ref: RequestRef, message: Fetch, moment: Moment) -> None:
     found = core.topics.fetch(ref, message, moment, room(core))
     if not isinstance(found, DelayedFetch):
         _send(core, ref, found)
-    elif core.fetches.watched + len(found.nudged_by) > core.config.max_watched_partitions:
+    elif core.fetches.watched + len(found.notified_by) > core.config.max_watched_partitions:
         answer(core, ref, message)
     else:
-        core.fetches.add(ref, len(found.nudged_by))
-        core.purgatory.try_complete_else_watch(found, found.nudged_by)
+        core.fetches.add(ref, len(found.notified_by))
+        core.purgatory.try_complete_else_watch(found, found.notified_by)
 
 
 def answer(core: Core, ref: RequestRef, message: Fetch) -> None:

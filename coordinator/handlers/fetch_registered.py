@@ -4,7 +4,7 @@ some."""
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import Fetching, FetchPlanned, PlannedItem
 from coordinator.groups.client_balanced.grants import took
-from coordinator.groups.client_balanced.registering import where_to_read
+from coordinator.groups.client_balanced.registering import next_read
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.ownership import Key
 from coordinator.handlers.admission import admit_operation
@@ -44,13 +44,13 @@ def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, mome
         return
     found = core.topics.fetch(ref, _fetch_of(group, message, planned, message.max_wait_ms), moment, room(core))
     if not isinstance(found, DelayedFetch) or (
-        core.fetches.watched + len(found.nudged_by) > core.config.max_watched_partitions
+        core.fetches.watched + len(found.notified_by) > core.config.max_watched_partitions
     ):
         _answer(core, ref, shard, group, message, planned)
         return
     found.stands_for(message)
-    core.fetches.add(ref, len(found.nudged_by))
-    core.purgatory.try_complete_else_watch(found, found.nudged_by)
+    core.fetches.add(ref, len(found.notified_by))
+    core.purgatory.try_complete_else_watch(found, found.notified_by)
 
 
 def answer_registered(core: Core, ref: RequestRef, message: FetchRegistered) -> None:
@@ -61,7 +61,7 @@ def answer_registered(core: Core, ref: RequestRef, message: FetchRegistered) -> 
     shard = core.shard_of(message.group_id)
     group = shard.balanced_group(message.group_id)
     known = places(core, shard, message.group_id, [item.key for item in message.items])
-    planned = [where_to_read(group, message.consumer_id, item, known.get(item.key)) for item in message.items]
+    planned = [next_read(group, message.consumer_id, item, known.get(item.key)) for item in message.items]
     _answer(core, ref, shard, group, message, tuple(planned))
 
 

@@ -43,7 +43,7 @@ def produce_waiting(core: Core, moment: Moment) -> None:
     others = core.waiting_produces
     others.refill(moment.monotonic_ms)
     while others.waiting and others.left_us > 0 and not core.store.should_wait(others.first().size):
-        if _have_turn(core, others.first(), moment):
+        if _serve_turn(core, others.first(), moment):
             others.done()
         else:
             others.turn()
@@ -54,7 +54,7 @@ def produce_waiting(core: Core, moment: Moment) -> None:
 def produce_when_due(core: Core, moment: Moment) -> None:
     """Run the scheduled task of the produce queue."""
     others = core.waiting_produces
-    rest_ms = others.take_long(moment.monotonic_ms)
+    rest_ms = others.overrun_ms(moment.monotonic_ms)
     if others.waiting and rest_ms:
         _wait(core, moment.monotonic_ms + rest_ms)
     else:
@@ -67,7 +67,7 @@ def _wait(core: Core, until_ms: int) -> None:
         core.purgatory.try_complete_else_watch(ScheduledTask(TASK, until_ms))
 
 
-def _have_turn(core: Core, produce: QueuedProduce, moment: Moment) -> bool:
+def _serve_turn(core: Core, produce: QueuedProduce, moment: Moment) -> bool:
     """Serve one turn of the request; return true if it has been answered."""
     others = core.waiting_produces
     until_us = max(others.left_us - _TURN_US, 0)

@@ -47,7 +47,7 @@ class Cost(NamedTuple):
     """The field that grows, and its cost in entries."""
 
     field: str
-    entries: Callable[[Any], int]
+    cost: Callable[[Any], int]
 
 
 def _names(names: Iterable[str]) -> int:

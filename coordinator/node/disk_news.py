@@ -14,7 +14,7 @@ class DiskNews:
         self._was_full = store.disk_full
         self._damaged: dict[str, None] = {}
 
-    def told(self) -> list[LogError]:
+    def report(self) -> list[LogError]:
         """Return the new messages. Called after every flush and checkpoint, and from time to time."""
         news: list[LogError] = []
         damaged = self._store.damaged

@@ -135,7 +135,7 @@ class Node:
         self._wants_step = False
         self._run_overdue(moment)
         if self._woken_fetches:
-            self._woken_fetches.go_on(core)
+            self._woken_fetches.continue_checks(core)
         if Woke in map(type, events):
             self._continue(moment)
         self._wants_step |= bool(self.loads)
@@ -159,7 +159,7 @@ class Node:
     def _flushed(self, event: Flushed, moment: Moment) -> None:
         core = self.core
         flushed = core.store.finish_flush(event.up_to)
-        self.effects += self._disk_news.told()
+        self.effects += self._disk_news.report()
         core.outbox.release(core.store.flushed)
         core.slices.unblock()
         if core.fetches.watched:
@@ -179,7 +179,7 @@ class Node:
         assert isinstance(event.reply, CheckpointJob)
         self.core.store.finish_checkpoint(event.reply)
         self.core.slices.unblock()
-        self.effects += self._disk_news.told()
+        self.effects += self._disk_news.report()
         if self.core.waiting_produces.waiting:
             produce_waiting(self.core, moment)
             self._checkpoint(force=False)
@@ -230,14 +230,14 @@ class Node:
     def _look_at_disk(self, moment: Moment) -> None:
         """Begin a checkpoint if one is due. A full disk is tried again: a checkpoint that succeeds ends that state."""
         self._checkpoint(force=self.core.store.disk_full)
-        self.effects += self._disk_news.told()
+        self.effects += self._disk_news.report()
         self.core.store.expire_producers(moment.wall_ms, self.core.config.producer_id_expiration_ms)
         self.core.schedule(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS)
 
     def _continue(self, moment: Moment) -> None:
         """Continue the tasks of many steps, once a round, whatever else is requested."""
         if self.loads:
-            self.loads.go_on(moment)
+            self.loads.continue_load(moment)
         if self.core.slices.is_ready:
-            self.core.slices.go_on(self.core.outbox, moment)
+            self.core.slices.continue_requests(self.core.outbox, moment)
         self.serving.serve_waiting(moment)

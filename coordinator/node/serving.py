@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit_size, cost_of
-from coordinator.handlers.budget import ENTRIES_A_STEP
+from coordinator.handlers.budget import COST_A_STEP
 from coordinator.handlers.core import INTERNAL, Connection, Core
 from coordinator.handlers.heartbeat import heartbeat
 from coordinator.handlers.table import HANDLERS, INTERNAL_HANDLERS, Handler
@@ -37,7 +37,7 @@ class Serving:
         """The handlers of clients' requests."""
         self.flushers: dict[type, Callable[[Connection], None]] = {}
         """Flushes of sessions that send more than `take_data`, by the session's type."""
-        self.on_forget: list[Callable[[int], None]] = []
+        self.on_closed: list[Callable[[int], None]] = []
         """Called with the number of each connection that is dropped."""
         self.rewrite: Callable[[RequestRef, Message, Moment], Message | None] | None = None
         """Turns each reply into the one that is sent; None: it is sent later."""
@@ -137,14 +137,14 @@ class Serving:
             return
         if self.waiting:
             self.waiting.pop(connection.number, None)
-        if self._core.budget.entries <= 0 and connection.session.buffered_bytes:
+        if self._core.budget.cost <= 0 and connection.session.buffered_bytes:
             self.waiting[connection.number] = connection  # behind the other connections
         self._pause_or_resume(connection)
 
     def serve_waiting(self, moment: Moment) -> None:
         """Serve the connections that wait for their turn, as far as the step's budget goes."""
         for number, connection in list(self.waiting.items()):
-            if self._core.budget.entries <= 0:
+            if self._core.budget.cost <= 0:
                 break
             self.touched[number] = connection
             self.serve(connection, moment)
@@ -152,10 +152,10 @@ class Serving:
     def _serve_requests(self, connection: Connection, moment: Moment) -> None:
         session, core, now_ms = connection.session, self._core, moment.monotonic_ms
         budget = core.budget
-        while budget.entries > 0 and (request := session.next_request()) is not None:
+        while budget.cost > 0 and (request := session.next_request()) is not None:
             number, message = request
             if type(message) is Heartbeat and not connection.is_guarded:
-                budget.entries -= 1
+                budget.cost -= 1
                 connection.out.append(session.encode_reply(number, heartbeat(core, message, now_ms)))
             else:
                 self._serve_request(connection, request, moment)
@@ -168,8 +168,8 @@ class Serving:
             core.outbox.send(ref, Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text))
             return
         cost = cost_of(core, request.message)
-        core.budget.entries -= cost
-        connection.is_heavy = cost > ENTRIES_A_STEP and type(request.message) is not Produce
+        core.budget.cost -= cost
+        connection.is_heavy = cost > COST_A_STEP and type(request.message) is not Produce
         if cost > core.config.max_entries_per_request and (refused := admit_size(core, request.message)):
             core.outbox.send(ref, refused)
             return
@@ -255,5 +255,5 @@ class Serving:
         self.waiting.pop(number, None)
         for key in core.fetches.leave(number):
             core.purgatory.cancel(key)
-        for forget in self.on_forget:
+        for forget in self.on_closed:
             forget(number)

@@ -14,6 +14,6 @@ def unload(core: Core, moment: Moment) -> None:
         shard.process(group, Unloaded(group.group_id), moment)
     for shard in core.shards:
         for balanced in list(shard.balanced.values()):
-            shard.process(balanced, balanced_events.Unloaded(balanced.group_id), moment)
+            shard.process(balanced, balanced_events.BalancedUnloaded(balanced.group_id), moment)
         shard.state = ShardState.UNLOADED
     core.loads.stop()

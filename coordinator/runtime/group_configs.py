@@ -15,7 +15,7 @@ from coordinator.config.keys import Key
 from coordinator.groups.classic.state import GroupSettings
 from coordinator.topics.configs import unknown
 from coordinator.topics.registry import APPEND_ERRORS
-from coordinator.topics.rules import Refusal
+from coordinator.topics.rules import TopicRefusal
 from partition_log.cleaning import Compact
 from partition_log.errors import AppendError
 from partition_log.store import LogStore
@@ -104,16 +104,20 @@ class GroupConfigs:
 
     def alter(
         self, group_id: str, changes: Iterable[AlterableConfig], moment: Moment, *, validate_only: bool
-    ) -> Refusal | None:
+    ) -> TopicRefusal | None:
         """Apply all of the changes or none; durable when `position` is."""
         if not group_id:
-            return Refusal(ErrorCode.INVALID_REQUEST, "settings of all groups are the node's, and read at its start")
+            return TopicRefusal(
+                ErrorCode.INVALID_REQUEST, "settings of all groups are the node's, and read at its start"
+            )
         before = self._own.get(group_id, {})
         own = self._altered(before, changes)
-        if isinstance(own, Refusal):
+        if isinstance(own, TopicRefusal):
             return own
         if own and not before and len(self._own) >= MOST_GROUPS:
-            return Refusal(ErrorCode.POLICY_VIOLATION, f"{MOST_GROUPS} groups have settings, the most there may be")
+            return TopicRefusal(
+                ErrorCode.POLICY_VIOLATION, f"{MOST_GROUPS} groups have settings, the most there may be"
+            )
         if validate_only or own == before:
             return None
         entry = (
@@ -122,12 +126,12 @@ class GroupConfigs:
         )
         appended = self._store.append(self._log, encode_batch([entry], timestamp_ms=moment.wall_ms))
         if isinstance(appended, AppendError):
-            return Refusal(APPEND_ERRORS[appended], appended.value)
+            return TopicRefusal(APPEND_ERRORS[appended], appended.value)
         self.position = appended.position
         self._apply(group_id, own)
         return None
 
-    def _altered(self, before: Mapping[str, str], changes: Iterable[AlterableConfig]) -> dict[str, str] | Refusal:
+    def _altered(self, before: Mapping[str, str], changes: Iterable[AlterableConfig]) -> dict[str, str] | TopicRefusal:
         own, seen = dict(before), set[str]()
         for change in changes:
             refused = _refuse(change, seen)
@@ -140,7 +144,7 @@ class GroupConfigs:
         lowest, highest = self._session_timeouts(own)
         if lowest > highest:
             reason = f"{_MIN_SESSION} would be {lowest}, {_MAX_SESSION} less: {highest}"
-            return Refusal(ErrorCode.INVALID_CONFIG, reason)
+            return TopicRefusal(ErrorCode.INVALID_CONFIG, reason)
         return own
 
     # ----------------------------------------------------------------------------------------------------- showing
@@ -172,24 +176,24 @@ class GroupConfigs:
         )
 
 
-def _refuse(change: AlterableConfig, seen: set[str]) -> Refusal | None:
+def _refuse(change: AlterableConfig, seen: set[str]) -> TopicRefusal | None:
     name, value, operation = change.name, change.value, change.config_operation
     if name in seen:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"the request changes {name} more than once")
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, f"the request changes {name} more than once")
     if operation == ConfigOperation.DELETE:
         return None
     if name not in SETTINGS:
-        return Refusal(ErrorCode.INVALID_CONFIG, unknown("group", name, SETTINGS))
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, unknown("group", name, SETTINGS))
     if operation in {ConfigOperation.APPEND, ConfigOperation.SUBTRACT}:
-        return Refusal(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
     if operation != ConfigOperation.SET:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{operation} is no operation on a setting")
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, f"{operation} is no operation on a setting")
     if value is None:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{name} has no value")
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, f"{name} has no value")
     try:
         SETTINGS[name].parse(value)
     except ValueError:
-        return Refusal(ErrorCode.INVALID_CONFIG, f"{name} = {value[:200]}: {SETTINGS[name].allowed} is allowed")
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, f"{name} = {value[:200]}: {SETTINGS[name].allowed} is allowed")
     return None
 
 

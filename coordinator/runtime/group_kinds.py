@@ -23,7 +23,7 @@ class _Kind(NamedTuple):
 
 _KINDS: dict[type, _Kind] = {
     Group: _Kind(classic_table.handle, classic.AppendFailed),
-    BalancedGroup: _Kind(balanced_table.handle, balanced.AppendFailed),
+    BalancedGroup: _Kind(balanced_table.handle, balanced.BalancedAppendFailed),
 }
 
 
@@ -34,6 +34,6 @@ def handle(group: AnyGroup, event: AnyEvent, out: Outcome) -> None:
 
 def append_failed(group: AnyGroup, event: AnyEvent, error_code: ErrorCode) -> AnyEvent:
     """Return the event for a group whose records could not be appended."""
-    failed = isinstance(event, classic.AppendFailed | balanced.AppendFailed)
+    failed = isinstance(event, classic.AppendFailed | balanced.BalancedAppendFailed)
     assert not failed, "what undoes a failed append appends nothing"
     return _KINDS[type(group)].append_failed(event, error_code)

@@ -29,7 +29,7 @@ _BYTES_A_UNIT = 500  # of bytes read, whatever they contain
 _RECORDS_A_PART = 500
 
 
-class Note(msgspec.Struct, frozen=True):
+class LoadNote(msgspec.Struct, frozen=True):
     """A message to the operator about a load: a snapshot was present and could not be used."""
 
     shard: int
@@ -41,7 +41,7 @@ class Loading:
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
-        self.note: Note | None = None
+        self.note: LoadNote | None = None
         self.used_snapshot = False
         self.bytes_done = 0
         self._aid = self._find_aid()
@@ -51,7 +51,7 @@ class Loading:
         self._room = 0
         self._slices = self._run()
 
-    def go_on(self, moment: Moment) -> bool:
+    def continue_load(self, moment: Moment) -> bool:
         """Run one slice; return true if there is more. At the end the shard is ACTIVE, or FAILED because its log did
         not parse."""
         self._moment, self._room = moment, _WORK_A_SLICE
@@ -74,7 +74,7 @@ class Loading:
         return aid
 
     def _ignore(self, why: str) -> None:
-        self.note = Note(self.shard.index, f"snapshot ignored, the whole log is read: {why}")
+        self.note = LoadNote(self.shard.index, f"snapshot ignored, the whole log is read: {why}")
 
     def _run(self) -> Generator[None, None, None]:
         shard = self.shard
@@ -85,7 +85,7 @@ class Loading:
             shard.state, shard.failure = ShardState.FAILED, str(error)
             if isinstance(error, LogDamaged):
                 shard.log.note_damage(error)
-            shard.forget_all()
+            shard.drop_state()
             return
         shard.is_replaying = False
         yield from self._settle()
@@ -104,7 +104,7 @@ class Loading:
                     yield
         except (AidDamaged, SnapshotUnknown, OSError) as error:
             self._ignore(f"{aid.path}: {error}" if isinstance(error, SnapshotUnknown) else str(error))
-            self.shard.forget_all()
+            self.shard.drop_state()
             self.bytes_total = self.bytes_done + self.shard.log.size_bytes
             return None
         self.used_snapshot, self.shard.snapshot_end = True, aid.end
@@ -174,7 +174,7 @@ class Loading:
             else:
                 shard.process(group, Loaded(group.group_id), self._moment)
             if balanced is not None:
-                shard.process(balanced, balanced_events.Loaded(group.group_id), self._moment)
+                shard.process(balanced, balanced_events.BalancedLoaded(group.group_id), self._moment)
             if self._spent(_GROUP + _MEMBER * len(group.members)):
                 yield
 
@@ -191,10 +191,10 @@ class Loadings:
         """True if there is more to load."""
         return bool(self._left)
 
-    def go_on(self, moment: Moment) -> None:
+    def continue_load(self, moment: Moment) -> None:
         """Run one slice."""
         self._now = moment
-        if not self._left[-1].go_on(moment):
+        if not self._left[-1].continue_load(moment):
             self._left.pop()
 
     def stop(self) -> None:
@@ -204,7 +204,7 @@ class Loadings:
         self._left.clear()
 
     @property
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[LoadNote]:
         """Messages of the shards looked at so far."""
         return [loading.note for loading in self._all if loading.note is not None]
 
@@ -231,5 +231,5 @@ class Loadings:
 def load(shard: Shard, moment: Moment) -> Iterator[None]:
     """Load the shard's log, a slice for each `next`."""
     loading = Loading(shard)
-    while loading.go_on(moment):
+    while loading.continue_load(moment):
         yield

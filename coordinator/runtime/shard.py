@@ -11,8 +11,7 @@ from coordinator.groups.classic import loading
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import decide
 from coordinator.groups.client_balanced import loading as balanced_loading
-from coordinator.groups.client_balanced.state import BalancedGroup
-from coordinator.groups.client_balanced.state import GroupState as BalancedState
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
 from coordinator.groups.outcome import Answer, IdSource, Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.records.codec import encode, encode_marker, encode_offsets
@@ -149,7 +148,7 @@ class Shard:
         if out.records:
             if group.group_id in self.balanced and type(out.records[-1]) is GroupTombstone:
                 out.records.append(BalancedTombstone(group.group_id))
-            failed = self._record(out.records, group, moment, comes_apart=out.comes_apart)
+            failed = self._record(out.records, group, moment, is_splittable=out.is_splittable)
             if failed is not None:
                 events.appendleft(append_failed(group, event, failed))
                 return
@@ -162,8 +161,8 @@ class Shard:
         for connection, message in out.pushes:
             tools.outbox.push(connection, message)
         if out.notes:
-            self.write_down(out.notes, moment)
-        events.extend(out.followers)
+            self.append_notes(out.notes, moment)
+        events.extend(out.follow_ups)
 
     def store(self, group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> Message | ErrorCode:
         """Append a commit: return the reply, valid when `position_of` the group is durable, or the error. A commit
@@ -190,7 +189,7 @@ class Shard:
         self._apply_offsets(records, producer_id, group)
         return decided
 
-    def take_over(self, group: Group, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
+    def import_offsets(self, group: Group, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
         """Store offsets imported from another coordinator, all of them or none; durable when `position_of` is. They are
         one batch, limited only by a segment of the write-ahead log. At least one record is required."""
         payload = encode_offsets(records, INT_MAX)
@@ -204,7 +203,9 @@ class Shard:
         self._apply_offsets(records, NO_PRODUCER, group)
         return None
 
-    def forget_offsets(self, group_id: str, topic: str, partitions: Sequence[int], moment: Moment) -> ErrorCode | None:
+    def delete_offsets_of(
+        self, group_id: str, topic: str, partitions: Sequence[int], moment: Moment
+    ) -> ErrorCode | None:
         """Delete the group's offsets of these partitions, pending ones too, in any state of the group; durable when
         `position_of` is."""
         tombstones: list[ShardRecord] = [OffsetTombstone(group_id, topic, partition) for partition in partitions]
@@ -232,14 +233,14 @@ class Shard:
         return position
 
     def _record(
-        self, records: list[ShardRecord], group: AnyGroup, moment: Moment, *, comes_apart: bool
+        self, records: list[ShardRecord], group: AnyGroup, moment: Moment, *, is_splittable: bool
     ) -> ErrorCode | None:
         """Append and apply the records. Of splittable records some parts may be stored when a later one is refused."""
         failed = self._append(records, moment)
-        if failed is _TOO_LARGE and comes_apart and len(records) > 1:
+        if failed is _TOO_LARGE and is_splittable and len(records) > 1:
             half = len(records) // 2
             for part in (records[:half], records[half:]):
-                if failed := self._record(part, group, moment, comes_apart=True):
+                if failed := self._record(part, group, moment, is_splittable=True):
                     return failed
             return None
         if failed is None:
@@ -272,7 +273,7 @@ class Shard:
         appended = self._tools.store.append(self.log, batch)
         return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended.position
 
-    def write_down(self, unnumbered: Iterable[Note], moment: Moment) -> None:
+    def append_notes(self, unnumbered: Iterable[Note], moment: Moment) -> None:
         """Append notes to the journal."""
         # A note that finds no room on disk is still in the journal: it must not fail the rebalance it explains.
         numbered = [self._tools.journal.add(note) for note in unnumbered]
@@ -385,7 +386,7 @@ class Shard:
         group = self.groups.get(group_id) or self.adopt(self.new_group(group_id))
         return self.offsets.partitions_to_load(group.group_id, topic)
 
-    def forget_all(self) -> None:
+    def drop_state(self) -> None:
         """Drop all state: half of a log must not be shown."""
         for group_id in self.groups:
             del self._tools.directory[group_id]

@@ -61,13 +61,13 @@ class SlicedRequests:
         self._waiting.append(_Sliced(ref, work, changes))
         self._is_blocked = False  # the new one may not be blocked
         if len(self._waiting) == 1:
-            self.go_on(outbox, moment)
+            self.continue_requests(outbox, moment)
 
     def unblock(self) -> None:
         """Unblock all requests: a flush or a checkpoint has ended."""
         self._is_blocked = False
 
-    def go_on(self, outbox: Outbox, moment: Moment) -> None:
+    def continue_requests(self, outbox: Outbox, moment: Moment) -> None:
         """Serve one slice."""
         left_us, blocked = SLICE_US, 0
         while left_us > 0 and blocked < len(self._waiting):

@@ -90,7 +90,7 @@ class Expiry:
         if work <= 0 and not store.disk_full:
             return _NEXT_SLICE_MS
         if self._visit is not None:
-            self._tell_what_went(self._visit, moment)
+            self._note_deleted(self._visit, moment)
         self._visits = self._visit = None
         return self._check_interval_ms
 
@@ -159,14 +159,14 @@ class Expiry:
         event = RetentionDue(group.group_id, tuple(places), tuple(expired.items()), is_over, leaves_nothing)
         shard.process(group, event, moment)
         if (places or leaves_nothing) and shard.log.next_offset == before:
-            self._tell_what_went(visit, moment)
+            self._note_deleted(visit, moment)
             return False
         visit.expired = expired
         self.offsets_expired += len(places)
         self.groups_expired += group.group_id not in shard.groups
         return True
 
-    def _tell_what_went(self, visit: _Visit, moment: Moment) -> None:
+    def _note_deleted(self, visit: _Visit, moment: Moment) -> None:
         """Append the note of the visit; the rest is left to the next pass."""
         group = visit.shard.groups.get(visit.group_id)
         if visit.expired and group is not None:

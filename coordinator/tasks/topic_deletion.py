@@ -85,7 +85,7 @@ class Deletions:
                 if self._room <= 0:
                     return False
                 some = partitions[at : at + _BATCH_RECORDS]
-                if shard.forget_offsets(group_id, topic, some, moment) is not None:
+                if shard.delete_offsets_of(group_id, topic, some, moment) is not None:
                     return False
                 self._room -= len(some)
         self._room -= len(shard.groups) // _GROUPS_A_RECORD

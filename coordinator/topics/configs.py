@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from coordinator.topics.rules import Refusal, TopicSettings
+from coordinator.topics.rules import TopicRefusal, TopicSettings
 from partition_log.cleaning import Compact, Policy, Retain
 from protocol.errors import ErrorCode
 from protocol.messages.configs import ConfigSource, ConfigSynonym, ConfigType, DescribedConfig
@@ -207,15 +207,15 @@ def words_of(value: str) -> list[str]:
 # --------------------------------------------------------------------------------------------------- what is allowed
 
 
-def refuse_config(name: str, value: str | None, settings: TopicSettings) -> Refusal | None:
+def refuse_config(name: str, value: str | None, settings: TopicSettings) -> TopicRefusal | None:
     """Check that the setting is known and the value allowed."""
     setting = SETTINGS.get(name)
     if setting is None:
-        return Refusal(ErrorCode.INVALID_CONFIG, unknown("topic", name, SETTINGS))
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, unknown("topic", name, SETTINGS))
     if value is None:
-        return Refusal(ErrorCode.INVALID_CONFIG, f"{name} has no value")
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, f"{name} has no value")
     if allowed := setting.check(value, settings):
-        return Refusal(ErrorCode.INVALID_CONFIG, f"{name} = {value[:200]}: {allowed} is allowed")
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, f"{name} = {value[:200]}: {allowed} is allowed")
     return None
 
 
@@ -224,7 +224,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     return f"{name} is no setting of a {kind}; there are {', '.join(known)}"
 
 
-def refuse_configs(configs: Iterable[TopicConfig], settings: TopicSettings) -> Refusal | None:
+def refuse_configs(configs: Iterable[TopicConfig], settings: TopicSettings) -> TopicRefusal | None:
     """Return the first error of the settings."""
     for config in configs:
         if refused := refuse_config(config.name, config.value, settings):
@@ -265,9 +265,7 @@ class TopicConfigs(msgspec.Struct, frozen=True, gc=False):
             return Compact(
                 delete_retention_ms=self.delete_retention_ms,
                 segment_bytes=self.segment_bytes,
-                segment_ms=min(
-                    self.segment_ms, self.max_lag_ms
-                ),  # the last segment is not cleaned: it must be rolled in time
+                segment_ms=min(self.segment_ms, self.max_lag_ms),  # the last segment is never cleaned
                 min_dirty_ratio=self.min_dirty_ratio,
                 min_lag_ms=self.min_lag_ms,
                 max_lag_ms=self.max_lag_ms,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 
 from coordinator.clock import Moment
 from coordinator.config.keys import INT_MAX
-from coordinator.keys import PartitionKey
+from coordinator.keys import NewRecordsKey
 from coordinator.placement import Placement
 from coordinator.topics.admin import altered, create, deletable, grow
 from coordinator.topics.append_time import with_append_time
@@ -26,7 +26,7 @@ from coordinator.topics.produce import (
     check_sequences,
 )
 from coordinator.topics.registry import APPEND_ERRORS, Topic, TopicIdSource, TopicList
-from coordinator.topics.rules import OFFSETS_TOPIC, Refusal, TopicSettings, settings_from
+from coordinator.topics.rules import OFFSETS_TOPIC, TopicRefusal, TopicSettings, settings_from
 from partition_log.errors import AppendError
 from partition_log.log import PartitionLog
 from partition_log.store import LogStore
@@ -176,13 +176,13 @@ class EmbeddedTopics:
 
     def alter(
         self, name: str, changes: Sequence[AlterableConfig], moment: Moment, *, validate_only: bool
-    ) -> Refusal | None:
+    ) -> TopicRefusal | None:
         """Change the topic's own settings, all or none; durable when `position` is."""
         topic = self._topics.get(name)
         if topic is None:
-            return self._topics.refuse_own(name) or Refusal(_UNKNOWN, f"there is no topic {name}")
+            return self._topics.refuse_own(name) or TopicRefusal(_UNKNOWN, f"there is no topic {name}")
         configs = altered(topic, changes, self._settings)
-        if isinstance(configs, Refusal):
+        if isinstance(configs, TopicRefusal):
             return configs
         if validate_only or configs == topic.record.configs:
             return None
@@ -190,18 +190,18 @@ class EmbeddedTopics:
 
     # ----------------------------------------------------------------------------------------------------- deletion
 
-    def deletable(self, message: DeleteTopics) -> list[tuple[DeletableTopic, Topic | Refusal]]:
+    def deletable(self, message: DeleteTopics) -> list[tuple[DeletableTopic, Topic | TopicRefusal]]:
         """Resolve the topics of a DeleteTopics, or return their errors."""
         return deletable(self._topics, message.topics)
 
-    def delete(self, topic: Topic, moment: Moment) -> Refusal | list[Hashable]:
+    def delete(self, topic: Topic, moment: Moment) -> TopicRefusal | list[Hashable]:
         """Hide the topic and delete its logs. Return the notification keys of delayed fetches of its records. Its name
         is taken until `free`; the caller deletes the offsets committed for it."""
         refused = self._topics.delete(topic, moment)
         if refused is not None:
             return refused
         self.remove_logs(topic.record.name)
-        keys = [PartitionKey(topic.record.name, partition) for partition in topic.logs]
+        keys = [NewRecordsKey(topic.record.name, partition) for partition in topic.logs]
         for key in keys:
             self._advancing.pop(key, None)
         return list[Hashable](keys)
@@ -219,7 +219,7 @@ class EmbeddedTopics:
                 return False
         return True
 
-    def free(self, name: str, moment: Moment) -> Refusal | None:
+    def free(self, name: str, moment: Moment) -> TopicRefusal | None:
         """Free the name of a deleted topic: another may have it when `position` is durable."""
         return self._topics.free(name, moment)
 
@@ -297,7 +297,7 @@ class EmbeddedTopics:
             appended = self._store.append(log, timed)
             if isinstance(appended, AppendError):
                 return ProducePartitionReply(part.index, APPEND_ERRORS[appended], error_message=appended.value)
-            self._advancing.setdefault(PartitionKey(name, part.index), (log, log.flushed_offset))
+            self._advancing.setdefault(NewRecordsKey(name, part.index), (log, log.flushed_offset))
         return ProducePartitionReply(part.index, _NONE, base_offset, append_time_ms, log.start_offset)
 
     def advanced(self) -> list[Hashable]:
@@ -324,7 +324,7 @@ class EmbeddedTopics:
                 log = self._readable(name, part.partition, part.current_leader_epoch)
                 if isinstance(log, ErrorCode):
                     return self.fetch_now(message, room)
-                watched.append((PartitionKey(name or "", part.partition), log, part.fetch_offset))
+                watched.append((NewRecordsKey(name or "", part.partition), log, part.fetch_offset))
         deadline_ms = moment.monotonic_ms + min(message.max_wait_ms, self._settings.fetch_max_wait_ms)
         enough = min(message.min_bytes, message.max_bytes, self._settings.fetch_max_bytes)
         delayed = DelayedFetch(ref, message, deadline_ms, watched, enough)
@@ -364,7 +364,9 @@ class EmbeddedTopics:
         waits for."""
         effort, known = Effort(EFFORT_US), Answers()
         reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
-        told = (PartitionKey(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
+        told = (
+            NewRecordsKey(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions
+        )
         waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, told))
         return reply, self._store.position if waits else 0
 

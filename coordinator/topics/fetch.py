@@ -194,7 +194,7 @@ class WaitingFetches:
 class DelayedFetch(DelayedOperation[FetchReady]):
     """A fetch that waits for `min_bytes` below the high watermarks of its partitions. `notified_by` names them."""
 
-    __slots__ = ("_enough", "_message", "_ref", "_watches", "deadline_ms", "key", "nudged_by")
+    __slots__ = ("_enough", "_message", "_ref", "_watches", "deadline_ms", "key", "notified_by")
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class DelayedFetch(DelayedOperation[FetchReady]):
         """Begin to wait. `partitions`: notification key, log and offset of each."""
         self.key = FetchKey(ref.connection, ref.number)
         self.deadline_ms = deadline_ms
-        self.nudged_by: tuple[Hashable, ...] = tuple(key for key, _log, _offset in partitions)
+        self.notified_by: tuple[Hashable, ...] = tuple(key for key, _log, _offset in partitions)
         self._ref = ref
         self._message: Fetch | FetchRegistered = message
         self._enough = enough

@@ -7,7 +7,7 @@ has records.
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-from coordinator.keys import PartitionKey
+from coordinator.keys import NewRecordsKey
 from coordinator.placement import Placement
 from coordinator.topics.records import TopicRecord
 from coordinator.topics.registry import Topic
@@ -23,7 +23,7 @@ def advanced(flushed: Iterable[PartitionLog]) -> Iterator[Hashable]:
     for log in flushed:
         name, _, partition = log.name.rpartition("-")
         if name == OFFSETS_TOPIC:
-            yield PartitionKey(name, int(partition))
+            yield NewRecordsKey(name, int(partition))
 
 
 def offsets_topic(

@@ -30,10 +30,10 @@ class ProduceQueue:
     """Requests in the queue. `bytes` is the size of their records. `left_us` may be spent now; half of the time that
     passes is added to it, so that the other half is left for other requests."""
 
-    __slots__ = ("_filled_ms", "_has_rested", "_lanes", "bytes", "due_ms", "left_us")
+    __slots__ = ("_filled_ms", "_has_rested", "_queues", "bytes", "due_ms", "left_us")
 
     def __init__(self) -> None:
-        self._lanes: dict[int, deque[QueuedProduce]] = {}  # by connection, in order of turns
+        self._queues: dict[int, deque[QueuedProduce]] = {}  # by connection, in order of turns
         self._filled_ms = 0
         self._has_rested = False
         self.bytes = 0
@@ -42,35 +42,35 @@ class ProduceQueue:
 
     @property
     def waiting(self) -> bool:
-        return bool(self._lanes)
+        return bool(self._queues)
 
     def add(self, produce: QueuedProduce) -> None:
         """Queue the request after the others of its connection."""
-        self._lanes.setdefault(produce.ref.connection, deque()).append(produce)
+        self._queues.setdefault(produce.ref.connection, deque()).append(produce)
         self.bytes += produce.size
 
     def first(self) -> QueuedProduce:
         """Return the request whose turn it is."""
-        return next(iter(self._lanes.values()))[0]
+        return next(iter(self._queues.values()))[0]
 
     def turn(self) -> None:
         """End the turn of the first connection: it comes again after the others."""
-        connection = next(iter(self._lanes))
-        self._lanes[connection] = self._lanes.pop(connection)
+        connection = next(iter(self._queues))
+        self._queues[connection] = self._queues.pop(connection)
 
     def done(self) -> None:
         """Remove the first request: it has been answered."""
-        connection, lane = next(iter(self._lanes.items()))
+        connection, lane = next(iter(self._queues.items()))
         self.bytes -= lane.popleft().size
-        del self._lanes[connection]
+        del self._queues[connection]
         if lane:
-            self._lanes[connection] = lane
+            self._queues[connection] = lane
 
     def refill(self, now_ms: int) -> None:
         self.left_us = min(SLICE_US, self.left_us + max(now_ms - self._filled_ms, 0) * 500)
         self._filled_ms = now_ms
 
-    def take_long(self, now_ms: int) -> int:
+    def overrun_ms(self, now_ms: int) -> int:
         """Return the pause after a slice that overran its estimate, in milliseconds: other requests had no time
         meanwhile, so they get as much now. 0 if the overrun is nearly none, or if such a pause has just ended."""
         late_ms = 0 if self.due_ms is None else now_ms - self.due_ms

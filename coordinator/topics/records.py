@@ -61,6 +61,6 @@ def decode_topic(key: bytes | None, value: bytes | None) -> tuple[str, TopicReco
     return name, record
 
 
-def encode_gone(name: str) -> tuple[bytes, None]:
+def encode_deleted(name: str) -> tuple[bytes, None]:
     """Encode key and value of a deleted topic."""
     return name.encode(), None

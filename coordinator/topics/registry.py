@@ -10,9 +10,9 @@ from sortedcontainers import SortedDict
 from coordinator.clock import Moment
 from coordinator.placement import Placement
 from coordinator.topics.configs import configs_of, kept, refuse_configs
-from coordinator.topics.records import TOPICS_LOG, TopicRecord, decode_topic, encode_gone, encode_topic
+from coordinator.topics.records import TOPICS_LOG, TopicRecord, decode_topic, encode_deleted, encode_topic
 from coordinator.topics.rules import (
-    Refusal,
+    TopicRefusal,
     TopicSettings,
     collapsed,
     is_own,
@@ -127,13 +127,13 @@ class TopicList:
 
     def _write(
         self, name: str, record: TopicRecord | None, moment: Moment, *, makes_room: bool = False
-    ) -> Refusal | None:
+    ) -> TopicRefusal | None:
         """Append and apply a record; its change may be shown when `position` is durable."""
-        entry = encode_gone(name) if record is None else encode_topic(record)
+        entry = encode_deleted(name) if record is None else encode_topic(record)
         batch = encode_batch([entry], timestamp_ms=moment.wall_ms)
         appended = self._store.append(self._log, batch, makes_room=makes_room)
         if isinstance(appended, AppendError):
-            return Refusal(APPEND_ERRORS[appended], appended.value)
+            return TopicRefusal(APPEND_ERRORS[appended], appended.value)
         self.position = appended.position
         self._apply(name, record)
         return None
@@ -149,11 +149,11 @@ class TopicList:
         topic = self._topics.get(name)
         return self.own if topic is None and self._is_own(name) else topic
 
-    def refuse_own(self, name: str) -> Refusal | None:
+    def refuse_own(self, name: str) -> TopicRefusal | None:
         """Refuse the service's own topic: clients read it, and neither write nor change it."""
         if not self._is_own(name):
             return None
-        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the service's own: it may be read")
+        return TopicRefusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the service's own: it may be read")
 
     def absence(self, name: str) -> ErrorCode:
         """Return the error for a topic that does not exist or may not be written to."""
@@ -184,14 +184,14 @@ class TopicList:
 
     # ------------------------------------------------------------------------------------------------------- making
 
-    def make(self, wanted: CreatableTopic, moment: Moment) -> Topic | Refusal:
+    def make(self, wanted: CreatableTopic, moment: Moment) -> Topic | TopicRefusal:
         """Create the topic and record it."""
         planned = self.plan(wanted, moment, self._ids.topic_id())
-        if isinstance(planned, Refusal):
+        if isinstance(planned, TopicRefusal):
             return planned
         return self._write(wanted.name, planned.record, moment) or self._topics[wanted.name]
 
-    def plan(self, wanted: CreatableTopic, moment: Moment, topic_id: bytes = NO_TOPIC_ID) -> Topic | Refusal:
+    def plan(self, wanted: CreatableTopic, moment: Moment, topic_id: bytes = NO_TOPIC_ID) -> Topic | TopicRefusal:
         """Return the topic that `make` would create, or its error. Nothing changes."""
         refused = self._refuse(wanted)
         if refused is not None:
@@ -202,9 +202,9 @@ class TopicList:
         record = TopicRecord(wanted.name, topic_id, self._count(wanted), configs, moment.wall_ms)
         return Topic(record, self._settings, self._placement)
 
-    def _refuse(self, wanted: CreatableTopic) -> Refusal | None:
+    def _refuse(self, wanted: CreatableTopic) -> TopicRefusal | None:
         if self._is_own(wanted.name):
-            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {wanted.name}, the service's own")
+            return TopicRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {wanted.name}, the service's own")
         return (
             refuse_name(wanted.name)
             or self._refuse_taken(wanted.name)
@@ -213,24 +213,26 @@ class TopicList:
             or self._refuse_more(1, self._count(wanted))
         )
 
-    def _refuse_taken(self, name: str) -> Refusal | None:
+    def _refuse_taken(self, name: str) -> TopicRefusal | None:
         if name in self._topics:
-            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
+            return TopicRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
         if name in self.deleted:
             reason = f"the topic {name} is still being deleted, with what groups have committed for it"
-            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, reason)
+            return TopicRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, reason)
         other = self._collapsed.get(collapsed(name))
         if other is not None:
-            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} differs from {other} only by '.' and '_'")
+            return TopicRefusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} differs from {other} only by '.' and '_'")
         return None
 
-    def _refuse_more(self, topics: int, partitions: int) -> Refusal | None:
+    def _refuse_more(self, topics: int, partitions: int) -> TopicRefusal | None:
         settings = self._settings
         if len(self._topics) + topics > settings.max_topics:
-            return Refusal(ErrorCode.POLICY_VIOLATION, f"there are {settings.max_topics} topics, the most there may be")
+            return TopicRefusal(
+                ErrorCode.POLICY_VIOLATION, f"there are {settings.max_topics} topics, the most there may be"
+            )
         if self._partitions + partitions > settings.max_partitions:
             reason = f"all topics together may have {settings.max_partitions} partitions, and have {self._partitions}"
-            return Refusal(ErrorCode.POLICY_VIOLATION, reason)
+            return TopicRefusal(ErrorCode.POLICY_VIOLATION, reason)
         return None
 
     def _count(self, wanted: CreatableTopic) -> int:
@@ -240,11 +242,11 @@ class TopicList:
 
     # ----------------------------------------------------------------------------------------------------- changing
 
-    def grow(self, wanted: GrowingTopic, moment: Moment, *, validate_only: bool) -> Refusal | None:
+    def grow(self, wanted: GrowingTopic, moment: Moment, *, validate_only: bool) -> TopicRefusal | None:
         """Add partitions and record them; records in the others stay where they are."""
         topic = self._topics.get(wanted.name)
         if topic is None:
-            absent = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
+            absent = TopicRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
             return self.refuse_own(wanted.name) or absent
         has = topic.record.partitions
         refused = refuse_growth(wanted, has, self._settings, self._placement.node_ids) or self._refuse_more(
@@ -254,14 +256,14 @@ class TopicList:
             return refused
         return self._write(wanted.name, replace(topic.record, partitions=wanted.count), moment)
 
-    def configure(self, topic: Topic, configs: Mapping[str, str], moment: Moment) -> Refusal | None:
+    def configure(self, topic: Topic, configs: Mapping[str, str], moment: Moment) -> TopicRefusal | None:
         """Replace the topic's own settings and record them."""
         return self._write(topic.record.name, replace(topic.record, configs=dict(configs)), moment)
 
-    def delete(self, topic: Topic, moment: Moment) -> Refusal | None:
+    def delete(self, topic: Topic, moment: Moment) -> TopicRefusal | None:
         """Hide the topic; its name is taken until `free`. Allowed on a full disk: deletion frees space."""
         return self._write(topic.record.name, replace(topic.record, is_deleted=True), moment, makes_room=True)
 
-    def free(self, name: str, moment: Moment) -> Refusal | None:
+    def free(self, name: str, moment: Moment) -> TopicRefusal | None:
         """Free the name of a deleted topic."""
         return self._write(name, None, moment, makes_room=True)

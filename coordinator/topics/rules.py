@@ -69,7 +69,7 @@ def settings_from(config: Config) -> TopicSettings:
     )
 
 
-class Refusal(msgspec.Struct, frozen=True, gc=False):
+class TopicRefusal(msgspec.Struct, frozen=True, gc=False):
     """Error of a change to a topic: a code for programs and a text for people."""
 
     error: ErrorCode
@@ -79,7 +79,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 # --------------------------------------------------------------------------------------------------- names and sizes
 
 
-def refuse_name(name: str) -> Refusal | None:
+def refuse_name(name: str) -> TopicRefusal | None:
     """Check a name by Kafka's rules; the names of our own logs are refused too."""
     if not name:
         reason = "the empty string is no name"
@@ -93,7 +93,7 @@ def refuse_name(name: str) -> Refusal | None:
         reason = f"{name} is the service's own"
     else:
         return None
-    return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    return TopicRefusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
 def is_own(name: str) -> bool:
@@ -107,34 +107,34 @@ def collapsed(name: str) -> str:
     return name.replace(".", "_")
 
 
-def refuse_shape(wanted: CreatableTopic, settings: TopicSettings, nodes: Collection[int]) -> Refusal | None:
+def refuse_shape(wanted: CreatableTopic, settings: TopicSettings, nodes: Collection[int]) -> TopicRefusal | None:
     """Check partitions and replicas: each partition has one."""
     if wanted.assignments:
         return _refuse_assigned(wanted, settings, nodes)
     count, most = wanted.num_partitions, settings.max_partitions_per_topic
     if count != -1 and not 1 <= count <= most:
-        return Refusal(ErrorCode.INVALID_PARTITIONS, f"{count} partitions; 1 to {most}, or -1 for the default")
+        return TopicRefusal(ErrorCode.INVALID_PARTITIONS, f"{count} partitions; 1 to {most}, or -1 for the default")
     if wanted.replication_factor not in {-1, 1}:
         reason = f"{wanted.replication_factor} replicas; there is one node, so 1, or -1 for the default"
-        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+        return TopicRefusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
     return None
 
 
-def _refuse_assigned(wanted: CreatableTopic, settings: TopicSettings, nodes: Collection[int]) -> Refusal | None:
+def _refuse_assigned(wanted: CreatableTopic, settings: TopicSettings, nodes: Collection[int]) -> TopicRefusal | None:
     for value, what in ((wanted.replication_factor, "replication factor"), (wanted.num_partitions, "partition count")):
         if value != -1:
             reason = f"the partitions are assigned by hand, so the {what} must be -1, and is {value}"
-            return Refusal(ErrorCode.INVALID_REQUEST, reason)
+            return TopicRefusal(ErrorCode.INVALID_REQUEST, reason)
     if len(wanted.assignments) > settings.max_partitions_per_topic:
         reason = f"{len(wanted.assignments)} partitions; at most {settings.max_partitions_per_topic} are allowed"
-        return Refusal(ErrorCode.INVALID_PARTITIONS, reason)
+        return TopicRefusal(ErrorCode.INVALID_PARTITIONS, reason)
     indexes = sorted(assigned.partition_index for assigned in wanted.assignments)
     if indexes != list(range(len(indexes))):
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "each partition from 0 on must be assigned once")
+        return TopicRefusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "each partition from 0 on must be assigned once")
     return refuse_replicas([assigned.broker_ids for assigned in wanted.assignments], nodes)
 
 
-def refuse_replicas(replicas: Sequence[Sequence[int]], nodes: Collection[int]) -> Refusal | None:
+def refuse_replicas(replicas: Sequence[Sequence[int]], nodes: Collection[int]) -> TopicRefusal | None:
     """Check the replicas of each partition. They must name existing nodes, one each: nothing is replicated."""
     for broker_ids in replicas:
         absent = [node for node in broker_ids if node not in nodes]
@@ -144,22 +144,22 @@ def refuse_replicas(replicas: Sequence[Sequence[int]], nodes: Collection[int]) -
             reason = f"a partition is on one node, not on {len(broker_ids)}"
         else:
             continue
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+        return TopicRefusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     return None
 
 
 def refuse_growth(
     wanted: GrowingTopic, partitions: int, settings: TopicSettings, nodes: Collection[int]
-) -> Refusal | None:
+) -> TopicRefusal | None:
     """Check new partitions: partitions are only ever added."""
     most = settings.max_partitions_per_topic
     if wanted.count <= partitions or wanted.count > most:
         reason = f"{wanted.name} has {partitions} partitions; more, and at most {most}, are allowed, not {wanted.count}"
-        return Refusal(ErrorCode.INVALID_PARTITIONS, reason)
+        return TopicRefusal(ErrorCode.INVALID_PARTITIONS, reason)
     if wanted.assignments is None:
         return None
     added = wanted.count - partitions
     if len(wanted.assignments) != added:
         reason = f"{added} partitions are added, and {len(wanted.assignments)} assigned"
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+        return TopicRefusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     return refuse_replicas([assigned.broker_ids for assigned in wanted.assignments], nodes)

@@ -64,7 +64,7 @@ def admit_pending(group: Group, event: JoinPending, out: Outcome) -> None:
     _let_in(group, event, event.member_id, out)
 
 
-def turn_away(group: Group, event: Joining, out: Outcome) -> None:
+def refuse_full(group: Group, event: Joining, out: Outcome) -> None:
     """Refuse a JoinGroup because the group is full; drop the member, or its pending id, if it has one (2.1.7)."""
     group.pending.pop(event.member_id, None)
     out.cancel(MemberKey(group.group_id, event.member_id))
@@ -165,7 +165,7 @@ def collect_sync(group: Group, event: Sync, out: Outcome) -> None:
     if group.leader == event.member_id:
         assignments = {line.member_id: line.assignment for line in event.request.assignments}
         out.records.append(stable_record(group, assignments, group.state_since_ms))
-        out.followers.append(AssignmentStored(group.group_id))
+        out.follow_ups.append(AssignmentStored(group.group_id))
 
 
 def hand_out_assignments(group: Group, event: AssignmentStored, out: Outcome) -> None:
@@ -195,7 +195,7 @@ def _assigned(group: Group, member: Member) -> SyncGroupReply:
 # --- hearing and not hearing ---
 
 
-def heard(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
+def extend_session(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
     """Move the member's session deadline; it never moves back. This path is read-only: nothing is recorded."""
     member = group.members[message.member_id]
     deadline_ms = now_ms + member.session_timeout_ms
@@ -204,9 +204,9 @@ def heard(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def heard_while_preparing(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
+def extend_session_while_preparing(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
     """Move the session deadline and answer that the member must join again."""
-    heard(group, message, now_ms)
+    extend_session(group, message, now_ms)
     return ErrorCode.REBALANCE_IN_PROGRESS
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
-class Event(msgspec.Struct, frozen=True, gc=False):
+class ClassicEvent(msgspec.Struct, frozen=True, gc=False):
     """Base of the events of a classic group."""
 
 
@@ -61,7 +61,7 @@ class Identified(Protocol):
     def group_instance_id(self) -> str | None: ...
 
 
-class Joining(Event):
+class Joining(ClassicEvent):
     """A JoinGroup: the base of the four below."""
 
     ref: RequestRef
@@ -98,7 +98,7 @@ class ReplaceStatic(Joining):
     """A JoinGroup without an id, for an instance the group maps: the instance was restarted."""
 
 
-class Sync(Event):
+class Sync(ClassicEvent):
     """A SyncGroup."""
 
     ref: RequestRef
@@ -120,7 +120,7 @@ class Sync(Event):
         return SyncGroupReply(error_code=error_code)
 
 
-class Leave(Event):
+class Leave(ClassicEvent):
     """A LeaveGroup."""
 
     ref: RequestRef
@@ -130,7 +130,7 @@ class Leave(Event):
         return LeaveGroupReply(error_code=error_code)
 
 
-class DeleteOffsets(Event):
+class DeleteOffsets(ClassicEvent):
     """An OffsetDelete. `known` are those of its partitions that have an offset; `subscribed` the topics that members of
     a consumer group read (None: perhaps all)."""
 
@@ -143,14 +143,14 @@ class DeleteOffsets(Event):
         return OffsetDeleteReply(error_code=error_code)
 
 
-class Deleted(Event):
-    """One group of a DeleteGroups. `offsets` are the group's remaining offsets, `forgotten` the number
+class Deleted(ClassicEvent):
+    """One group of a DeleteGroups. `offsets` are the group's remaining offsets, `already_deleted` the number
     already deleted."""
 
     ref: RequestRef
     group_id: str
     offsets: tuple[tuple[str, int], ...]
-    forgotten: int = 0
+    already_deleted: int = 0
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return GroupDeleted(error_code=error_code)
@@ -162,7 +162,7 @@ class GroupDeleted(Message):
     error_code: ErrorCode = ErrorCode.NONE
 
 
-class Claim(Event):
+class Claim(ClassicEvent):
     """A ClaimPartitions; `committed` is the group's offset of each different item, in their order, -1 for none."""
 
     ref: RequestRef
@@ -185,7 +185,7 @@ class Claim(Event):
         return ClaimPartitionsReply(error_code=error_code)
 
 
-class Release(Event):
+class Release(ClassicEvent):
     """A ReleasePartitions."""
 
     ref: RequestRef
@@ -195,20 +195,20 @@ class Release(Event):
         return ReleasePartitionsReply(error_code=error_code)
 
 
-class OwnershipEnded(Event):
+class OwnershipEnded(ClassicEvent):
     """The end of all grants of a member: it joined again, was removed, or its lease ran out."""
 
     group_id: str
     member_id: str
 
 
-class JoinPhaseOver(Event):
+class JoinPhaseOver(ClassicEvent):
     """The end of the join phase: all members joined, or the rebalance timeout is over."""
 
     group_id: str
 
 
-class InitialDelayOver(Event):
+class InitialDelayOver(ClassicEvent):
     """The end of the initial delay; it is extended while members keep arriving (group-protocol 2.1.4)."""
 
     group_id: str
@@ -216,34 +216,34 @@ class InitialDelayOver(Event):
     remaining_ms: int
 
 
-class SyncOverdue(Event):
+class SyncOverdue(ClassicEvent):
     """The sync phase of the generation has lasted for the rebalance timeout, and a member has not synced."""
 
     group_id: str
     generation_id: int
 
 
-class SessionOverdue(Event):
+class SessionOverdue(ClassicEvent):
     """The member sent nothing for its session timeout."""
 
     group_id: str
     member_id: str
 
 
-class PendingIdOverdue(Event):
+class PendingIdOverdue(ClassicEvent):
     """The id was handed out a session timeout ago and never used."""
 
     group_id: str
     member_id: str
 
 
-class AssignmentStored(Event):
+class AssignmentStored(ClassicEvent):
     """A `GroupMetadata` record with members was applied: the leader's assignment is the group's."""
 
     group_id: str
 
 
-class ReplacementStored(Event):
+class ReplacementStored(ClassicEvent):
     """The record that gives an instance its new member id was applied."""
 
     ref: RequestRef
@@ -259,7 +259,7 @@ class ReplacementStored(Event):
         return JoinGroupReply(error_code=error_code)
 
 
-class RetentionDue(Event):
+class RetentionDue(ClassicEvent):
     """Offsets of the group whose retention is over (group-protocol 4.4), or a part of them, as found just now. `places`
     are deleted now; `expired` counts all that this run deletes, by topic; `is_over` marks the last part.
     `leaves_nothing`: the group keeps no offset then, and no transaction has one for it."""
@@ -271,19 +271,19 @@ class RetentionDue(Event):
     leaves_nothing: bool
 
 
-class Loaded(Event):
+class Loaded(ClassicEvent):
     """The group has just been loaded from the log (group-protocol 5.3)."""
 
     group_id: str
 
 
-class Unloaded(Event):
+class Unloaded(ClassicEvent):
     """This node no longer serves the group."""
 
     group_id: str
 
 
-class AppendFailed(Event):
+class AppendFailed(ClassicEvent):
     """The records of the event's outcome could not be appended, so nothing of the outcome happened. `error_code` is
     sent to clients (group-protocol 0.5)."""
 

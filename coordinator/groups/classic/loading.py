@@ -20,8 +20,8 @@ from coordinator.groups.classic.events import (
     Unloaded,
 )
 from coordinator.groups.classic.notes import Cause
-from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_ending
-from coordinator.groups.classic.rebalance import begin_rebalance, lose_assignment, restart_session
+from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_end_of_ownership
+from coordinator.groups.classic.rebalance import begin_rebalance, fail_assignment, restart_session
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
@@ -137,7 +137,7 @@ def undo(group: Group, event: AppendFailed, out: Outcome) -> None:
     appended."""
     failed = event.event
     if isinstance(failed, Sync):
-        lose_assignment(group, out, event.error_code)
+        fail_assignment(group, out, event.error_code)
     elif isinstance(failed, ReplaceStatic):
         reply = JoinGroupReply(
             error_code=event.error_code,
@@ -156,7 +156,7 @@ def undo(group: Group, event: AppendFailed, out: Outcome) -> None:
         group.become(GroupState.EMPTY, out.moment.wall_ms)
         resume_leases(group, out)
     elif isinstance(failed, OwnershipEnded):
-        retry_ending(group, failed, out)
+        retry_end_of_ownership(group, failed, out)
     elif isinstance(failed, RetentionDue):
         pass  # the next run finds the same offsets and deletes them
     else:

@@ -50,7 +50,7 @@ def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[Co
         results = []
         for part in topic.partitions:
             index, metadata, at_ms = part.partition_index, part.committed_metadata, part.commit_timestamp_ms
-            if owners is not None and _is_anothers(owners, request, name, part):
+            if owners is not None and _is_owned_by_another(owners, request, name, part):
                 results.append(OffsetCommitPartitionReply(index, ErrorCode.NOT_OWNER))
                 continue
             if not metadata:
@@ -96,7 +96,7 @@ def commit_in_transaction(
     return TxnOffsetCommitReply(tuple(topics))
 
 
-def _is_anothers(owners: Owners, request: OffsetCommit, topic: str, part: OffsetCommitPartition) -> bool:
+def _is_owned_by_another(owners: Owners, request: OffsetCommit, topic: str, part: OffsetCommitPartition) -> bool:
     """Return true if the registry forbids the commit: the grant named no longer holds, or another member owns the
     partition. A client that is no member, and may commit, is an operator."""
     key = topic, part.partition_index
@@ -147,7 +147,7 @@ def _delete(event: DeleteOffsets, out: Outcome, kept: AbstractSet[str] | None) -
 
 def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
     """Delete an Empty group with its offsets. It is Dead once the tombstone is applied."""
-    note(group, out, "admin", Cause.DELETED, "", f"with {event.forgotten + len(event.offsets)} committed offsets")
+    note(group, out, "admin", Cause.DELETED, "", f"with {event.already_deleted + len(event.offsets)} committed offsets")
     out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.offsets)
     _remove(group, out)
     out.reply(event.ref, GroupDeleted())
@@ -159,7 +159,7 @@ def _remove(group: Group, out: Outcome) -> None:
     if group.owners is not None:
         out.records.extend(OwnershipTombstone(group.group_id, *key) for key in group.owners.keys)
     out.records.append(GroupTombstone(group.group_id))
-    out.comes_apart = True
+    out.is_splittable = True
 
 
 def expire(group: Group, event: RetentionDue, out: Outcome) -> None:
@@ -172,10 +172,10 @@ def expire(group: Group, event: RetentionDue, out: Outcome) -> None:
 def expire_unsubscribed(group: Group, event: RetentionDue, out: Outcome) -> None:
     """Delete expired offsets of a group with members; the group stays."""
     out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.places)
-    tell_expired(group, event, out)
+    note_expired(group, event, out)
 
 
-def tell_expired(group: Group, event: RetentionDue, out: Outcome) -> None:
+def note_expired(group: Group, event: RetentionDue, out: Outcome) -> None:
     """Append one note a group and run, however many parts the run took. While members rebalance, nothing more is
     deleted."""
     is_gone = event.leaves_nothing and group.state is GroupState.EMPTY

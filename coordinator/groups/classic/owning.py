@@ -25,7 +25,7 @@ from protocol.streams_protocol import PROTOCOL_TYPE, Threads, decode_streams_ass
 _RETRY_MS = 1_000
 """Delay before the end of a grant is tried again, if the log had no room for it."""
 
-NOBODYS = Owners()
+NO_OWNERS = Owners()
 """Registry of a group without one; nothing is ever applied to it."""
 
 
@@ -37,7 +37,7 @@ def claims_by_thread(group: Group, event: Claim) -> ErrorCode:
 def claim(group: Group, event: Claim, out: Outcome) -> None:
     """In Stable: grant all partitions or none. Partitions that the member already owns keep their grant: the reply may
     have been lost."""
-    owners, member = group.owners or NOBODYS, group.members[event.member_id]
+    owners, member = group.owners or NO_OWNERS, group.members[event.member_id]
     assigned = _assigned(member)
     items = {(item.topic, item.partition): item for item in event.request.items}
     refused = {key: error for key, item in items.items() if (error := _refusal(owners, assigned, member, key, item))}
@@ -85,8 +85,8 @@ def _refused(owners: Owners, key: Key, refused: dict[Key, ErrorCode]) -> Claimed
 def release(group: Group, event: Release, out: Outcome) -> None:
     """Release each item whose grant still matches. A client that has left the group meanwhile may still release its
     partitions."""
-    owners, request = group.owners or NOBODYS, event.request
-    out.comes_apart = True
+    owners, request = group.owners or NO_OWNERS, event.request
+    out.is_splittable = True
     if request.all:
         held = owners.of(request.member_id)
         out.records.extend(map(owners.ended, held))
@@ -113,24 +113,24 @@ def release(group: Group, event: Release, out: Outcome) -> None:
 
 def end_ownership(group: Group, event: OwnershipEnded, out: Outcome) -> None:
     """End every grant of the member."""
-    owners = group.owners or NOBODYS
+    owners = group.owners or NO_OWNERS
     out.cancel(LeaseKey(group.group_id, event.member_id))
-    out.comes_apart = True
+    out.is_splittable = True
     out.records.extend(map(owners.ended, owners.of(event.member_id)))
 
 
-def retry_ending(group: Group, event: OwnershipEnded, out: Outcome) -> None:
+def retry_end_of_ownership(group: Group, event: OwnershipEnded, out: Outcome) -> None:
     """Watch the lease again: the log had no room to end the grants, nor could another member be granted anything."""
     out.watch(DelayedLease(group, event.member_id, out.moment.monotonic_ms + _RETRY_MS))
 
 
-def departed(group: Group, member: Member, out: Outcome, *, is_told: bool) -> None:
+def departed(group: Group, member: Member, out: Outcome, *, knows: bool) -> None:
     """End the grants of a member that is out of the group. Unless it `knows` (it left, was silent for its session, or
     was replaced) it keeps them until its lease is over."""
     if group.owners is None or not group.owners.of(member.member_id):
         return
-    if is_told or member.deadline_ms <= out.moment.monotonic_ms:
-        out.followers.append(OwnershipEnded(group.group_id, member.member_id))
+    if knows or member.deadline_ms <= out.moment.monotonic_ms:
+        out.follow_ups.append(OwnershipEnded(group.group_id, member.member_id))
     else:
         out.watch(DelayedLease(group, member.member_id, member.deadline_ms))
 
@@ -139,7 +139,7 @@ def resume_leases(group: Group, out: Outcome) -> None:
     """Start a full lease after a load for every owner that is no longer a member. Members of a client-balanced group
     have their lease there."""
     for member_id in group.owners.members if group.owners is not None else ():
-        owners = [held.owner for held in (group.owners or NOBODYS).of(member_id) if held.owner is not None]
+        owners = [held.owner for held in (group.owners or NO_OWNERS).of(member_id) if held.owner is not None]
         if member_id not in group.members and owners[0].generation_id >= 0:
             lease_ms = max([owner.lease_ms for owner in owners])
             out.watch(DelayedLease(group, member_id, out.moment.monotonic_ms + lease_ms))

@@ -23,7 +23,7 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 
-_TOLD = (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.STATIC_REPLACED)
+_KNOWN_TO_MEMBER = (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.STATIC_REPLACED)
 """Causes by which a member knows that it is out: its grants end at once."""
 _LEAST_REARM_MS = 1_000
 """Shortest wait for absent static members: a rebalance timeout of nothing would repeat the wait thousands of times a
@@ -67,7 +67,7 @@ def _give_up_sync(group: Group, out: Outcome, error_code: ErrorCode) -> None:
             restart_session(group, member, out)
 
 
-def lose_assignment(group: Group, out: Outcome, error_code: ErrorCode) -> None:
+def fail_assignment(group: Group, out: Outcome, error_code: ErrorCode) -> None:
     """Answer the parked SyncGroups and start over: the leader's assignment could not be stored (2.2)."""
     _give_up_sync(group, out, error_code)
     begin_rebalance(
@@ -239,7 +239,7 @@ def dismiss(
         out.cancel(member.session.key)
         member.session = None
     group.remove(member)
-    departed(group, member, out, is_told=cause in _TOLD)
+    departed(group, member, out, knows=cause in _KNOWN_TO_MEMBER)
     if member.connection >= 0:
         out.pushes.append((member.connection, MemberRemoved(group.group_id, member.member_id, cause.value)))
 

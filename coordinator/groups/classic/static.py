@@ -59,7 +59,7 @@ def replace_static_stable(group: Group, event: ReplaceStatic, out: Outcome) -> N
     if old.connection >= 0:
         removed = MemberRemoved(group.group_id, old.member_id, Cause.STATIC_REPLACED.value)
         out.pushes.append((old.connection, removed))
-    out.followers.append(
+    out.follow_ups.append(
         ReplacementStored(
             ref=event.ref,
             request=request,
@@ -88,7 +88,7 @@ def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> 
     if event.owes_sync:
         group.pending_sync[event.member_id] = None
     out.cancel(MemberKey(group.group_id, event.old_member_id))
-    out.followers.append(OwnershipEnded(group.group_id, event.old_member_id))
+    out.follow_ups.append(OwnershipEnded(group.group_id, event.old_member_id))
     detail = f"instance {member.group_instance_id} came back; it keeps its assignment and nobody rebalances"
     note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail, _subject(member))
     leads = group.leader == event.member_id

@@ -8,16 +8,16 @@ from coordinator.keys import BalancedLeaseKey
 from purgatory.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
-    from coordinator.groups.client_balanced.state import BalancedGroup, Member
+    from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 
 
-class DelayedLease(DelayedOperation[BalancedEvent]):
+class DelayedBalancedLease(DelayedOperation[BalancedEvent]):
     """A member's lease. Requests of the member move `member.deadline_ms`; this operation reads it there, so a heartbeat
     does not file the operation anew."""
 
     __slots__ = ("group", "key", "member")
 
-    def __init__(self, group: "BalancedGroup", member: "Member") -> None:
+    def __init__(self, group: "BalancedGroup", member: "BalancedGroupMember") -> None:
         self.group = group
         self.member = member
         self.key = BalancedLeaseKey(group.group_id, member.consumer_id)

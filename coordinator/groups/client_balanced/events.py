@@ -32,7 +32,7 @@ from protocol.messages.balanced import (
 from protocol.session import RequestRef
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class PartitionOffsets(msgspec.Struct, frozen=True, gc=False):
     """A partition that exists: its first offset, its end offset, and the group's committed offset; -1 if nothing is
     committed."""
 
@@ -45,12 +45,12 @@ class Place(msgspec.Struct, frozen=True, gc=False):
         return min(max(offset, self.begin), self.end)
 
 
-Places = dict[str, Place]
+OffsetsByKey = dict[str, PartitionOffsets]
 """By partition key."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
-class Event(msgspec.Struct, frozen=True, gc=False):
+class ClientBalancedEvent(msgspec.Struct, frozen=True, gc=False):
     """Base of the events of a client-balanced group."""
 
 
@@ -64,7 +64,7 @@ class OfMember(Protocol):
     def member_epoch(self) -> int: ...
 
 
-class ByMember(Event):
+class ByMember(ClientBalancedEvent):
     """A request of a member that carries the member's id and epoch."""
 
     ref: RequestRef
@@ -79,7 +79,7 @@ class ByMember(Event):
         return self.request.member_epoch
 
 
-class Start(Event):
+class Start(ClientBalancedEvent):
     """A StartMember whose own fields are valid. `meta`: the partitions of its topics, sorted, with the state of the
     topics in `as_of` and `shape`; None: the group's are current."""
 
@@ -87,7 +87,7 @@ class Start(Event):
     request: StartMember
     client_id: str
     client_host: str
-    places: Places
+    places: OffsetsByKey
     meta: tuple[PartitionState, ...] | None
     as_of: int
     shape: tuple[int, ...] = ()
@@ -104,7 +104,7 @@ class Beat(ByMember):
     """A MemberHeartbeat that carries a report or a release."""
 
     request: MemberHeartbeat
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return MemberHeartbeatReply(error_code)
@@ -123,29 +123,29 @@ class Register(ByMember):
     """A RegisterPartitions."""
 
     request: RegisterPartitions
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return RegisterPartitionsReply(error_code)
 
 
-class Unregister(Event):
+class Unregister(ClientBalancedEvent):
     """An UnregisterPartitions."""
 
     ref: RequestRef
     request: UnregisterPartitions
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return UnregisterPartitionsReply(error_code)
 
 
-class Fetching(Event):
+class Fetching(ClientBalancedEvent):
     """A FetchRegistered: the group decides whether and from where to read."""
 
     ref: RequestRef
     request: FetchRegistered
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return FetchRegisteredReply(error_code)
@@ -165,28 +165,28 @@ class FetchPlanned(Message):
     items: tuple[PlannedItem, ...] = ()
 
 
-class Confirm(Event):
+class Confirm(ClientBalancedEvent):
     """A ConfirmConsumed."""
 
     ref: RequestRef
     request: ConfirmConsumed
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return ConfirmConsumedReply(error_code)
 
 
-class Leave(ByMember):
+class BalancedLeave(ByMember):
     """A LeaveMember."""
 
     request: LeaveMember
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return LeaveMemberReply(error_code)
 
 
-class Mark(Event):
+class Mark(ClientBalancedEvent):
     """One group of a ConsumeFromMax. `origin` is the operator's address, `remark` the reason given."""
 
     ref: RequestRef
@@ -206,7 +206,7 @@ class Marked(Message):
     from_max_id: int = 0
 
 
-class MetaMade(Event):
+class MetaMade(ClientBalancedEvent):
     """The configured partitions as they are now, sorted by key, with the state of the topics in `as_of` and `shape`."""
 
     group_id: str
@@ -215,7 +215,7 @@ class MetaMade(Event):
     shape: tuple[int, ...] = ()
 
 
-class Settled(Event):
+class Settled(ClientBalancedEvent):
     """The records of an outcome are applied: grants are at these positions from now on."""
 
     group_id: str
@@ -223,7 +223,7 @@ class Settled(Event):
     """Topic, partition, epoch and position."""
 
 
-class Admitted(Event):
+class Admitted(ClientBalancedEvent):
     """The record that admits, or keeps, a member was applied."""
 
     group_id: str
@@ -231,26 +231,26 @@ class Admitted(Event):
     connection: int
 
 
-class LeaseOverdue(Event):
+class LeaseOverdue(ClientBalancedEvent):
     """The member sent nothing for its session timeout."""
 
     group_id: str
     consumer_id: str
 
 
-class Loaded(Event):
+class BalancedLoaded(ClientBalancedEvent):
     """The group has just been loaded from the log."""
 
     group_id: str
 
 
-class Unloaded(Event):
+class BalancedUnloaded(ClientBalancedEvent):
     """This node no longer serves the group."""
 
     group_id: str
 
 
-class AppendFailed(Event):
+class BalancedAppendFailed(ClientBalancedEvent):
     """The records of the event's outcome could not be appended, so nothing of the outcome happened."""
 
     event: "BalancedEvent"
@@ -265,13 +265,13 @@ BalancedEvent = (
     | Unregister
     | Fetching
     | Confirm
-    | Leave
+    | BalancedLeave
     | Mark
     | MetaMade
     | Settled
     | Admitted
     | LeaseOverdue
-    | Loaded
-    | Unloaded
-    | AppendFailed
+    | BalancedLoaded
+    | BalancedUnloaded
+    | BalancedAppendFailed
 )

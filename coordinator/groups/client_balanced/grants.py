@@ -1,7 +1,7 @@
 """Grants, as several actions use them: grant, end, and the error for a client that does not own the partition."""
 
-from coordinator.groups.client_balanced.events import Place, Places, Settled
-from coordinator.groups.client_balanced.state import BalancedGroup, Member, Reading
+from coordinator.groups.client_balanced.events import OffsetsByKey, PartitionOffsets, Settled
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember, Reading
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key
 from coordinator.records.records import CommittedOffset, Owner, Ownership
@@ -14,7 +14,7 @@ FIRST, LATEST, ALWAYS_MAX = "first", "latest", "always_max"
 CONSUME_POSITIONS = (FIRST, LATEST, ALWAYS_MAX)
 
 
-def initial_position(policy: str, place: Place, *, is_first: bool) -> int:
+def initial_position(policy: str, place: PartitionOffsets, *, is_first: bool) -> int:
     """Return where a reader without an offset begins (client-balanced-groups 7). A stored offset that is out of range
     is moved to the nearest valid one."""
     if is_first and policy == ALWAYS_MAX:
@@ -46,7 +46,7 @@ def end_all(group: BalancedGroup, member_id: str, out: Outcome) -> tuple[str, ..
     return tuple([group.key_of(entry) for entry in entries])
 
 
-def end(group: BalancedGroup, entry: Ownership, released: ReleasedKey, places: Places, out: Outcome) -> int:
+def end(group: BalancedGroup, entry: Ownership, released: ReleasedKey, places: OffsetsByKey, out: Outcome) -> int:
     """Record the end of the grant; the batch in flight is consumed if it was released so. Return the committed offset;
     -1 if there is none."""
     place = places.get(group.key_of(entry))
@@ -60,7 +60,7 @@ def end(group: BalancedGroup, entry: Ownership, released: ReleasedKey, places: P
     return committed
 
 
-def consumed_to(group: BalancedGroup, entry: Ownership, place: Place, offset: int | None) -> int | None:
+def consumed_to(group: BalancedGroup, entry: Ownership, place: PartitionOffsets, offset: int | None) -> int | None:
     """Return the offset to store for an owner that releases the partition: the one it names if it is ahead, or the end
     of the batch in flight."""
     reading = group.reading(entry, place.committed)
@@ -74,7 +74,7 @@ def commit(group: BalancedGroup, entry: Ownership, offset: int, out: Outcome, me
     return CommittedOffset(group.group_id, entry.topic, entry.partition, offset, -1, metadata, out.moment.wall_ms)
 
 
-def why_not_owner(group: BalancedGroup, key: Key, consumer_id: str) -> ErrorCode:
+def ownership_error(group: BalancedGroup, key: Key, consumer_id: str) -> ErrorCode:
     """Return the error for a client that does not own the partition by the grant it names: another member owns it, or
     no member does. A replaced object gets the first in any case."""
     if consumer_id in group.on_record.replaced or group.owners.get(key) is not None:
@@ -85,7 +85,7 @@ def why_not_owner(group: BalancedGroup, key: Key, consumer_id: str) -> ErrorCode
 def settle_at(group: BalancedGroup, positions: Positions, out: Outcome) -> None:
     """Add the follow-up event that sets the positions of the grants once the records are applied."""
     if positions:
-        out.followers.append(Settled(group.group_id, tuple(positions)))
+        out.follow_ups.append(Settled(group.group_id, tuple(positions)))
 
 
 def settled(group: BalancedGroup, event: Settled, out: Outcome) -> None:
@@ -94,7 +94,7 @@ def settled(group: BalancedGroup, event: Settled, out: Outcome) -> None:
         group.readings[topic, partition] = Reading(epoch, position)
 
 
-def heard(member: Member, now_ms: int) -> None:
+def extend_lease(member: BalancedGroupMember, now_ms: int) -> None:
     """Move the member's deadline: its lease covers all that it owns."""
     member.heard_ms = now_ms
     deadline_ms = now_ms + member.session_timeout_ms

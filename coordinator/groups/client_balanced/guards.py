@@ -2,7 +2,7 @@
 to let pass, or the error."""
 
 from coordinator.groups.client_balanced.events import OfMember, Start
-from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.table import Refusal
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import StartMember
@@ -105,7 +105,7 @@ def node_id_of(request: StartMember) -> int | None:
     return request.node_id if request.source_count > 0 else None
 
 
-def holder_of(group: BalancedGroup, request: StartMember) -> Member | None:
+def holder_of(group: BalancedGroup, request: StartMember) -> BalancedGroupMember | None:
     """Return another member with the number."""
     for member in group.members.values():
         if member.node_id == request.node_id and member.consumer_id != request.consumer_id:
@@ -113,7 +113,7 @@ def holder_of(group: BalancedGroup, request: StartMember) -> Member | None:
     return None
 
 
-def replaced_by(group: BalancedGroup, request: StartMember) -> Member | None:
+def replaced_by(group: BalancedGroup, request: StartMember) -> BalancedGroupMember | None:
     """Return another member of the same instance and number: a restart of the instance replaces it."""
     if request.instance_id is None:
         return None

@@ -5,22 +5,30 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from coordinator.groups.client_balanced.delayed import DelayedLease
-from coordinator.groups.client_balanced.events import Admitted, LeaseOverdue, Leave, Mark, Marked, MetaMade, Start
+from coordinator.groups.client_balanced.delayed import DelayedBalancedLease
+from coordinator.groups.client_balanced.events import (
+    Admitted,
+    BalancedLeave,
+    LeaseOverdue,
+    Mark,
+    Marked,
+    MetaMade,
+    Start,
+)
 from coordinator.groups.client_balanced.grants import (
     Positions,
     end,
     end_all,
+    extend_lease,
     grant,
-    heard,
     initial_position,
     owns,
     settle_at,
 )
 from coordinator.groups.client_balanced.guards import filters_of, node_id_of, replaced_by, source_count_of, topics_of
 from coordinator.groups.client_balanced.meta import with_meta
-from coordinator.groups.client_balanced.notes import Cause, note, partitions
-from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.client_balanced.notes import BalancedCause, note, partitions
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata
@@ -79,12 +87,12 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
     )
     if event.meta is not None:
         record = with_meta(record, event.meta)
-        out.followers.append(MetaMade(group.group_id, event.meta, event.as_of, event.shape))
+        out.follow_ups.append(MetaMade(group.group_id, event.meta, event.as_of, event.shape))
     if replaced is not None:
-        _drop(group, replaced, out, Cause.REPLACED)
+        _drop(group, replaced, out, BalancedCause.REPLACED)
     granted, lost = _hold_again(group, event, out)
     out.records.append(record)
-    out.followers.append(Admitted(group.group_id, request.consumer_id, event.ref.connection))
+    out.follow_ups.append(Admitted(group.group_id, request.consumer_id, event.ref.connection))
     _tell_of_start(group, event, replaced, len(lines), out)
     reply = StartMemberReply(
         member_epoch=epoch,
@@ -97,11 +105,13 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
     out.reply(event.ref, reply)
 
 
-def _with_replaced(stored: BalancedMetadata, replaced: Member | None) -> tuple[str, ...]:
+def _with_replaced(stored: BalancedMetadata, replaced: BalancedGroupMember | None) -> tuple[str, ...]:
     return stored.replaced if replaced is None else (*stored.replaced, replaced.consumer_id)[-_MOST_REPLACED:]
 
 
-def _tell_of_start(group: BalancedGroup, event: Start, replaced: Member | None, members: int, out: Outcome) -> None:
+def _tell_of_start(
+    group: BalancedGroup, event: Start, replaced: BalancedGroupMember | None, members: int, out: Outcome
+) -> None:
     number = node_id_of(event.request)
     who = f"{event.client_id or '(unnamed)'} at {event.client_host.lstrip('/')}"
     detail = who if number is None else f"{who}, node {number} of {event.request.source_count}"
@@ -110,9 +120,9 @@ def _tell_of_start(group: BalancedGroup, event: Start, replaced: Member | None, 
             f"{replaced.consumer_id} is to stop; {detail}",
             f"instance {replaced.instance_id}, node {number}",
         )
-        note(group, out, Cause.REPLACED, event.consumer_id, told, members, subject=subject)
+        note(group, out, BalancedCause.REPLACED, event.consumer_id, told, members, subject=subject)
     else:
-        cause = Cause.JOINED_AGAIN if event.consumer_id in group.members else Cause.JOINED
+        cause = BalancedCause.JOINED_AGAIN if event.consumer_id in group.members else BalancedCause.JOINED
         note(group, out, cause, event.consumer_id, detail, members)
 
 
@@ -179,18 +189,18 @@ def admitted(group: BalancedGroup, event: Admitted, out: Outcome) -> None:
     watch_lease(group, member, out)
 
 
-def watch_lease(group: BalancedGroup, member: Member, out: Outcome) -> None:
+def watch_lease(group: BalancedGroup, member: BalancedGroupMember, out: Outcome) -> None:
     """Watch the lease anew; a lease that is shorter than before ends at its new deadline."""
     member.deadline_ms = 0
-    heard(member, out.moment.monotonic_ms)
-    member.lease = DelayedLease(group, member)
+    extend_lease(member, out.moment.monotonic_ms)
+    member.lease = DelayedBalancedLease(group, member)
     out.watch(member.lease)
 
 
 # --- going ---
 
 
-def leave(group: BalancedGroup, event: Leave, out: Outcome) -> None:
+def leave(group: BalancedGroup, event: BalancedLeave, out: Outcome) -> None:
     """Remove the member at its request, and store what it has consumed."""
     member = group.members[event.consumer_id]
     named: dict[str, None] = {}
@@ -204,7 +214,7 @@ def leave(group: BalancedGroup, event: Leave, out: Outcome) -> None:
     out.records.extend(map(group.owners.ended, rest))
     _go(group, (member,), out)
     detail = f"it had {partitions(len(named) + len(rest))}"
-    note(group, out, Cause.LEFT, member.consumer_id, detail, len(group.members) - 1)
+    note(group, out, BalancedCause.LEFT, member.consumer_id, detail, len(group.members) - 1)
     out.reply(event.ref, LeaveMemberReply())
 
 
@@ -214,16 +224,16 @@ def expire(group: BalancedGroup, event: LeaseOverdue, out: Outcome) -> None:
     if member is None:
         return
     if member.deadline_ms > out.moment.monotonic_ms:
-        member.lease = DelayedLease(group, member)
+        member.lease = DelayedBalancedLease(group, member)
         out.watch(member.lease)
         return
     overdue = [one for one in group.members.values() if one.deadline_ms <= out.moment.monotonic_ms]
     for number, one in enumerate(overdue, 1):  # all at one time, since the record names every member that stays
-        _drop(group, one, out, Cause.LEASE_OVER, len(group.members) - number)
+        _drop(group, one, out, BalancedCause.LEASE_OVER, len(group.members) - number)
     _go(group, overdue, out)
 
 
-def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause, left: int = 0) -> None:
+def _drop(group: BalancedGroup, member: BalancedGroupMember, out: Outcome, cause: BalancedCause, left: int = 0) -> None:
     """Free the member's partitions and notify it if it has a connection. Append a note if its session expired."""
     keys = end_all(group, member.consumer_id, out)
     out.cancel(BalancedLeaseKey(group.group_id, member.consumer_id))
@@ -232,15 +242,15 @@ def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause, left
             lost = PartitionsLost(group.group_id, member.consumer_id, keys, cause.value)
             out.pushes.append((member.connection, lost))
         out.pushes.append((member.connection, MemberRemoved(group.group_id, member.consumer_id, cause.value)))
-    if cause is Cause.LEASE_OVER:
+    if cause is BalancedCause.LEASE_OVER:
         detail = f"silent for {member.session_timeout_ms} ms; it had {partitions(len(keys))}"
         note(group, out, cause, member.consumer_id, detail, left)
 
 
-def _go(group: BalancedGroup, going: Iterable[Member], out: Outcome) -> None:
+def _go(group: BalancedGroup, going: Iterable[BalancedGroupMember], out: Outcome) -> None:
     """Record the group without these members. With the last member its topics and filters go; counters stay, so that
     none ever goes back."""
-    out.comes_apart = True  # grants end before their owner is removed
+    out.is_splittable = True  # grants end before their owner is removed
     stored = group.on_record
     names = {member.consumer_id: None for member in going}
     left = tuple([line for line in stored.members if line.consumer_id not in names])
@@ -267,5 +277,5 @@ def mark(group: BalancedGroup, event: Mark, out: Outcome) -> None:
     text = f"{partitions(len(list(group.owners)))} are owned"
     if event.remark:
         text += f"; remark: {event.remark[:_REMARK_CHARACTERS]}"
-    note(group, out, Cause.FROM_MAX, event.origin, text, len(group.members), kind="admin")
+    note(group, out, BalancedCause.FROM_MAX, event.origin, text, len(group.members), kind="admin")
     out.reply(event.ref, Marked(from_max_id=number))

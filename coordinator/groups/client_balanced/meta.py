@@ -6,8 +6,8 @@ from hashlib import blake2b
 from msgspec.structs import replace
 
 from coordinator.groups.client_balanced.events import AskMeta, MetaMade
-from coordinator.groups.client_balanced.grants import heard
-from coordinator.groups.client_balanced.notes import Cause, note, partitions
+from coordinator.groups.client_balanced.grants import extend_lease
+from coordinator.groups.client_balanced.notes import BalancedCause, note, partitions
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.outcome import Outcome
 from coordinator.records.records import BalancedMetadata, Ownership
@@ -39,7 +39,7 @@ def holds(group: BalancedGroup, as_of: int, shape: tuple[int, ...]) -> bool:
     return True
 
 
-def keep_meta(group: BalancedGroup, event: MetaMade, out: Outcome) -> None:
+def store_meta(group: BalancedGroup, event: MetaMade, out: Outcome) -> None:
     """Store the new content: grants of deleted partitions end, and members with a connection are notified."""
     stored = group.on_record
     group.meta, group.meta_as_of = {state.key: state for state in event.meta}, event.as_of
@@ -52,7 +52,7 @@ def keep_meta(group: BalancedGroup, event: MetaMade, out: Outcome) -> None:
         out.records.append(record)
         changed = PartitionsChanged(group.group_id, stored.topics)
         out.pushes += [(one.connection, changed) for one in group.members.values() if one.connection >= 0]
-    out.comes_apart = True
+    out.is_splittable = True
     out.records.extend(map(group.owners.ended, gone))
     _tell_gone(group, gone, out)
 
@@ -67,19 +67,19 @@ def _tell_gone(group: BalancedGroup, gone: list[Ownership], out: Outcome) -> Non
         if member is not None:
             member.lost |= dict.fromkeys(keys, ErrorCode.NOT_FOUND)
             if member.connection >= 0:
-                lost = PartitionsLost(group.group_id, member_id, tuple(keys), Cause.PARTITIONS_GONE.value)
+                lost = PartitionsLost(group.group_id, member_id, tuple(keys), BalancedCause.PARTITIONS_GONE.value)
                 out.pushes.append((member.connection, lost))
         detail = f"it had {partitions(len(keys))} that are gone: {_some(keys)}"
-        note(group, out, Cause.PARTITIONS_GONE, member_id, detail, len(group.members))
+        note(group, out, BalancedCause.PARTITIONS_GONE, member_id, detail, len(group.members))
 
 
 def _some(keys: list[str], most: int = 5) -> str:
     return ", ".join(keys[:most]) + (" and more" if len(keys) > most else "")
 
 
-def tell_meta(group: BalancedGroup, event: AskMeta, out: Outcome) -> None:
+def reply_meta(group: BalancedGroup, event: AskMeta, out: Outcome) -> None:
     """Answer with the full configured set if the member does not have it; the request counts as a sign of life."""
-    heard(group.members[event.consumer_id], out.moment.monotonic_ms)
+    extend_lease(group.members[event.consumer_id], out.moment.monotonic_ms)
     version = group.on_record.meta_version
     meta = None if event.request.meta_version == version else tuple(group.meta.values())
     out.reply(event.ref, PartitionMetaReply(meta_version=version, meta=meta))

@@ -7,7 +7,7 @@ from coordinator.groups.outcome import Outcome
 from coordinator.records.records import Note
 
 
-class Cause(enum.StrEnum):
+class BalancedCause(enum.StrEnum):
     """Causes of the notes. Add to them, never rename."""
 
     JOINED = "member joined"
@@ -22,7 +22,7 @@ class Cause(enum.StrEnum):
 def note(
     group: BalancedGroup,
     out: Outcome,
-    cause: Cause,
+    cause: BalancedCause,
     who: str,
     detail: str,
     members: int,

@@ -5,7 +5,7 @@ from coordinator.groups.client_balanced.events import (
     Confirm,
     Fetching,
     FetchPlanned,
-    Place,
+    PartitionOffsets,
     PlannedItem,
     Register,
     Unregister,
@@ -16,14 +16,14 @@ from coordinator.groups.client_balanced.grants import (
     commit,
     consumed_to,
     end,
+    extend_lease,
     grant,
-    heard,
     initial_position,
+    ownership_error,
     owns,
     settle_at,
-    why_not_owner,
 )
-from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key
 from coordinator.records.records import Ownership
@@ -59,10 +59,10 @@ class _Once:
         return self._group.place_of(key)
 
 
-def _heard(group: BalancedGroup, consumer_id: str, out: Outcome) -> None:
+def _extend_lease_of(group: BalancedGroup, consumer_id: str, out: Outcome) -> None:
     member = group.members.get(consumer_id)
     if member is not None:
-        heard(member, out.moment.monotonic_ms)
+        extend_lease(member, out.moment.monotonic_ms)
 
 
 # --- register ---
@@ -72,7 +72,7 @@ def register(group: BalancedGroup, event: Register, out: Outcome) -> None:
     """Grant each partition to the first member that asks. A repeated request is safe: it makes a new grant, so late
     requests under the old grant do nothing, and reading continues where it was unless an offset is named."""
     member = group.members[event.consumer_id]
-    heard(member, out.moment.monotonic_ms)
+    extend_lease(member, out.moment.monotonic_ms)
     positions: Positions = []
     once = _Once(group)
     items = []
@@ -88,7 +88,11 @@ def register(group: BalancedGroup, event: Register, out: Outcome) -> None:
 
 
 def _refusal(
-    group: BalancedGroup, member: Member, item: RegisterItem, key: Key | None, place: Place | None
+    group: BalancedGroup,
+    member: BalancedGroupMember,
+    item: RegisterItem,
+    key: Key | None,
+    place: PartitionOffsets | None,
 ) -> RegisteredPartition | None:
     if key is None and item.key not in group.meta:
         text = f"{item.key[:80]!r} is no partition key here, or stands here twice"
@@ -111,10 +115,10 @@ def _refusal(
 
 def _grant(
     group: BalancedGroup,
-    member: Member,
+    member: BalancedGroupMember,
     item: RegisterItem,
     key: Key,
-    place: Place,
+    place: PartitionOffsets,
     positions: Positions,
     out: Outcome,
 ) -> RegisteredPartition:
@@ -144,9 +148,9 @@ def _grant(
 def unregister(group: BalancedGroup, event: Unregister, out: Outcome) -> None:
     """End the grant: the partition is free for any member."""
     request = event.request
-    _heard(group, request.consumer_id, out)
+    _extend_lease_of(group, request.consumer_id, out)
     once = _Once(group)
-    out.comes_apart = True
+    out.is_splittable = True
     items = [_unregister(group, request.consumer_id, item, once(item.key), event, out) for item in request.items]
     out.reply(event.ref, UnregisterPartitionsReply(items=tuple(items)))
 
@@ -158,7 +162,7 @@ def _unregister(
         return UnregisteredPartition(item.key, _BAD)
     entry = group.grant(key, consumer_id, item.reg_epoch)
     if entry is None:
-        return UnregisteredPartition(item.key, why_not_owner(group, key, consumer_id))
+        return UnregisteredPartition(item.key, ownership_error(group, key, consumer_id))
     committed = end(group, entry, item, event.places, out)
     return UnregisteredPartition(item.key, committed_offset=committed)
 
@@ -170,13 +174,13 @@ def plan_fetch(group: BalancedGroup, event: Fetching, out: Outcome) -> None:
     """Plan the reads of a fetch. A batch that was sent before is consumed now (local confirmation), or it is sent
     again."""
     request = event.request
-    _heard(group, request.consumer_id, out)
+    _extend_lease_of(group, request.consumer_id, out)
     positions: Positions = []
     once = _Once(group)
     items = []
     for item in request.items:
         place = event.places.get(item.key)
-        plan = where_to_read(group, request.consumer_id, item, place)
+        plan = next_read(group, request.consumer_id, item, place)
         if once(item.key) is None:
             plan = PlannedItem(item.key, _BAD)
         elif not plan.error_code:
@@ -186,14 +190,14 @@ def plan_fetch(group: BalancedGroup, event: Fetching, out: Outcome) -> None:
     out.reply(event.ref, FetchPlanned(tuple(items)))
 
 
-def where_to_read(group: BalancedGroup, consumer_id: str, item: FetchItem, place: Place | None) -> PlannedItem:
+def next_read(group: BalancedGroup, consumer_id: str, item: FetchItem, place: PartitionOffsets | None) -> PlannedItem:
     """Return the next offset if the member owns the partition now. Offsets deleted meanwhile are skipped."""
     key = group.place_of(item.key)
     entry = None if key is None else group.grant(key, consumer_id, item.reg_epoch)
     if key is None:
         return PlannedItem(item.key, _BAD)
     if entry is None:
-        return PlannedItem(item.key, why_not_owner(group, key, consumer_id))
+        return PlannedItem(item.key, ownership_error(group, key, consumer_id))
     if place is None:
         return PlannedItem(item.key, ErrorCode.UNAVAILABLE)
     return PlannedItem(item.key, ErrorCode.NONE, place.clamp(group.reading(entry, place.committed).position))
@@ -221,7 +225,7 @@ def _settle_last(
 def confirm(group: BalancedGroup, event: Confirm, out: Outcome) -> None:
     """Store the confirmed offsets; unconfirmed records are sent again. Only the owner moves a stored offset."""
     request = event.request
-    _heard(group, request.consumer_id, out)
+    _extend_lease_of(group, request.consumer_id, out)
     positions: Positions = []
     once = _Once(group)
     items = []
@@ -241,7 +245,12 @@ def confirm(group: BalancedGroup, event: Confirm, out: Outcome) -> None:
 
 
 def _confirm(
-    group: BalancedGroup, item: ConfirmItem, entry: Ownership, place: Place, positions: Positions, out: Outcome
+    group: BalancedGroup,
+    item: ConfirmItem,
+    entry: Ownership,
+    place: PartitionOffsets,
+    positions: Positions,
+    out: Outcome,
 ) -> ConfirmedPartition:
     reading = group.reading(entry, place.committed)
     at = (entry.topic, entry.partition, entry.epoch)

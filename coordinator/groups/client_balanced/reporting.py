@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from itertools import islice
 
 from coordinator.groups.client_balanced.events import Beat
-from coordinator.groups.client_balanced.grants import end, heard, why_not_owner
-from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.client_balanced.grants import end, extend_lease, ownership_error
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.outcome import Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import LostKey, MemberHeartbeat, MemberHeartbeatReply, OwnedKey
@@ -35,14 +35,14 @@ def spoke(group: BalancedGroup, request: MemberHeartbeat, connection: int) -> No
 
 def stay(group: BalancedGroup, request: MemberHeartbeat, now_ms: int) -> ErrorCode:
     """Move the member's deadline."""
-    heard(group.members[request.consumer_id], now_ms)
+    extend_lease(group.members[request.consumer_id], now_ms)
     return ErrorCode.NONE
 
 
 def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
     """Handle a heartbeat with a report or a release, or of a member that is behind in what it knows."""
     request, member = event.request, group.members[event.consumer_id]
-    heard(member, out.moment.monotonic_ms)
+    extend_lease(member, out.moment.monotonic_ms)
     released: dict[str, None] = {}
     for one in {one.key: one for one in request.released}.values():
         key = group.place_of(one.key)
@@ -58,7 +58,7 @@ def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
     for claim in wrong:
         key = group.place_of(claim.key)
         is_key = key is not None and claim.key in group.meta
-        lost[claim.key] = why_not_owner(group, key, member.consumer_id) if is_key and key else ErrorCode.NOT_FOUND
+        lost[claim.key] = ownership_error(group, key, member.consumer_id) if is_key and key else ErrorCode.NOT_FOUND
     version = group.on_record.meta_version
     reply = MemberHeartbeatReply(
         lost=tuple([LostKey(key, error) for key, error in lost.items() if key not in released]),
@@ -86,7 +86,7 @@ def mismatches(group: BalancedGroup, consumer_id: str, claimed: Iterable[OwnedKe
     return wrong
 
 
-def _wish(group: BalancedGroup, member: Member, request: MemberHeartbeat) -> int:
+def _wish(group: BalancedGroup, member: BalancedGroupMember, request: MemberHeartbeat) -> int:
     """Return the operator's mark, if it is later than the member's start and not carried out; else 0."""
     wanted = group.on_record.from_max_id
     return wanted if wanted > max(member.mark, request.ops_ack) else 0

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coordinator.groups.client_balanced.delayed import DelayedLease
+from coordinator.groups.client_balanced.delayed import DelayedBalancedLease
 from coordinator.groups.ownership import Key, Owners
 from coordinator.records.records import BalancedMember, BalancedMetadata, Ownership
 from protocol.errors import ErrorCode
@@ -17,7 +17,7 @@ from protocol.messages.balanced import OwnedKey, PartitionState, StartMember
 from protocol.partition_key import parse_key
 
 
-class GroupState(enum.IntEnum):
+class BalancedState(enum.IntEnum):
     """The three states. The value is the index of the state's cell in a row of the table."""
 
     EMPTY = 0
@@ -32,10 +32,10 @@ class GroupState(enum.IntEnum):
 
 _TITLES = ("Empty", "Stable", "Dead")
 
-MAY_BECOME: dict[GroupState, frozenset[GroupState]] = {
-    GroupState.EMPTY: frozenset({GroupState.ONLINE, GroupState.DEAD}),
-    GroupState.ONLINE: frozenset({GroupState.EMPTY, GroupState.DEAD}),
-    GroupState.DEAD: frozenset({GroupState.DEAD}),
+MAY_BECOME: dict[BalancedState, frozenset[BalancedState]] = {
+    BalancedState.EMPTY: frozenset({BalancedState.ONLINE, BalancedState.DEAD}),
+    BalancedState.ONLINE: frozenset({BalancedState.EMPTY, BalancedState.DEAD}),
+    BalancedState.DEAD: frozenset({BalancedState.DEAD}),
 }
 
 
@@ -64,7 +64,7 @@ class Reading:
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class BalancedGroupMember:
     """A member. The first ten fields are recorded. `lost`: partitions it no longer owns and has not been notified of,
     or has not yet reported as dropped."""
 
@@ -81,7 +81,7 @@ class Member:
     deadline_ms: int = 0
     heard_ms: int = 0
     connection: int = -1
-    lease: DelayedLease | None = None
+    lease: DelayedBalancedLease | None = None
     reported: tuple[OwnedKey, ...] | None = None
     owned_version: int = -1
     lost: dict[str, ErrorCode] = field(default_factory=dict)
@@ -97,9 +97,9 @@ class BalancedGroup:
     broker_id: int
     """Node of every partition here; the first part of keys."""
     max_size: int = 2_147_483_647
-    state: GroupState = GroupState.EMPTY
+    state: BalancedState = BalancedState.EMPTY
     stored: BalancedMetadata | None = None
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, BalancedGroupMember] = field(default_factory=dict)
     meta: dict[str, PartitionState] = field(default_factory=dict)
     """The configured partitions by key, in the order of keys; what `stored.meta_version` stands for."""
     meta_as_of: int = -1
@@ -117,7 +117,7 @@ class BalancedGroup:
         """Return the last record, or that of a group that has none."""
         return self.stored or BalancedMetadata(self.group_id, -1)
 
-    def become(self, state: GroupState) -> None:
+    def become(self, state: BalancedState) -> None:
         """Change the state: the only way for live events."""
         assert state in MAY_BECOME[self.state], f"{self.group_id}: {self.state.title} may not become {state.title}"
         self.state = state
@@ -131,7 +131,7 @@ class BalancedGroup:
         """Return the partition's key as members write it."""
         return f"{self.broker_id}:{entry.topic}:{entry.partition}"
 
-    def owner(self, key: Key) -> Member | None:
+    def owner(self, key: Key) -> BalancedGroupMember | None:
         """Return the member that owns the partition."""
         entry = self.owners.get(key)
         return None if entry is None or entry.owner is None else self.members.get(entry.owner.member_id)
@@ -152,13 +152,13 @@ class BalancedGroup:
     def check(self) -> None:
         """Assert what must hold between any two steps; tests call it after each."""
         self.owners.check()
-        assert bool(self.members) == (self.state is GroupState.ONLINE)
+        assert bool(self.members) == (self.state is BalancedState.ONLINE)
         stored = self.on_record
-        if self.state is not GroupState.DEAD:
+        if self.state is not BalancedState.DEAD:
             assert [member.consumer_id for member in stored.members] == list(self.members)
         ours = [entry.owner.member_id for entry in self.owners if entry.owner and entry.owner.generation_id < 0]
         owning = [member_id for member_id in ours if member_id not in self.members]
-        assert self.state is GroupState.DEAD or not owning, f"{owning} are gone and own partitions"
+        assert self.state is BalancedState.DEAD or not owning, f"{owning} are gone and own partitions"
         if stored.source_count is not None:
             numbers = [member.node_id for member in self.members.values()]
             assert len(set(numbers)) == len(numbers)
