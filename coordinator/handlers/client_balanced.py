@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import BalancedEvent, MetaMade, OffsetsByKey
-from coordinator.groups.client_balanced.meta import holds
+from coordinator.groups.client_balanced.meta import is_current
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.handlers.admission import admit
 from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
@@ -43,7 +43,7 @@ def refresh(core: Core, shard: Shard, group: BalancedGroup, moment: Moment) -> N
     """Refresh the group's configured partitions from the topics."""
     topics = group.on_record.topics
     shape, now = shape_of(core, topics), as_of(core)
-    if not holds(group, now, shape):
+    if not is_current(group, now, shape):
         shard.process(group, MetaMade(group.group_id, partition_states(core, topics), now, shape), moment)
 
 

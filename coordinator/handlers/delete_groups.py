@@ -13,7 +13,7 @@ from coordinator.groups.classic.events import Deleted, GroupDeleted
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.handlers.admission import admit, admit_to_shard, admit_write
 from coordinator.handlers.core import Core
-from coordinator.runtime.shard import Ran, Shard
+from coordinator.runtime.shard import EventResult, Shard
 from coordinator.runtime.slices import BLOCKED, Served, Work
 from protocol.errors import ErrorCode
 from protocol.messages.groups import DeletedGroup, DeleteGroups, DeleteGroupsReply
@@ -97,5 +97,5 @@ def _delete(core: Core, ref: RequestRef, group_id: str, deleted: int, moment: Mo
     ran = shard.run(group, Deleted(ref, group_id, tuple(shard.offsets.partitions(group_id)), deleted), moment)
     verdicts = [answer.reply for answer in ran.answers if isinstance(answer.reply, GroupDeleted)]
     others = [answer for answer in ran.answers if not isinstance(answer.reply, GroupDeleted)]
-    shard.deliver(Ran(others, ran.position))
+    shard.deliver(EventResult(others, ran.position))
     return verdicts[0].error_code

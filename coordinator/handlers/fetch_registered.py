@@ -3,7 +3,7 @@ some."""
 
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import Fetching, FetchPlanned, PlannedItem
-from coordinator.groups.client_balanced.grants import took
+from coordinator.groups.client_balanced.grants import set_in_flight
 from coordinator.groups.client_balanced.registering import next_read
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.ownership import Key
@@ -12,7 +12,7 @@ from coordinator.handlers.client_balanced import admit_client_balanced, find
 from coordinator.handlers.client_balanced_topics import places
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch import count_read, room
-from coordinator.runtime.shard import Ran, Shard
+from coordinator.runtime.shard import EventResult, Shard
 from coordinator.topics.fetch import DelayedFetch
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import FetchedPartition, FetchRegistered, FetchRegisteredReply
@@ -35,7 +35,7 @@ def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, mome
     known = places(core, shard, message.group_id, [item.key for item in message.items])
     ran = shard.run(group, Fetching(ref, message, known), moment)
     plans = [one.reply for one in ran.answers if isinstance(one.reply, FetchPlanned)]
-    shard.deliver(Ran([one for one in ran.answers if not isinstance(one.reply, FetchPlanned)], ran.position))
+    shard.deliver(EventResult([one for one in ran.answers if not isinstance(one.reply, FetchPlanned)], ran.position))
     if not plans:
         return
     planned = plans[0].items
@@ -48,7 +48,7 @@ def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, mome
     ):
         _answer(core, ref, shard, group, message, planned)
         return
-    found.stands_for(message)
+    found.replace_request(message)
     core.fetches.add(ref, len(found.notified_by))
     core.purgatory.try_complete_else_watch(found, found.notified_by)
 
@@ -87,7 +87,7 @@ def _answer(
         items.append(_fetched(wanted.key, plan.position, part))
         if part.records:
             up_to = _end_of(part.records)
-            took(group, wanted.key, message.consumer_id, wanted.reg_epoch, plan.position, up_to)
+            set_in_flight(group, wanted.key, message.consumer_id, wanted.reg_epoch, plan.position, up_to)
     count_read(core, sum([len(item.records) for item in items]))
     core.outbox.hold(shard.position_of(message.group_id), ref, FetchRegisteredReply(items=tuple(items)))
 

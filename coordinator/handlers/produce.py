@@ -46,7 +46,7 @@ def produce_waiting(core: Core, moment: Moment) -> None:
         if _serve_turn(core, others.first(), moment):
             others.done()
         else:
-            others.turn()
+            others.end_turn()
     if others.waiting and others.left_us <= 0:
         _wait(core, moment.monotonic_ms + others.wait_ms)
 

@@ -78,14 +78,14 @@ class Serving:
         connection = self._core.connections.get(event.connection)
         if connection is not None and connection.session.is_idle and event.connection not in self.waiting:
             self._core.count("connections_idle_closed")
-            self.forget(event.connection)
+            self.drop(event.connection)
             self._effects.append(Close(event.connection))
 
     def lost(self, event: Lost, moment: Moment) -> None:
         """Drop the connection. Its members live on until their sessions end, as in Kafka: the client may be back on
         another connection."""
         self.touched.pop(event.connection, None)
-        self.forget(event.connection)
+        self.drop(event.connection)
 
     def received(self, event: Received, moment: Moment) -> None:
         """Receive the bytes that arrived, and serve them."""
@@ -204,7 +204,7 @@ class Serving:
         for number, connection in self.touched.items():
             self._flush(connection)
             if connection.has_ended and connection.session.is_idle and number not in self.waiting:
-                self.forget(number)
+                self.drop(number)
                 self._effects.append(Close(number))
         self.touched.clear()
 
@@ -244,10 +244,10 @@ class Serving:
         """Close the connection of a client that broke the protocol or a limit."""
         self._core.count("connections_violating")
         self._flush(connection)
-        self.forget(connection.number)
+        self.drop(connection.number)
         self._effects.append(Close(connection.number, reason))
 
-    def forget(self, number: int) -> None:
+    def drop(self, number: int) -> None:
         """Drop all state kept for the connection."""
         core = self._core
         core.connections.pop(number, None)
@@ -255,5 +255,5 @@ class Serving:
         self.waiting.pop(number, None)
         for key in core.fetches.leave(number):
             core.purgatory.cancel(key)
-        for forget in self.on_closed:
-            forget(number)
+        for closed in self.on_closed:
+            closed(number)

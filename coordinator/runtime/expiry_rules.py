@@ -29,7 +29,7 @@ _NO_RETENTION = -1
 _OFFSETS_A_PIECE = 1_000
 
 
-class Kept(enum.StrEnum):
+class KeepReason(enum.StrEnum):
     """Reason why an offset or a group never expires in its present state."""
 
     REBALANCING = "the group is rebalancing"
@@ -56,7 +56,7 @@ def is_by_subscription(group: Group, balanced: BalancedGroup | None = None) -> b
 
 def rule_of(
     group: Group, balanced: BalancedGroup | None = None, subscriptions: Subscriptions | None = None
-) -> Rule | Kept:
+) -> Rule | KeepReason:
     """Return the line of the table that applies to the group now. `balanced`: the client-balanced group of the same id.
     `subscriptions`: the subscriptions parsed so far."""
     if balanced is not None and balanced.members:
@@ -67,23 +67,23 @@ def rule_of(
         is_known = group.protocol_type is not None and group.state_since_ms >= 0
         return Rule(group.state_since_ms if is_known else None)
     if group.state is not GroupState.STABLE:
-        return Kept.REBALANCING
+        return KeepReason.REBALANCING
     if group.protocol_type != PROTOCOL_TYPE:
-        return Kept.NO_CONSUMERS
+        return KeepReason.NO_CONSUMERS
     subscribed = (Subscriptions(group) if subscriptions is None else subscriptions).topics()
-    return Kept.UNREADABLE if subscribed is None else Rule(None, subscribed)
+    return KeepReason.UNREADABLE if subscribed is None else Rule(None, subscribed)
 
 
 def expires_ms(
-    rule: Rule | Kept, place: Place, committed: OffsetAndMetadata, pending: Container[Place], retention_ms: int
-) -> int | Kept:
+    rule: Rule | KeepReason, place: Place, committed: OffsetAndMetadata, pending: Container[Place], retention_ms: int
+) -> int | KeepReason:
     """Return the wall time from which on the offset may be deleted, or the reason why it never is."""
-    if isinstance(rule, Kept):
+    if isinstance(rule, KeepReason):
         return rule
     if place[0] in rule.subscribed:
-        return Kept.SUBSCRIBED
+        return KeepReason.SUBSCRIBED
     if place in pending:
-        return Kept.PENDING
+        return KeepReason.PENDING
     if committed.expire_timestamp_ms != _NO_RETENTION:
         return committed.expire_timestamp_ms
     since_ms = committed.commit_timestamp_ms if rule.since_ms is None else rule.since_ms
@@ -92,13 +92,13 @@ def expires_ms(
 
 def group_expires_ms(
     group: Group, offsets: OffsetTable, retention_ms: int, balanced: BalancedGroup | None = None
-) -> Generator[int, None, int | Kept]:
+) -> Generator[int, None, int | KeepReason]:
     """Return the wall time from which on the group itself may be deleted: with the last of its offsets, and at once
     without any. Yields the number of offsets checked."""
     if group.state is not GroupState.EMPTY or (balanced is not None and balanced.members):
-        return Kept.HAS_MEMBERS
+        return KeepReason.HAS_MEMBERS
     if offsets.pending.of(group.group_id):
-        return Kept.GROUP_PENDING
+        return KeepReason.GROUP_PENDING
     rule, last_ms = rule_of(group, balanced), 0
     for topic in list(offsets.topics(group.group_id)):
         committed = list(offsets.topics(group.group_id).get(topic, {}).items())

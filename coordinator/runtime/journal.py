@@ -28,12 +28,12 @@ class _Kept:
     """The notes of a group, oldest first. `dropped`: entries of the journal's order whose notes have been dropped
     already."""
 
-    __slots__ = ("gone", "next_number", "notes")
+    __slots__ = ("dropped", "next_number", "notes")
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
         self.next_number = 0
-        self.gone = 0
+        self.dropped = 0
 
 
 class Journal:
@@ -124,25 +124,25 @@ class Journal:
         self._bytes += _size(note)
         if in_place_of is not None:
             self._forget(kept, in_place_of)
-            kept.gone += 1
+            kept.dropped += 1
         elif len(kept.notes) > self._limit:
             self._forget(kept, 0)
-            kept.gone += 1
+            kept.dropped += 1
         self._make_room()
         if len(self._order) > 2 * self._count + _SPARE_ORDERS:
-            self._take_out_gone()
+            self._remove_dropped()
 
     def _forget(self, kept: _Kept, index: int) -> None:
         self._count -= 1
         self._bytes -= _size(kept.notes.pop(index))
 
-    def _take_out_gone(self) -> None:
+    def _remove_dropped(self) -> None:
         entries = self._order
         self._order = deque()
         for group_id in entries:
             kept = self._groups[group_id]
-            if kept.gone:
-                kept.gone -= 1
+            if kept.dropped:
+                kept.dropped -= 1
             else:
                 self._order.append(group_id)
 
@@ -150,8 +150,8 @@ class Journal:
         while self._bytes > self._max_bytes and self._count > 1:
             group_id = self._order.popleft()
             kept = self._groups[group_id]
-            if kept.gone:
-                kept.gone -= 1
+            if kept.dropped:
+                kept.dropped -= 1
                 continue
             self._forget(kept, 0)
             if not kept.notes:

@@ -146,7 +146,7 @@ class Loading:
         number, at = common.apply(part, 0, count) if is_plain and not shard.offsets.pending else (0, 0)
         if number == count and at == len(part):
             return count
-        common.forget()
+        common.clear()
         producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
         for entry in decode_records(part, header)[number:]:
             if header.is_control:

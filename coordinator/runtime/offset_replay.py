@@ -22,13 +22,13 @@ _MOST_KNOWN = 100_000
 
 
 class CommonCommits:
-    """Applies runs of common commits to a shard. Call `forget` before anything else changes the shard's offsets."""
+    """Applies runs of common commits to a shard. Call `clear` before anything else changes the shard's offsets."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._known: dict[bytes, dict[int, OffsetAndMetadata]] = {}
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._known.clear()
 
     # A call costs more than its body.

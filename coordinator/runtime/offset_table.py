@@ -76,7 +76,7 @@ class PendingOffsets:
         self._clear(producer_id, group_id, place)
         return taken
 
-    def forget(self, group_id: str, place: Place) -> None:
+    def remove(self, group_id: str, place: Place) -> None:
         """Remove all pending offsets of the partition."""
         for producer_id in list(self.of(group_id).get(place, ())):
             self.take(producer_id, group_id, place)
@@ -195,10 +195,10 @@ class OffsetTable:
             self.count += partition not in partitions
             partitions[partition] = kept
 
-    def forget(self, group_id: str, topic: str, partition: int) -> None:
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
         """Remove the group's offset of the partition, pending ones too."""
         if self.pending:
-            self.pending.forget(group_id, (topic, partition))
+            self.pending.remove(group_id, (topic, partition))
         topics = self._groups.get(group_id, {})
         if topics.get(topic, {}).pop(partition, None) is None:
             return

@@ -61,7 +61,7 @@ class ShardState(enum.Enum):
     UNLOADED = "unloaded"
 
 
-class Ran(NamedTuple):
+class EventResult(NamedTuple):
     """Result of an event and of all its follow-up events."""
 
     answers: list[Answer]
@@ -114,7 +114,7 @@ class Shard:
         """Run the event on the group. Its replies are sent at once, or when their record is on disk."""
         self.deliver(self.run(group, event, moment))
 
-    def deliver(self, ran: Ran) -> None:
+    def deliver(self, ran: EventResult) -> None:
         """Send the replies that are marked `at_once`, hold the others."""
         outbox = self._tools.outbox
         for ref, reply, at_once in ran.answers:
@@ -123,7 +123,7 @@ class Shard:
             else:
                 outbox.hold(ran.position, ref, reply)
 
-    def run(self, group: AnyGroup, event: AnyEvent, moment: Moment) -> Ran:
+    def run(self, group: AnyGroup, event: AnyEvent, moment: Moment) -> EventResult:
         """Run the event on the group, and follow-up events until nothing changes any more."""
         answers: list[Answer] = []
         events: deque[AnyEvent] = deque((event,))
@@ -136,7 +136,7 @@ class Shard:
                     group.phase = None
             if not events:
                 self.counts.count(group.group_id)
-                return Ran(answers, self.position_of(group.group_id))
+                return EventResult(answers, self.position_of(group.group_id))
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
     def _step(
@@ -289,7 +289,7 @@ class Shard:
         if type(record) is CommittedOffset:
             self._apply_offsets((record,), producer_id, group)
         elif isinstance(record, OffsetTombstone):
-            self.offsets.forget(record.group_id, record.topic, record.partition)
+            self.offsets.remove(record.group_id, record.topic, record.partition)
         elif isinstance(record, GroupMetadata):
             known = self.groups.get(record.group_id)
             group = known or self.adopt(group or self.new_group(record.group_id))
@@ -360,9 +360,9 @@ class Shard:
     def remove(self, group_id: str) -> None:
         """Remove the group; its committed offsets stay."""
         group = self.groups.pop(group_id, None)
-        gone = self.balanced.pop(group_id, None)
-        if gone is not None:
-            gone.state = BalancedState.DEAD
+        removed = self.balanced.pop(group_id, None)
+        if removed is not None:
+            removed.state = BalancedState.DEAD
         if group is not None:
             group.state = GroupState.DEAD
             self.counts.drop(group)

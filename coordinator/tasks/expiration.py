@@ -11,7 +11,7 @@ from coordinator.clock import Moment
 from coordinator.groups.classic.events import RetentionDue
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.classic.subscriptions import SubscriptionCache, Subscriptions
-from coordinator.runtime.expiry_rules import Kept, Rule, expires_ms, is_by_subscription, rule_of
+from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, is_by_subscription, rule_of
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable, Place
 from coordinator.runtime.shard import Shard, ShardState
 from partition_log.store import LogStore
@@ -86,7 +86,7 @@ class Expiry:
             self._visit = self._visit or next(self._visits, None)
             if self._visit is None:
                 break
-            work -= self._look(self._visit, work, moment)
+            work -= self._continue_visit(self._visit, work, moment)
         if work <= 0 and not store.disk_full:
             return _NEXT_SLICE_MS
         if self._visit is not None:
@@ -98,7 +98,7 @@ class Expiry:
         """Return true if the disk is behind, or the next segment of the write-ahead log is being made."""
         return store.position - store.flushed > _BUSY_BYTES or store.should_wait(self._batch_bytes)
 
-    def _look(self, visit: _Visit, most: int, moment: Moment) -> int:
+    def _continue_visit(self, visit: _Visit, most: int, moment: Moment) -> int:
         """Continue with the group. Return the work done."""
         shard = visit.shard
         group = shard.groups.get(visit.group_id)
@@ -117,7 +117,7 @@ class Expiry:
         rule = rule_of(group, balanced, visit.subscriptions)
         places: list[Place] = []
         is_over = True
-        if not isinstance(rule, Kept):
+        if not isinstance(rule, KeepReason):
             looked, is_over = self._find(visit, rule, max(most - work + _WORK_A_GROUP, 1), moment.wall_ms, places)
             work += _WORK_A_LOOK * looked + _WORK_A_TOMBSTONE * len(places)
         is_done = self._expire(visit, group, places, moment, is_over=is_over)
@@ -138,7 +138,7 @@ class Expiry:
             if committed is None:
                 continue
             at_ms = expires_ms(rule, (topic, partition), committed, pending, self.retention_ms)
-            if isinstance(at_ms, Kept) or wall_ms < at_ms:
+            if isinstance(at_ms, KeepReason) or wall_ms < at_ms:
                 continue
             found.append((topic, partition))
             room -= _TOMBSTONE_BYTES + _BYTES_A_CHARACTER * (len(group_id) + len(topic))

@@ -56,7 +56,7 @@ class Deletions:
         self._room = SLICE_RECORDS
         left = []
         for name in topics.deleted:
-            if self._room > 0 and self._forget(name, topics, shards, moment):
+            if self._room > 0 and self._delete_offsets(name, topics, shards, moment):
                 self._next_shard.pop(name, None)
             else:
                 left.append(name)
@@ -65,7 +65,7 @@ class Deletions:
             return None
         return _NEXT_SLICE_MS if self._room <= 0 else _BLOCKED_MS
 
-    def _forget(self, name: str, topics: EmbeddedTopics, shards: Sequence[Shard], moment: Moment) -> bool:
+    def _delete_offsets(self, name: str, topics: EmbeddedTopics, shards: Sequence[Shard], moment: Moment) -> bool:
         """Delete the topic's offsets; return true if none is left. Returns false if the slice is over, a shard is not
         loaded, or the disk is full. A shard that failed to load is left out: its offsets are never read."""
         index = self._next_shard.get(name, 0)
@@ -73,12 +73,14 @@ class Deletions:
             shard = shards[index]
             self._next_shard[name] = index
             is_active = shard.state is ShardState.ACTIVE
-            if shard.state is not ShardState.FAILED and not (is_active and self._forget_in(shard, name, moment)):
+            if shard.state is not ShardState.FAILED and not (
+                is_active and self._delete_offsets_in(shard, name, moment)
+            ):
                 return False
             index += 1
         return topics.remove_logs(name) and topics.free(name, moment) is None
 
-    def _forget_in(self, shard: Shard, topic: str, moment: Moment) -> bool:
+    def _delete_offsets_in(self, shard: Shard, topic: str, moment: Moment) -> bool:
         for group_id in list(shard.groups):
             partitions = held(shard.offsets, group_id, topic)
             for at in range(0, len(partitions), _BATCH_RECORDS):

@@ -19,7 +19,7 @@ from coordinator.topics.metadata import describe_partitions, metadata
 from coordinator.topics.produce import (
     PARTITION_US,
     Allowance,
-    Bad,
+    BatchError,
     Limits,
     allowed_times,
     check_records,
@@ -242,15 +242,15 @@ class EmbeddedTopics:
             while True:
                 work.send(moment)
         except StopIteration as done:
-            told: tuple[ProduceReply, int] = done.value
-            return told
+            result: tuple[ProduceReply, int] = done.value
+            return result
 
     def producing(self, message: Produce) -> Producing:
         """Append records, each partition by itself. The generator returns the reply and the position to wait for, if
         `acks` is -1. It yields the cost of each short piece in microseconds (estimated), and is sent the moment. Other
         requests may come in between."""
         allowance = Allowance(self._settings.max_work_us)
-        put: Callable[[str, ProducePartition, Allowance, Moment], Putting] = self._put
+        put: Callable[[str, ProducePartition, Allowance, Moment], Putting] = self._append_batches
         moment = yield 0
         if message.acks not in {-1, 0, 1}:
             put = _refuse_acks
@@ -271,7 +271,7 @@ class EmbeddedTopics:
         stored = any(part.error_code is _NONE for topic in replies for part in topic.partition_responses)
         return ProduceReply(tuple(replies)), self._store.position if message.acks == -1 and stored else 0
 
-    def _put(self, name: str, part: ProducePartition, allowance: Allowance, moment: Moment) -> Putting:
+    def _append_batches(self, name: str, part: ProducePartition, allowance: Allowance, moment: Moment) -> Putting:
         """Append several batches one by one: if the disk fills up between them, the earlier ones stay."""
         known = self.log_and_configs(name, part.index)
         if known is None:
@@ -280,13 +280,13 @@ class EmbeddedTopics:
             known[1].max_message_bytes, self._settings.max_decompressed_bytes, self._settings.max_records_per_batch
         )
         checked = yield from check_records(part.records, limits, allowance, allowed_times(known[1], moment))
-        if isinstance(checked, Bad):
+        if isinstance(checked, BatchError):
             return ProducePartitionReply(part.index, checked.error, error_message=checked.message)
         topic, log = self._topics.get(name), self._log(name, part.index)
         if topic is None or log is None:  # deleted meanwhile
             return ProducePartitionReply(part.index, _UNKNOWN)
         stored_at = check_sequences(log, checked)
-        if isinstance(stored_at, Bad):
+        if isinstance(stored_at, BatchError):
             return ProducePartitionReply(part.index, stored_at.error, error_message=stored_at.message)
         base_offset = log.next_offset if stored_at[0] is None else stored_at[0]
         append_time_ms = moment.wall_ms if topic.configs.has_append_time else -1
@@ -303,8 +303,8 @@ class EmbeddedTopics:
     def advanced(self) -> list[Hashable]:
         """Notification keys of the partitions whose high watermark has moved since the last call."""
         moved: list[Hashable] = []
-        for key, (log, told) in list(self._advancing.items()):
-            if log.flushed_offset > told:
+        for key, (log, shown) in list(self._advancing.items()):
+            if log.flushed_offset > shown:
                 moved.append(key)
                 self._advancing[key] = (log, log.flushed_offset)
             if log.flushed_offset == log.next_offset:
@@ -364,10 +364,10 @@ class EmbeddedTopics:
         waits for."""
         effort, known = Effort(EFFORT_US), Answers()
         reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
-        told = (
+        keys = (
             NewRecordsKey(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions
         )
-        waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, told))
+        waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, keys))
         return reply, self._store.position if waits else 0
 
     def _find_topic(self, topic: ListOffsetsTopic, effort: Effort, known: Answers) -> ListOffsetsTopicReply:

@@ -213,7 +213,7 @@ class DelayedFetch(DelayedOperation[FetchReady]):
         self._enough = enough
         self._watches = [_Watch(log, offset) for _key, log, offset in partitions]
 
-    def stands_for(self, message: FetchRegistered) -> None:
+    def replace_request(self, message: FetchRegistered) -> None:
         """Replace the request to answer."""
         self._message = message
 

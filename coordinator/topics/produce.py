@@ -47,7 +47,7 @@ class ProducerIdSource(Protocol):
         """Return an unused id from 0 to 2^63-1."""
 
 
-class Bad(NamedTuple):
+class BatchError(NamedTuple):
     """Error because of which no batch of the partition was stored."""
 
     error: ErrorCode
@@ -94,12 +94,12 @@ class Allowance:
 class _Refused(Exception):
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
-        self.bad = Bad(error, message)
+        self.bad = BatchError(error, message)
 
 
 def check_records(
     data: bytes, limits: Limits, allowance: Allowance, times: Times = ANY_TIME
-) -> Generator[int, object, list[bytes] | Bad]:
+) -> Generator[int, object, list[bytes] | BatchError]:
     """Return the batches of `data`, each sound and within the limits, or the error of the first that is not. The
     allowance is shared by the request's partitions: REQUEST_TIMED_OUT where nothing is left, which producers try again.
 
@@ -127,11 +127,11 @@ def check_records(
     return found
 
 
-def check_sequences(log: PartitionLog, batches: Sequence[bytes]) -> list[int | None] | Bad:
+def check_sequences(log: PartitionLog, batches: Sequence[bytes]) -> list[int | None] | BatchError:
     """Return for each batch None if it is to be appended, or the base offset of its first copy if it is a duplicate. An
     error for a batch out of sequence or of an old producer epoch: then none may be stored."""
     verdicts = judge(log.producers, batches, log.next_offset)
-    return Bad(_OBJECTIONS[verdicts], verdicts.value) if isinstance(verdicts, Objection) else verdicts
+    return BatchError(_OBJECTIONS[verdicts], verdicts.value) if isinstance(verdicts, Objection) else verdicts
 
 
 def _check_frame(data: bytes, position: int, max_batch_bytes: int) -> BatchHeader:

@@ -53,7 +53,7 @@ class ProduceQueue:
         """Return the request whose turn it is."""
         return next(iter(self._queues.values()))[0]
 
-    def turn(self) -> None:
+    def end_turn(self) -> None:
         """End the turn of the first connection: it comes again after the others."""
         connection = next(iter(self._queues))
         self._queues[connection] = self._queues.pop(connection)

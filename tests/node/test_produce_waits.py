@@ -116,9 +116,9 @@ def test_the_longest_waiting_of_a_connection_comes_first_and_connections_take_tu
         room.add(waiting(connection, number, 10))
     assert room.bytes == 30
     seen = [room.first().ref.number]
-    room.turn()
+    room.end_turn()
     seen.append(room.first().ref.number)
-    room.turn()
+    room.end_turn()
     seen.append(room.first().ref.number)
     room.done()
     seen.append(room.first().ref.number)

@@ -51,17 +51,17 @@ def admit(group: Group, event: JoinFirst, out: Outcome) -> None:
     """Admit a new member, or hand out the member id that its next JoinGroup must bring."""
     request = event.request
     if request.group_instance_id is not None:
-        _let_in(group, event, out.ids.member_id(request.group_instance_id), out)
+        _add_member(group, event, out.ids.member_id(request.group_instance_id), out)
     elif request.wants_member_id_first:
         _hand_out_id(group, event, out)
     else:
-        _let_in(group, event, out.ids.member_id(event.client.client_id), out)
+        _add_member(group, event, out.ids.member_id(event.client.client_id), out)
 
 
 def admit_pending(group: Group, event: JoinPending, out: Outcome) -> None:
     """Admit a member that comes back with the id handed out to it."""
     del group.pending[event.member_id]
-    _let_in(group, event, event.member_id, out)
+    _add_member(group, event, event.member_id, out)
 
 
 def refuse_full(group: Group, event: Joining, out: Outcome) -> None:
@@ -127,7 +127,7 @@ def _hand_out_id(group: Group, event: JoinFirst, out: Outcome) -> None:
     out.reply_at_once(event.ref, JoinGroupReply(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
 
 
-def _let_in(group: Group, event: Joining, member_id: str, out: Outcome) -> None:
+def _add_member(group: Group, event: Joining, member_id: str, out: Outcome) -> None:
     request = event.request
     member = Member(
         member_id=member_id,
@@ -215,10 +215,10 @@ def leave(group: Group, event: Leave, out: Outcome) -> None:
     before = len(group.members)
     left = tuple(_leave_one(group, entry, event.ref.connection, out) for entry in event.request.members)
     out.reply(event.ref, LeaveGroupReply(members=left))
-    gone = before - len(group.members)
-    if gone:
+    removed = before - len(group.members)
+    if removed:
         first = next(entry for entry, one in zip(event.request.members, left, strict=True) if not one.error_code)
-        detail = f"{gone} left: {first.reason or 'no reason given'}"
+        detail = f"{removed} left: {first.reason or 'no reason given'}"
         begin_rebalance(group, out, Cause.MEMBER_LEFT, first.member_id or first.group_instance_id or "", detail)
 
 

@@ -48,7 +48,7 @@ def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, de
         _wait(group, out, DelayedJoin(group, now_ms + timeout_ms))
     group.rebalance_began_ms = now_ms
     group.become(GroupState.PREPARING, out.moment.wall_ms)
-    _tell_rebalance_started(group, out, cause, initiator, timeout_ms)
+    _push_rebalance_started(group, out, cause, initiator, timeout_ms)
 
 
 def _wait(group: Group, out: Outcome, operation: DelayedJoin | InitialDelayedJoin | DelayedSync) -> None:
@@ -75,7 +75,7 @@ def fail_assignment(group: Group, out: Outcome, error_code: ErrorCode) -> None:
     )
 
 
-def _tell_rebalance_started(group: Group, out: Outcome, cause: Cause, initiator: str, timeout_ms: int) -> None:
+def _push_rebalance_started(group: Group, out: Outcome, cause: Cause, initiator: str, timeout_ms: int) -> None:
     message = RebalanceStarted(group.group_id, group.generation_id, cause.value, initiator, timeout_ms)
     out.pushes.extend(
         (member.connection, message)
@@ -115,7 +115,7 @@ def complete_join(group: Group, out: Outcome) -> None:
         return
     group.leader = leader.member_id
     group.protocol_name = elect_protocol(group, leader)
-    assert group.protocol_name is not None, "the protocol gate lets nobody in who shares no protocol"
+    assert group.protocol_name is not None, "admission requires a protocol that all members share"
     group.become(GroupState.COMPLETING, out.moment.wall_ms)
     took_ms = out.moment.monotonic_ms - group.rebalance_began_ms
     note(

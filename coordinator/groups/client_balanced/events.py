@@ -215,7 +215,7 @@ class MetaMade(ClientBalancedEvent):
     shape: tuple[int, ...] = ()
 
 
-class Settled(ClientBalancedEvent):
+class PositionsStored(ClientBalancedEvent):
     """The records of an outcome are applied: grants are at these positions from now on."""
 
     group_id: str
@@ -268,7 +268,7 @@ BalancedEvent = (
     | BalancedLeave
     | Mark
     | MetaMade
-    | Settled
+    | PositionsStored
     | Admitted
     | LeaseOverdue
     | BalancedLoaded

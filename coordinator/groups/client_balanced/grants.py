@@ -1,6 +1,6 @@
 """Grants, as several actions use them: grant, end, and the error for a client that does not own the partition."""
 
-from coordinator.groups.client_balanced.events import OffsetsByKey, PartitionOffsets, Settled
+from coordinator.groups.client_balanced.events import OffsetsByKey, PartitionOffsets, PositionsStored
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember, Reading
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key
@@ -82,13 +82,13 @@ def ownership_error(group: BalancedGroup, key: Key, consumer_id: str) -> ErrorCo
     return ErrorCode.NO_NODE
 
 
-def settle_at(group: BalancedGroup, positions: Positions, out: Outcome) -> None:
+def set_positions(group: BalancedGroup, positions: Positions, out: Outcome) -> None:
     """Add the follow-up event that sets the positions of the grants once the records are applied."""
     if positions:
-        out.follow_ups.append(Settled(group.group_id, tuple(positions)))
+        out.follow_ups.append(PositionsStored(group.group_id, tuple(positions)))
 
 
-def settled(group: BalancedGroup, event: Settled, out: Outcome) -> None:
+def positions_stored(group: BalancedGroup, event: PositionsStored, out: Outcome) -> None:
     """Set the positions of the grants, with nothing in flight."""
     for topic, partition, epoch, position in event.positions:
         group.readings[topic, partition] = Reading(epoch, position)
@@ -102,7 +102,7 @@ def extend_lease(member: BalancedGroupMember, now_ms: int) -> None:
         member.deadline_ms = deadline_ms
 
 
-def took(group: BalancedGroup, key: str, consumer_id: str, epoch: int, position: int, up_to: int) -> None:
+def set_in_flight(group: BalancedGroup, key: str, consumer_id: str, epoch: int, position: int, up_to: int) -> None:
     """Note that records from `position` to `up_to` were sent. This is soft state: without a confirmation they are sent
     again."""
     place = group.place_of(key)

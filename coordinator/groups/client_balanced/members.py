@@ -23,7 +23,7 @@ from coordinator.groups.client_balanced.grants import (
     grant,
     initial_position,
     owns,
-    settle_at,
+    set_positions,
 )
 from coordinator.groups.client_balanced.guards import filters_of, node_id_of, replaced_by, source_count_of, topics_of
 from coordinator.groups.client_balanced.meta import with_meta
@@ -90,10 +90,10 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
         out.follow_ups.append(MetaMade(group.group_id, event.meta, event.as_of, event.shape))
     if replaced is not None:
         _drop(group, replaced, out, BalancedCause.REPLACED)
-    granted, lost = _hold_again(group, event, out)
+    granted, lost = _regrant_held(group, event, out)
     out.records.append(record)
     out.follow_ups.append(Admitted(group.group_id, request.consumer_id, event.ref.connection))
-    _tell_of_start(group, event, replaced, len(lines), out)
+    _note_start(group, event, replaced, len(lines), out)
     reply = StartMemberReply(
         member_epoch=epoch,
         session_timeout_ms=request.session_timeout_ms,
@@ -109,24 +109,24 @@ def _with_replaced(stored: BalancedMetadata, replaced: BalancedGroupMember | Non
     return stored.replaced if replaced is None else (*stored.replaced, replaced.consumer_id)[-_MOST_REPLACED:]
 
 
-def _tell_of_start(
+def _note_start(
     group: BalancedGroup, event: Start, replaced: BalancedGroupMember | None, members: int, out: Outcome
 ) -> None:
     number = node_id_of(event.request)
     who = f"{event.client_id or '(unnamed)'} at {event.client_host.lstrip('/')}"
     detail = who if number is None else f"{who}, node {number} of {event.request.source_count}"
     if replaced is not None:
-        told, subject = (
+        detail, subject = (
             f"{replaced.consumer_id} is to stop; {detail}",
             f"instance {replaced.instance_id}, node {number}",
         )
-        note(group, out, BalancedCause.REPLACED, event.consumer_id, told, members, subject=subject)
+        note(group, out, BalancedCause.REPLACED, event.consumer_id, detail, members, subject=subject)
     else:
         cause = BalancedCause.JOINED_AGAIN if event.consumer_id in group.members else BalancedCause.JOINED
         note(group, out, cause, event.consumer_id, detail, members)
 
 
-def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[GrantedKey], list[LostKey]]:
+def _regrant_held(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[GrantedKey], list[LostKey]]:
     """Grant held partitions again if they are free and the last grant was this one (client-balanced-groups 11). Grants
     that the member did not name end; they stay if the request may be a late one."""
     granted: list[GrantedKey] = []
@@ -162,7 +162,7 @@ def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[
         else:
             position = place.clamp(group.reading(entry, place.committed).position)
             granted.append(GrantedKey(group.key_of(entry), entry.epoch, position, place.begin, place.end))
-    settle_at(group, positions, out)
+    set_positions(group, positions, out)
     return granted, lost
 
 
@@ -212,7 +212,7 @@ def leave(group: BalancedGroup, event: BalancedLeave, out: Outcome) -> None:
             end(group, entry, released, event.places, out)
     rest = [entry for entry in group.owners.of(member.consumer_id) if group.key_of(entry) not in named]
     out.records.extend(map(group.owners.ended, rest))
-    _go(group, (member,), out)
+    _remove_members(group, (member,), out)
     detail = f"it had {partitions(len(named) + len(rest))}"
     note(group, out, BalancedCause.LEFT, member.consumer_id, detail, len(group.members) - 1)
     out.reply(event.ref, LeaveMemberReply())
@@ -230,7 +230,7 @@ def expire(group: BalancedGroup, event: LeaseOverdue, out: Outcome) -> None:
     overdue = [one for one in group.members.values() if one.deadline_ms <= out.moment.monotonic_ms]
     for number, one in enumerate(overdue, 1):  # all at one time, since the record names every member that stays
         _drop(group, one, out, BalancedCause.LEASE_OVER, len(group.members) - number)
-    _go(group, overdue, out)
+    _remove_members(group, overdue, out)
 
 
 def _drop(group: BalancedGroup, member: BalancedGroupMember, out: Outcome, cause: BalancedCause, left: int = 0) -> None:
@@ -247,19 +247,19 @@ def _drop(group: BalancedGroup, member: BalancedGroupMember, out: Outcome, cause
         note(group, out, cause, member.consumer_id, detail, left)
 
 
-def _go(group: BalancedGroup, going: Iterable[BalancedGroupMember], out: Outcome) -> None:
+def _remove_members(group: BalancedGroup, going: Iterable[BalancedGroupMember], out: Outcome) -> None:
     """Record the group without these members. With the last member its topics and filters go; counters stay, so that
     none ever goes back."""
     out.is_splittable = True  # grants end before their owner is removed
     stored = group.on_record
     names = {member.consumer_id: None for member in going}
     left = tuple([line for line in stored.members if line.consumer_id not in names])
-    out.records.append(replace(stored, members=left) if left else emptied(stored, out.moment.wall_ms))
+    out.records.append(replace(stored, members=left) if left else without_members(stored, out.moment.wall_ms))
     for name in names:
         out.cancel(BalancedLeaseKey(group.group_id, name))
 
 
-def emptied(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:
+def without_members(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:
     """Build the record of a group without members."""
     return replace(
         stored, state_timestamp_ms=wall_ms, topics=(), filters=(), source_count=None, members=(), replaced=()

@@ -31,7 +31,7 @@ def with_meta(record: BalancedMetadata, meta: Iterable[PartitionState]) -> Balan
     return replace(record, meta_version=record.meta_version + 1, meta_digest=digest)
 
 
-def holds(group: BalancedGroup, as_of: int, shape: tuple[int, ...]) -> bool:
+def is_current(group: BalancedGroup, as_of: int, shape: tuple[int, ...]) -> bool:
     """Return true if the stored partitions are still current: most changes of topics are about others."""
     if not shape or shape != group.meta_shape or group.meta_as_of < 0:
         return False
@@ -44,22 +44,22 @@ def store_meta(group: BalancedGroup, event: MetaMade, out: Outcome) -> None:
     stored = group.on_record
     group.meta, group.meta_as_of = {state.key: state for state in event.meta}, event.as_of
     group.meta_shape = event.shape
-    gone = [entry for entry in group.owners if group.key_of(entry) not in group.meta]
+    orphaned = [entry for entry in group.owners if group.key_of(entry) not in group.meta]
     record = with_meta(stored, event.meta)
-    if record is stored and not gone:
+    if record is stored and not orphaned:
         return
     if record is not stored:
         out.records.append(record)
         changed = PartitionsChanged(group.group_id, stored.topics)
         out.pushes += [(one.connection, changed) for one in group.members.values() if one.connection >= 0]
     out.is_splittable = True
-    out.records.extend(map(group.owners.ended, gone))
-    _tell_gone(group, gone, out)
+    out.records.extend(map(group.owners.ended, orphaned))
+    _notify_lost(group, orphaned, out)
 
 
-def _tell_gone(group: BalancedGroup, gone: list[Ownership], out: Outcome) -> None:
+def _notify_lost(group: BalancedGroup, orphaned: list[Ownership], out: Outcome) -> None:
     by_member: dict[str, list[str]] = {}
-    for entry in gone:
+    for entry in orphaned:
         assert entry.owner is not None
         by_member.setdefault(entry.owner.member_id, []).append(group.key_of(entry))
     for member_id, keys in by_member.items():

@@ -21,7 +21,7 @@ from coordinator.groups.client_balanced.grants import (
     initial_position,
     ownership_error,
     owns,
-    settle_at,
+    set_positions,
 )
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.outcome import Outcome
@@ -45,7 +45,7 @@ _MOST_METADATA = 4_096
 _BAD = ErrorCode.BAD_REQUEST
 
 
-class _Once:
+class _UniqueKeys:
     """The keys of a request, each accepted once."""
 
     def __init__(self, group: BalancedGroup) -> None:
@@ -74,7 +74,7 @@ def register(group: BalancedGroup, event: Register, out: Outcome) -> None:
     member = group.members[event.consumer_id]
     extend_lease(member, out.moment.monotonic_ms)
     positions: Positions = []
-    once = _Once(group)
+    once = _UniqueKeys(group)
     items = []
     for item in event.request.items:
         key, place = once(item.key), event.places.get(item.key)
@@ -83,7 +83,7 @@ def register(group: BalancedGroup, event: Register, out: Outcome) -> None:
             assert key is not None and place is not None
             answer = _grant(group, member, item, key, place, positions, out)
         items.append(answer)
-    settle_at(group, positions, out)
+    set_positions(group, positions, out)
     out.reply(event.ref, RegisterPartitionsReply(items=tuple(items)))
 
 
@@ -149,7 +149,7 @@ def unregister(group: BalancedGroup, event: Unregister, out: Outcome) -> None:
     """End the grant: the partition is free for any member."""
     request = event.request
     _extend_lease_of(group, request.consumer_id, out)
-    once = _Once(group)
+    once = _UniqueKeys(group)
     out.is_splittable = True
     items = [_unregister(group, request.consumer_id, item, once(item.key), event, out) for item in request.items]
     out.reply(event.ref, UnregisterPartitionsReply(items=tuple(items)))
@@ -176,7 +176,7 @@ def plan_fetch(group: BalancedGroup, event: Fetching, out: Outcome) -> None:
     request = event.request
     _extend_lease_of(group, request.consumer_id, out)
     positions: Positions = []
-    once = _Once(group)
+    once = _UniqueKeys(group)
     items = []
     for item in request.items:
         place = event.places.get(item.key)
@@ -186,7 +186,7 @@ def plan_fetch(group: BalancedGroup, event: Fetching, out: Outcome) -> None:
         elif not plan.error_code:
             plan = _settle_last(group, item, plan, event, positions, out)
         items.append(plan)
-    settle_at(group, positions, out)
+    set_positions(group, positions, out)
     out.reply(event.ref, FetchPlanned(tuple(items)))
 
 
@@ -227,7 +227,7 @@ def confirm(group: BalancedGroup, event: Confirm, out: Outcome) -> None:
     request = event.request
     _extend_lease_of(group, request.consumer_id, out)
     positions: Positions = []
-    once = _Once(group)
+    once = _UniqueKeys(group)
     items = []
     for item in request.items:
         key, place = once(item.key), event.places.get(item.key)
@@ -240,7 +240,7 @@ def confirm(group: BalancedGroup, event: Confirm, out: Outcome) -> None:
             items.append(ConfirmedPartition(item.key, ErrorCode.UNAVAILABLE))
         else:
             items.append(_confirm(group, item, entry, place, positions, out))
-    settle_at(group, positions, out)
+    set_positions(group, positions, out)
     out.reply(event.ref, ConfirmConsumedReply(items=tuple(items)))
 
 

@@ -22,18 +22,18 @@ def is_plain(group: BalancedGroup, request: MemberHeartbeat) -> bool:
         request.owned is None
         and not request.released
         and request.meta_version == group.on_record.meta_version
-        and (member is None or not (member.lost or _wish(group, member, request)))
+        and (member is None or not (member.lost or _requested_seek(group, member, request)))
     )
 
 
-def spoke(group: BalancedGroup, request: MemberHeartbeat, connection: int) -> None:
+def keep_connection(group: BalancedGroup, request: MemberHeartbeat, connection: int) -> None:
     """Keep the connection on which the member can be notified."""
     member = group.members.get(request.consumer_id)
     if member is not None and member.epoch == request.member_epoch:
         member.connection = connection
 
 
-def stay(group: BalancedGroup, request: MemberHeartbeat, now_ms: int) -> ErrorCode:
+def stay_alive(group: BalancedGroup, request: MemberHeartbeat, now_ms: int) -> ErrorCode:
     """Move the member's deadline."""
     extend_lease(group.members[request.consumer_id], now_ms)
     return ErrorCode.NONE
@@ -64,7 +64,7 @@ def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
         lost=tuple([LostKey(key, error) for key, error in lost.items() if key not in released]),
         meta_version=version,
         meta=None if request.meta_version == version else tuple(group.meta.values()),
-        from_max_id=_wish(group, member, request),
+        from_max_id=_requested_seek(group, member, request),
     )
     out.reply(event.ref, reply)
 
@@ -86,7 +86,7 @@ def mismatches(group: BalancedGroup, consumer_id: str, claimed: Iterable[OwnedKe
     return wrong
 
 
-def _wish(group: BalancedGroup, member: BalancedGroupMember, request: MemberHeartbeat) -> int:
+def _requested_seek(group: BalancedGroup, member: BalancedGroupMember, request: MemberHeartbeat) -> int:
     """Return the operator's mark, if it is later than the member's start and not carried out; else 0."""
     wanted = group.on_record.from_max_id
     return wanted if wanted > max(member.mark, request.ops_ack) else 0

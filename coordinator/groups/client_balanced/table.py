@@ -18,8 +18,8 @@ from coordinator.groups.client_balanced.events import (
     LeaseOverdue,
     Mark,
     MetaMade,
+    PositionsStored,
     Register,
-    Settled,
     Start,
     Unregister,
 )
@@ -65,7 +65,7 @@ _ROWS: tuple[Row, ...] = (
     on(BalancedLeave)(guards=(is_not_replaced, is_member), empty=_no_member, online=members.leave, dead=_reject_dead),
     on(Mark)(empty=_no_member, online=members.mark, dead=_reject_dead),
     on(MetaMade)(empty=ignore, online=meta.store_meta, dead=ignore),
-    on(Settled)(empty=ignore, online=grants.settled, dead=ignore),
+    on(PositionsStored)(empty=ignore, online=grants.positions_stored, dead=ignore),
     on(Admitted)(empty=ignore, online=members.admitted, dead=ignore),
     on(LeaseOverdue)(empty=ignore, online=members.expire, dead=ignore),
     on(BalancedLoaded)(empty=ignore, online=loading.loaded, dead=ignore),
@@ -74,7 +74,7 @@ _ROWS: tuple[Row, ...] = (
     read_only_on(MemberHeartbeat)(
         guards=(is_not_replaced, is_member),
         empty=reject(ErrorCode.NO_NODE),
-        online=reporting.stay,
+        online=reporting.stay_alive,
         dead=reject(ErrorCode.NOT_COORDINATOR),
     ),
 )
