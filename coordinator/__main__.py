@@ -1,4 +1,4 @@
-"""EDGE: `musterd`. Reads the configuration, opens the data folder, binds, and serves until it is told to stop."""
+"""EDGE: `musterd`. Reads the configuration, opens the data folder, binds, and serves until a signal ends it."""
 
 import asyncio
 import contextlib
@@ -49,14 +49,14 @@ log = structlog.get_logger()
 _SHARDS_KEY = "offsets.topic.num.partitions"
 _FILES_OF_LOGS, _LEAST_FILES_OF_LOGS = 4_096, 320
 _LEAST_A_HTTP_FILE = 8
-"""Of so many files that are allowed one may be an HTTP connection, where few are."""
+"""Divisor of the open files that gives the limit of HTTP connections, where few files are allowed."""
 _TELL_EVERY_S = 2.0
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  (looked for, not bound)
 
 
 def main() -> None:
-    """The command. Exits 0 after SIGTERM or SIGINT, 2 for a wrong configuration, 1 if the data folder cannot be
-    served. `musterd log` is another one: it serves nothing."""
+    """Run the command. Exits 0 after SIGTERM or SIGINT, 2 for a wrong configuration, 1 if the data folder cannot be
+    served. `musterd log` is a command of its own: it serves nothing."""
     if sys.argv[1:2] == ["log"]:
         from coordinator.tools import log_command
 
@@ -70,7 +70,7 @@ def main() -> None:
     except ConfigError as error:
         sys.exit(_complain(str(error), 2))
     _log_to_stderr()
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop runs: a terminal that goes must not end a recovery
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop runs: a terminal that closes must not end a recovery
     for warning in config.warnings:
         log.warning(warning)
     try:
@@ -102,7 +102,7 @@ def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
 
 
 def _log_to_stderr() -> None:
-    """Console lines on a terminal, JSON elsewhere."""
+    """Log console lines on a terminal, JSON elsewhere."""
     people = sys.stderr.isatty()
     renderer: Any = structlog.dev.ConsoleRenderer() if people else structlog.processors.JSONRenderer()
     structlog.configure(
@@ -117,12 +117,12 @@ def _log_to_stderr() -> None:
 
 
 def _within_open_files(config: Config) -> Config:
-    """A connection is an open file, and so is a segment: without this the customary 1,024 are gone before the
-    connections that are allowed, and a log that cannot be opened stops the daemon. Where the system allows no more, so
-    many connections are left out that the logs have theirs."""
-    # A connection in front of a broker has one to it, and answers that pass by have files of their own.
+    """Fit the configuration to the limit of open files. A connection is an open file, and so is a segment: with the
+    customary limit of 1,024 a log could fail to open, which stops the daemon. Where the system allows no more files,
+    the limit of connections is lowered so that the logs have theirs."""
+    # A proxied connection has a second one to its broker, and spliced answers have files of their own.
     files, passing = (1, 0) if config.upstream_servers is None else (2, MAX_PASSES * FILES_A_PASS)
-    # Until its handshake is over a connection is not counted among those that are allowed.
+    # A connection counts towards the limit only after its handshake.
     of_others = _FILES_OF_LOGS + passing + (0 if config.tls_certificate_location is None else MOST_HANDSHAKES)
     of_http = 0 if config.http is None else config.http_max_connections
     wanted = files * config.max_connections + of_others + of_http
@@ -146,7 +146,7 @@ def _within_open_files(config: Config) -> Config:
 
 
 def _open(config: Config, disk: OsDisk, identity: Identity) -> LogStore:
-    """The data folder, recovered. Raises ConfigError where it is not to be served with this configuration."""
+    """Open and recover the data folder. Raises ConfigError where it is not to be served with this configuration."""
     cluster_id = config.cluster_id or str(uuid.uuid4())
     store = LogStore(
         disk,
@@ -207,8 +207,8 @@ async def _serve(config: Config) -> None:
     await _either(_until_loaded(server, beside), stopping.wait())
     if not stopping.is_set():
         gc.collect()
-        gc.set_threshold(50_000, 20, 20)  # what a request makes is freed by counting; there are hardly any cycles
-        gc.freeze()  # what was loaded stays: no use in looking through a million offsets again and again
+        gc.set_threshold(50_000, 20, 20)  # reference counting frees the objects of a request; cycles are rare
+        gc.freeze()  # loaded objects stay: no use in traversing a million offsets again and again
         told = [f"{kind}={host}:{port}" for kind, (host, port) in bound.items()]
         secured = [kind for kind in bound if config.speaks_tls(kind)]
         print(" ".join(("ready", *told, *((f"tls={','.join(secured)}",) if secured else ()))), flush=True)
@@ -226,7 +226,8 @@ async def _serve(config: Config) -> None:
 
 
 def _until_signalled(*secured: ListeningTls | UpstreamTls | None) -> asyncio.Event:
-    """Set by the signals that stop the daemon. SIGHUP has it read the certificates anew, and stops nothing."""
+    """Return an event that is set by the signals that stop the daemon. SIGHUP only makes it read the
+    certificates anew."""
     loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
@@ -245,7 +246,7 @@ def _until_signalled(*secured: ListeningTls | UpstreamTls | None) -> asyncio.Eve
 async def _serve_http(
     config: Config, address: Address, server: Server, tls: ListeningTls | None
 ) -> tuple[tuple[str, int], Callable[[], Awaitable[None]]]:
-    """What was bound, and what ends it. Raises OSError."""
+    """Bind the HTTP listener. Return its address and a function that closes it. Raises OSError."""
     keepalive_s = KEEPALIVE_S
     if config.connections_max_idle_ms >= 0:
         keepalive_s = min(keepalive_s, config.connections_max_idle_ms / 1_000)
@@ -261,7 +262,7 @@ async def _serve_http(
 
 
 def _http_hosts(config: Config) -> set[str]:
-    """Names that HTTP may be asked for by: those that the operator gave."""
+    """Host names allowed in HTTP requests: those that the operator gave."""
     advertised = (config.advertised_native, config.advertised_kafka, config.advertised_http, config.http)
     return {*config.http_allowed_hosts.all, *(address.host for address in advertised if address is not None)}
 
@@ -269,7 +270,7 @@ def _http_hosts(config: Config) -> set[str]:
 async def _bind(
     config: Config, server: Server, beside: Supervisor | None, tls: ListeningTls | None
 ) -> tuple[dict[str, tuple[str, int]], dict[str, tuple[str, int]]]:
-    """The listeners of both protocols: what clients are told of them, and what was bound."""
+    """Bind the listeners of both protocols. Return the addresses for clients, and the bound ones."""
     addresses: dict[str, tuple[str, int]] = {}
     bound: dict[str, tuple[str, int]] = {}
     for dialect, wanted, told in (
@@ -309,7 +310,7 @@ def _beside(
     brokers_tls: UpstreamTls | None,
     unguarded: UnguardedListeners,
 ) -> Supervisor | None:
-    """What the cluster's brokers are reached by, if there is one."""
+    """Build the supervisor of the connections to the cluster's brokers, if there is a cluster."""
     if config.upstream_servers is None or config.kafka is None:
         return None
     told = config.advertised_kafka or config.kafka
@@ -331,11 +332,11 @@ def _beside(
 
 
 async def _until_loaded(server: Server, beside: Supervisor | None) -> None:
-    """With lines for whoever watches a long start."""
+    """Wait until all shards are loaded, and log the progress."""
     loads = server.node.core.loads
     progress = loads.progress()
     log.info("loading", shards=len(server.node.core.shards), bytes=progress.bytes_total)
-    gc.disable()  # all that is made while loading stays: looking for what may go takes half as long again
+    gc.disable()  # all objects made while loading stay: collections make it take half as long again
     telling = asyncio.ensure_future(_tell(loads))
     try:
         await server.until_loaded()
@@ -374,7 +375,7 @@ async def _tell(loads: Loadings) -> None:
 
 
 async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Until one of them is over."""
+    """Wait until one of them has ended."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:

@@ -1,21 +1,21 @@
 """The clock that a node's deadlines run on: the monotonic clock less the stalls of the process (SIGSTOP, a paused
 virtual machine, a disk that blocks the loop).
 
-During a stall clients go on sending, and what they sent lies unread in sockets when the process goes on. By the
+During a stall clients continue to send, and their bytes lie unread in sockets when the process resumes. By the
 monotonic clock their sessions would be over. On this clock a stall has no length, so every deadline (sessions,
-rebalances, leases) moves by the time lost. The edge and the simulation read it; the node takes the time as it is told.
+rebalances, leases) moves by the time lost. The edge and the simulation read it; the node only gets its readings.
 """
 
 from collections.abc import Callable
 
 STALL_MS = 100
-"""A wake-up that comes later than this after its deadline ends a stall. What was due meanwhile is due this much after
-the stall: the time to read what clients have sent."""
+"""Delay of a wake-up that counts as a stall. Deadlines that came meanwhile are due this much after the stall: the time
+to read the bytes that clients have sent."""
 
 
 class ActiveClock:
-    """`now_ms` is what the monotonic clock showed last, `lost_ms` the length of all stalls. `on_stall` is told the
-    length of each."""
+    """`now_ms` is the last reading of the monotonic clock, `lost_ms` the length of all stalls. `on_stall` is called
+    with the length of each."""
 
     __slots__ = ("_on_stall", "lost_ms", "now_ms")
 
@@ -25,8 +25,8 @@ class ActiveClock:
         self._on_stall = on_stall
 
     def read(self, now_ms: int, deadline_ms: int | None) -> int:
-        """The time on this clock when the monotonic clock shows `now_ms`. `deadline_ms` is when the node was to be
-        stepped at the latest, on this clock; None: it was not to be."""
+        """Return this clock's reading for `now_ms` of the monotonic clock. `deadline_ms` is the latest time, on this
+        clock, at which the node was to be stepped; None: it had no deadline."""
         if deadline_ms is not None and now_ms - self.now_ms > STALL_MS:
             late_ms = now_ms - max(deadline_ms + self.lost_ms, self.now_ms)
             if late_ms > STALL_MS:

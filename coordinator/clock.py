@@ -1,4 +1,4 @@
-"""A time, as handed to the core."""
+"""A clock reading, as the core gets it."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,6 @@
-"""Keys of the operations that wait in the purgatory, and of what they listen to.
+"""Keys of delayed operations, and of the notifications they listen to.
 
-Clients choose ids of groups and members and names of topics. A key therefore has a type: no two kinds of waiting are
+Clients choose ids of groups and members and names of topics. A key therefore has a type: keys of two kinds are never
 equal, whatever clients choose.
 """
 
@@ -14,7 +14,7 @@ class PhaseKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberKey(msgspec.Struct, frozen=True, gc=False):
-    """A member's session, and before it is one the use of the id that it was handed out."""
+    """A member's session; before that, the use of the id that was handed out to it."""
 
     group_id: str
     member_id: str
@@ -35,7 +35,7 @@ class BalancedLeaseKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class FetchKey(msgspec.Struct, frozen=True, gc=False):
-    """A fetch that waits: the request of this number on the connection."""
+    """A delayed fetch: the request of this number on the connection."""
 
     connection: int
     number: int
@@ -52,7 +52,7 @@ class FlushKey(msgspec.Struct, frozen=True, gc=False):
     """Durability of what was appended, which Produce requests listen to."""
 
 
-class PartitionKey(msgspec.Struct, frozen=True, gc=False):
+class NewRecordsKey(msgspec.Struct, frozen=True, gc=False):
     """New records of the partition, which fetches listen to."""
 
     topic: str
@@ -60,13 +60,13 @@ class PartitionKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class TaskKey(msgspec.Struct, frozen=True, gc=False):
-    """A chore of the node's own."""
+    """A scheduled task of the node."""
 
     name: str
 
 
 class UpstreamKey(msgspec.Struct, frozen=True, gc=False):
-    """Questions to the cluster, until all are answered."""
+    """Requests to the cluster, until all are answered."""
 
     number: int
 
@@ -79,7 +79,7 @@ OperationKey = (
     | FetchKey
     | ProduceKey
     | FlushKey
-    | PartitionKey
+    | NewRecordsKey
     | TaskKey
     | UpstreamKey
 )

@@ -1,4 +1,5 @@
-"""Which node serves what. Nothing may assume that "the coordinator" is this node: ask here."""
+"""Placement: the node of each shard and topic partition. Nothing may assume that "the coordinator" is this node: ask
+here."""
 
 import msgspec
 
@@ -6,7 +7,7 @@ from protocol.messages import LONGEST_GROUP_ID
 
 
 class NodeAddress(msgspec.Struct, frozen=True):
-    """A node, and where clients of one dialect reach it."""
+    """A node, and its address for clients of one dialect."""
 
     node_id: int
     host: str
@@ -35,32 +36,32 @@ class Placement:
         self.addresses = addresses
 
     def shard_of(self, group_id: str) -> int:
-        """The group's partition of the offsets topic. The smallest hash has no absolute value; it counts as 0. An id
-        that no group can have is of no shard in particular, and is not hashed."""
+        """Partition of the offsets topic for the group. The smallest hash has no absolute value; it counts as 0. An
+        invalid group id belongs to no shard in particular, and is not hashed."""
         if len(group_id) > LONGEST_GROUP_ID:
             return 0
         value = java_string_hash(group_id)
         return 0 if value == -0x8000_0000 else abs(value) % self.shards
 
     def is_mine(self, shard: int) -> bool:
-        """Whether this node serves the shard."""
+        """Return true if this node serves the shard."""
         return 0 <= shard < self.shards
 
     def node_of_shard(self, shard: int, dialect: str) -> NodeAddress:
-        """Who serves the shard, as clients of the dialect are told."""
+        """Node of the shard, with its address for clients of the dialect."""
         return self._self(dialect)
 
     def leader_of(self, topic: str, partition: int) -> int:
-        """The node that serves the partition of an embedded topic."""
+        """Node of the partition of an embedded topic."""
         return self.node_id
 
     @property
     def node_ids(self) -> tuple[int, ...]:
-        """Every node there is."""
+        """Ids of all nodes."""
         return (self.node_id,)
 
     def nodes(self, dialect: str) -> tuple[NodeAddress, ...]:
-        """Every node clients of the dialect may be told of."""
+        """All nodes, with their addresses for clients of the dialect."""
         return (self._self(dialect),)
 
     def _self(self, dialect: str) -> NodeAddress:

@@ -1,4 +1,4 @@
-"""Everything that waits: a timing wheel and delayed operations. Knows no group and reads no clock."""
+"""A timing wheel and delayed operations. This package knows no group and reads no clock."""
 
 from purgatory.purgatory import DelayedOperation, DelayedOperationPurgatory
 from purgatory.wheel import Entry, TimingWheel

@@ -1,6 +1,6 @@
-"""Everything that waits: delayed operations, each with a key, a deadline, a condition and what it turns into.
+"""Purgatory: delayed operations, each with a key, a deadline, a condition and the event it completes with.
 
-Kafka's `DelayedOperationPurgatory` (group-protocol 3.1) without its locks: nothing here runs beside anything else, so
+Kafka's `DelayedOperationPurgatory` (group-protocol 3.1) without its locks: nothing here runs concurrently, so
 "completed" needs no flag. An operation is watched or it is not, and it ends by leaving, once.
 """
 
@@ -15,10 +15,10 @@ E_co = TypeVar("E_co", covariant=True)
 
 
 class DelayedOperation(Entry, ABC, Generic[E_co]):
-    """Waits until its condition holds or its deadline comes, then turns into events. Subclasses are slotted.
+    """Waits until its condition holds or its deadline comes, then yields events. Subclasses are slotted.
 
     It is its own entry in the purgatory's wheel. It ends exactly once, and only then are `completed` and `overdue`
-    called. Superseded or cancelled, it ends with neither.
+    called. A superseded or cancelled operation ends without either.
     """
 
     __slots__ = ()
@@ -28,38 +28,39 @@ class DelayedOperation(Entry, ABC, Generic[E_co]):
 
     # No slots here: a subclass has them as slots of its own, or as properties.
     key: Hashable
-    """Names this wait; one operation is watched under a key at a time. Must not change while it waits."""
+    """Key of the operation; one operation is watched under a key at a time. Must not change while it is watched."""
 
     deadline_ms: int
-    """When it is overdue.
+    """Deadline of the operation.
 
-    May move *later* while it waits, which costs nothing: the operation is looked at again when the wheel brings it up.
-    A move *nearer* is not noticed; watch the operation anew.
+    May move *later* while it is watched, which costs nothing: the operation is checked again when the wheel brings it
+    up. A move *nearer* is not noticed; watch the operation anew.
     """
 
     @abstractmethod
     def is_satisfied(self) -> bool:
-        """Whether what it waits for holds now. Pure, and cheap: asked after every nudge."""
+        """Return true if the condition holds now. Pure, and cheap: called after every notification."""
 
     @abstractmethod
     def completed(self) -> E_co | None:
-        """What it turns into when it ends, satisfied or overdue. Must not call the purgatory."""
+        """Return the event of the operation's end, satisfied or overdue. Must not call the purgatory."""
 
     def overdue(self) -> E_co | None:
-        """What it turns into besides, if it was the deadline that ended it. Must not call the purgatory."""
+        """Return a further event if the deadline ended the operation. Must not call the purgatory."""
         return None
 
 
 class DelayedOperationPurgatory(Generic[E]):
-    """Watches delayed operations and hands out the events they turn into. Knows nothing of what they are about."""
+    """Watches delayed operations and returns the events they end with. It knows nothing of their meaning."""
 
     def __init__(self, start_ms: int) -> None:
         self._wheel = TimingWheel(start_ms)
         self._watched: dict[Hashable, DelayedOperation[E]] = {}
-        # Nudge key -> the operations that listen to it, by their own keys, in the order watched. Where a nudge key is
-        # an operation's own key as well, that operation is among them: one dictionary then has the order of all.
+        # Notification key -> the operations that listen to it, by their own keys, in the order watched. Where a
+        # notification key is an operation's own key as well, that operation is among them: one dictionary then has the
+        # order of all.
         self._listening: dict[Hashable, dict[Hashable, DelayedOperation[E]]] = {}
-        self._nudged_by: dict[Hashable, tuple[Hashable, ...]] = {}  # by operation; only those that have extra keys
+        self._notified_by: dict[Hashable, tuple[Hashable, ...]] = {}  # by operation; only those that have extra keys
         self._by_kind: dict[str, int] = {}
         # What the wheel said last. It is asked again only when that could be too late: this is read at every step.
         self._soonest_ms: int | None = None
@@ -76,25 +77,26 @@ class DelayedOperationPurgatory(Generic[E]):
         return self._by_kind
 
     def get(self, key: Hashable) -> DelayedOperation[E] | None:
-        """The operation watched under its own key."""
+        """Return the operation watched under its own key."""
         return self._watched.get(key)
 
-    def try_complete_else_watch(self, op: DelayedOperation[E], nudged_by: Iterable[Hashable] = ()) -> list[E]:
-        """The operation's events if it is satisfied now; else [], and it is watched, until a nudge or its deadline.
+    def try_complete_else_watch(self, op: DelayedOperation[E], notified_by: Iterable[Hashable] = ()) -> list[E]:
+        """Return the operation's events if it is satisfied now; else watch it until a notification or its deadline, and
+        return [].
 
-        It supersedes what was watched under its key, which ends without completing. Watching the same object again
+        It supersedes the operation watched under its key, which ends without completing. Watching the same object again
         files it under its present deadline and the keys now given.
         """
         self.cancel(op.key)
         if op.is_satisfied():
             return _events(op, was_deadline=False)
-        self._watch(op, tuple(nudged_by))
+        self._watch(op, tuple(notified_by))
         return []
 
     def check_and_complete(self, key: Hashable) -> list[E]:
-        """Completes those that are satisfied of the operations that have this key, or are nudged by it.
+        """Complete the satisfied ones of the operations that have this key, or are notified by it.
 
-        Their events, in the order the operations were watched. An unknown key is nothing.
+        Return their events, in the order the operations were watched. An unknown key has none.
         """
         listening = self._listening.get(key)
         if listening is None:
@@ -107,24 +109,25 @@ class DelayedOperationPurgatory(Generic[E]):
         return events
 
     def listening_to(self, key: Hashable) -> list[Hashable]:
-        """The own keys of the operations that have this key, or are nudged by it: to be completed a few at a time."""
+        """Return the own keys of the operations that have this key, or are notified by it: to be completed a few at a
+        time."""
         listening = self._listening.get(key)
         if listening is None:
             return [key] if key in self._watched else []
         return list(listening)
 
     def cancel(self, key: Hashable) -> DelayedOperation[E] | None:
-        """Stops watching the operation of this key, without completing it, and returns it."""
+        """Stop watching the operation of this key, without completing it, and return it."""
         if (op := self._watched.get(key)) is not None:
             self._forget(op)
             self._wheel.cancel(op)
         return op
 
     def pop_overdue(self, now_ms: int) -> list[E] | None:
-        """Ends the one operation whose deadline came first and returns its events; None if none is overdue.
+        """End the one operation whose deadline came first and return its events; None if none is overdue.
 
-        One at a time, since what the first turns into may cancel the second. In the order of deadlines, ties in the
-        order filed; an operation whose deadline has moved later is filed again, and the next one looked at.
+        One at a time, since the events of the first may cancel the second. In the order of deadlines, ties in the order
+        filed; an operation whose deadline has moved later is filed again, and the next one checked.
         """
         wheel = self._wheel
         self._soonest_ms = None
@@ -141,20 +144,20 @@ class DelayedOperationPurgatory(Generic[E]):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When to call `pop_overdue` next; None while nothing waits. Possibly too early, never too late."""
+        """Return when to call `pop_overdue` next; None while nothing is watched. Possibly too early, never too late."""
         if self._soonest_ms is None:
             self._soonest_ms = self._wheel.next_deadline_ms
         return self._soonest_ms
 
-    def _watch(self, op: DelayedOperation[E], nudged_by: tuple[Hashable, ...]) -> None:
+    def _watch(self, op: DelayedOperation[E], notified_by: tuple[Hashable, ...]) -> None:
         key = op.key
-        for nudge in nudged_by:
-            listening = self._listening.setdefault(nudge, {})
-            if not listening and nudge in self._watched:
-                listening[nudge] = self._watched[nudge]
+        for key_of_notice in notified_by:
+            listening = self._listening.setdefault(key_of_notice, {})
+            if not listening and key_of_notice in self._watched:
+                listening[key_of_notice] = self._watched[key_of_notice]
             listening[key] = op
-        if nudged_by:
-            self._nudged_by[key] = nudged_by
+        if notified_by:
+            self._notified_by[key] = notified_by
         if self._listening and key in self._listening:
             self._listening[key][key] = op
         self._watched[key] = op
@@ -175,11 +178,11 @@ class DelayedOperationPurgatory(Generic[E]):
         if not self._watched:
             self._soonest_ms = None
         if self._listening:
-            for nudge in (*self._nudged_by.pop(key, ()), key):
-                if (listening := self._listening.get(nudge)) is not None:
+            for key_of_notice in (*self._notified_by.pop(key, ()), key):
+                if (listening := self._listening.get(key_of_notice)) is not None:
                     listening.pop(key, None)
                     if not listening:
-                        del self._listening[nudge]
+                        del self._listening[key_of_notice]
 
 
 def _events(op: DelayedOperation[E], was_deadline: bool) -> list[E]:

@@ -20,9 +20,9 @@ from heapq import heappop, heappush
 
 
 class Entry:
-    """Something that waits in a `TimingWheel`; subclass it, with `__slots__`.
+    """An entry of a `TimingWheel`; subclass it, with `__slots__`.
 
-    It can wait in one wheel at a time. Its links belong to the wheel. A subclass need not call `__init__`.
+    It can be in one wheel at a time. Its links belong to the wheel. A subclass need not call `__init__`.
     """
 
     __slots__ = ("_deadline_ms", "_next", "_previous")
@@ -33,7 +33,7 @@ class Entry:
 
     @property
     def filed_deadline_ms(self) -> int:
-        """The deadline it was last added with. There is none before."""
+        """Deadline it was last added with. There is none before."""
         return self._deadline_ms
 
 
@@ -61,7 +61,7 @@ class _Bucket(Entry):
         last._next = self._previous = entry
 
     def take_all(self) -> list[Entry]:
-        """Empties the bucket. The entries' links are stale until they are appended elsewhere."""
+        """Empty the bucket. The entries' links are stale until they are appended elsewhere."""
         taken = []
         entry = self._next
         while entry is not self:
@@ -118,18 +118,18 @@ class TimingWheel:
         self._start_ms = start_ms  # ticks count from here: no block reaches over a tick 0 in the middle of time
         self._now = 0
         self._levels = [_Level(1, wheel_size, 0)]
-        self._late = _Bucket()  # added when already due: waits for the next `advance`
+        self._late = _Bucket()  # added when already due: popped after the next `advance`
         self._late_since_ms = 0  # not later than the first deadline in `_late`, while there is one
         self._due: dict[int, _Bucket] = {}  # by deadline: poppable
         self._due_order: list[int] = []  # the keys of `_due`, as a heap
         self._count = 0
 
     def __len__(self) -> int:
-        """How many entries wait, those that are due and not yet popped included."""
+        """Number of entries, those that are due and not yet popped included."""
         return self._count
 
     def add(self, entry: Entry, deadline_ms: int) -> None:
-        """Files the entry; one that waits here already is moved (and counts as added now). O(1).
+        """File the entry; one that is in this wheel already is moved (and counts as added now). O(1).
 
         A deadline that has passed is due at the next `advance`.
         """
@@ -149,7 +149,7 @@ class TimingWheel:
             self._bucket_of(tick).append(entry)
 
     def cancel(self, entry: Entry) -> bool:
-        """Takes the entry out, also when it is due already. O(1). False if it was not waiting."""
+        """Take the entry out, also when it is due already. O(1). False if it was not in the wheel."""
         try:
             if entry._next is None:
                 return False
@@ -159,7 +159,7 @@ class TimingWheel:
         return True
 
     def advance(self, now_ms: int) -> None:
-        """Moves time to `now_ms`, over any distance: what is due by then can be popped.
+        """Move time to `now_ms`, over any distance: entries due by then can be popped.
 
         Costs O(levels) and one more filing for each entry in the buckets that time entered.
         """
@@ -177,7 +177,7 @@ class TimingWheel:
                 self._bucket_of(tick).append(entry)
 
     def pop_due(self) -> Entry | None:
-        """The next entry that was due at the last `advance`; None when there is no more."""
+        """Return the next entry that was due at the last `advance`; None when there is no more."""
         if (bucket := self._first_due()) is None:
             return None
         entry = bucket._next
@@ -187,11 +187,11 @@ class TimingWheel:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When to call `advance` next, and pop; None when nothing waits. O(levels).
+        """Return when to call `advance` next, and pop; None when the wheel is empty. O(levels).
 
         Never later than the first deadline (rounded up to a tick); often earlier, where a wide bucket begins whose
-        entries must then be filed more finely. Calling `advance` with it always gets on: something can be popped, or
-        it grows.
+        entries must then be filed more finely. Calling `advance` with it always makes progress: an entry can be popped,
+        or it grows.
         """
         if self._count == 0:
             return None
@@ -224,7 +224,7 @@ class TimingWheel:
         bucket.append(entry)
 
     def _bucket_of(self, tick: int) -> _Bucket:
-        """Where a tick after now belongs; makes the levels it takes."""
+        """Return the bucket of a tick after now; make the levels it takes."""
         for level in self._levels:
             if tick < level.end:
                 return level.buckets[(tick - level.start) // level.width]
@@ -232,7 +232,7 @@ class TimingWheel:
         return self._bucket_of(tick)
 
     def _take_until(self, now: int) -> list[Entry]:
-        """Empties the buckets that time entered and lets each level cover the block that `now` lies in."""
+        """Empty the buckets that time entered and let each level cover the block that `now` lies in."""
         taken: list[Entry] = []
         for level in self._levels:
             taken += level.take_until(now)

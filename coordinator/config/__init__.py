@@ -1,1 +1,1 @@
-"""Keys of the configuration, where their values come from, and their help."""
+"""Keys of the configuration, the sources of their values, and their help."""

@@ -1,11 +1,11 @@
 """Every limit and default of the service, in one frozen object.
 
-`load_config` is pure: it is handed the arguments, the environment and a way to read a file, and gives a `Config` or
-raises a `ConfigError` with a sentence for the person who started the daemon. Flags win over `--set`, that over the
+`load_config` is pure: it takes the arguments, the environment and a function that reads a file. It returns a `Config`
+or raises a `ConfigError` with a sentence for the person who started the daemon. Flags win over `--set`, that over the
 environment (`MUSTER_` and the key in upper case, `_` for `.`), that over the file, that over the defaults here.
 
-A key is the field with `.` for `_`; Kafka's own key where Kafka has one (group-protocol 7.1). The `Meta` beside a field
-is what the help text, the sample file and the checks are made of.
+A key is the field with `.` for `_`; Kafka's own key where Kafka has one (group-protocol 7.1). The help text, the sample
+file and the checks are made from the `Meta` beside a field.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ FLAGS: Mapping[str, str] = {
 
 
 class Config(SecurityConfig, frozen=True, kw_only=True):
-    """What the daemon was started with. `Config()` is the defaults; `load_config` is how values are checked."""
+    """Configuration of the daemon. `Config()` has the defaults; `load_config` checks values."""
 
     # Where things are.
     data_dir: Annotated[
@@ -312,11 +312,11 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
         int, whole("Bytes of write-ahead log after which a checkpoint syncs the partition logs.", MIB, LONG_MAX)
     ] = 64 * MIB
     warnings: tuple[str, ...] = ()
-    """Sentences for the log: keys of Kafka's that were given and are not honoured. Not a key itself."""
+    """Warnings for the log: keys of Kafka's that were given and are not honoured. Not a key itself."""
 
     @property
     def retention_ms(self) -> int | None:
-        """How long records of a topic are kept, from whichever of the three keys speaks first; None is for ever."""
+        """Retention of a topic's records, from the first of the three keys that is set; None is for ever."""
         if self.log_retention_ms is not None:
             chosen = self.log_retention_ms
         elif self.log_retention_minutes is not None:
@@ -331,10 +331,11 @@ KEYS: Mapping[str, Key] = keys_of(Config)
 
 
 def load_config(arguments: Sequence[str], environment: Mapping[str, str], read_file: Callable[[str], bytes]) -> Config:
-    """What these three say, or a ConfigError whose sentence names the key, the value, its origin and what is allowed.
+    """Return the configuration, or raise a ConfigError whose sentence names the key, the value, its origin and the
+    allowed values.
 
-    `read_file` gives a file's bytes or raises OSError; it is called for `--config` alone. `--help` and `--version` are
-    not arguments in this sense: `config_text.asked` looks for them first.
+    `read_file` returns a file's bytes or raises OSError; it is called for `--config` alone. `--help` and `--version`
+    are not arguments in this sense: `help.asked` looks for them first.
     """
     path, from_flags = from_arguments(arguments, FLAGS)
     given = [
@@ -350,8 +351,8 @@ def load_config(arguments: Sequence[str], environment: Mapping[str, str], read_f
 
 
 def _idle(config: Config, chosen: Iterable[str]) -> tuple[str, ...]:
-    """Of keys without the one that they belong to: it was left out in error, or they were left in. A sample file's
-    defaults are no wish."""
+    """Return warnings for keys whose main key is not set: it was left out in error, or they were left in. Defaults in a
+    sample file are not counted."""
     defaults = Config()
     fields = [(key, KEYS[key].field) for key in chosen if key.startswith("upstream.")]
     keys = sorted(key for key, field in fields if getattr(config, field) != getattr(defaults, field))
@@ -362,7 +363,7 @@ def _idle(config: Config, chosen: Iterable[str]) -> tuple[str, ...]:
 
 
 def _check_together(config: Config, chosen: Mapping[str, Given]) -> None:
-    """What no key can be asked alone."""
+    """Check the values that depend on each other."""
 
     def wrong(key: str, allowed: str) -> ConfigError:
         shown = KEYS[key].show(getattr(config, KEYS[key].field))

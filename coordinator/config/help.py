@@ -34,7 +34,7 @@ PREFACE: Final = """\
 
 
 def asked(arguments: Sequence[str]) -> Literal["help", "version"] | None:
-    """Whether a person only wants to be told something, and what."""
+    """Return the request for information among the arguments, if there is one."""
     for argument in arguments:
         if argument in ("--help", "-h"):
             return "help"
@@ -44,7 +44,7 @@ def asked(arguments: Sequence[str]) -> Literal["help", "version"] | None:
 
 
 def help_text() -> str:
-    """What `--help` prints: usage, then every key with its default and range."""
+    """Return the text of `--help`: usage, then every key with its default and range."""
     lines = [USAGE]
     for key in KEYS.values():
         if key.section is not None:
@@ -55,7 +55,7 @@ def help_text() -> str:
 
 
 def sample_config() -> str:
-    """A TOML file that says what the defaults say, with a sentence on each key; those without one stand commented."""
+    """Return a TOML file with the defaults and a sentence on each key; keys without a default are commented out."""
     lines = [PREFACE]
     for key in KEYS.values():
         if key.section is not None:
@@ -87,7 +87,7 @@ def _example(key: Key) -> str:
         return '"broker-1.example.net:9092,broker-2.example.net:9092"'
     if key.type is UnguardedKinds:
         return '"http"'
-    port = KEYS[key.name.removeprefix("advertised.")].default.port  # that of the listener it stands for
+    port = KEYS[key.name.removeprefix("advertised.")].default.port  # the port of its listener
     return f'"muster.example.net:{port}"'
 
 

@@ -1,4 +1,5 @@
-"""What a key is: its type, default, range and sentence, read off the fields of `Config`; and its value as text."""
+"""Keys of the configuration: type, default, range and sentence of each, read off the fields of `Config`; and values as
+text."""
 
 import re
 from collections.abc import Mapping
@@ -9,18 +10,18 @@ from typing import Annotated, Any, ClassVar, Final, Self, get_args, get_origin, 
 from msgspec import Meta, Struct
 from msgspec.structs import fields
 
-INT_MAX: Final = 2**31 - 1  # Kafka's INT and LONG: what its keys can hold
+INT_MAX: Final = 2**31 - 1  # Kafka's INT and LONG: the ranges of its keys
 LONG_MAX: Final = 2**63 - 1
 LISTENERS: Final = ("native", "kafka", "http")
 HIDDEN: Final = "(hidden)"
 
 
 class ConfigError(Exception):
-    """The start is refused; the text is one sentence for the person who asked for it."""
+    """The start is refused; the text is one sentence for the person who started it."""
 
 
 class Address(Struct, frozen=True):
-    """A host and a port. An IPv6 host stands without its brackets."""
+    """A host and a port. An IPv6 host is kept without its brackets."""
 
     host: str
     port: int
@@ -30,7 +31,7 @@ class Address(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """From `HOST:PORT` or `[HOST]:PORT`; ValueError for anything else."""
+        """Parse `HOST:PORT` or `[HOST]:PORT`; ValueError for anything else."""
         found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:\[\]/=,]+)):([0-9]{1,5})", text)
         if found is None or int(found[3]) > 65_535:
             raise ValueError(text)
@@ -38,7 +39,7 @@ class Address(Struct, frozen=True):
 
 
 class Addresses(Struct, frozen=True):
-    """One or more, with commas between them."""
+    """One or more addresses, with commas between them."""
 
     all: tuple[Address, ...]
 
@@ -47,7 +48,7 @@ class Addresses(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Addresses":
-        """ValueError for what is none, or names port 0."""
+        """Parse addresses; ValueError for an invalid one, or port 0."""
         found = tuple(Address.parse(one.strip()) for one in text.split(","))
         if any(address.port == 0 for address in found):
             raise ValueError(text)
@@ -55,7 +56,7 @@ class Addresses(Struct, frozen=True):
 
 
 class Ports(Struct, frozen=True):
-    """From `first` to `last`, both included."""
+    """Range of ports from `first` to `last`, both included."""
 
     first: int
     last: int
@@ -65,7 +66,7 @@ class Ports(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Ports":
-        """From `FIRST-LAST`, or one port alone; ValueError for anything else."""
+        """Parse `FIRST-LAST`, or one port alone; ValueError for anything else."""
         found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
         if found is None:
             raise ValueError(text)
@@ -86,7 +87,7 @@ class ListenerKinds(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """ValueError for what is none of them."""
+        """Parse listener kinds; ValueError for an unknown one."""
         found = tuple(one.strip() for one in text.split(","))
         if any(one not in cls.choices for one in found):
             raise ValueError(text)
@@ -94,7 +95,7 @@ class ListenerKinds(Struct, frozen=True):
 
 
 class Hosts(Struct, frozen=True):
-    """Names, with commas between them; none is allowed."""
+    """Host names, with commas between them; the list may be empty."""
 
     all: tuple[str, ...] = ()
 
@@ -103,7 +104,7 @@ class Hosts(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Hosts":
-        """ValueError for what is no name of a host, or has a port."""
+        """Parse host names; ValueError for an invalid one, or one with a port."""
         if not text:
             return cls()
         found = tuple(one.strip().lower() for one in text.split(","))
@@ -132,13 +133,13 @@ class Names(Struct, frozen=True):
 
 
 class UnguardedKinds(ListenerKinds, frozen=True):
-    """Listeners that are in front of no broker."""
+    """Listeners that do not proxy a broker."""
 
     choices: ClassVar[tuple[str, ...]] = ("native", "http")
 
 
 class Secret(str):
-    """A text that is not shown, whoever prints what it is part of."""
+    """A text that is never shown, in whatever object it is printed."""
 
     __slots__ = ()
 
@@ -147,7 +148,7 @@ class Secret(str):
 
 
 class SecurityProtocol(StrEnum):
-    """Kafka's names."""
+    """Security protocols, by Kafka's names."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -164,7 +165,7 @@ class SecurityProtocol(StrEnum):
 
 
 class SaslMechanism(StrEnum):
-    """Those of `protocol.kafka.login`."""
+    """SASL mechanisms of `protocol.kafka.login`."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -172,21 +173,21 @@ class SaslMechanism(StrEnum):
 
 
 class NameCheck(StrEnum):
-    """Kafka's words for whether a certificate must name the host."""
+    """Check of the host name in a certificate, in Kafka's words."""
 
     HTTPS = "https"
     NONE = "none"
 
 
 class UpstreamOffsets(StrEnum):
-    """What becomes of the offsets that a group has at the cluster when its first member comes here."""
+    """Treatment of the offsets that a group has at the cluster when its first member comes here."""
 
     ADOPT = "adopt"
     IGNORE = "ignore"
 
 
 class Key(Struct, frozen=True):
-    """One key: `name` as people write it, `field` as `Config` has it, and what the sample file says about it."""
+    """One key: `name` as people write it, `field` as in `Config`, and its sentence in the sample file."""
 
     name: str
     field: str
@@ -199,12 +200,12 @@ class Key(Struct, frozen=True):
 
     @property
     def environment(self) -> str:
-        """The variable that sets it."""
+        """Environment variable that sets it."""
         return "MUSTER_" + self.field.upper()
 
     @property
     def allowed(self) -> str:
-        """What a value may be, to stand before "is allowed"."""
+        """Description of the allowed values, to be followed by "is allowed"."""
         if self.type is int:
             return f"a whole number from {self.lowest} to {self.highest}"
         if self.type is float:
@@ -231,7 +232,7 @@ class Key(Struct, frozen=True):
         return "HOST:PORT with a port from 1 to 65535"
 
     def show(self, value: object) -> str:
-        """A value as a person writes it on the command line."""
+        """Format a value as on the command line."""
         if value is None:
             return "off" if self.name in LISTENERS else "(not set)"
         if self.type is Secret:
@@ -239,7 +240,7 @@ class Key(Struct, frozen=True):
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def parse(self, raw: object) -> Any:
-        """The value that a text, or a typed value of a TOML file, stands for. ValueError when it is not allowed."""
+        """Parse a text, or a typed value of a TOML file. ValueError when it is not allowed."""
         if self.type is int:
             value = _whole_number(raw)
             assert self.lowest is not None and self.highest is not None
@@ -293,18 +294,18 @@ def _truth(raw: object) -> bool:
 
 
 def whole(about: str, lowest: int = 0, highest: int = INT_MAX, section: str | None = None) -> Meta:
-    """A whole number from `lowest` to `highest`, both allowed."""
+    """Annotate a whole number from `lowest` to `highest`, both allowed."""
     return Meta(ge=lowest, le=highest, description=about, extra={"section": section} if section else None)
 
 
 def about(sentence: str, section: str | None = None) -> Meta:
-    """Any value of the field's type."""
+    """Annotate a field with any value of its type."""
     return Meta(description=sentence, extra={"section": section} if section else None)
 
 
 def keys_of(config: type[Struct]) -> Mapping[str, Key]:
-    """The keys of a Struct: its fields that carry a `Meta`, in order, and after them those it has from another; `_` in
-    a field is `.` in a key."""
+    """Return the keys of a Struct: its fields that carry a `Meta`, in order, then inherited ones; `_` in a field is `.`
+    in a key."""
     hints = get_type_hints(config, include_extras=True)
     own_first = sorted(fields(config), key=lambda field: field.name not in config.__annotations__)
     found = (_key(field.name, field.default, hints[field.name]) for field in own_first)

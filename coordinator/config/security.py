@@ -1,4 +1,4 @@
-"""The keys of who may read along and who is who: TLS of our listeners, TLS and SASL towards the brokers."""
+"""Keys of encryption and authentication: TLS of our listeners, TLS and SASL towards the brokers."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from protocol.kafka.login import check_login
 
 
 class SecurityConfig(Struct, frozen=True, kw_only=True):
-    """Part of `Config`. Files are PEM; that they can be used is seen at the start, not here."""
+    """Security keys of `Config`. Files are PEM; the start checks that they can be used, not this module."""
 
     # TLS of our listeners.
     tls_certificate_location: Annotated[
@@ -43,7 +43,7 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
         ListenerKinds, about("Which listeners speak TLS once there is a certificate; those of brokers go with kafka.")
     ] = ListenerKinds(("native", "kafka", "http"))
 
-    # Who we are to the brokers.
+    # Authentication to the brokers.
     upstream_security_protocol: Annotated[
         SecurityProtocol | None,
         about(
@@ -84,16 +84,16 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
     ] = None
 
     def speaks_tls(self, kind: str) -> bool:
-        """Whether the listener `native`, `kafka` or `http` does."""
+        """Return true if the listener `native`, `kafka` or `http` speaks TLS."""
         return self.tls_certificate_location is not None and kind in self.tls_listeners.all
 
     def asks_who(self, kind: str) -> bool:
-        """Whether only clients with a certificate are let in there."""
+        """Return true if the listener requires a client certificate."""
         return self.speaks_tls(kind) and self.tls_client_ca_location is not None
 
     @property
     def upstream_protocol(self) -> SecurityProtocol:
-        """The one that holds."""
+        """Security protocol in force towards the brokers."""
         if self.upstream_security_protocol is not None:
             return self.upstream_security_protocol
         has_name = self.upstream_sasl_username is not None
@@ -105,7 +105,7 @@ Wrong = Callable[[str, str], ConfigError]
 
 
 def check_security(config: SecurityConfig, chosen: Mapping[str, Any], wrong: Wrong) -> None:
-    """What none of these keys can be asked alone. `chosen` are those that somebody gave."""
+    """Check the security keys that depend on each other. `chosen` are the keys that were given."""
     if config.tls_certificate_location is None:
         _none_of("tls.", config, chosen, wrong, "there is no TLS without tls.certificate.location")
     protocol = config.upstream_protocol
@@ -120,7 +120,7 @@ def check_security(config: SecurityConfig, chosen: Mapping[str, Any], wrong: Wro
 
 
 def _none_of(prefix: str, config: SecurityConfig, chosen: Mapping[str, Any], wrong: Wrong, why: str) -> None:
-    """What somebody set to no effect may leave open what they believe to be closed."""
+    """Refuse keys of the prefix that have no effect: their author would believe a listener to be protected."""
     for key in chosen:
         field = key.replace(".", "_")
         if key.startswith(prefix) and getattr(config, field) != getattr(_DEFAULTS, field):
@@ -143,7 +143,7 @@ def _check_login(config: SecurityConfig, wrong: Wrong) -> None:
 
 
 def security_warnings(config: SecurityConfig) -> tuple[str, ...]:
-    """What is allowed, and may surprise."""
+    """Warn of allowed settings with surprising consequences."""
     lends_its_name = (
         config.upstream_protocol is SecurityProtocol.SSL and config.upstream_ssl_certificate_location is not None
     )

@@ -1,4 +1,4 @@
-"""Where values come from: flags, `--set`, the environment, a TOML file. Each is a `Given`, checked in `resolve`."""
+"""Sources of values: flags, `--set`, the environment, a TOML file. Each is a `Given`, checked in `resolve`."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,12 +26,12 @@ _OF_CLIENTS: Final = (
     "MUSTER_SSL_KEY_PASSWORD",
 )
 NOT_OURS: Final = ("MUSTER_PORT", "MUSTER_SERVICE_", *_OF_CLIENTS)
-"""What Kubernetes puts into the environment of every pod beside a service called `muster`, and what the command reads:
-none is meant for us."""
+"""Variables that are not for the daemon: Kubernetes sets some in every pod beside a service called `muster`, and the
+command reads others."""
 
 
 class Given(Struct, frozen=True):
-    """A value somebody gave for a key, not yet checked."""
+    """A value given for a key, not yet checked."""
 
     key: str
     raw: object
@@ -39,7 +39,8 @@ class Given(Struct, frozen=True):
 
 
 def from_arguments(arguments: Sequence[str], flags: Mapping[str, str]) -> tuple[str | None, list[Given]]:
-    """The file named by `--config`, and what `--set` and the flags say: `--set` first, because flags win."""
+    """Return the file named by `--config`, and the values of `--set` and the flags: `--set` first, because
+    flags win."""
     path: str | None = None
     sets: list[Given] = []
     direct: list[Given] = []
@@ -81,7 +82,7 @@ def _pair(flag: str, text: str, form: str) -> tuple[str, str]:
 
 
 def from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
-    """Every variable that starts with `MUSTER_`, turned back into a key, so that an unknown one is refused."""
+    """Turn every variable that starts with `MUSTER_` back into a key, so that an unknown one is refused."""
     for name in sorted(environment):
         if name.startswith(PREFIX) and not name.startswith(NOT_OURS):
             key = name.removeprefix(PREFIX).lower().replace("_", ".")
@@ -89,7 +90,7 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
 
 
 def from_file(path: str, read_file: Callable[[str], bytes]) -> Iterator[Given]:
-    """The keys of a TOML file, nested tables flattened with dots."""
+    """Read the keys of a TOML file, nested tables flattened with dots."""
     try:
         tables = tomllib.loads(read_file(path).decode())
     except OSError as error:
@@ -108,7 +109,7 @@ def _flattened(table: Mapping[str, Any], prefix: str, path: str) -> Iterator[Giv
 
 
 def resolve(given: Iterable[Given], keys: Mapping[str, Key]) -> dict[str, tuple[Any, Given]]:
-    """The checked value of each key given, the last word winning. All are checked, also those that lose."""
+    """Return the checked value of each key given; the last one wins. All are checked, also those that lose."""
     chosen: dict[str, tuple[Any, Given]] = {}
     for one in given:
         key = keys.get(one.key)
@@ -124,7 +125,7 @@ def resolve(given: Iterable[Given], keys: Mapping[str, Key]) -> dict[str, tuple[
 
 
 def _check_foreign(one: Given, keys: Mapping[str, Key]) -> None:
-    """Raise ConfigError unless the key is one of Kafka's that may go without being honoured."""
+    """Raise ConfigError unless the key is one of Kafka's that may be given without effect."""
     if (reason := why_refused(one.key, one.raw)) is not None:
         raise ConfigError(
             f"{one.key} ({one.origin}) would protect a Kafka broker and is not honoured here: {reason}; take it out"
@@ -134,7 +135,7 @@ def _check_foreign(one: Given, keys: Mapping[str, Key]) -> None:
 
 
 def warnings_for(given: Iterable[Given], keys: Mapping[str, Key]) -> tuple[str, ...]:
-    """One sentence for each key of Kafka's that was given and is not honoured, however often it was given."""
+    """Return one sentence for each key of Kafka's that was given and is not honoured, however often it was given."""
     once: dict[str, str] = {}
     for one in given:
         reason = None if one.key in keys else why_not_honoured(one.key)

@@ -1,7 +1,7 @@
-"""Keys of Kafka's broker that people bring along and we do not honour, each with the reason; given, they warn once.
+"""Keys of Kafka's broker that are not honoured, each with the reason; when given, they warn once.
 
-A key that asks for protection we do not give stops the start: its author would believe to be protected. What is neither
-here nor a key of `Config` stops the start too: it is more often a slip than a wish.
+A key that asks for protection we do not give stops the start: its author would believe to be protected. A key that is
+neither here nor in `Config` stops the start too: it is more often a typing error than a wish.
 """
 
 import re
@@ -83,7 +83,7 @@ FAMILIES: Final = {
 
 
 def why_not_honoured(key: str) -> str | None:
-    """The reason, or None for a key that is no such key of Kafka's."""
+    """Return the reason; None for a key that is no such key of Kafka's."""
     if key in UNHONOURED:
         return UNHONOURED[key]
     return next((reason for family, reason in FAMILIES.items() if key.startswith(family)), None)
@@ -114,11 +114,13 @@ _PROTECTION: Final[dict[str, Callable[[object], bool]]] = {
     "sasl.": _always,
     "ssl.client.auth": _asks_for_certificates,
 }
-"""Keys, and families of keys (with a dot at the end), that keep somebody out at a broker, and which values do."""
+"""Keys, and families of keys (with a dot at the end), that restrict access at a broker, and a test of the values that
+do."""
 
 
 def why_refused(key: str, raw: object) -> str | None:
-    """The reason a start must end: the value asks for protection that it would not give. None for all other keys."""
+    """Return the reason to refuse the start: the value asks for protection that it would not give. None for all other
+    keys."""
     for name, protects in _PROTECTION.items():
         if (key == name or (name.endswith(".") and key.startswith(name))) and protects(raw):
             return why_not_honoured(key)

@@ -176,11 +176,11 @@ class Migration:
         group = group or shard.new_group(group_id)
         records = records_of(offsets.reply, moment.wall_ms)
         remark = f", metadata of {offsets.cut} cut" if offsets.cut else ""
-        failed = shard.take_over(group, records, moment)
+        failed = shard.import_offsets(group, records, moment)
         if failed is _TOO_LARGE and any(record.metadata for record in records):
             remark = ", without their metadata: together it is too long"
             records = records_of(offsets.reply, moment.wall_ms, with_metadata=False)
-            failed = shard.take_over(group, records, moment)
+            failed = shard.import_offsets(group, records, moment)
         count = counted(len(records), "offset")
         if failed is _TOO_LARGE:
             return Unclear(f"{count} at the cluster are too many for wal.segment.bytes: make it larger", lasts=True)
@@ -200,7 +200,7 @@ class Migration:
 
     def _write_down(self, group_id: str, cause: Cause, detail: str, moment: Moment) -> None:
         note = Note(group_id, "admin", cause.value, "", detail, 0, 0, "Empty", moment.wall_ms)
-        self._core.shard_of(group_id).write_down([note], moment)
+        self._core.shard_of(group_id).append_notes([note], moment)
 
 
 def _keep(kept: dict[str, _T], group_id: str, what: _T) -> None:

@@ -56,7 +56,7 @@ class OffsetCleanup:
             is_whole = True
             for at in range(0, len(partitions), _BATCH_RECORDS):
                 some = partitions[at : at + _BATCH_RECORDS]
-                if self._room <= 0 or shard.forget_offsets(group_id, topic.name, some, moment) is not None:
+                if self._room <= 0 or shard.delete_offsets_of(group_id, topic.name, some, moment) is not None:
                     is_whole = False
                     break
                 self._room -= len(some)
@@ -75,7 +75,7 @@ class OffsetCleanup:
             generation, members, state = group.generation_id, len(group.members), group.state.title
         detail = f"{counted(count, 'offset')} of {topic}"
         cause = Cause.TOPIC_DELETED.value
-        shard.write_down(
+        shard.append_notes(
             [Note(group_id, "expired", cause, "", detail, generation, members, state, moment.wall_ms)], moment
         )
 

@@ -45,8 +45,8 @@ class Proxying:
         node.serving.handlers = handlers
         node.serving.guards = self.guards
         node.serving.flushers[ProxySession] = self._flush
-        node.serving.on_forget.append(timeouts.forget)
-        node.serving.on_forget.append(self.authorization.forget)
+        node.serving.on_closed.append(timeouts.forget)
+        node.serving.on_closed.append(self.authorization.forget)
         node.serving.rewrite = self._rewrite
 
     def guard(self, *, has_authorizer: bool) -> None:

@@ -1,1 +1,2 @@
-"""The kinds of groups, a package each. They know messages, errors, records and what waits; no log, session or node."""
+"""The kinds of groups, a package each. They know messages, errors, records and delayed operations; no log, session or
+node."""

@@ -1,4 +1,4 @@
-"""What one step of a group amounts to."""
+"""The outcome of one event of a group: records, replies, notes, operations to watch."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from purgatory.purgatory import DelayedOperation
 
 
 class IdSource(Protocol):
-    """Where unguessable ids come from; seeded in tests."""
+    """Source of unguessable ids; seeded in tests."""
 
     def member_id(self, prefix: str) -> str:
-        """`<prefix>-<uuid>`: a member id never handed out before."""
+        """Return `<prefix>-<uuid>`: a member id never handed out before."""
 
 
 class Answer(NamedTuple):
-    """A reply on its way. Unless `at_once`, it leaves when the group's last record is on disk."""
+    """A reply to send. Unless `at_once`, it is sent when the group's last record is on disk."""
 
     ref: RequestRef
     reply: Message
@@ -28,11 +28,11 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What an action wants: records first, then everything else. If the records cannot be appended nothing else of it
-    happens: replies, notes, watches and followers are dropped and the table gets `AppendFailed` instead.
+    """Result of an action: records first, then everything else. If the records cannot be appended, nothing else
+    happens: replies, notes, watches and follow-up events are dropped, and the table gets `AppendFailed` instead.
 
-    `watched` maps a key to the operation to watch, or to None to cancel it: the last word per key wins, so watching and
-    cancelling in one step cannot be misordered.
+    `watched` maps a key to the operation to watch, or to None to cancel it. The last entry of a key wins, so watching
+    and cancelling in one step cannot be misordered.
     """
 
     moment: Moment
@@ -42,23 +42,24 @@ class Outcome:
     notes: list[Note] = field(default_factory=list)
     watched: dict[Hashable, DelayedOperation[Any] | None] = field(default_factory=dict)
     pushes: list[tuple[int, Message]] = field(default_factory=list)
-    followers: list[Any] = field(default_factory=list)
-    """Events of the same group that go through the table once the records are applied."""
-    comes_apart: bool = False
-    """Records too large for one batch may be several: each part does good by itself, and the event can come again."""
+    follow_ups: list[Any] = field(default_factory=list)
+    """Follow-up events: events of the same group that go through the table once the records are applied."""
+    is_splittable: bool = False
+    """Permission to append the records as several batches if they are too large for one: each part is valid by itself,
+    and the event can come again."""
 
     def reply(self, ref: RequestRef, reply: Message) -> None:
-        """Answer when what the reply promises is durable."""
+        """Send the reply when the records it depends on are durable."""
         self.replies.append(Answer(ref, reply, False))
 
     def reply_at_once(self, ref: RequestRef, reply: Message) -> None:
-        """Answer without waiting for the disk: the reply promises nothing durable."""
+        """Send the reply without waiting for the disk: it promises nothing durable."""
         self.replies.append(Answer(ref, reply, True))
 
     def watch(self, operation: DelayedOperation[Any]) -> None:
-        """Let the operation wait, in place of any other under its key."""
+        """Watch the operation, in place of any other under its key."""
         self.watched[operation.key] = operation
 
     def cancel(self, key: Hashable) -> None:
-        """What waits under the key ends without completing."""
+        """Cancel the operation under the key: it ends without completing."""
         self.watched[key] = None

@@ -6,49 +6,49 @@ from collections.abc import Iterator
 from coordinator.records.records import Owner, Ownership
 
 Key = tuple[str, int]
-"""A topic and the number of a partition of it."""
+"""A topic and the number of one of its partitions."""
 
 
 class Owners:
-    """What the group's `Ownership` records say. `granted` and `ended` make records and change nothing; `apply` alone
-    does, live and at load alike."""
+    """State of the group's `Ownership` records. `granted` and `ended` make records and change nothing; `apply` alone
+    changes the registry, live and at load alike."""
 
     __slots__ = ("_entries", "_keys_of")
 
     def __init__(self) -> None:
-        self._entries: dict[Key, Ownership] = {}  # ended ones too: their epochs count
+        self._entries: dict[Key, Ownership] = {}  # ended grants too: their epochs count
         self._keys_of: dict[str, dict[Key, None]] = {}
 
     def get(self, key: Key) -> Ownership | None:
-        """The grant that holds now."""
+        """Return the grant that holds now."""
         entry = self._entries.get(key)
         return entry if entry is not None and entry.owner is not None else None
 
     def epoch(self, key: Key) -> int:
-        """Of the last grant; 0 if there never was one."""
+        """Epoch of the last grant; 0 if there never was one."""
         entry = self._entries.get(key)
         return 0 if entry is None else entry.epoch
 
     def of(self, member_id: str) -> list[Ownership]:
-        """What the member owns, in the order in which it was granted."""
+        """Grants of the member, in the order in which they were made."""
         return [self._entries[key] for key in self._keys_of.get(member_id, ())]
 
     def is_held_by(self, key: Key, member_id: str, epoch: int) -> bool:
-        """Whether the member owns the partition by the grant of this epoch."""
+        """Return true if the member owns the partition by the grant of this epoch."""
         entry = self._entries.get(key)
         return entry is not None and entry.epoch == epoch and _member(entry) == member_id
 
     def __iter__(self) -> Iterator[Ownership]:
-        """The grants that hold now."""
+        """Iterate over the grants that hold now."""
         return (entry for entry in self._entries.values() if entry.owner is not None)
 
     def __bool__(self) -> bool:
-        """Whether anything is remembered."""
+        """Return true if the registry keeps any partition, granted or ended."""
         return bool(self._entries)
 
     @property
     def members(self) -> list[str]:
-        """Who owns anything."""
+        """Members that own a partition."""
         return list(self._keys_of)
 
     @property
@@ -58,20 +58,20 @@ class Owners:
 
     @property
     def entries(self) -> list[Ownership]:
-        """The last record of each of them."""
+        """The last record of each partition."""
         return list(self._entries.values())
 
     def granted(self, group_id: str, key: Key, owner: Owner) -> Ownership:
-        """The record of the next grant. Whether it may be made is for the caller to know."""
+        """Build the record of the next grant. The caller checks that the grant may be made."""
         return Ownership(group_id, *key, self.epoch(key) + 1, owner)
 
     @staticmethod
     def ended(entry: Ownership) -> Ownership:
-        """The record that ends the grant."""
+        """Build the record that ends the grant."""
         return Ownership(entry.group_id, entry.topic, entry.partition, entry.epoch)
 
     def apply(self, record: Ownership) -> None:
-        """It is on record."""
+        """Apply a record that is in the log."""
         key = record.topic, record.partition
         self._forget(key)
         self._entries[key] = record
@@ -79,7 +79,7 @@ class Owners:
             self._keys_of.setdefault(record.owner.member_id, {})[key] = None
 
     def drop(self, key: Key) -> None:
-        """Nothing of the partition is remembered."""
+        """Drop the partition from the registry."""
         self._forget(key)
         self._entries.pop(key, None)
 

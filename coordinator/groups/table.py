@@ -1,11 +1,11 @@
-"""The state table of every kind of group: who may do what, in which state. A kind writes its rows; this module runs
-them.
+"""The state table of every kind of group: each event, and its action in each state. A kind writes its rows; this module
+runs them.
 
-A row is an event; a cell is what happens in one state. Guards run first, in the order clients can observe; a Dead group
+A row is an event; a cell is the action in one state. Guards run first, in the order clients can observe; a Dead group
 answers before them, as Kafka does. A row has one of three paths:
 
 * full: the action fills an `Outcome`; its records are appended and applied, and the group is settled.
-* append-only: records and a reply. Nobody waits for such an event and nothing follows from it.
+* append-only: records and a reply. Such an event completes no delayed operation and has no follow-up events.
 * read-only: a reply alone. Deadlines of members may move; nothing that must survive a crash changes.
 """
 
@@ -26,7 +26,7 @@ S = TypeVar("S", bound=enum.IntEnum)
 
 
 class Refusal(NamedTuple):
-    """A refusal that carries a sentence for the client."""
+    """An error code with an error message for the client."""
 
     error_code: ErrorCode
     text: str = ""
@@ -45,42 +45,47 @@ class Answerable(Protocol):
 
     @property
     def ref(self) -> RequestRef:
-        """The request to answer."""
+        """Request to answer."""
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         """Return the typed reply that refuses the request."""
 
 
 class Stateful(Protocol):
-    """A group, as far as its table is concerned."""
+    """A group as its table sees it."""
 
     @property
     def state(self) -> int:
-        """The state's place in a row."""
+        """Index of the state's cell in a row."""
 
 
 class Path(enum.Enum):
-    """The parts of the write rule that an event goes through."""
+    """The parts of the write rule that a request or an event goes through. No row of a state table is `SLICED`."""
 
     FULL = "full"
+    """The state table of its group; records appended and applied; the group settled."""
     APPEND_ONLY = "append-only"
+    """Records and a reply. They complete no delayed operation, and have no follow-up events."""
     READ_ONLY = "read-only"
+    """A reply alone. Deadlines of members and delayed operations may change, nothing that must survive a crash."""
+    SLICED = "sliced"
+    """Several steps, since one would take too long; between two of them anything may happen."""
 
 
 class Unless(NamedTuple, Generic[G, E]):
-    """A guard whose refusal is an action of its own."""
+    """A guard with an action to run in place of a plain error reply."""
 
     guard: Guard[G, E]
     action: Action[G, E]
 
 
 def unless(guard: Guard[G, E], action: Action[G, E]) -> Unless[G, E]:
-    """Let the event pass if the guard does; else run the action and nothing more."""
+    """Let the event pass if the guard passes; else run the action and nothing more."""
     return Unless(guard, action)
 
 
 class Row(NamedTuple):
-    """One event. `guards` are (guard, the action that runs if it refuses, or None for a plain refusal)."""
+    """One event. `guards` are pairs: a guard, and the action to run if it refuses (None: reply with the error)."""
 
     event: type
     path: Path
@@ -89,7 +94,7 @@ class Row(NamedTuple):
 
 
 def make_row(event: type, path: Path, guards: Sequence[Any], *cells: Callable[..., Any]) -> Row:
-    """Build a row from what a kind's typed builders were given."""
+    """Build a row from the cells given to a kind's typed builders."""
     pairs = tuple((one.guard, one.action) if isinstance(one, Unless) else (one, None) for one in guards)
     return Row(event, path, pairs, cells)
 
@@ -145,7 +150,7 @@ class StateTable(Generic[G]):
         return tuple(row for row in self.rows if row.path is path)
 
     def handle(self, group: Any, event: Any, out: Outcome) -> None:
-        """Run the full path of an event: what it does to the group in its present state goes into the outcome."""
+        """Run the full path of an event: the action of the group's present state fills the outcome."""
         row = self._full_rows[type(event)]
         if group.state is not self._dead:
             for guard, instead in row.guards:
@@ -172,8 +177,8 @@ class StateTable(Generic[G]):
         return error_code
 
     def decide(self, group: Any, message: Any, moment: Moment, records: list[CommittedOffset]) -> Message | ErrorCode:
-        """Decide an append-only message: the reply that holds once `records`, which this fills, are durable; or the
-        error that refuses it."""
+        """Decide an append-only message. Fill `records` and return the reply that is valid once they are durable; or
+        return the error."""
         row = self._append_rows[type(message)]
         state = group.state
         if state is not self._dead:

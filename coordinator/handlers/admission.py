@@ -1,5 +1,5 @@
-"""What is checked before any group is looked at, in the order clients can observe (group-protocol 0.3, the newer
-coordinator's): group id, session timeout, then whether this node serves the group's shard and has loaded it."""
+"""Admission: checks made before any group is read, in the order clients can observe (group-protocol 0.3, the newer
+coordinator's): group id, session timeout, then the placement and the load state of the group's shard."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,15 +19,15 @@ from protocol.messages.offsets import DescribeExpiry, OffsetFetch
 from protocol.messages.topics import DeleteTopics, Metadata
 
 _ENTRIES_A_TOPIC = _ENTRIES_A_FETCH = 50
-"""What a topic with its partitions, and reading, are worth; roughly."""
+"""Cost of a topic with its partitions, and of a fetch; estimates."""
 
 _CONFIGURED_AN_ENTRY = 4
 _OFFSETS_AN_ENTRY = 8
-"""That are only looked at."""
+"""Offsets that cost one entry if they are only looked at."""
 
 _LISTED_AN_ENTRY = 3
 _MOST_A_SLICE = SLICE_US // 3
-"""Entries that one step serves of a request that takes many (see `slices`)."""
+"""Cost that one step serves of a long request (see `slices`)."""
 
 _SHARD_REFUSALS = {
     ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -38,26 +38,27 @@ _SHARD_REFUSALS = {
 
 
 def admit(core: Core, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
-    """Whether this node answers for the group at all."""
+    """Check the group id and that this node serves the group."""
     if (not group_id and not may_be_empty) or len(group_id) > LONGEST_GROUP_ID:
         return ErrorCode.INVALID_GROUP_ID
-    return serving_gate(core, core.find(group_id)[0], group_id)
+    return admit_to_group(core, core.find(group_id)[0], group_id)
 
 
-def serving_gate(core: Core, shard: Shard, group_id: str) -> ErrorCode:
-    """Whether the shard is served here, now, and the group not about to go: that passes, as loading does."""
+def admit_to_group(core: Core, shard: Shard, group_id: str) -> ErrorCode:
+    """Check that the shard is served here now, and that the group is not being deleted: deletion ends, as
+    loading does."""
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if group_id in shard.deleting else admit_to_shard(core, shard)
 
 
 def admit_to_shard(core: Core, shard: Shard) -> ErrorCode:
-    """Whether the shard is served here, now."""
+    """Check that the shard is served here now."""
     if not core.placement.is_mine(shard.index):
         return ErrorCode.NOT_COORDINATOR
     return _SHARD_REFUSALS[shard.state]
 
 
 def admit_join(core: Core, message: JoinGroup) -> ErrorCode:
-    """The same for a JoinGroup, with its limits."""
+    """Admit a JoinGroup, with its own limits."""
     if not message.group_id or len(message.group_id) > LONGEST_GROUP_ID:
         return ErrorCode.INVALID_GROUP_ID
     lowest, highest = core.group_configs.session_timeouts(message.group_id)
@@ -65,10 +66,10 @@ def admit_join(core: Core, message: JoinGroup) -> ErrorCode:
         return ErrorCode.INVALID_SESSION_TIMEOUT
     if refused := admit(core, message.group_id) or (admit_operation(core) if not message.member_id else ErrorCode.NONE):
         return refused
-    return _metadata_gate(core, message)
+    return _admit_metadata(core, message)
 
 
-def _metadata_gate(core: Core, message: JoinGroup) -> ErrorCode:
+def _admit_metadata(core: Core, message: JoinGroup) -> ErrorCode:
     added = sum(len(protocol.metadata) for protocol in message.protocols)
     group = core.find(message.group_id)[1]
     held = 0
@@ -80,7 +81,7 @@ def _metadata_gate(core: Core, message: JoinGroup) -> ErrorCode:
 
 
 def admit_start(core: Core, message: StartMember) -> ErrorCode:
-    """Whether there is room for what a member of a client-balanced group says of itself and of what it reads."""
+    """Check the limits of memory for a StartMember of a client-balanced group."""
     group = core.find(message.group_id)[0].balanced.get(message.group_id)
     added = bytes_of_member(message)
     if group is None or not group.members:
@@ -100,14 +101,14 @@ def _room_for(core: Core, held: int, added: int) -> ErrorCode:
 
 
 def admit_operation(core: Core) -> ErrorCode:
-    """Whether there is room for something more that waits for events."""
+    """Check the limit of delayed operations for one more."""
     is_full = len(core.purgatory) >= core.config.max_watched_operations
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_full else ErrorCode.NONE
 
 
 def admit_sync(core: Core, message: SyncGroup) -> ErrorCode:
-    """The same for a SyncGroup: the newest version must name its protocol; while the shard loads the member is told
-    to try again, since clients take error 14 here as fatal (0.3)."""
+    """Admit a SyncGroup: the newest version must name its protocol. While the shard loads the error is
+    REBALANCE_IN_PROGRESS, since clients take error 14 here as fatal (0.3)."""
     if message.must_name_protocol and (message.protocol_type is None or message.protocol_name is None):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     refused = admit(core, message.group_id)
@@ -127,7 +128,7 @@ def _listed_offsets(core: Core, message: OffsetFetch) -> int:
     return listed
 
 
-def _looked_at(core: Core, message: DescribeExpiry) -> int:
+def _inspected(core: Core, message: DescribeExpiry) -> int:
     kept = core.find(message.group_id)[0].offsets.count_of(message.group_id)
     return min(max(message.limit, 0), kept) + min(kept // _OFFSETS_AN_ENTRY, _MOST_A_SLICE)
 
@@ -142,14 +143,14 @@ def _deleted_partitions(core: Core, message: DeleteTopics) -> int:
 
 
 def partitions_of(core: Core, topics: Iterable[str]) -> int:
-    """How many there are of these topics."""
+    """Number of partitions of these topics."""
     return sum([core.topics.partition_count(topic) or 0 for topic in dict.fromkeys(topics)])
 
 
 def _configured(core: Core, message: PartitionMeta) -> int:
     group = core.find(message.group_id)[0].balanced.get(message.group_id)
-    is_told = group is not None and group.on_record.meta_version != message.meta_version
-    return len(group.meta) // _CONFIGURED_AN_ENTRY if group is not None and is_told else 0
+    is_listed = group is not None and group.on_record.meta_version != message.meta_version
+    return len(group.meta) // _CONFIGURED_AN_ENTRY if group is not None and is_listed else 0
 
 
 def _described(core: Core, message: DescribeBalanced) -> int:
@@ -175,24 +176,24 @@ _LISTED: dict[type[Message], Callable[[Core, Any], int]] = {
     DeleteTopics: _deleted_partitions,
     DescribeGroups: _listed_groups,
     OffsetFetch: _listed_offsets,
-    DescribeExpiry: _looked_at,
+    DescribeExpiry: _inspected,
 }
 
 
 def cost_of(core: Core, message: Message) -> int:
-    """How much work the request is: what it names, and what is there to be listed."""
+    """Cost of the request: of the items it names, and of the items to be listed for it."""
     kind = type(message)
     size, listed = COSTS.get(kind), _LISTED.get(kind)
-    entries = 1 if size is None else 1 + size.entries(message)
+    entries = 1 if size is None else 1 + size.cost(message)
     return entries if listed is None else entries + listed(core, message)
 
 
 def admit_size(core: Core, message: Message) -> Refused | None:
-    """Whether serving the request takes too long for everyone else; asked before anything else is."""
+    """Refuse a request that would take too long for all other clients; checked before anything else is."""
     size = COSTS.get(type(message))
     if size is None:
         return None
-    entries, most = size.entries(message), core.config.max_entries_per_request
+    entries, most = size.cost(message), core.config.max_entries_per_request
     if entries <= most:
         return None
     text = f"{size.field}: worth {entries} entries, at most {most} are allowed (max.entries.per.request); ask in parts"
@@ -200,7 +201,7 @@ def admit_size(core: Core, message: Message) -> Refused | None:
 
 
 def admit_write(core: Core) -> ErrorCode:
-    """Whether there is room for one more write that waits for the disk."""
+    """Check the limits of held replies and unflushed bytes for one more write."""
     if len(core.outbox.held) >= core.config.max_held_replies:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if core.store.position - core.store.flushed >= core.config.max_unflushed_bytes:

@@ -7,7 +7,7 @@ from coordinator.clock import Moment
 from coordinator.handlers.client_balanced import find
 from coordinator.handlers.core import Core
 from coordinator.handlers.describe_configs import INVALID, no_such_kind, position, refuse_node
-from coordinator.topics.rules import Refusal
+from coordinator.topics.rules import TopicRefusal
 from protocol.messages.configs import (
     AlterableConfig,
     AlterConfigs,
@@ -25,12 +25,12 @@ from protocol.session import RequestRef
 
 # ---------------------------------------------------------------------------------------------------------- changing
 def alter_configs(core: Core, ref: RequestRef, message: IncrementalAlterConfigs, moment: Moment) -> None:
-    """Durable when answered."""
+    """Change the settings named; durable when answered."""
     core.outbox.hold(position(core), ref, IncrementalAlterConfigsReply(_altered(core, message, moment)))
 
 
 def replace_configs(core: Core, ref: RequestRef, message: AlterConfigs, moment: Moment) -> None:
-    """The same, of all settings of each resource: those it has and that are not named are taken back."""
+    """Replace all settings of each resource: settings that are not named are reset."""
     resources = tuple(_as_changes(core, resource) for resource in message.resources)
     altered = _altered(core, IncrementalAlterConfigs(resources, message.validate_only), moment)
     core.outbox.hold(position(core), ref, AlterConfigsReply(altered))
@@ -55,7 +55,7 @@ def _altered(core: Core, message: IncrementalAlterConfigs, moment: Moment) -> tu
     for resource in message.resources:
         kind, name = resource.resource_type, resource.resource_name
         if times[kind, name] > 1:
-            refused: Refusal | None = Refusal(INVALID, "each resource must appear at most once")
+            refused: TopicRefusal | None = TopicRefusal(INVALID, "each resource must appear at most once")
         else:
             refused = _alter(core, resource, moment, validate_only=message.validate_only)
         if refused is None:
@@ -65,23 +65,27 @@ def _altered(core: Core, message: IncrementalAlterConfigs, moment: Moment) -> tu
     return tuple(replies)
 
 
-def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> Refusal | None:
+def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> TopicRefusal | None:
     name = resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
         if not name:
-            return Refusal(INVALID, "settings of all topics are the node's, and read at its start")
+            return TopicRefusal(INVALID, "settings of all topics are the node's, and read at its start")
         return core.topics.alter(name, resource.configs, moment, validate_only=validate_only)
     if resource.resource_type == ResourceType.BROKER:
         refused = refuse_node(core, name, may_be_all=True)
         keys = ", ".join(config.name for config in resource.configs)[:1_000]
-        return refused or Refusal(INVALID, f"settings of a node are read at its start, and not changed after: {keys}")
+        return refused or TopicRefusal(
+            INVALID, f"settings of a node are read at its start, and not changed after: {keys}"
+        )
     if resource.resource_type == ResourceType.GROUP:
         return _alter_group(core, resource, moment, validate_only=validate_only)
     return no_such_kind(resource.resource_type)
 
 
-def _alter_group(core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool) -> Refusal | None:
-    """A group that is there follows them from now on."""
+def _alter_group(
+    core: Core, resource: AlterConfigsResource, moment: Moment, *, validate_only: bool
+) -> TopicRefusal | None:
+    """Change the settings of a group; an existing group takes them over at once."""
     name = resource.resource_name
     refused = core.group_configs.alter(name, resource.configs, moment, validate_only=validate_only)
     _shard, group = core.find(name)

@@ -1,8 +1,8 @@
-"""The budget of one step of the node: everyone else's heartbeats wait behind a step, so it has to stay short."""
+"""The budget of one step of the node: all other clients' heartbeats wait behind a step, so it has to stay short."""
 
-ENTRIES_A_STEP = 5_000
-"""Entries (see `request_cost`) served of one connection, or of all that wait, before others have their turn. A
-heartbeat is worth one."""
+COST_A_STEP = 5_000
+"""Cost (see `request_cost`) served of one connection, or of all that wait, before others have their turn. A heartbeat
+costs one."""
 BYTES_A_STEP = 256 * 1024
 """Bytes of records read, and bytes of replies encoded: whatever exceeds them is the last of its step."""
 REPLIES_A_STEP = 256
@@ -12,16 +12,17 @@ OVERDUE_A_STEP = 256
 
 
 class Budget:
-    """What is left of the present step. `entries`: of requests to serve; `replies` and `encoded`: of what is sent."""
+    """Remainder of the budget of the present step. `cost`: for requests to serve; `replies` and `encoded`: for messages
+    to send."""
 
-    __slots__ = ("encoded_bytes", "entries", "read_bytes", "replies")
+    __slots__ = ("encoded_bytes", "cost", "read_bytes", "replies")
 
     def __init__(self) -> None:
-        self.entries = self.read_bytes = self.replies = self.encoded_bytes = 0
+        self.cost = self.read_bytes = self.replies = self.encoded_bytes = 0
 
     def refill(self, replies_ready: int) -> None:
-        """Begin a step. While too many replies are ready, none of it is for serving."""
-        self.entries = ENTRIES_A_STEP if replies_ready < REPLIES_READY_MAX else 0
+        """Begin a step. While too many replies are ready, nothing is left for serving."""
+        self.cost = COST_A_STEP if replies_ready < REPLIES_READY_MAX else 0
         self.read_bytes = 0
         self.replies = REPLIES_A_STEP
         self.encoded_bytes = 0
@@ -30,7 +31,7 @@ class Budget:
         """Charge `size` bytes of records; beyond the limit nothing more is served in this step."""
         self.read_bytes += size
         if self.read_bytes >= BYTES_A_STEP:
-            self.entries = 0
+            self.cost = 0
 
     def sent(self, size: int) -> None:
         """Charge one reply or push of `size` bytes."""
@@ -39,10 +40,10 @@ class Budget:
 
     @property
     def has_read_enough(self) -> bool:
-        """Whether reading more records must wait for the next step."""
+        """True if reading more records must wait for the next step."""
         return self.read_bytes >= BYTES_A_STEP
 
     @property
     def may_send(self) -> bool:
-        """Whether another reply may be encoded in this step."""
+        """True if another reply may be encoded in this step."""
         return self.replies > 0 and self.encoded_bytes < BYTES_A_STEP

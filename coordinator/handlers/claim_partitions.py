@@ -12,8 +12,8 @@ _NO_OFFSET = -1
 
 
 def claim_partitions(core: Core, ref: RequestRef, message: ClaimPartitions, moment: Moment) -> None:
-    """Own partitions, all or none. What the group has committed is read in the same step as the grant is made: nothing
-    a former owner commits can come in between."""
+    """Grant all partitions or none. The committed offsets are read in the same step as the grant is made, so no commit
+    of a former owner can come in between."""
     refused = admit(core, message.group_id) or admit_write(core)
     shard, group = core.find(message.group_id)
     if refused or group is None:

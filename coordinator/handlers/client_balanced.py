@@ -1,12 +1,11 @@
-"""Steps that the handlers of client-balanced groups share: admit the request, find the group, refresh what it knows of
-topics."""
+"""Steps that the handlers of client-balanced groups share: admit the request, find the group, refresh its list of
+partitions."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
 from coordinator.clock import Moment
-from coordinator.groups.client_balanced.events import BalancedEvent, MetaMade, Places
-from coordinator.groups.client_balanced.meta import holds
+from coordinator.groups.client_balanced.events import BalancedEvent, MetaMade, OffsetsByKey
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.handlers.admission import admit
 from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
@@ -26,12 +25,12 @@ M = TypeVar("M", LeaveMember, UnregisterPartitions, ConfirmConsumed)
 
 
 def admit_client_balanced(core: Core, group_id: str) -> ErrorCode:
-    """Whether this node answers for the group at all."""
+    """Check that this node serves the group."""
     return admit(core, group_id) if group_id else BAD
 
 
 def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGroup]:
-    """The group, with its configured partitions as the list of topics is now."""
+    """Return the group, with its configured partitions refreshed."""
     shard = core.find(group_id)[0]
     group = shard.balanced_group(group_id)
     if group.members and group.meta_as_of != as_of(core):
@@ -40,17 +39,17 @@ def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGrou
 
 
 def refresh(core: Core, shard: Shard, group: BalancedGroup, moment: Moment) -> None:
-    """Look at the topics again."""
+    """Refresh the group's configured partitions from the topics."""
     topics = group.on_record.topics
     shape, now = shape_of(core, group.group_id, topics), as_of(core)
-    if not holds(group, now, shape):
+    if not is_current(group, now, shape):
         shard.process(
             group, MetaMade(group.group_id, partition_states(core, group.group_id, topics), now, shape), moment
         )
 
 
 def topics_changed(core: Core, moment: Moment) -> None:
-    """Every group looks at its topics if it has not seen them as they are, so that members hear of changes at once."""
+    """Refresh every group that has not seen the present topics, so that members are notified of changes at once."""
     now = as_of(core)
     for shard in core.shards:
         for group in list(shard.balanced.values()):
@@ -63,9 +62,9 @@ def hand_over(
     ref: RequestRef,
     message: M,
     keys: list[str],
-    happens: Callable[[RequestRef, M, Places], BalancedEvent],
+    happens: Callable[[RequestRef, M, OffsetsByKey], BalancedEvent],
     moment: Moment,
 ) -> None:
-    """To its group, with what is known of the partitions that it names."""
+    """Hand the request to its group, with the state of the partitions that it names."""
     shard, group = find(core, message.group_id, moment)
     shard.process(group, happens(ref, message, places(core, shard, message.group_id, keys)), moment)

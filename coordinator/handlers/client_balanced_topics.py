@@ -1,9 +1,8 @@
-"""What client-balanced groups are told of topics: which partitions are configured, whether they can be read, and where
-they begin and end."""
+"""Topics as client-balanced groups see them: configured partitions, their states, first and end offsets."""
 
 from collections.abc import Iterable
 
-from coordinator.groups.client_balanced.events import Place, Places
+from coordinator.groups.client_balanced.events import OffsetsByKey, PartitionOffsets
 from coordinator.handlers.core import Core
 from coordinator.runtime.shard import Shard
 from protocol.messages.balanced import PartitionState
@@ -42,9 +41,10 @@ def partition_states(core: Core, group_id: str, topics: Iterable[str]) -> tuple[
     return tuple(states)
 
 
-def places(core: Core, shard: Shard, group_id: str, keys: Iterable[str]) -> Places:
-    """Of those that exist here. Readers see what is durable: a partition ends at its high watermark."""
-    found: Places = {}
+def places(core: Core, shard: Shard, group_id: str, keys: Iterable[str]) -> OffsetsByKey:
+    """Return the places of the partitions that exist here. Readers see durable records: a partition ends at its high
+    watermark."""
+    found: OffsetsByKey = {}
     for text in keys:
         key = parse_key(text)
         if key is not None and key.broker_id == core.placement.node_id:
@@ -54,14 +54,14 @@ def places(core: Core, shard: Shard, group_id: str, keys: Iterable[str]) -> Plac
     return found
 
 
-def place_of(core: Core, shard: Shard, group_id: str, topic: str, partition: int) -> Place | None:
-    """The partition as the group sees it; None if it is not there."""
+def place_of(core: Core, shard: Shard, group_id: str, topic: str, partition: int) -> PartitionOffsets | None:
+    """Return the partition as the group sees it; None if it does not exist."""
     known = core.topics.log_and_configs(topic, partition)
     if known is None:
         return None
     log, _configs = known
     committed = shard.offsets.get(group_id, topic, partition)
-    return Place(
+    return PartitionOffsets(
         log.start_offset,
         log.flushed_offset,
         -1 if committed is None else committed.offset,

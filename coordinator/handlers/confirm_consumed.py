@@ -10,7 +10,7 @@ from protocol.session import RequestRef
 
 
 def confirm_consumed(core: Core, ref: RequestRef, message: ConfirmConsumed, moment: Moment) -> None:
-    """Commits of the owners."""
+    """Store the confirmed offsets of the owners."""
     if refused := admit_client_balanced(core, message.group_id) or admit_write(core):
         core.outbox.send(ref, ConfirmConsumedReply(refused))
     else:

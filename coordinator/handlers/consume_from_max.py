@@ -4,7 +4,7 @@ from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import Mark, Marked
 from coordinator.handlers.admission import admit, admit_write
 from coordinator.handlers.core import INTERNAL, Core
-from coordinator.runtime.shard import Ran
+from coordinator.runtime.shard import EventResult
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import AcceptedGroup, ConsumeFromMax, ConsumeFromMaxReply, RefusedGroup
 from protocol.session import RequestRef
@@ -12,7 +12,7 @@ from protocol.session import RequestRef
 
 # --- operators ---
 def consume_from_max(core: Core, ref: RequestRef, message: ConsumeFromMax, moment: Moment) -> None:
-    """Each group by itself (client-balanced-groups 13.3)."""
+    """Mark each group by itself (client-balanced-groups 13.3)."""
     accepted, refused, position = [], [], 0
     for group_id in dict.fromkeys(message.groups):
         marked, at = _mark(core, ref, group_id, message.actor, moment)
@@ -25,7 +25,7 @@ def consume_from_max(core: Core, ref: RequestRef, message: ConsumeFromMax, momen
 
 
 def _origin(core: Core, ref: RequestRef) -> str:
-    """Where a request came from, whatever it says of itself."""
+    """Return the address that a request came from, by its connection."""
     return "HTTP" if ref.connection == INTERNAL else str(core.client(ref.connection))
 
 
@@ -40,5 +40,5 @@ def _mark(core: Core, ref: RequestRef, group_id: str, remark: str, moment: Momen
         return Marked(ErrorCode.INCONSISTENT_MODE, f"{group_id} is not a client-balanced group"), 0
     ran = shard.run(group, Mark(ref, group_id, _origin(core, ref), remark), moment)
     verdicts = [one.reply for one in ran.answers if isinstance(one.reply, Marked)]
-    shard.deliver(Ran([one for one in ran.answers if not isinstance(one.reply, Marked)], ran.position))
+    shard.deliver(EventResult([one for one in ran.answers if not isinstance(one.reply, Marked)], ran.position))
     return verdicts[0], ran.position

@@ -1,4 +1,4 @@
-"""What requests are served with: the parts of a node, handed to whoever answers a message."""
+"""Parts of a node that handlers use."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,8 +38,8 @@ INTERNAL = -1
 
 @dataclass(slots=True)
 class Connection:
-    """One client. `out` gathers what leaves for it in this step; while `is_paused` nothing of it is read. `broker`: the
-    connection stands in front of the broker of this id."""
+    """One client. `out` gathers the bytes to send in this step; while `is_paused` nothing of it is read. `broker`: the
+    connection is on the listener of the broker with this id."""
 
     number: int
     dialect: str
@@ -49,16 +49,16 @@ class Connection:
     out: list[bytes] = field(default_factory=list)
     is_paused: bool = False
     is_heavy: bool = False
-    """Whether its last request was worth more than a step: then the next waits for its turn."""
+    """True if its last request cost more than a step: the next waits for its turn."""
     is_guarded: bool = False
-    """Whether its heartbeats need the permission of its broker, too."""
+    """True if its heartbeats need the permission of its broker, too."""
     has_ended: bool = False
-    """Whether the client says nothing more: it closes when all is answered."""
+    """True if the client has shut down its sending side: the connection closes when all requests are answered."""
 
 
 @dataclass(slots=True)
 class Core:
-    """Shared by all requests of a node."""
+    """State shared by all requests of a node."""
 
     config: Config
     placement: Placement
@@ -77,7 +77,7 @@ class Core:
     retention: Retention
     cleaner: Cleaner
     own_logs: tuple[PartitionLog, ...]
-    """Lists of the node's that are compacted: of topics, of groups' settings."""
+    """Compacted lists of the node: of topics, of groups' settings."""
     loads: Loadings
     expiry: Expiry
     subscriptions: SubscriptionCache
@@ -87,42 +87,42 @@ class Core:
     connections: dict[int, Connection] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, int] = field(default_factory=dict)
-    """What the edge tells of itself, by the name of the metric."""
+    """Gauges reported by the edge, by the name of the metric."""
     fetches: WaitingFetches = field(default_factory=WaitingFetches)
     budget: Budget = field(default_factory=Budget)
-    """What is left of the present step."""
+    """Remainder of the present step's budget."""
     unsent_bytes: int = 0
-    """Of answers that clients have not taken: what the edge has last seen, and what was read since."""
+    """Size of replies that clients have not taken: the edge's last count, and the bytes read since."""
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter; its name is that of the metric."""
         self.counters[name] = self.counters.get(name, 0) + by
 
     def schedule(self, task: str, at_ms: int) -> None:
-        """Run the task's next slice then, in place of one that was due at another time."""
+        """Schedule the task's next slice at this time, in place of an earlier schedule."""
         self.purgatory.try_complete_else_watch(ScheduledTask(task, at_ms))
 
     def shard_of(self, group_id: str) -> Shard:
-        """The shard the group's id hashes to, wherever it is served."""
+        """Return the shard the group's id hashes to, wherever it is served."""
         return self.shards[self.placement.shard_of(group_id)]
 
     def find(self, group_id: str) -> tuple[Shard, Group | None]:
-        """The group's shard, and the group if it is there."""
+        """Return the group's shard, and the group if it exists."""
         found = self.directory.get(group_id)
         return found if found is not None else (self.shard_of(group_id), None)
 
     def client(self, connection: int) -> Client:
-        """Who is at the other end."""
+        """Return the client at the other end of the connection."""
         known = self.connections.get(connection)
         if known is None:
             return Client("", "/")
         return Client(known.session.client_id, f"/{known.peer_host}")
 
     def dialect(self, connection: int) -> str:
-        """The wire language of the connection; requests from inside the process are told native addresses."""
+        """Return the dialect of the connection; requests from inside the process get native addresses."""
         known = self.connections.get(connection)
         return "native" if known is None else known.dialect
 
     def count_groups(self) -> int:
-        """Groups of all shards."""
+        """Number of groups of all shards."""
         return len(self.directory)

@@ -8,7 +8,7 @@ from protocol.session import RequestRef
 
 
 def create_partitions(core: Core, ref: RequestRef, message: CreatePartitions, moment: Moment) -> None:
-    """More partitions, durable when answered."""
+    """Add partitions; durable when answered."""
     reply, position = core.topics.grow(message, moment)
     topics_changed(core, moment)
     core.outbox.hold(position, ref, reply)

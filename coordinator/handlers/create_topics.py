@@ -8,7 +8,7 @@ from protocol.session import RequestRef
 
 
 def create_topics(core: Core, ref: RequestRef, message: CreateTopics, moment: Moment) -> None:
-    """New embedded topics, durable when answered."""
+    """Create embedded topics; durable when answered."""
     reply, position = core.topics.create(message, moment)
     topics_changed(core, moment)
     core.outbox.hold(position, ref, reply)

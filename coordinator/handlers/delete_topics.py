@@ -5,26 +5,26 @@ from coordinator.handlers.client_balanced import topics_changed
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch_completion import fetch_ready
 from coordinator.tasks.topic_deletion import TASK
-from coordinator.topics.rules import Refusal
+from coordinator.topics.rules import TopicRefusal
 from protocol.messages.topics import DeletedTopic, DeleteTopics
 from protocol.session import RequestRef
 
 
 def delete_topics(core: Core, ref: RequestRef, message: DeleteTopics, moment: Moment) -> None:
-    """Answered when nothing is left of them, in the logs and in what groups have committed, and that is durable."""
+    """Answer when the topics' logs and committed offsets are deleted, and that is durable."""
     replies, names = [], set()
     for wanted, topic in core.topics.deletable(message):
-        if isinstance(topic, Refusal):
+        if isinstance(topic, TopicRefusal):
             replies.append(DeletedTopic(wanted.name, wanted.topic_id, topic.error, topic.message))
             continue
         name, topic_id = topic.record.name, topic.record.topic_id
-        nudged = core.topics.delete(topic, moment)
-        if isinstance(nudged, Refusal):
-            replies.append(DeletedTopic(name, topic_id, nudged.error, nudged.message))
+        notified = core.topics.delete(topic, moment)
+        if isinstance(notified, TopicRefusal):
+            replies.append(DeletedTopic(name, topic_id, notified.error, notified.message))
             continue
         replies.append(DeletedTopic(name, topic_id))
         names.add(name)
-        for key in nudged:
+        for key in notified:
             for ready in core.purgatory.check_and_complete(key):
                 fetch_ready(core, ready)
     if names:

@@ -1,10 +1,10 @@
-"""What is shown of client-balanced groups: the ownership table at one instant, beside what members say and how far they
-are (client-balanced-groups 13, 14)."""
+"""Answer DescribeBalanced: the ownership table at one instant, beside the members' reports and their lag
+(client-balanced-groups 13, 14)."""
 
 from coordinator.clock import Moment
-from coordinator.groups.client_balanced.events import Place
+from coordinator.groups.client_balanced.events import PartitionOffsets
 from coordinator.groups.client_balanced.reporting import mismatches
-from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.handlers.admission import admit
 from coordinator.handlers.client_balanced import find
 from coordinator.handlers.client_balanced_topics import place_of
@@ -24,8 +24,7 @@ from protocol.session import RequestRef
 
 
 def describe_balanced(core: Core, ref: RequestRef, message: DescribeBalanced, moment: Moment) -> None:
-    """Members, who owns what, and what is behind, of unowned partitions too; waits for the last record of each
-    group."""
+    """Describe members, grants and lag, of unowned partitions too; waits for the last record of each group."""
     wanted = message.groups
     if wanted is None:
         online = [one.group_id for shard in core.shards for one in shard.balanced.values() if one.members]
@@ -35,7 +34,7 @@ def describe_balanced(core: Core, ref: RequestRef, message: DescribeBalanced, mo
     for group_id in wanted:
         refused = admit(core, group_id, may_be_empty=True)
         if not refused and listed >= most:
-            refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED  # who asks for many large groups asks again for the rest
+            refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED  # a client with many large groups asks again for the rest
         if refused:
             views.append(BalancedGroupView(group_id, refused))
             continue
@@ -64,7 +63,7 @@ def _view(core: Core, group_id: str, moment: Moment, *, with_lag: bool) -> Balan
     )
 
 
-def _member(group: BalancedGroup, member: Member, moment: Moment) -> BalancedMember:
+def _member(group: BalancedGroup, member: BalancedGroupMember, moment: Moment) -> BalancedMember:
     return BalancedMember(
         consumer_id=member.consumer_id,
         instance_id=member.instance_id,
@@ -104,13 +103,13 @@ def _partition(
 
 
 def _in_flight(group: BalancedGroup, entry: Ownership | None, committed: int) -> int:
-    """The end of what was handed out and not confirmed; -1 if nothing was."""
+    """Return the end of the batch that was sent and not confirmed; -1 if there is none."""
     in_flight = None if entry is None else group.reading(entry, committed).in_flight
     return -1 if in_flight is None else in_flight
 
 
-def _lag(place: Place | None) -> int | None:
-    """From the log's start where nothing is committed."""
+def _lag(place: PartitionOffsets | None) -> int | None:
+    """Return the lag; counted from the log's start where nothing is committed."""
     if place is None:
         return None
     return max(0, place.end - (place.begin if place.committed < 0 else place.committed))

@@ -8,11 +8,11 @@ from protocol.messages.node import DescribeCluster, DescribeClusterReply, Descri
 from protocol.session import RequestRef
 
 BROKERS, _CONTROLLERS = 1, 2
-"""What DescribeCluster may ask for."""
+"""Endpoint types of DescribeCluster."""
 
 
 def describe_cluster(core: Core, ref: RequestRef, message: DescribeCluster, moment: Moment) -> None:
-    """Every node, as clients of the asking dialect reach it."""
+    """List every node, with addresses for clients of the asking dialect."""
     core.outbox.send(ref, _cluster(core, ref, message))
 
 

@@ -1,5 +1,5 @@
-"""Answer DescribeConfigs: settings of topics and groups, which are kept and changed, and of the node, which are read
-once at its start. Each resource is answered by itself."""
+"""Answer DescribeConfigs: settings of topics and groups, which can be changed, and of the node, which are read once at
+its start. Each resource is answered by itself."""
 
 from collections.abc import Collection, Iterable
 
@@ -10,7 +10,7 @@ from coordinator.config.config import KEYS
 from coordinator.config.keys import INT_MAX, Key
 from coordinator.handlers.core import Core
 from coordinator.topics.configs import SETTINGS, described_config
-from coordinator.topics.rules import Refusal, refuse_name
+from coordinator.topics.rules import TopicRefusal, refuse_name
 from protocol.errors import ErrorCode
 from protocol.messages.configs import (
     ConfigSource,
@@ -51,14 +51,14 @@ NODE_KEYS = (
     "max.connections",
     "socket.request.max.bytes",
 )
-"""Those of the configuration's keys that are Kafka's: tools that ask a broker know what they mean."""
+"""Keys of the configuration that are also Kafka's: tools for brokers know them."""
 
 
 INVALID = ErrorCode.INVALID_REQUEST
 
 
 def describe_configs(core: Core, ref: RequestRef, message: DescribeConfigs, moment: Moment) -> None:
-    """What holds, and why."""
+    """Describe each setting: its value and its sources."""
     results = [_described(core, resource, message) for resource in dict.fromkeys(message.resources)]
     core.outbox.hold(position(core), ref, DescribeConfigsReply(tuple(results)))
 
@@ -70,7 +70,7 @@ def position(core: Core) -> int:
 def _described(core: Core, resource: DescribeConfigsResource, message: DescribeConfigs) -> DescribedConfigs:
     found = _find(core, resource)
     kind, name = resource.resource_type, resource.resource_name
-    if isinstance(found, Refusal):
+    if isinstance(found, TopicRefusal):
         return DescribedConfigs(kind, name, found.error, found.message)
     if not message.include_synonyms:
         found = [msgspec.structs.replace(config, synonyms=()) for config in found]
@@ -79,37 +79,37 @@ def _described(core: Core, resource: DescribeConfigsResource, message: DescribeC
     return DescribedConfigs(kind, name, configs=tuple(found))
 
 
-def _find(core: Core, resource: DescribeConfigsResource) -> list[DescribedConfig] | Refusal:
+def _find(core: Core, resource: DescribeConfigsResource) -> list[DescribedConfig] | TopicRefusal:
     name, keys = resource.resource_name, resource.configuration_keys
     if resource.resource_type == ResourceType.TOPIC:
         own = core.topics.configs(name)
         if own is None:
-            return refuse_name(name) or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            return refuse_name(name) or TopicRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
         return [described_config(key, own, core.topics.settings) for key in _wanted(SETTINGS, keys)]
     if resource.resource_type == ResourceType.BROKER:
         refused = refuse_node(core, name, may_be_all=True)
         return refused or [_described_key(core, KEYS[key]) for key in _wanted(NODE_KEYS, keys)]
     if resource.resource_type == ResourceType.GROUP:
         if not name:
-            return Refusal(INVALID, "a group has a name")
+            return TopicRefusal(INVALID, "a group has a name")
         return [config for config in core.group_configs.described(name) if not keys or config.name in keys]
     return no_such_kind(resource.resource_type)
 
 
 def _wanted(known: Iterable[str], keys: Collection[str] | None) -> list[str]:
-    """Of no keys at all: every one."""
+    """Return the keys asked for; every key if none is named."""
     return [name for name in known if not keys or name in keys]
 
 
-def no_such_kind(resource_type: int) -> Refusal:
+def no_such_kind(resource_type: int) -> TopicRefusal:
     kinds = ", ".join(f"{kind.value} ({kind.name})" for kind in ResourceType)
-    return Refusal(INVALID, f"resources of type {resource_type} have no settings here; there are {kinds}")
+    return TopicRefusal(INVALID, f"resources of type {resource_type} have no settings here; there are {kinds}")
 
 
-def refuse_node(core: Core, name: str, *, may_be_all: bool) -> Refusal | None:
+def refuse_node(core: Core, name: str, *, may_be_all: bool) -> TopicRefusal | None:
     if name == str(core.placement.node_id) or (may_be_all and not name):
         return None
-    return Refusal(INVALID, f"node {core.placement.node_id} is asked for the settings of node {name[:100]!r}")
+    return TopicRefusal(INVALID, f"node {core.placement.node_id} is asked for the settings of node {name[:100]!r}")
 
 
 def _described_key(core: Core, key: Key) -> DescribedConfig:

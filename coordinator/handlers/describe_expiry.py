@@ -1,4 +1,4 @@
-"""Who answers what will go of a group, and when (group-protocol 4.4): by the same rule that lets it go."""
+"""Answer DescribeExpiry: the expiry of a group's offsets (group-protocol 4.4), by the same rule that deletes them."""
 
 from collections.abc import Generator, Iterator
 from itertools import islice
@@ -6,7 +6,7 @@ from itertools import islice
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit
 from coordinator.handlers.core import Core
-from coordinator.runtime.expiry_rules import Kept, Rule, expires_ms, group_expires_ms, is_by_subscription, rule_of
+from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, group_expires_ms, is_by_subscription, rule_of
 from coordinator.runtime.offset_table import OffsetTable, Place
 from coordinator.runtime.slices import Served, Work
 from protocol.errors import ErrorCode
@@ -17,7 +17,7 @@ MOST_A_PAGE = 2_000
 
 
 def describe_expiry(core: Core, ref: RequestRef, message: DescribeExpiry, moment: Moment) -> None:
-    """A page of the group's partitions; waits for the group's last record, as all that is told of it."""
+    """Answer with a page of the group's partitions; waits for the group's last record."""
     core.slices.begin(core.outbox, ref, _describing(core, message), moment)
 
 
@@ -30,7 +30,7 @@ def _describing(core: Core, message: DescribeExpiry) -> Work:
     retention_ms = core.expiry.retention_ms
     limit = min(max(message.limit, 0), MOST_A_PAGE)
     balanced = shard.balanced.get(group.group_id)
-    group_ms: int | Kept = -1
+    group_ms: int | KeepReason = -1
     if not message.after_topic:
         looking = group_expires_ms(group, shard.offsets, retention_ms, balanced)
         group_ms, moment = yield from _in_slices(looking, moment)
@@ -53,8 +53,8 @@ def _describing(core: Core, message: DescribeExpiry) -> Work:
 
 
 def _in_slices(
-    looking: Generator[int, None, int | Kept], moment: Moment
-) -> Generator[int, Moment, tuple[int | Kept, Moment]]:
+    looking: Generator[int, None, int | KeepReason], moment: Moment
+) -> Generator[int, Moment, tuple[int | KeepReason, Moment]]:
     while True:
         try:
             moment = yield next(looking)
@@ -63,7 +63,7 @@ def _in_slices(
 
 
 def _places_after(offsets: OffsetTable, message: DescribeExpiry) -> Iterator[Place]:
-    """Those with an offset, of the group or of a transaction of its, in order."""
+    """Return the partitions with an offset, committed or pending, in order, from the page's start."""
     committed, pending = offsets.topics(message.group_id), dict[str, list[int]]()
     for topic, partition in offsets.pending.of(message.group_id):
         pending.setdefault(topic, []).append(partition)
@@ -74,17 +74,19 @@ def _places_after(offsets: OffsetTable, message: DescribeExpiry) -> Iterator[Pla
             yield topic, partition
 
 
-def _shown(offsets: OffsetTable, group_id: str, place: Place, rule: Rule | Kept, retention_ms: int) -> ExpiringOffset:
+def _shown(
+    offsets: OffsetTable, group_id: str, place: Place, rule: Rule | KeepReason, retention_ms: int
+) -> ExpiringOffset:
     committed = offsets.get(group_id, *place)
     if committed is None:
-        return ExpiringOffset(*place, kept_because=Kept.PENDING.value)
+        return ExpiringOffset(*place, kept_because=KeepReason.PENDING.value)
     at_ms = expires_ms(rule, place, committed, offsets.pending.of(group_id), retention_ms)
     return ExpiringOffset(*place, committed.offset, committed.commit_timestamp_ms, _when(at_ms), _why(at_ms))
 
 
-def _when(at_ms: int | Kept) -> int:
-    return -1 if isinstance(at_ms, Kept) else at_ms
+def _when(at_ms: int | KeepReason) -> int:
+    return -1 if isinstance(at_ms, KeepReason) else at_ms
 
 
-def _why(at_ms: int | Kept) -> str:
-    return at_ms.value if isinstance(at_ms, Kept) else ""
+def _why(at_ms: int | KeepReason) -> str:
+    return at_ms.value if isinstance(at_ms, KeepReason) else ""

@@ -14,7 +14,7 @@ from protocol.session import RequestRef
 
 
 def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment: Moment) -> None:
-    """What the groups are like now; waits for the last record of each, so that no crash can undo what was told
+    """Describe the groups as they are now; waits for the last record of each, so that no crash can undo the answer
     (2.8)."""
     described, position = [], 0
     listed, most = 0, core.config.max_entries_per_request
@@ -22,7 +22,7 @@ def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment
         refused = admit(core, group_id, may_be_empty=True)
         shard, group = core.find(group_id)
         if not refused and listed >= most:
-            refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED  # who asks for many large groups asks again for the rest
+            refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED  # a client with many large groups asks again for the rest
         if refused:
             described.append(DescribedGroup(group_id, error_code=refused))
         else:

@@ -8,5 +8,5 @@ from protocol.session import RequestRef
 
 
 def describe(core: Core, ref: RequestRef, message: DescribeNode, moment: Moment) -> None:
-    """The node's health in numbers."""
+    """Answer with the node's health in numbers."""
     core.outbox.send(ref, describe_node(core))

@@ -9,7 +9,7 @@ from protocol.session import RequestRef
 
 
 def describe_ownership(core: Core, ref: RequestRef, message: DescribeOwnership, moment: Moment) -> None:
-    """Who owns what, as of one instant; told when it is durable."""
+    """List the grants as of one instant; answered when they are durable."""
     refused = admit(core, message.group_id)
     shard, group = core.find(message.group_id)
     if not refused and group is None:

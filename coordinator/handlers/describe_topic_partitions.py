@@ -7,5 +7,5 @@ from protocol.session import RequestRef
 
 
 def describe_topic_partitions(core: Core, ref: RequestRef, message: DescribeTopicPartitions, moment: Moment) -> None:
-    """The same in pages."""
+    """Describe topics in pages."""
     core.outbox.hold(core.topics.position, ref, core.topics.describe_partitions(message))

@@ -1,5 +1,5 @@
-"""Answer EndTransaction, the marker that ends a transaction's pending offsets (group-protocol 4.3). Only the process
-itself may ask: no transaction coordinator exists yet, so no dialect offers the message."""
+"""Answer EndTransaction, the marker that ends a transaction's pending offsets (group-protocol 4.3). It is internal: no
+transaction coordinator exists yet, so no dialect offers the message."""
 
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit_to_shard, admit_write
@@ -15,12 +15,12 @@ _MOVED = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-"""Who writes markers looks for the leader of a partition, not for a group's coordinator: it is told
-NOT_LEADER_OR_FOLLOWER."""
+"""Errors that become NOT_LEADER_OR_FOLLOWER: a writer of markers looks for the leader of a partition, not for a group's
+coordinator."""
 
 
 def end_transaction(core: Core, ref: RequestRef, message: EndTransaction, moment: Moment) -> None:
-    """The marker stands in the log and has done its work when the reply leaves."""
+    """Append the marker; it is durable and applied when the reply is sent."""
     if not 0 <= message.partition_index < len(core.shards):
         core.outbox.send(ref, EndTransactionReply(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return

@@ -1,7 +1,7 @@
-"""Who answers Fetch: at once, or when there is enough to read.
+"""Answer Fetch: at once, or when there is enough to read.
 
-What is read and not yet taken by the clients is memory: the fuller it is, the less one fetch is given, down to the one
-batch that every reader needs to get on.
+Records that were read and that clients have not taken yet fill memory: the fuller it is, the less one fetch gets, down
+to the one batch that every reader needs to proceed.
 """
 
 import msgspec
@@ -16,14 +16,14 @@ from protocol.messages.data import Fetch, FetchPartitionReply, FetchReply, Fetch
 from protocol.session import RequestRef
 
 _SHARE = 8
-"""One fetch is given no more than the eighth of what there is room for."""
+"""Share of the free space that one fetch gets at most: an eighth."""
 
 
 def fetch(core: Core, ref: RequestRef, message: Fetch, moment: Moment) -> None:
-    """Records out, at once or when there are enough."""
+    """Answer with records, at once or when there are enough."""
     message = each_once(message)
     if admit_operation(core):
-        answer(core, ref, message)  # as if its time were over
+        answer(core, ref, message)  # answered as at its deadline
         return
     if lost_grants(core, message):
         answer(core, ref, message)
@@ -31,15 +31,15 @@ def fetch(core: Core, ref: RequestRef, message: Fetch, moment: Moment) -> None:
     found = core.topics.fetch(ref, message, moment, room(core))
     if not isinstance(found, DelayedFetch):
         _send(core, ref, found)
-    elif core.fetches.watched + len(found.nudged_by) > core.config.max_watched_partitions:
+    elif core.fetches.watched + len(found.notified_by) > core.config.max_watched_partitions:
         answer(core, ref, message)
     else:
-        core.fetches.add(ref, len(found.nudged_by))
-        core.purgatory.try_complete_else_watch(found, found.nudged_by)
+        core.fetches.add(ref, len(found.notified_by))
+        core.purgatory.try_complete_else_watch(found, found.notified_by)
 
 
 def answer(core: Core, ref: RequestRef, message: Fetch) -> None:
-    """What there is now."""
+    """Answer with the records there are now."""
     lost = lost_grants(core, message)
     reply = core.topics.fetch_now(_without(message, lost) if lost else message, room(core))
     if lost:
@@ -51,7 +51,7 @@ def answer(core: Core, ref: RequestRef, message: Fetch) -> None:
 
 
 def lost_grants(core: Core, message: Fetch) -> dict[Key, None]:
-    """Of the grants by which it wants to read, those that do not hold (consumer-client E2)."""
+    """Return the grants of the request that no longer hold (consumer-client E2)."""
     if not message.group_id:
         return {}
     group = core.find(message.group_id)[1]
@@ -84,11 +84,11 @@ def _send(core: Core, ref: RequestRef, reply: FetchReply) -> None:
 
 
 def count_read(core: Core, size: int) -> None:
-    """So many bytes of records were read, and wait for a client to take them."""
+    """Count bytes of records that were read, and wait for a client to take them."""
     core.budget.read(size)
     core.unsent_bytes += size
 
 
 def room(core: Core) -> int:
-    """The most that one fetch may be given now."""
+    """Return the most bytes that one fetch may get now."""
     return max(core.config.max_total_unsent_bytes - core.unsent_bytes, 0) // _SHARE

@@ -1,20 +1,20 @@
-"""Fetches that have waited long enough, whichever kind of request they are."""
+"""Completion of delayed fetches, of both kinds of request."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 
-from coordinator.handlers.budget import ENTRIES_A_STEP
+from coordinator.handlers.budget import COST_A_STEP
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch import answer
 from coordinator.handlers.fetch_registered import answer_registered
 from coordinator.topics.fetch import DelayedFetch, FetchReady
 from protocol.messages.balanced import FetchRegistered
 
-_ENTRIES_A_WAITING_FETCH = 20
+_COST_OF_A_WAITING_FETCH = 20
 
 
 def fetch_ready(core: Core, ready: FetchReady) -> None:
-    """One has waited long enough."""
+    """Answer a delayed fetch that is complete or overdue."""
     core.fetches.remove(ready.ref)
     if isinstance(ready.message, FetchRegistered):
         answer_registered(core, ready.ref, ready.message)
@@ -23,7 +23,7 @@ def fetch_ready(core: Core, ready: FetchReady) -> None:
 
 
 class WokenFetches:
-    """Fetches that wait for partitions with new records, and are yet to be looked at."""
+    """Woken fetches: delayed fetches of partitions with new records, whose conditions are yet to be checked."""
 
     __slots__ = ("_keys",)
 
@@ -36,13 +36,13 @@ class WokenFetches:
     def add(self, keys: Iterable[Hashable]) -> None:
         self._keys.update(dict.fromkeys(keys))
 
-    def go_on(self, core: Core) -> None:
+    def continue_checks(self, core: Core) -> None:
         """Answer those that have enough now, a slice a step: many may wait for one partition, and each for many."""
-        keys, entries = self._keys, ENTRIES_A_STEP
+        keys, entries = self._keys, COST_A_STEP
         while keys and entries > 0 and not core.budget.has_read_enough:
             key, _ = keys.popitem(last=False)
             waiting = core.purgatory.get(key)
             if isinstance(waiting, DelayedFetch):
-                entries -= _ENTRIES_A_WAITING_FETCH + len(waiting.nudged_by)
+                entries -= _COST_OF_A_WAITING_FETCH + len(waiting.notified_by)
                 for ready in core.purgatory.check_and_complete(key):
                     fetch_ready(core, ready)

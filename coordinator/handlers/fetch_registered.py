@@ -1,10 +1,10 @@
-"""Who answers FetchRegistered: records of partitions that the member owns, from where it is, at once or when there are
+"""Answer FetchRegistered: records of partitions that the member owns, from its position, at once or when there are
 some."""
 
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import Fetching, FetchPlanned, PlannedItem
-from coordinator.groups.client_balanced.grants import took
-from coordinator.groups.client_balanced.registering import where_to_read
+from coordinator.groups.client_balanced.grants import set_in_flight
+from coordinator.groups.client_balanced.registering import next_read
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.ownership import Key
 from coordinator.handlers.admission import admit_operation
@@ -12,7 +12,7 @@ from coordinator.handlers.client_balanced import admit_client_balanced, find
 from coordinator.handlers.client_balanced_topics import places
 from coordinator.handlers.core import Core
 from coordinator.handlers.fetch import count_read, room
-from coordinator.runtime.shard import Ran, Shard
+from coordinator.runtime.shard import EventResult, Shard
 from coordinator.topics.fetch import DelayedFetch
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import FetchedPartition, FetchRegistered, FetchRegisteredReply
@@ -22,11 +22,12 @@ from protocol.session import RequestRef
 
 _LARGEST = 2**31 - 1
 _WAIT_MS = 300
-"""How long to let a partition be that cannot be read."""
+"""Delay before a partition that cannot be read is tried again."""
 
 
 def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, moment: Moment) -> None:
-    """Who owns nothing of it is told at once; so is who asks for more than one thing and owns only some."""
+    """Answer at once if the member owns none of the partitions, or names several and owns only some; else when there
+    are records."""
     if refused := admit_client_balanced(core, message.group_id):
         core.outbox.send(ref, FetchRegisteredReply(refused))
         return
@@ -34,7 +35,7 @@ def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, mome
     known = places(core, shard, message.group_id, [item.key for item in message.items])
     ran = shard.run(group, Fetching(ref, message, known), moment)
     plans = [one.reply for one in ran.answers if isinstance(one.reply, FetchPlanned)]
-    shard.deliver(Ran([one for one in ran.answers if not isinstance(one.reply, FetchPlanned)], ran.position))
+    shard.deliver(EventResult([one for one in ran.answers if not isinstance(one.reply, FetchPlanned)], ran.position))
     if not plans:
         return
     planned = plans[0].items
@@ -43,24 +44,24 @@ def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, mome
         return
     found = core.topics.fetch(ref, _fetch_of(group, message, planned, message.max_wait_ms), moment, room(core))
     if not isinstance(found, DelayedFetch) or (
-        core.fetches.watched + len(found.nudged_by) > core.config.max_watched_partitions
+        core.fetches.watched + len(found.notified_by) > core.config.max_watched_partitions
     ):
         _answer(core, ref, shard, group, message, planned)
         return
-    found.stands_for(message)
-    core.fetches.add(ref, len(found.nudged_by))
-    core.purgatory.try_complete_else_watch(found, found.nudged_by)
+    found.replace_request(message)
+    core.fetches.add(ref, len(found.notified_by))
+    core.purgatory.try_complete_else_watch(found, found.notified_by)
 
 
 def answer_registered(core: Core, ref: RequestRef, message: FetchRegistered) -> None:
-    """It has waited long enough; what it owned then it need not own now."""
+    """Answer a delayed fetch; grants may have ended meanwhile."""
     if refused := admit_client_balanced(core, message.group_id):
         core.outbox.send(ref, FetchRegisteredReply(refused))
         return
     shard = core.shard_of(message.group_id)
     group = shard.balanced_group(message.group_id)
     known = places(core, shard, message.group_id, [item.key for item in message.items])
-    planned = [where_to_read(group, message.consumer_id, item, known.get(item.key)) for item in message.items]
+    planned = [next_read(group, message.consumer_id, item, known.get(item.key)) for item in message.items]
     _answer(core, ref, shard, group, message, tuple(planned))
 
 
@@ -86,7 +87,7 @@ def _answer(
         items.append(_fetched(wanted.key, plan.position, part))
         if part.records:
             up_to = _end_of(part.records)
-            took(group, wanted.key, message.consumer_id, wanted.reg_epoch, plan.position, up_to)
+            set_in_flight(group, wanted.key, message.consumer_id, wanted.reg_epoch, plan.position, up_to)
     count_read(core, sum([len(item.records) for item in items]))
     core.outbox.hold(shard.position_of(message.group_id), ref, FetchRegisteredReply(items=tuple(items)))
 
@@ -95,7 +96,7 @@ def _fetched(key: str, position: int, part: FetchPartitionReply) -> FetchedParti
     if part.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
         return FetchedPartition(key, ErrorCode.UNAVAILABLE, _WAIT_MS, position)
     if part.error_code:
-        return FetchedPartition(key, ErrorCode.NO_NODE)  # the partition is gone, and whose it was with it
+        return FetchedPartition(key, ErrorCode.NO_NODE)  # the partition was deleted, and its owner's grant ended
     error = ErrorCode.NONE if part.records else ErrorCode.NOT_FOUND
     return FetchedPartition(key, error, 0, position, part.high_watermark, part.records)
 
@@ -119,7 +120,7 @@ def _fetch_of(
 
 
 def _end_of(records: bytes) -> int:
-    """The offset after the last of these batches."""
+    """Return the offset after the last of these batches."""
     at = end = 0
     while at < len(records):
         _base, end, size, _timestamp = extent(records, at)

@@ -11,12 +11,12 @@ _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
 def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, moment: Moment) -> None:
-    """Who serves each group, as clients of the asking dialect reach it (group-protocol 2.11)."""
+    """Answer with the node of each group, as clients of the asking dialect reach it (group-protocol 2.11)."""
     dialect = core.dialect(ref.connection)
     found = []
     for key in message.coordinator_keys:
         if message.key_type == _TRANSACTION_KEY:
-            # Of all refusals the one that ends every client: what librdkafka may take for passing it asks for ever.
+            # This error ends every client: librdkafka repeats a request for ever if the error may be retriable.
             text = "transactions are not served here: produce without a transactional id"
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             found.append(FoundCoordinator(key, error_code=error, error_message=text))

@@ -1,4 +1,4 @@
-"""Answer Heartbeat, on the spot: it changes nothing that lasts."""
+"""Answer Heartbeat on the read-only path: it changes nothing that lasts."""
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.table import answer
@@ -13,7 +13,7 @@ HEARTBEAT_OK = HeartbeatReply()
 
 
 def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply:
-    """Quiet: answered on the spot, with nothing made but an error's reply (2.3)."""
+    """Answer on the spot, without an outcome; only an error makes a reply object (2.3)."""
     found = core.directory.get(message.group_id)
     if found is not None and found[0].state is ShardState.ACTIVE:
         error = answer(found[1], message, now_ms)
@@ -27,5 +27,5 @@ def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply:
 
 
 def heartbeat_request(core: Core, ref: RequestRef, message: Heartbeat, moment: Moment) -> None:
-    """The same, by the way all other requests go."""
+    """Answer a Heartbeat by the way of all other requests."""
     core.outbox.send(ref, heartbeat(core, message, moment.monotonic_ms))

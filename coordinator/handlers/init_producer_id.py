@@ -1,4 +1,4 @@
-"""Who answers producers that want to be known."""
+"""Answer InitProducerId."""
 
 from coordinator.clock import Moment
 from coordinator.handlers.core import Core
@@ -10,9 +10,9 @@ _NONE = -1
 
 
 def init_producer_id(core: Core, ref: RequestRef, message: InitProducerId, moment: Moment) -> None:
-    """An id that nobody else has, with epoch 0. A producer that names the id it has wants a clean start (KIP-360), and
-    is given another one, as Kafka does for those without a transactional id. Nothing need be durable: ids are drawn,
-    not counted."""
+    """Return an unused producer id, with epoch 0. A producer that names its id wants a clean start (KIP-360), and gets
+    another one, as in Kafka without a transactional id. Nothing need be durable: ids are drawn at random, not counted.
+    """
     refused = _refuse(message)
     if refused:
         core.outbox.send(ref, InitProducerIdReply(refused))
@@ -24,7 +24,7 @@ def _refuse(message: InitProducerId) -> ErrorCode:
     if message.transactional_id == "" or (message.producer_id == _NONE) != (message.producer_epoch == _NONE):
         return ErrorCode.INVALID_REQUEST
     if message.transactional_id is not None:
-        # No transaction coordinator is here. Its own refusals make clients ask again for ever; this one ends Java's,
-        # and librdkafka's have already been told by FindCoordinator.
+        # No transaction coordinator exists here. Its own errors make clients ask again for ever; this one ends Java's,
+        # and librdkafka's have already failed at FindCoordinator.
         return ErrorCode.UNSUPPORTED_VERSION
     return ErrorCode.NONE

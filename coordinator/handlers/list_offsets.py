@@ -7,6 +7,6 @@ from protocol.session import RequestRef
 
 
 def list_offsets(core: Core, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
-    """First, last, and by time; durable when told."""
+    """List offsets: first, last, and by time; durable when answered."""
     reply, position = core.topics.list_offsets(message)
     core.outbox.hold(position, ref, reply)

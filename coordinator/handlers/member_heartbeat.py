@@ -2,7 +2,7 @@
 
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import Beat
-from coordinator.groups.client_balanced.reporting import is_plain, spoke
+from coordinator.groups.client_balanced.reporting import is_plain, keep_connection
 from coordinator.groups.client_balanced.table import answer
 from coordinator.handlers.client_balanced import admit_client_balanced, find
 from coordinator.handlers.client_balanced_topics import places
@@ -12,12 +12,12 @@ from protocol.session import RequestRef
 
 
 def member_heartbeat(core: Core, ref: RequestRef, message: MemberHeartbeat, moment: Moment) -> None:
-    """A sign of life, and most times nothing else (client-balanced-groups 11, 13)."""
+    """Keep the member alive; most heartbeats do nothing else (client-balanced-groups 11, 13)."""
     if refused := admit_client_balanced(core, message.group_id):
         core.outbox.send(ref, MemberHeartbeatReply(refused))
         return
     shard, group = find(core, message.group_id, moment)
-    spoke(group, message, ref.connection)
+    keep_connection(group, message, ref.connection)
     if is_plain(group, message):
         error = answer(group, message, moment.monotonic_ms)
         version = -1 if error else group.on_record.meta_version

@@ -8,7 +8,7 @@ from protocol.session import RequestRef
 
 
 def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
-    """Topics and who leads their partitions. Nobody hears of a topic that a crash could undo, whoever made it."""
+    """Describe topics and the leaders of their partitions. A topic is shown only once its creation is durable."""
     topics = core.topics.metadata(message, moment)
     reply = MetadataReply(
         brokers=tuple(

@@ -33,14 +33,14 @@ Errors = Mapping[tuple[str, int], ErrorCode]
 
 
 def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Moment) -> None:
-    """Partitions that do not exist are refused alone; if none is left the group never hears of it (2.5)."""
+    """Commit offsets. Partitions that do not exist are refused alone; the group sees only the others (2.5)."""
     found = core.directory.get(message.group_id)
     if (
         found is not None
         and found[0].state is ShardState.ACTIVE
         and not found[0].deleting
         and _all_known(core, message)
-    ):  # Nearly always; and then nothing but the write is done.
+    ):  # The common case: no topic to refuse, and only the write is left.
         shard, group = found
         stored = admit_write(core) or shard.store(group, message, moment)
         if isinstance(stored, ErrorCode):
@@ -73,7 +73,8 @@ def refused_topics(topics: Topics, error_code: ErrorCode) -> tuple[OffsetCommitT
 def commit_what_exists(
     core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment
 ) -> tuple[tuple[OffsetCommitTopicReply, ...], int]:
-    """What is said of each topic of the request, in its order, and the position to wait for."""
+    """Commit the existing partitions. Return the reply for each topic in the request's order, and the position to wait
+    for."""
     names = [topic.name or core.topics.name_of(topic.topic_id) for topic in message.topics]
     known = _existing(core, message.topics, names)
     errors: Errors = {}
@@ -91,7 +92,7 @@ def commit_what_exists(
 def _existing(
     core: Core, topics: Topics, names: list[str | None]
 ) -> tuple[OffsetCommitTopic | TxnOffsetCommitTopic, ...]:
-    """What of the topics exists, by name."""
+    """Return the existing topics and partitions, by name."""
     known = []
     for topic, name in zip(topics, names, strict=True):
         count = 0 if name is None else core.topics.partition_count(name) or 0
@@ -102,7 +103,8 @@ def _existing(
 
 
 def _store(core: Core, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> tuple[Message | ErrorCode, int]:
-    """What the group says, which a commit without generation makes if it is not there, and the position to wait for."""
+    """Store a commit. Return the group's reply and the position to wait for. A commit without a generation creates a
+    missing group."""
     shard, group = core.find(message.group_id)
     refused = producer_error(message) or admit(core, message.group_id, may_be_empty=isinstance(message, OffsetCommit))
     refused = refused or admit_write(core)
@@ -130,7 +132,7 @@ def _same_for_all(topics: Topics, error_code: ErrorCode) -> Errors:
 
 
 def _in_order(topics: Topics, names: Sequence[str | None], errors: Errors) -> tuple[OffsetCommitTopicReply, ...]:
-    """The answer to each topic as it was asked; what is not in `errors` does not exist."""
+    """Return the replies in the request's order; topics that are not in `errors` do not exist."""
     answered = []
     for topic, name in zip(topics, names, strict=True):
         missing = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

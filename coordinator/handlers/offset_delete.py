@@ -23,7 +23,7 @@ from protocol.session import RequestRef
 
 
 def offset_delete(core: Core, ref: RequestRef, message: OffsetDelete, moment: Moment) -> None:
-    """A group's error stands for all; else partitions that do not exist are refused alone (2.7)."""
+    """Delete offsets. A group's error holds for all; else partitions that do not exist are refused alone (2.7)."""
     core.slices.begin(core.outbox, ref, _deleting(core, ref, message), moment, changes=True)
 
 
@@ -50,7 +50,7 @@ def _deleting(core: Core, ref: RequestRef, message: OffsetDelete) -> Work:
 
 
 def _stored_part(shard: Shard, message: OffsetDelete) -> frozenset[Place]:
-    """Partitions of the request for which the group, or a transaction of its, has an offset."""
+    """Return the request's partitions for which the group has an offset, committed or pending."""
     committed, pending = shard.offsets.topics(message.group_id), shard.offsets.pending.of(message.group_id)
     return frozenset(
         (topic.name, index)

@@ -36,20 +36,20 @@ _NEVER = range(0)
 
 
 Others = Callable[[str], range]
-"""When, by the wall clock, offsets were committed under this name that are another topic's, which is gone."""
+"""Time range by the wall clock: offsets committed in it under this name belong to a deleted topic."""
 
 
 def offset_fetch(
     core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment, others: Others = lambda _: _NEVER
 ) -> None:
-    """What is committed, of each group by itself; waits until what it tells is durable (2.6)."""
+    """Answer with the committed offsets of each group; waits until they are durable (2.6)."""
     replies, position = [], 0
     listed, most = 0, core.config.max_entries_per_request
     for wanted in message.groups:
         shard = core.find(wanted.group_id)[0]
         refused = admit(core, wanted.group_id, may_be_empty=True)
         if not refused and listed >= most:
-            # Only one that asks for everything of many large groups comes here; it asks again for the rest.
+            # Only a request for all offsets of many large groups comes here; it asks again for the rest.
             refused = ErrorCode.THROTTLING_QUOTA_EXCEEDED
         if refused:
             replies.append(OffsetFetchGroupReply(wanted.group_id, error_code=refused))
@@ -94,8 +94,8 @@ def _fetch_named(
     wanted: OffsetFetchGroup,
     others: Others,
 ) -> OffsetFetchTopicReply:
-    """Named partitions, by the topic's name or by its id; the answer names it as it was asked for. Where the group has
-    nothing the answer says so, except of an id that nobody has."""
+    """Answer for named partitions, by the topic's name or id, as in the request. An offset that the group does not have
+    is answered as such, unless the id is unknown."""
     name, topic_id = topic.name, topic.topic_id
     if not name and (topic_id != NO_TOPIC_ID or wanted.wants_topic_ids):
         known = core.topics.name_of(topic_id)

@@ -7,5 +7,5 @@ from protocol.session import RequestRef
 
 
 def offset_for_leader_epoch(core: Core, ref: RequestRef, message: OffsetForLeaderEpoch, moment: Moment) -> None:
-    """Where epochs of leaders end."""
+    """Return the end offsets of leader epochs."""
     core.outbox.send(ref, core.topics.end_offsets(message))

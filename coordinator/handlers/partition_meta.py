@@ -9,7 +9,7 @@ from protocol.session import RequestRef
 
 
 def partition_meta(core: Core, ref: RequestRef, message: PartitionMeta, moment: Moment) -> None:
-    """The configured partitions and whether they can be read."""
+    """Return the configured partitions and their states."""
     if refused := admit_client_balanced(core, message.group_id):
         core.outbox.send(ref, PartitionMetaReply(refused))
         return

@@ -1,8 +1,8 @@
-"""Who answers Produce: at once, or when there is room to write ahead.
+"""Answer Produce: at once, or when the write-ahead log has room.
 
-A producer that is faster than the disk comes to the end of the write-ahead log before its next segment is made. Then
-its requests wait, in their order and up to a limit, and its connection with them: an error would only be sent again.
-Commits and groups go on in what is left.
+A producer that is faster than the disk reaches the end of the write-ahead log before its next segment is made. Then its
+requests wait, in order and up to a limit, and its connection with them: an error would only be sent again. Commits and
+groups use the space that is left.
 
 Records that are appended wait in the purgatory until they are durable, or until the time is over that the request gives
 them.
@@ -68,7 +68,7 @@ class DelayedProduce(DelayedOperation[ProduceAnswered]):
 
 
 def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> None:
-    """Records in; with acks -1 durable when answered."""
+    """Append records; with acks -1 they are durable when answered."""
     size = size_of(message)
     others = core.waiting_produces
     if admit_write(core) or admit_operation(core) or others.bytes + size > core.config.max_unflushed_bytes:
@@ -83,22 +83,23 @@ def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> No
 
 
 def produce_waiting(core: Core, moment: Moment) -> None:
-    """As much as there is room and time for; a checkpoint makes room, and the chore sees to the time."""
+    """Serve queued requests as far as space and time allow; a checkpoint makes space, and the scheduled task continues
+    after the pause."""
     others = core.waiting_produces
     others.refill(moment.monotonic_ms)
     while others.waiting and others.left_us > 0 and not core.store.should_wait(others.first().size):
-        if _have_turn(core, others.first(), moment):
+        if _serve_turn(core, others.first(), moment):
             others.done()
         else:
-            others.turn()
+            others.end_turn()
     if others.waiting and others.left_us <= 0:
         _wait(core, moment.monotonic_ms + others.wait_ms)
 
 
 def produce_when_due(core: Core, moment: Moment) -> None:
-    """The chore."""
+    """Run the scheduled task of the produce queue."""
     others = core.waiting_produces
-    rest_ms = others.take_long(moment.monotonic_ms)
+    rest_ms = others.overrun_ms(moment.monotonic_ms)
     if others.waiting and rest_ms:
         _wait(core, moment.monotonic_ms + rest_ms)
     else:
@@ -111,8 +112,8 @@ def _wait(core: Core, until_ms: int) -> None:
         core.purgatory.try_complete_else_watch(ScheduledTask(TASK, until_ms))
 
 
-def _have_turn(core: Core, produce: QueuedProduce, moment: Moment) -> bool:
-    """Whether it has been answered."""
+def _serve_turn(core: Core, produce: QueuedProduce, moment: Moment) -> bool:
+    """Serve one turn of the request; return true if it has been answered."""
     others = core.waiting_produces
     until_us = max(others.left_us - _TURN_US, 0)
     try:
@@ -133,5 +134,5 @@ def answer_produces(core: Core, answered: Iterable[ProduceAnswered]) -> None:
 
 
 def size_of(message: Produce) -> int:
-    """Bytes of records."""
+    """Size of the request's records in bytes."""
     return sum([len(part.records) for topic in message.topic_data for part in topic.partition_data])

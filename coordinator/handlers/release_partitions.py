@@ -10,11 +10,11 @@ from protocol.session import RequestRef
 
 
 def release_partitions(core: Core, ref: RequestRef, message: ReleasePartitions, moment: Moment) -> None:
-    """Own them no longer."""
+    """End the member's grants."""
     refused = admit(core, message.group_id) or admit_write(core)
     shard, group = core.find(message.group_id)
     if not refused and shard.is_balanced(message.group_id):
-        refused = ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # its members unregister
+        refused = ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # members of a client-balanced group unregister instead
     if refused or group is None:
         core.outbox.send(ref, ReleasePartitionsReply(error_code=refused or ErrorCode.UNKNOWN_MEMBER_ID))
         return

@@ -1,8 +1,8 @@
-"""How much work a request asks for, counted before any of it is done: a step that serves it must stay short, since
-everyone else's heartbeats wait behind it.
+"""Cost of a request, counted before any of it is served: a step must stay short, since all other clients' heartbeats
+wait behind it.
 
-The unit is an entry: a partition, a member or a group named, worth some 3 microseconds. What costs more counts for more
-(a topic to be made some 20; a name, hashed character by character, one for each 32).
+The unit is an entry: a partition, a member or a group named, some 3 microseconds. Items that take longer count for more
+(a new topic some 20; a name, hashed character by character, one for each 32).
 """
 
 from collections.abc import Callable, Iterable
@@ -44,10 +44,10 @@ _MOST_DESCRIBED = 2_000
 
 
 class Cost(NamedTuple):
-    """The field that grows, and how many entries it is worth."""
+    """The field that grows, and its cost in entries."""
 
     field: str
-    entries: Callable[[Any], int]
+    cost: Callable[[Any], int]
 
 
 def _names(names: Iterable[str]) -> int:
@@ -135,4 +135,4 @@ COSTS: dict[type[Message], Cost] = {
     Produce: Cost("topic_data", lambda m: sum(1 + len(topic.partition_data) for topic in m.topic_data)),
     Fetch: Cost("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
 }
-"""Of the messages that can be of any size."""
+"""Costs of the messages that can be of any size."""

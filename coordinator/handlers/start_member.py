@@ -18,7 +18,7 @@ from protocol.session import RequestRef
 
 # --- members ---
 def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Moment) -> None:
-    """Become, or stay, a member (client-balanced-groups 6.1)."""
+    """Admit a new member, or let a present one start again (client-balanced-groups 6.1)."""
     refusal = _refuse_start(core, message)
     if refusal is not None:
         core.outbox.send(ref, StartMemberReply(refusal.error_code, refusal.text))
@@ -29,7 +29,7 @@ def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Mome
         return
     shard, group = find(core, message.group_id, moment)
     for member in list(group.members.values()):
-        if member.deadline_ms <= moment.monotonic_ms:  # its time is over, and nobody has looked yet
+        if member.deadline_ms <= moment.monotonic_ms:  # its lease is over, and the operation has not expired yet
             shard.process(group, LeaseOverdue(group.group_id, member.consumer_id), moment)
     client = core.client(ref.connection)
     owned = [group.key_of(entry) for entry in group.owners.of(message.consumer_id)]
@@ -61,7 +61,7 @@ def _refuse_start(core: Core, message: StartMember) -> Refusal | None:
 
 
 def _make_room(core: Core, group_id: str) -> Refusal | None:
-    """There is a group to commit to, of which no classic member is part."""
+    """Check that the group can be created, or has no classic members."""
     _shard, classic = core.find(group_id)
     if classic is None:
         if core.count_groups() >= core.config.max_groups:
@@ -75,6 +75,6 @@ def _make_room(core: Core, group_id: str) -> Refusal | None:
 
 
 def _create(shard: Shard, group_id: str, moment: Moment) -> ErrorCode:
-    """The home of what it will commit."""
+    """Create the classic group that keeps the offsets."""
     made = shard.create(group_id, moment)
     return made if isinstance(made, ErrorCode) else ErrorCode.NONE

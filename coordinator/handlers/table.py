@@ -1,10 +1,10 @@
-"""The table of who answers which message. A message that is not here is not served, and not in `Hello`'s list."""
+"""The table of requests and their handlers. A message that is not listed is not served, and not in `Hello`'s list."""
 
-import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from coordinator.clock import Moment
+from coordinator.groups.table import Path
 from coordinator.handlers import (
     alter_configs,
     claim_partitions,
@@ -98,27 +98,14 @@ from protocol.session import RequestRef
 Handler = Callable[[Core, RequestRef, Any, Moment], None]
 
 
-class Path(enum.Enum):
-    """The parts of the write rule that a request goes through."""
-
-    FULL = "full"
-    """Its group's state table; records appended and applied; the group settled."""
-    APPEND_ONLY = "append-only"
-    """Records and a reply. Nobody waits for them, and nothing follows from them."""
-    READ_ONLY = "read-only"
-    """A reply alone. Deadlines of members and who waits may change, nothing that must survive a crash."""
-    SLICED = "sliced"
-    """Several steps, since one would take too long; between two of them anything may happen."""
-
-
 class Api(NamedTuple):
-    """One request. What it costs stands in `request_cost`, the order of its checks in `admission`."""
+    """One request. Its cost is in `request_cost`, the order of its checks in `admission`."""
 
     message: type[Message]
     handler: Handler
     path: Path
     is_internal: bool = False
-    """Whether only the process itself may ask: no dialect offers the message."""
+    """True if only the process itself may send it: no dialect offers the message."""
 
 
 APIS: tuple[Api, ...] = (

@@ -10,7 +10,7 @@ from protocol.session import RequestRef
 
 
 def unregister_partitions(core: Core, ref: RequestRef, message: UnregisterPartitions, moment: Moment) -> None:
-    """Partitions that are free again."""
+    """End the member's grants of partitions."""
     if refused := admit_client_balanced(core, message.group_id) or admit_write(core):
         core.outbox.send(ref, UnregisterPartitionsReply(refused))
     else:

@@ -1,4 +1,4 @@
-"""What is shown of groups and of the node: made at the moment of asking, frozen, so that no answer is torn."""
+"""Views of groups and of the node: made when they are asked for, and frozen, so that no answer is torn."""
 
 from collections import Counter
 
@@ -12,14 +12,14 @@ from protocol.messages.groups import DescribedGroup, DescribedMember, ListedGrou
 from protocol.messages.node import DescribeNodeReply, FailedShard
 
 GROUP_OPERATIONS = 3400
-"""What anybody may do with a group where nobody is refused anything, as Kafka's bit field: read, delete, describe,
-describe and alter configs."""
+"""Operations on a group that are allowed to all clients without an authorizer, as Kafka's bit field: read, delete,
+describe, describe and alter configs."""
 CLIENT_BALANCED = "client-balanced"
-"""The type of a group whose members balance it themselves."""
+"""Type of a group whose members balance it themselves."""
 
 
 def describe_group(group_id: str, group: Group | None, shard: int, absent_is_error: bool) -> DescribedGroup:
-    """A group as DescribeGroups shows it (group-protocol 2.8); one that is not there is Dead."""
+    """Describe a group as DescribeGroups shows it (group-protocol 2.8); an absent one is Dead."""
     if group is None or group.state is GroupState.DEAD:
         error = ErrorCode.GROUP_ID_NOT_FOUND if absent_is_error else ErrorCode.NONE
         message = f"Group {group_id} not found." if absent_is_error else None
@@ -52,7 +52,7 @@ def _describe_member(group: Group, member: Member, stable: bool) -> DescribedMem
 
 
 def describe_balanced_group(group: BalancedGroup, classic: Group, shard: int) -> DescribedGroup:
-    """The same of a group whose members balance it themselves: to tools it is Stable, and of a type of its own."""
+    """Describe a client-balanced group: to tools it is Stable, and of a type of its own."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.title,
@@ -68,14 +68,14 @@ def describe_balanced_group(group: BalancedGroup, classic: Group, shard: int) ->
 
 
 def list_group(group: Group, balanced: BalancedGroup | None = None) -> ListedGroup:
-    """A group as a line of ListGroups (2.9)."""
+    """Describe a group as a line of ListGroups (2.9)."""
     if balanced is not None and balanced.members:
         return ListedGroup(group.group_id, CLIENT_BALANCED, balanced.state.title, CLIENT_BALANCED)
     return ListedGroup(group.group_id, group.protocol_type or "", group.state.title)
 
 
 def describe_node(core: Core) -> DescribeNodeReply:
-    """The node's health in numbers."""
+    """Describe the node's health in numbers."""
     states = Counter({state.title: 0 for state in GroupState})
     for shard in core.shards:
         states.update(shard.counts.states)

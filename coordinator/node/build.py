@@ -1,4 +1,4 @@
-"""The parts of a node, put together and read from disk; only its groups are loaded later, shard by shard."""
+"""Construction of a node's parts from the disk; only its groups are loaded later, shard by shard."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -42,7 +42,7 @@ class Ids(IdSource, TopicIdSource, ProducerIdSource, Protocol):
 
 
 def notes_policy(config: Config) -> Retain:
-    """The journal is read at each start: it may not grow for ever."""
+    """Retention of the notes log: the journal is read at each start, so it may not grow for ever."""
     most = config.journal_retention_bytes
     return Retain(retention_bytes=most, segment_bytes=most // 8)
 
@@ -50,7 +50,7 @@ def notes_policy(config: Config) -> Retain:
 def make_core(
     config: Config, store: LogStore, ids: Ids, addresses: Mapping[str, tuple[str, int]], started: Moment
 ) -> Core:
-    """See `Node`. Raises what the topics and the journal raise where the disk holds what cannot have been written."""
+    """Build the core of a `Node`. Raises the errors of topics and journal for content that cannot have been written."""
     purgatory: DelayedOperationPurgatory[Any] = DelayedOperationPurgatory(started.monotonic_ms)
     journal = Journal(config.journal_notes_per_group, config.journal_retention_bytes)
     outbox = Outbox(store.flushed)
@@ -124,6 +124,6 @@ def make_core(
     for _header, data in notes_log.batches_from(notes_log.start_offset):
         for entry in decode_batch(bytes(data)):
             if entry.value is not None:
-                with suppress(msgspec.DecodeError):  # of a later version: history is no reason not to serve
+                with suppress(msgspec.DecodeError):  # a note of a later version: history is no reason not to serve
                     journal.load(decode_note(entry.value))
     return core

@@ -1,4 +1,4 @@
-"""The wire languages a node speaks, as its configuration has them."""
+"""Dialects of a node, by its configuration."""
 
 from coordinator import __version__
 from coordinator.config.config import Config
@@ -9,11 +9,12 @@ from protocol.native.session import METHODS, NativeDialect
 from protocol.session import Dialect
 
 _READ_AND_REFUSED = 2
-"""Who asks for a little too much is told so; who asks for more than this many times too much is not even read."""
+"""Factor over the limit of entries that is still parsed and answered with an error; a larger request closes the
+connection unread."""
 
 
 def make_dialects(config: Config) -> dict[str, Dialect]:
-    """Each by its name. They offer what is served, and no more."""
+    """Build each dialect by its name. They offer the served messages, and no others."""
     served = {message.__name__ for message in HANDLERS}
     greeting = HelloReply(
         server_name="musterd",

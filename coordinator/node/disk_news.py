@@ -1,11 +1,12 @@
-"""What the operator is told of the disk: damage once, that it is full when it fills, that it has room when it heals."""
+"""Messages to the operator about the disk: damage once, that it is full when it fills, that it has room when it
+recovers."""
 
 from coordinator.node.effects import LogError
 from partition_log.store import LogStore
 
 
 class DiskNews:
-    """`told` is what is news since it was asked last. A start says by itself that the disk is full."""
+    """Changes since the last `report`. The start itself reports a full disk."""
 
     def __init__(self, store: LogStore, folder: str) -> None:
         self._store = store
@@ -13,8 +14,8 @@ class DiskNews:
         self._was_full = store.disk_full
         self._damaged: dict[str, None] = {}
 
-    def told(self) -> list[LogError]:
-        """To be asked whenever a flush or a checkpoint has ended, and from time to time."""
+    def report(self) -> list[LogError]:
+        """Return the new messages. Called after every flush and checkpoint, and from time to time."""
         news: list[LogError] = []
         damaged = self._store.damaged
         if len(damaged) > len(self._damaged):

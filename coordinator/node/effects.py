@@ -1,5 +1,5 @@
-"""What the node asks of the world, to be carried out in the order given. What comes of it, if anything does, returns
-as an event of `events.py`."""
+"""Effects: requests of the node to the edge, carried out in the order given. The result of one, if any, returns as an
+event of `events.py`."""
 
 from typing import Literal, dataclass_transform
 
@@ -20,7 +20,8 @@ class Send(Effect):
 
 
 class Close(Effect):
-    """Close after what was sent has left. `reason` is for the log; empty where the client wanted it so."""
+    """Close the connection after everything sent has left. `reason` is for the log; empty for a close that the client
+    wanted."""
 
     connection: int
     reason: str = ""
@@ -37,28 +38,28 @@ class Resume(Effect):
 
 
 class Flush(Effect):
-    """Run the job off the loop: it writes and syncs the write-ahead log. Comes back as `Flushed(job.up_to)`.
-    At most one is ever under way. Its failure stops the process: what the page cache holds is unknown then."""
+    """Run the job off the loop: it writes and syncs the write-ahead log. Comes back as `Flushed(job.up_to)`. At most
+    one is under way. Its failure stops the process: the content of the page cache is unknown then."""
 
     job: FlushJob
 
 
 class RunJob(Effect):
-    """Run the job off the loop; comes back as `Answered(call_id, ...)`. Used for checkpoints."""
+    """Run the job off the loop; comes back as `JobDone`. Used for checkpoints."""
 
     call_id: int
     job: CheckpointJob
 
 
 class LogError(Effect):
-    """A sentence for the operator. An error needs a person; information says that it does no more."""
+    """A message for the operator. An error needs a person; an information says that it no longer does."""
 
     sentence: str
     level: Literal["error", "info"] = "error"
 
 
 class Return(Effect):
-    """The answer to an `Asked`."""
+    """The answer to a `Call`."""
 
     call_id: int
     reply: Message

@@ -1,5 +1,5 @@
-"""What happened to the node. The node's only way in is `step(event, moment)`; what it asks in return are the effects
-of `effects.py`. An event never asks for anything, an effect never reports anything."""
+"""Events of the node. The node's only way in is `step(event, moment)`; its requests in return are the effects of
+`effects.py`. An event never asks for anything, an effect never reports anything."""
 
 from typing import dataclass_transform
 
@@ -14,8 +14,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class Opened(Event):
-    """A client connected to the listener of `dialect`. `peer_host` is textual (`127.0.0.1`). `broker`: it is the
-    listener in front of the broker of this id."""
+    """A client connected to the listener of `dialect`. `peer_host` is textual (`127.0.0.1`). `broker`: the id of the
+    broker that the listener proxies."""
 
     connection: int
     dialect: str
@@ -29,7 +29,7 @@ class Received(Event):
 
 
 class Ended(Event):
-    """The client says nothing more on the connection; what it asked for it still wants to hear."""
+    """The client has shut down its sending side of the connection; it still reads the answers."""
 
     connection: int
 
@@ -41,34 +41,35 @@ class Idle(Event):
 
 
 class Lost(Event):
-    """The connection is gone, whoever closed it. Nothing of it is heard or sent any more."""
+    """The connection is closed, by either side. No event or effect of it follows."""
 
     connection: int
 
 
 class Woke(Event):
-    """The node's next deadline has come (or somebody thought so: waking too often is harmless)."""
+    """The node's next deadline has come (waking too often is harmless)."""
 
 
 class Flushed(Event):
-    """The flush asked for by `Flush` is on disk up to write-ahead position `up_to`."""
+    """The flush started by `Flush` is on disk up to write-ahead position `up_to`."""
 
     up_to: int
 
 
 class JobDone(Event):
-    """The job of an `Ask` is done. A job that fails stops the process instead: see the write rule."""
+    """The job of a `RunJob` is done. A job that fails stops the process instead: see the write rule."""
 
     call_id: int
     reply: object
 
 
 class Call(Event):
-    """A request from inside the process (HTTP). It meets the same gates as any; the answer is a `Replied` effect."""
+    """A request from inside the process (HTTP). It passes the same admission as any; the answer is a
+    `Return` effect."""
 
     call_id: int
     message: Message
 
 
 class Stopping(Event):
-    """The process is asked to end: no new work, everything that waits is answered."""
+    """The process is asked to end: no new work, every waiting request is answered."""

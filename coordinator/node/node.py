@@ -60,7 +60,7 @@ class AnyNode(Protocol):
 
 
 class Node:
-    """One process's share of the service. `addresses` says where clients of each dialect reach it; `store` must be
+    """One process's share of the service. `addresses` has the addresses for clients of each dialect; `store` must be
     open. A gateway adds its own events to `handlers`, tasks to `tasks` and delayed operations to `completions`."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Node:
         core = self.core = make_core(config, store, ids, addresses, started)
         dialects = make_dialects(config)
         self.effects: list[Effect] = []
-        """What this step has asked of the world so far."""
+        """Effects of this step so far."""
         self.serving = Serving(core, self.effects, lambda event: dialects[event.dialect].open())
         self.loads = core.loads
         self.handlers: dict[type[Event], Handle] = {
@@ -84,18 +84,18 @@ class Node:
             Call: self.serving.called,
             Stopping: self._stopping,
         }
-        """What each event does."""
+        """Handler of each event."""
         self.tasks: dict[str, Callable[[Moment], None]] = {
             name: self._run_task(name) for name in scheduled_tasks.TASKS
         } | {_CHECKPOINT: self._look_at_disk}
-        """What each scheduled task does when it is due."""
+        """Slice of each scheduled task."""
         self.completions: dict[type, Handle] = {
             FetchReady: lambda event, _moment: fetch_ready(core, event),
             ProduceAnswered: lambda event, _moment: answer_produces(core, (event,)),
             TaskDue: lambda event, moment: self.tasks[event.name](moment),
             LeaseOverdue: self._lease_overdue,
         }
-        """What delayed operations turn into; of all others it is an event of a classic group."""
+        """Handler of each event that a delayed operation completes with; all others are events of a classic group."""
         self._woken_fetches = WokenFetches()
         self._next_call = 0
         self._disk_news = DiskNews(store, config.data_dir)
@@ -105,7 +105,8 @@ class Node:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When the node wants to be woken (`Woke`) if nothing else happens; a time already past means at once."""
+        """Deadline at which the node must be woken (`Woke`) if nothing else happens; a time already past
+        means at once."""
         core = self.core
         if self._wants_step or self.serving.waiting or self._woken_fetches or core.outbox or core.slices.is_ready:
             return -(2**62)
@@ -113,16 +114,16 @@ class Node:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether every shard has been loaded, or has failed to."""
+        """True if every shard has been loaded, or has failed to load."""
         return not self.loads
 
     def step(self, event: Event, moment: Moment) -> list[Effect]:
-        """Let one event happen; see `step_many`."""
+        """Handle one event; see `step_many`."""
         return self.step_many((event,), moment)
 
     def step_many(self, events: Sequence[Event], moment: Moment) -> list[Effect]:
-        """Let the events happen, in order, and what follows from them. Return what the world should do about it, in
-        order. The events share the budget of one step."""
+        """Handle the events in order, and all their consequences. Return the effects, in order. The events share the
+        budget of one step."""
         core = self.core
         core.budget.refill(len(core.outbox.ready))
         for event in events:
@@ -130,7 +131,7 @@ class Node:
         self._wants_step = False
         self._run_overdue(moment)
         if self._woken_fetches:
-            self._woken_fetches.go_on(core)
+            self._woken_fetches.continue_checks(core)
         if Woke in map(type, events):
             self._continue(moment)
         self._wants_step |= bool(self.loads)
@@ -143,18 +144,18 @@ class Node:
         return effects
 
     def snapshots(self) -> Iterator[NewAid]:
-        """What the next start should find beside the logs, once this one has stopped and its logs are whole."""
+        """Snapshots for the next start, to be written once this node has stopped and its logs are whole."""
         return to_keep(self.core.shards)
 
     # --- events ---
 
     def _woke(self, event: Woke, moment: Moment) -> None:
-        """Time has passed; `step_many` sees to what is overdue."""
+        """Do nothing: `step_many` expires overdue operations after each event."""
 
     def _flushed(self, event: Flushed, moment: Moment) -> None:
         core = self.core
         flushed = core.store.finish_flush(event.up_to)
-        self.effects += self._disk_news.told()
+        self.effects += self._disk_news.report()
         core.outbox.release(core.store.flushed)
         core.slices.unblock()
         answer_produces(core, core.purgatory.check_and_complete(FLUSHED))
@@ -175,7 +176,7 @@ class Node:
         assert isinstance(event.reply, CheckpointJob)
         self.core.store.finish_checkpoint(event.reply)
         self.core.slices.unblock()
-        self.effects += self._disk_news.told()
+        self.effects += self._disk_news.report()
         if self.core.waiting_produces.waiting:
             produce_waiting(self.core, moment)
             self._checkpoint(force=False)
@@ -201,7 +202,7 @@ class Node:
         self._wants_step = True
 
     def complete(self, event: Any, moment: Moment) -> None:
-        """Handle what a delayed operation turned into."""
+        """Handle the completion of a delayed operation."""
         handle = self.completions.get(type(event))
         if handle is not None:
             handle(event, moment)
@@ -219,21 +220,21 @@ class Node:
     def _run_task(self, name: str) -> Callable[[Moment], None]:
         def run(moment: Moment) -> None:
             scheduled_tasks.run_task(self.core, name, moment)
-            self._checkpoint(force=False)  # cleaning may have something for it
+            self._checkpoint(force=False)  # a checkpoint may let cleaning continue
 
         return run
 
     def _look_at_disk(self, moment: Moment) -> None:
-        """Begin a checkpoint if one is due. A full disk is tried again: a checkpoint that succeeds ends it."""
+        """Begin a checkpoint if one is due. A full disk is tried again: a checkpoint that succeeds ends that state."""
         self._checkpoint(force=self.core.store.disk_full)
-        self.effects += self._disk_news.told()
+        self.effects += self._disk_news.report()
         self.core.store.expire_producers(moment.wall_ms, self.core.config.producer_id_expiration_ms)
         self.core.schedule(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS)
 
     def _continue(self, moment: Moment) -> None:
-        """Continue what takes many steps, once a round, whatever is asked for in between."""
+        """Continue the tasks of many steps, once a round, whatever else is requested."""
         if self.loads:
-            self.loads.go_on(moment)
+            self.loads.continue_load(moment)
         if self.core.slices.is_ready:
-            self.core.slices.go_on(self.core.outbox, moment)
+            self.core.slices.continue_requests(self.core.outbox, moment)
         self.serving.serve_waiting(moment)

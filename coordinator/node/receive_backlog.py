@@ -1,11 +1,11 @@
-"""Whose unfinished requests take too much room."""
+"""Receive backlogs that exceed their limit."""
 
 from coordinator.handlers.core import Connection, Core
 
 
 def largest_backlogs(core: Core) -> list[Connection]:
-    """The connections to be closed, those with most first, so that what the node holds of requests that are not yet
-    whole, or wait for their turn, is within `max.unfinished.bytes`."""
+    """Return the connections to close, the largest first, so that the bytes of incomplete and queued requests stay
+    within `max.unfinished.bytes`."""
     held = [(one.session.buffered_bytes, one.number) for one in core.connections.values()]
     left, most = sum([size for size, _number in held]), core.config.max_unfinished_bytes
     found: list[Connection] = []

@@ -1,4 +1,4 @@
-"""THE TABLE of the chores that a node does in slices: each says when its next slice is due."""
+"""THE TABLE of the scheduled tasks that a node runs in slices: each returns when its next slice is due."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,7 +8,8 @@ from coordinator.handlers.core import Core
 from coordinator.tasks import cleaning, expiration, retention, topic_deletion
 
 _LOOK_AT_TOPICS_MS = 60_000
-"""What becomes of a log is not told; client-balanced groups look at theirs this often (client-balanced-groups 9)."""
+"""Interval of refreshing client-balanced groups' partitions: changes of a log's state are not notified
+(client-balanced-groups 9)."""
 
 
 def _delete(core: Core, moment: Moment) -> int | None:
@@ -50,7 +51,7 @@ TASKS: Mapping[str, Callable[[Core, Moment], int | None]] = {
     produce.TASK: _produce,
     client_balanced.TASK: _look_at_topics,
 }
-"""What one slice is; milliseconds to the next, None when there is nothing more to do."""
+"""One slice of each task; it returns the milliseconds to the next, None when there is nothing more to do."""
 
 
 def run_task(core: Core, name: str, moment: Moment) -> None:
@@ -61,8 +62,8 @@ def run_task(core: Core, name: str, moment: Moment) -> None:
 
 
 def begin(core: Core, moment: Moment) -> None:
-    """Schedule all tasks at the start. Deletions that a crash interrupted go on at once, the others after their first
-    interval."""
+    """Schedule all tasks at the start. Deletions that a crash interrupted continue at once, the others start after
+    their first interval."""
     now_ms, config = moment.monotonic_ms, core.config
     run_task(core, topic_deletion.TASK, moment)
     core.schedule(cleaning.TASK, now_ms + config.log_cleaner_backoff_ms)

@@ -1,16 +1,16 @@
-"""The node's connections: bytes in, requests served by turns, replies out.
+"""The node's connections: bytes in, requests served in turn, replies out.
 
-A connection is served at once when its bytes arrive. What is too much for one step waits for the next ones, and nothing
-more is read from its client meanwhile: others come in between, and no flood fills the memory.
+A connection is served at once when its bytes arrive. Requests beyond one step's budget wait for the next steps, and
+nothing more is read from their client meanwhile: others are served in between, and no flood fills the memory.
 
-A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_forget` and `rewrite`.
+A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_closed` and `rewrite`.
 """
 
 from collections.abc import Callable, Mapping
 
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit_size, cost_of
-from coordinator.handlers.budget import ENTRIES_A_STEP
+from coordinator.handlers.budget import COST_A_STEP
 from coordinator.handlers.core import INTERNAL, Connection, Core
 from coordinator.handlers.heartbeat import heartbeat
 from coordinator.handlers.table import HANDLERS, INTERNAL_HANDLERS, Handler
@@ -37,12 +37,12 @@ class Serving:
         """The handlers of clients' requests."""
         self.flushers: dict[type, Callable[[Connection], None]] = {}
         """Flushes of sessions that send more than `take_data`, by the session's type."""
-        self.on_forget: list[Callable[[int], None]] = []
-        """Called with the number of each connection that is forgotten."""
+        self.on_closed: list[Callable[[int], None]] = []
+        """Called with the number of each connection that is dropped."""
         self.rewrite: Callable[[RequestRef, Message, Moment], Message | None] | None = None
         """Turns each reply into the one that is sent; None: it is sent later."""
         self.guards: Callable[[int | None], bool] = lambda _broker: False
-        """Whether heartbeats of a connection in front of this broker need its permission."""
+        """Returns true if heartbeats of a connection on this broker's listener need its permission."""
         self.touched: dict[int, Connection] = {}
         """Connections that may have something to send in this step."""
         self.waiting: dict[int, Connection] = {}
@@ -78,17 +78,17 @@ class Serving:
         connection = self._core.connections.get(event.connection)
         if connection is not None and connection.session.is_idle and event.connection not in self.waiting:
             self._core.count("connections_idle_closed")
-            self.forget(event.connection)
+            self.drop(event.connection)
             self._effects.append(Close(event.connection))
 
     def lost(self, event: Lost, moment: Moment) -> None:
-        """Forget the connection. Its members live on until their sessions end, as in Kafka: the client may be back on
+        """Drop the connection. Its members live on until their sessions end, as in Kafka: the client may be back on
         another connection."""
         self.touched.pop(event.connection, None)
-        self.forget(event.connection)
+        self.drop(event.connection)
 
     def received(self, event: Received, moment: Moment) -> None:
-        """Take in what arrived, and serve it."""
+        """Receive the bytes that arrived, and serve them."""
         connection = self._core.connections.get(event.connection)
         if connection is None:
             return
@@ -137,14 +137,14 @@ class Serving:
             return
         if self.waiting:
             self.waiting.pop(connection.number, None)
-        if self._core.budget.entries <= 0 and connection.session.buffered_bytes:
-            self.waiting[connection.number] = connection  # behind the others
+        if self._core.budget.cost <= 0 and connection.session.buffered_bytes:
+            self.waiting[connection.number] = connection  # behind the other connections
         self._pause_or_resume(connection)
 
     def serve_waiting(self, moment: Moment) -> None:
         """Serve the connections that wait for their turn, as far as the step's budget goes."""
         for number, connection in list(self.waiting.items()):
-            if self._core.budget.entries <= 0:
+            if self._core.budget.cost <= 0:
                 break
             self.touched[number] = connection
             self.serve(connection, moment)
@@ -152,10 +152,10 @@ class Serving:
     def _serve_requests(self, connection: Connection, moment: Moment) -> None:
         session, core, now_ms = connection.session, self._core, moment.monotonic_ms
         budget = core.budget
-        while budget.entries > 0 and (request := session.next_request()) is not None:
+        while budget.cost > 0 and (request := session.next_request()) is not None:
             number, message = request
             if type(message) is Heartbeat and not connection.is_guarded:
-                budget.entries -= 1
+                budget.cost -= 1
                 connection.out.append(session.encode_reply(number, heartbeat(core, message, now_ms)))
             else:
                 self._serve_request(connection, request, moment)
@@ -168,8 +168,8 @@ class Serving:
             core.outbox.send(ref, Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text))
             return
         cost = cost_of(core, request.message)
-        core.budget.entries -= cost
-        connection.is_heavy = cost > ENTRIES_A_STEP and type(request.message) is not Produce
+        core.budget.cost -= cost
+        connection.is_heavy = cost > COST_A_STEP and type(request.message) is not Produce
         if cost > core.config.max_entries_per_request and (refused := admit_size(core, request.message)):
             core.outbox.send(ref, refused)
             return
@@ -190,7 +190,7 @@ class Serving:
         while outbox.ready and budget.may_send:
             ref, reply = outbox.ready.popleft()
             budget.sent(self._encode(ref, reply, moment))
-        last: tuple[Message | None, str] = (None, "")  # a whole group is told the same: encoded once
+        last: tuple[Message | None, str] = (None, "")  # a whole group gets the same reply: encoded once
         data = b""
         while outbox.pushes and budget.may_send:
             number, message = outbox.pushes.popleft()
@@ -204,7 +204,7 @@ class Serving:
         for number, connection in self.touched.items():
             self._flush(connection)
             if connection.has_ended and connection.session.is_idle and number not in self.waiting:
-                self.forget(number)
+                self.drop(number)
                 self._effects.append(Close(number))
         self.touched.clear()
 
@@ -244,16 +244,16 @@ class Serving:
         """Close the connection of a client that broke the protocol or a limit."""
         self._core.count("connections_violating")
         self._flush(connection)
-        self.forget(connection.number)
+        self.drop(connection.number)
         self._effects.append(Close(connection.number, reason))
 
-    def forget(self, number: int) -> None:
-        """Drop all that is kept for the connection."""
+    def drop(self, number: int) -> None:
+        """Drop all state kept for the connection."""
         core = self._core
         core.connections.pop(number, None)
         core.slices.leave(number)
         self.waiting.pop(number, None)
         for key in core.fetches.leave(number):
             core.purgatory.cancel(key)
-        for forget in self.on_forget:
-            forget(number)
+        for closed in self.on_closed:
+            closed(number)

@@ -8,12 +8,12 @@ from coordinator.runtime.shard import ShardState
 
 
 def unload(core: Core, moment: Moment) -> None:
-    """Nobody is left waiting for a group: parked joins and syncs, and requests from now on, are told to look
-    elsewhere. Fetches that wait end with their connections."""
+    """Unload every shard: parked joins and syncs, and requests from now on, are answered with NOT_COORDINATOR. Delayed
+    fetches end with their connections."""
     for shard, group in list(core.directory.values()):
         shard.process(group, Unloaded(group.group_id), moment)
     for shard in core.shards:
         for balanced in list(shard.balanced.values()):
-            shard.process(balanced, balanced_events.Unloaded(balanced.group_id), moment)
+            shard.process(balanced, balanced_events.BalancedUnloaded(balanced.group_id), moment)
         shard.state = ShardState.UNLOADED
     core.loads.stop()

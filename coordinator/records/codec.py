@@ -1,9 +1,8 @@
-"""Keys and values of the offsets log as bytes: Kafka's own schemas (group-protocol 5.2), so that other people's
-tools read it.
+"""Keys and values of the offsets log as bytes: Kafka's own schemas (group-protocol 5.2), so that Kafka's tools read it.
 
 The key's version is the record's type. Written: offset commits as value v4 (v1 when the commit named a retention),
-groups as value v3. Read: every version there is. `LogCorrupt` is a value that does not parse; an unknown key version
-is skipped.
+groups as value v3. Read: every existing version. `LogCorrupt` is a value that does not parse; an unknown key version is
+skipped.
 """
 
 import struct
@@ -55,7 +54,7 @@ def _compact(data: bytes) -> bytes:
 
 
 def encode(record: ShardRecord) -> tuple[bytes, bytes | None]:
-    """Key and value of a record; the value of a tombstone is None."""
+    """Encode key and value of a record; the value of a tombstone is None."""
     kind = type(record)
     if kind is CommittedOffset:
         return _offset_key(record), _offset_value(record)  # type: ignore[arg-type]
@@ -95,16 +94,16 @@ def _offset_value(record: CommittedOffset) -> bytes:
 
 _COMMON_REST_BYTES = 30
 _LENGTH_AND_VERSION = b"\x30\x00\x04"
-"""Of a value of 24 bytes, version 4."""
+"""Length and version of a value of 24 bytes, version 4."""
 _NO_TEXT = 1
 _LONGER_FROM = frozenset({1 << 6, 1 << 13, 1 << 20})
-"""Places in a batch from which on a place takes one byte more."""
+"""Record indexes in a batch from which on an index takes one byte more."""
 
 
 @lru_cache(maxsize=4_096)
 def _commits_have_in_common(group_id: str, topic: str, place_bytes: int) -> tuple[Callable[..., bytes], bytes, bytes]:
-    """What makes a whole record of a group's commits to a topic: of what stands before its place in the batch, the
-    place, the key up to the partition, and the rest. No text, no tags, no headers: they are zeros at the end."""
+    """Return the common parts of the records of a group's commits to a topic: a function of the bytes before the index,
+    the index, the key up to the partition, and the rest. No text, tags or headers: they are zeros at the end."""
     key = b"\x00\x01" + _string(group_id) + _string(topic)
     key = varint(len(key) + 4) + key
     before = varint(2 + place_bytes + len(key) + _COMMON_REST_BYTES) + b"\0\0"
@@ -112,11 +111,11 @@ def _commits_have_in_common(group_id: str, topic: str, place_bytes: int) -> tupl
 
 
 def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes | None:
-    """The records of one group's commit as they stand in a batch, one after the other; None if they are more than
-    `max_bytes`. At least one record.
+    """Encode the records of one group's commit as they are in a batch, one after the other; None if they are longer
+    than `max_bytes`. At least one record.
 
-    They are what `encode` and `encode_batch` make, in a straight line for what nearly all commits are: no text, no
-    retention. It is much of what a commit costs.
+    The bytes are those of `encode` and `encode_batch`, written as straight-line code for nearly all commits: no text,
+    no retention. It is a large part of the cost of a commit.
     """
     pieces: list[bytes] = []
     topic, size = records[0].topic, 0
@@ -151,13 +150,13 @@ _ABORT, _COMMIT = 0, 1
 
 
 def encode_marker(record: TransactionEnded) -> tuple[bytes, bytes]:
-    """Key and value of the control record that ends a transaction (KIP-98)."""
+    """Encode key and value of the control record that ends a transaction (KIP-98)."""
     kind = _COMMIT if record.is_committed else _ABORT
     return _MARKER_KEY.pack(0, kind), _MARKER_VALUE.pack(0, record.coordinator_epoch)
 
 
 def decode_marker(header: BatchHeader, key: bytes | None, value: bytes | None) -> TransactionEnded | None:
-    """The marker; None if the control record is of another kind. Raises LogCorrupt."""
+    """Decode the marker; None if the control record is of another kind. Raises LogCorrupt."""
     if key is None or value is None or len(key) < _MARKER_KEY.size or len(value) < _MARKER_VALUE.size:
         raise LogCorrupt("a control record too short to be one")
     _version, kind = _MARKER_KEY.unpack_from(key)
@@ -263,10 +262,10 @@ class _Reader:
 
 
 def decode(key: bytes | None, value: bytes | None) -> ShardRecord | None:
-    """The record; None if its key is of a type this version does not know. Raises LogCorrupt."""
+    """Decode a record; None if its key is of an unknown type. Raises LogCorrupt."""
     if key is None:
         raise LogCorrupt("a record without a key")
-    # Straight-line for what nearly all records are: loading a million offsets is a start-up time.
+    # Straight-line code for nearly all records: the load of a million offsets delays the start.
     if value is not None and key[:2] == b"\x00\x01" and value[:2] == b"\x00\x04":
         common = _decode_common_offset(key, value)
         if common is not None:
@@ -290,7 +289,7 @@ _LEAST_OFFSET_KEY_BYTES = 10
 
 
 def _decode_common_offset(key: bytes, value: bytes) -> CommittedOffset | None:
-    """A commit without text and tags, whose lengths all fit; None for any other, which the reader looks at."""
+    """Decode a commit without text and tags whose lengths all fit; None for any other, which the reader decodes."""
     if len(value) != _COMMON_VALUE_BYTES or value[14] != 1 or value[23] != 0 or len(key) < _LEAST_OFFSET_KEY_BYTES:
         return None
     topic_at = 4 + (key[2] << 8 | key[3])

@@ -1,8 +1,8 @@
-"""Keys and values of the records that are ours alone, in the offsets log beside Kafka's.
+"""Keys and values of Muster's own records, in the offsets log beside Kafka's.
 
-Their key's version is one that Kafka has no use for: its tools say that they do not know it, and go on. A value is its
-format as two bytes, and a MessagePack array. `LogCorrupt` is one that does not parse; a newer format is one as well,
-since to pass over a grant would be to make it twice.
+Their key's version is unused in Kafka: its tools report it as unknown, and continue. A value is its format as two
+bytes, and a MessagePack array. `LogCorrupt` is a value that does not parse, or of a newer format: to skip a grant would
+be to make it twice.
 """
 
 import struct
@@ -68,7 +68,7 @@ _decode_replaced = msgspec.msgpack.Decoder(_Replaced).decode
 
 
 def encode_own(record: OwnRecord) -> tuple[bytes, bytes | None]:
-    """Key and value of the record; the value of a tombstone is None."""
+    """Encode key and value of the record; the value of a tombstone is None."""
     if isinstance(record, BalancedMetadata | BalancedTombstone):
         return _balanced_key(record.group_id), _balanced_value(record)
     if isinstance(record, MemberReplaced):
@@ -108,7 +108,7 @@ def _ownership_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def decode_own(key: bytes, value: bytes | None) -> OwnRecord | None:
-    """The record; None if its key is not one of ours. Raises LogCorrupt."""
+    """Decode the record; None if its key is not one of ours. Raises LogCorrupt."""
     kind = int.from_bytes(key[:2], "big")
     if kind == OWNERSHIP_KEY:
         return _decode_ownership(key, value)
@@ -141,7 +141,7 @@ def _decode_group(key: bytes, value: bytes | None) -> BalancedMetadata | Balance
 def _decode_replacement(key: bytes, value: bytes | None) -> MemberReplaced | None:
     (group_id, instance_id), _rest = _read_key(key, texts=2, rest=0)
     if value is None:
-        return None  # no group is without it: it is overtaken, never taken back
+        return None  # every group has it: it is replaced, never deleted
     read = _read(_decode_replaced, value, "a replaced member")
     return MemberReplaced(group_id, instance_id, *msgspec.structs.astuple(read))
 

@@ -1,6 +1,6 @@
-"""What stands in the logs, as Structs. Their bytes are made in `record_bytes.py`.
+"""Records of the logs, as Structs. Their bytes are made in `codec.py` and `muster_codec.py`.
 
-An action builds records and never applies them; `Shard.apply` is the only one that does, live and at load alike.
+An action builds records and never applies them; only `Shard.apply` does, live and at load alike.
 """
 
 import msgspec
@@ -36,14 +36,14 @@ class GroupMetadata(msgspec.Struct, frozen=True):
 
 
 class GroupTombstone(msgspec.Struct, frozen=True, gc=False):
-    """The group is gone."""
+    """Tombstone of the group."""
 
     group_id: str
 
 
 class MemberReplaced(msgspec.Struct, frozen=True, gc=False):
-    """The static member of an instance has another id since the group's record of this generation, and its assignment
-    still. In place of that record, which would name all members again."""
+    """The static member of an instance has got another id since the group's record of this generation, and keeps its
+    assignment. It replaces a new group record, which would name all members again."""
 
     group_id: str
     instance_id: str
@@ -72,7 +72,7 @@ class CommittedOffset(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetTombstone(msgspec.Struct, frozen=True, gc=False):
-    """The group has no committed offset for the partition any more."""
+    """Tombstone of the group's committed offset of the partition."""
 
     group_id: str
     topic: str
@@ -80,9 +80,9 @@ class OffsetTombstone(msgspec.Struct, frozen=True, gc=False):
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
-    """Who may read a partition for its group. A member of a classic group names its thread and generation; for one of
-    a client-balanced group they are -1. `lease_ms`: how long it may be silent. `position`: where a member of a
-    client-balanced group began to read; -1 for others."""
+    """Owner of a partition. A member of a classic group names its thread and generation; for one of a client-balanced
+    group they are -1. `lease_ms`: how long it may be silent. `position`: where a member of a client-balanced group
+    began to read; -1 for others."""
 
     member_id: str
     thread: int
@@ -93,8 +93,8 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ownership(msgspec.Struct, frozen=True, gc=False):
-    """A grant, the `epoch`th of this partition to a member of the group; without owner: it has ended, and the epoch is
-    remembered."""
+    """A grant, the `epoch`th of this partition in the group. Without an owner the grant has ended, and the epoch is
+    kept."""
 
     group_id: str
     topic: str
@@ -104,7 +104,7 @@ class Ownership(msgspec.Struct, frozen=True, gc=False):
 
 
 class OwnershipTombstone(msgspec.Struct, frozen=True, gc=False):
-    """The group is gone, and who owned the partition with it."""
+    """Tombstone of a partition's grants, after the group's deletion."""
 
     group_id: str
     topic: str
@@ -112,8 +112,8 @@ class OwnershipTombstone(msgspec.Struct, frozen=True, gc=False):
 
 
 class BalancedMember(msgspec.Struct, frozen=True, gc=False):
-    """A member of a client-balanced group. `epoch` is that of its last start, `mark` the last operator's wish when it
-    first came, `attempt` the largest that it counted its starts by: an earlier one comes late."""
+    """A member of a client-balanced group. `epoch` is that of its last start; `mark` the operator's last mark when it
+    first started; `attempt` the largest start counter it sent: a start with a lower one is late."""
 
     consumer_id: str
     instance_id: str | None
@@ -128,9 +128,9 @@ class BalancedMember(msgspec.Struct, frozen=True, gc=False):
 
 
 class BalancedMetadata(msgspec.Struct, frozen=True):
-    """A client-balanced group: what its members agree on, and who they are; without members there is nothing to agree
-    on, and the counters are remembered. `meta_digest` is that of the configured partitions which `meta_version` stands
-    for; `replaced` are objects whose instance is another's now."""
+    """A client-balanced group: its members, and the settings they share. Without members there are no settings, and the
+    counters are kept. `meta_digest` is that of the configured partitions of `meta_version`; `replaced` are objects
+    whose instance belongs to another."""
 
     group_id: str
     state_timestamp_ms: int
@@ -146,13 +146,13 @@ class BalancedMetadata(msgspec.Struct, frozen=True):
 
 
 class BalancedTombstone(msgspec.Struct, frozen=True, gc=False):
-    """The group is gone, and that its members balanced themselves with it."""
+    """Tombstone of the client-balanced group."""
 
     group_id: str
 
 
 class TransactionEnded(msgspec.Struct, frozen=True, gc=False):
-    """A marker: the offsets that the producer has pending in this log count from here on, or are dropped."""
+    """A marker: the producer's pending offsets in this log become valid, or are dropped."""
 
     producer_id: int
     producer_epoch: int
@@ -171,18 +171,18 @@ ShardRecord = (
     | BalancedMetadata
     | BalancedTombstone
 )
-"""What stands in the offsets log under a key. A batch says whether its `CommittedOffset`s are a transaction's, and
-a `TransactionEnded` is a batch of its own."""
+"""Records of the offsets log that have a key. The batch marks `CommittedOffset`s as a transaction's; a
+`TransactionEnded` is a batch of its own."""
 
 
 class Note(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Why something happened to a group; stands in the notes log and in the group's journal.
+    """An event of a group and its reason; kept in the notes log and in the group's journal.
 
     `kind` is `rebalance` (exactly one where each rebalance begins), `completed` (a generation came out of it),
-    `dropped` (members left out at the end of a phase), `expired` (offsets, or the group, were kept for as long as they
-    may be), `member` (one of a client-balanced group came, went or lost partitions) or `admin`. `number` grows by one
-    a note within its group. Notes of one kind and cause with the same `subject` fold into one if nothing else comes in
-    between: it has happened `times` times since `since_ms`, and the rest is of the last.
+    `dropped` (members left out at the end of a phase), `expired` (the retention of offsets, or of the group, is over),
+    `member` (one of a client-balanced group came, left or lost partitions) or `admin`. `number` grows by one a note
+    within its group. Notes of one kind and cause with the same `subject` fold into one if no other note comes in
+    between: it has happened `times` times since `since_ms`, and the other fields are of the last.
     """
 
     group_id: str

@@ -1,1 +1,1 @@
-"""Shards of the offsets log: decide, append, apply, settle, hold; how they load and what they show."""
+"""Shards of the offsets log: decide, append, apply, settle, hold; their loading and their snapshots."""

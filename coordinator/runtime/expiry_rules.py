@@ -1,17 +1,17 @@
-"""What of a group expires, and when (group-protocol 4.4). Pure: it is handed the group, its offsets and no clock.
+"""Expiry of a group and its offsets (group-protocol 4.4). Pure functions of the group and its offsets, without a clock.
 
     group                                             counted from                partitions
     with a protocol type, Empty                       when it became Empty        all
-      (of a record that does not tell)                each offset's commit        all
+      (whose record has no time of that)              each offset's commit        all
     of type `consumer`, Stable, subscription known    each offset's commit        of topics that no member subscribes to
     without a protocol type, Empty ("simple")         each offset's commit        all
-      (that was client-balanced)                      when its last member went   all
-    with members that balance it themselves           each offset's commit        of topics that it does not read
+      (that was client-balanced)                      when its last member left   all
+    client-balanced, with members                     each offset's commit        of topics that it does not read
     any other                                         never                       none
 
-A commit that named a retention of its own goes when that is over instead, where the table lets it go at all. What a
-transaction has pending is kept until its marker comes. All of it is wall time, as written down in the log: so every
-node that loads the log comes to the same result, and a clock that goes back only keeps things longer.
+A commit that named a retention of its own is deleted at the end of that instead, where the table deletes it at all.
+Offsets pending in a transaction are kept until its marker comes. All times are wall times from the log: every node that
+loads the log comes to the same result, and a clock that goes back only keeps things longer.
 """
 
 import enum
@@ -29,8 +29,8 @@ _NO_RETENTION = -1
 _OFFSETS_A_PIECE = 1_000
 
 
-class Kept(enum.StrEnum):
-    """Why something never expires, as things stand."""
+class KeepReason(enum.StrEnum):
+    """Reason why an offset or a group never expires in its present state."""
 
     REBALANCING = "the group is rebalancing"
     SUBSCRIBED = "a member subscribes to the topic"
@@ -42,23 +42,23 @@ class Kept(enum.StrEnum):
 
 
 class Rule(NamedTuple):
-    """How offsets of a group expire. `since_ms`: all are counted from then, or each from its commit if None."""
+    """Rule by which offsets of a group expire. All count from `since_ms`, or each from its commit if that is None."""
 
     since_ms: int | None
     subscribed: AbstractSet[str] = frozenset()
 
 
 def is_by_subscription(group: Group, balanced: BalancedGroup | None = None) -> bool:
-    """Whether the group's line of the table is the one that needs to know what members subscribe to."""
+    """Return true if the group's line of the table depends on its members' subscriptions."""
     is_classic = balanced is None or not balanced.members
     return is_classic and group.state is GroupState.STABLE and group.protocol_type == PROTOCOL_TYPE
 
 
 def rule_of(
     group: Group, balanced: BalancedGroup | None = None, subscriptions: Subscriptions | None = None
-) -> Rule | Kept:
-    """The line of the table that the group is in now. `balanced`: the group's members that balance it themselves, or
-    did. `subscriptions`: what is known of them already."""
+) -> Rule | KeepReason:
+    """Return the line of the table that applies to the group now. `balanced`: the client-balanced group of the same id.
+    `subscriptions`: the subscriptions parsed so far."""
     if balanced is not None and balanced.members:
         return Rule(None, frozenset(balanced.on_record.topics))
     if group.state is GroupState.EMPTY:
@@ -67,23 +67,23 @@ def rule_of(
         is_known = group.protocol_type is not None and group.state_since_ms >= 0
         return Rule(group.state_since_ms if is_known else None)
     if group.state is not GroupState.STABLE:
-        return Kept.REBALANCING
+        return KeepReason.REBALANCING
     if group.protocol_type != PROTOCOL_TYPE:
-        return Kept.NO_CONSUMERS
+        return KeepReason.NO_CONSUMERS
     subscribed = (Subscriptions(group) if subscriptions is None else subscriptions).topics()
-    return Kept.UNREADABLE if subscribed is None else Rule(None, subscribed)
+    return KeepReason.UNREADABLE if subscribed is None else Rule(None, subscribed)
 
 
 def expires_ms(
-    rule: Rule | Kept, place: Place, committed: OffsetAndMetadata, pending: Container[Place], retention_ms: int
-) -> int | Kept:
-    """The wall time from which on the offset may go, or why it never does."""
-    if isinstance(rule, Kept):
+    rule: Rule | KeepReason, place: Place, committed: OffsetAndMetadata, pending: Container[Place], retention_ms: int
+) -> int | KeepReason:
+    """Return the wall time from which on the offset may be deleted, or the reason why it never is."""
+    if isinstance(rule, KeepReason):
         return rule
     if place[0] in rule.subscribed:
-        return Kept.SUBSCRIBED
+        return KeepReason.SUBSCRIBED
     if place in pending:
-        return Kept.PENDING
+        return KeepReason.PENDING
     if committed.expire_timestamp_ms != _NO_RETENTION:
         return committed.expire_timestamp_ms
     since_ms = committed.commit_timestamp_ms if rule.since_ms is None else rule.since_ms
@@ -92,13 +92,13 @@ def expires_ms(
 
 def group_expires_ms(
     group: Group, offsets: OffsetTable, retention_ms: int, balanced: BalancedGroup | None = None
-) -> Generator[int, None, int | Kept]:
-    """The wall time from which on the group itself may go: with the last of its offsets, and at once without any.
-    Yields how many of them were looked at."""
+) -> Generator[int, None, int | KeepReason]:
+    """Return the wall time from which on the group itself may be deleted: with the last of its offsets, and at once
+    without any. Yields the number of offsets checked."""
     if group.state is not GroupState.EMPTY or (balanced is not None and balanced.members):
-        return Kept.HAS_MEMBERS
+        return KeepReason.HAS_MEMBERS
     if offsets.pending.of(group.group_id):
-        return Kept.GROUP_PENDING
+        return KeepReason.GROUP_PENDING
     rule, last_ms = rule_of(group, balanced), 0
     for topic in list(offsets.topics(group.group_id)):
         committed = list(offsets.topics(group.group_id).get(topic, {}).items())

@@ -16,7 +16,7 @@ from coordinator.config.keys import Key, Names
 from coordinator.groups.classic.state import GroupSettings
 from coordinator.topics.configs import unknown
 from coordinator.topics.registry import APPEND_ERRORS
-from coordinator.topics.rules import Refusal
+from coordinator.topics.rules import TopicRefusal
 from partition_log.cleaning import Compact
 from partition_log.errors import AppendError
 from partition_log.store import LogStore
@@ -33,7 +33,7 @@ from protocol.record_batch import decode_batch, encode_batch
 
 CONFIGS_LOG = "__muster_configs-0"
 MOST_GROUPS = 10_000
-"""That may have settings of their own."""
+"""Largest number of groups with settings of their own."""
 
 _KIND = b"group/"
 _VERSION = b"\x00\x01"
@@ -54,12 +54,12 @@ class Forbidden(NamedTuple):
 
 
 class ConfigsCorrupt(Exception):
-    """A record of the log that does not parse, or was written by a newer version. The node must not start: groups would
-    be served as they were told not to be."""
+    """A record of the log does not parse, or was written by a newer version. The node must not start: groups would be
+    served against their settings."""
 
 
 class GroupConfigs:
-    """`overrides` has what differs from `settings`, by group."""
+    """Settings of groups. `overrides` has those that differ from `settings`, by group."""
 
     def __init__(self, store: LogStore, config: Config) -> None:
         self._store = store
@@ -81,7 +81,7 @@ class GroupConfigs:
         """Write-ahead position of the last change."""
 
     def load(self) -> None:
-        """Replays the log. Raises `ConfigsCorrupt`, `LogDamaged`."""
+        """Replay the log. Raises `ConfigsCorrupt`, `LogDamaged`."""
         for _header, data in self._log.batches_from(self._log.start_offset):
             for entry in decode_batch(bytes(data)):
                 self._apply(*_decode(entry.key, entry.value))
@@ -102,7 +102,7 @@ class GroupConfigs:
         )
 
     def of(self, group_id: str) -> GroupSettings:
-        """What holds for the group."""
+        """Return the settings in force for the group."""
         return self.overrides.get(group_id, self.settings)
 
     def forbidden(self, group_id: str) -> Forbidden:
@@ -114,7 +114,7 @@ class GroupConfigs:
         return names.all
 
     def session_timeouts(self, group_id: str) -> tuple[int, int]:
-        """The shortest and the longest that a member of the group may have."""
+        """Return the shortest and the longest session timeout that a member of the group may have."""
         own, config = self._own.get(group_id), self._config
         if own is None:
             return config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
@@ -131,16 +131,20 @@ class GroupConfigs:
 
     def alter(
         self, group_id: str, changes: Iterable[AlterableConfig], moment: Moment, *, validate_only: bool
-    ) -> Refusal | None:
-        """All of the changes or none; durable when `position` is."""
+    ) -> TopicRefusal | None:
+        """Apply all of the changes or none; durable when `position` is."""
         if not group_id:
-            return Refusal(ErrorCode.INVALID_REQUEST, "settings of all groups are the node's, and read at its start")
+            return TopicRefusal(
+                ErrorCode.INVALID_REQUEST, "settings of all groups are the node's, and read at its start"
+            )
         before = self._own.get(group_id, {})
         own = self._altered(before, changes)
-        if isinstance(own, Refusal):
+        if isinstance(own, TopicRefusal):
             return own
         if own and not before and len(self._own) >= MOST_GROUPS:
-            return Refusal(ErrorCode.POLICY_VIOLATION, f"{MOST_GROUPS} groups have settings, the most there may be")
+            return TopicRefusal(
+                ErrorCode.POLICY_VIOLATION, f"{MOST_GROUPS} groups have settings, the most there may be"
+            )
         if validate_only or own == before:
             return None
         entry = (
@@ -149,13 +153,13 @@ class GroupConfigs:
         )
         appended = self._store.append(self._log, encode_batch([entry], timestamp_ms=moment.wall_ms))
         if isinstance(appended, AppendError):
-            return Refusal(APPEND_ERRORS[appended], appended.value)
+            return TopicRefusal(APPEND_ERRORS[appended], appended.value)
         self.position = appended.position
         self._apply(group_id, own)
         self.changes += 1
         return None
 
-    def _altered(self, before: Mapping[str, str], changes: Iterable[AlterableConfig]) -> dict[str, str] | Refusal:
+    def _altered(self, before: Mapping[str, str], changes: Iterable[AlterableConfig]) -> dict[str, str] | TopicRefusal:
         own, seen = dict(before), set[str]()
         for change in changes:
             refused = _refuse(change, seen)
@@ -173,7 +177,7 @@ class GroupConfigs:
         lowest, highest = self._session_timeouts(own)
         if lowest > highest:
             reason = f"{_MIN_SESSION} would be {lowest}, {_MAX_SESSION} less: {highest}"
-            return Refusal(ErrorCode.INVALID_CONFIG, reason)
+            return TopicRefusal(ErrorCode.INVALID_CONFIG, reason)
         return own
 
     # ----------------------------------------------------------------------------------------------------- showing
@@ -183,7 +187,7 @@ class GroupConfigs:
         return self._own.get(group_id, {}).keys()
 
     def described(self, group_id: str) -> list[DescribedConfig]:
-        """Every setting, with where it could come from, the strongest first."""
+        """Describe every setting with its possible sources, the strongest first."""
         own = self._own.get(group_id, {})
         return [self._described(key, own.get(key.name)) for key in SETTINGS.values()]
 
@@ -205,24 +209,24 @@ class GroupConfigs:
         )
 
 
-def _refuse(change: AlterableConfig, seen: set[str]) -> Refusal | None:
+def _refuse(change: AlterableConfig, seen: set[str]) -> TopicRefusal | None:
     name, value, operation = change.name, change.value, change.config_operation
     if name in seen:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"the request changes {name} more than once")
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, f"the request changes {name} more than once")
     if operation == ConfigOperation.DELETE:
         return None
     if name not in SETTINGS:
-        return Refusal(ErrorCode.INVALID_CONFIG, unknown("group", name, SETTINGS))
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, unknown("group", name, SETTINGS))
     if operation in _LISTS and SETTINGS[name].type is not Names:
-        return Refusal(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
     if operation != ConfigOperation.SET and operation not in _LISTS:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{operation} is no operation on a setting")
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, f"{operation} is no operation on a setting")
     if value is None:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{name} has no value")
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, f"{name} has no value")
     try:
         SETTINGS[name].parse(value)
     except ValueError:
-        return Refusal(ErrorCode.INVALID_CONFIG, f"{name} = {value[:200]}: {SETTINGS[name].allowed} is allowed")
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, f"{name} = {value[:200]}: {SETTINGS[name].allowed} is allowed")
     return None
 
 

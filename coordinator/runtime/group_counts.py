@@ -1,5 +1,5 @@
-"""How many groups a shard has, in which state, and how many members: kept as groups change, so that a probe of a node
-with a hundred thousand groups looks at none of them."""
+"""Counts of a shard's groups by state, and of their members. They are kept as groups change, so that a health check of
+a node with a hundred thousand groups reads none of them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -27,15 +27,15 @@ class GroupCounts:
     """Sums over the groups of a shard; `count` after each change of one keeps them true."""
 
     def __init__(self, groups: Mapping[str, Group], balanced: Mapping[str, BalancedGroup]) -> None:
-        """`balanced`: members of the groups of the same ids that balance themselves, or did."""
+        """Begin with no groups counted. `balanced`: client-balanced groups by id."""
         self._groups, self._balanced = groups, balanced
         self.states: Counter[str] = Counter()
         self.members = self.pending_ids = self.balanced_groups = self.balanced_members = 0
         self.metadata_bytes = 0
-        """Of what all members offer."""
+        """Size of the metadata of all members' offers."""
 
     def count(self, group_id: str) -> None:
-        """Count the group, if it is the shard's, as it is now."""
+        """Count the group as it is now, if the shard has it."""
         group = self._groups.get(group_id)
         if group is None:
             return
@@ -46,7 +46,7 @@ class GroupCounts:
             group.counted = _EMPTY if now == _EMPTY else now
 
     def drop(self, group: Group) -> None:
-        """Count the group no longer: it is not the shard's any more."""
+        """Stop counting the group: it is no longer the shard's."""
         self._add(group.counted, -1)
         group.counted = None
 

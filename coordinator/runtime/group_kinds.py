@@ -1,4 +1,4 @@
-"""The kinds of groups a shard has, each with its table: asked here, once, and nowhere else."""
+"""The kinds of groups a shard has, each with its table: the only place that tells them apart."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,17 +23,17 @@ class _Kind(NamedTuple):
 
 _KINDS: dict[type, _Kind] = {
     Group: _Kind(classic_table.handle, classic.AppendFailed),
-    BalancedGroup: _Kind(balanced_table.handle, balanced.AppendFailed),
+    BalancedGroup: _Kind(balanced_table.handle, balanced.BalancedAppendFailed),
 }
 
 
 def handle(group: AnyGroup, event: AnyEvent, out: Outcome) -> None:
-    """What the event does to the group goes into the outcome."""
+    """Run the event through the table of the group's kind; the result is in the outcome."""
     _KINDS[type(group)].handle(group, event, out)
 
 
 def append_failed(group: AnyGroup, event: AnyEvent, error_code: ErrorCode) -> AnyEvent:
-    """What happens to the group whose records the log refused."""
-    failed = isinstance(event, classic.AppendFailed | balanced.AppendFailed)
+    """Return the event for a group whose records could not be appended."""
+    failed = isinstance(event, classic.AppendFailed | balanced.BalancedAppendFailed)
     assert not failed, "what undoes a failed append appends nothing"
     return _KINDS[type(group)].append_failed(event, error_code)

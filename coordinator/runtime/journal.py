@@ -1,7 +1,7 @@
-"""Why groups rebalanced: notes by group, kept in the notes log and answered from memory.
+"""Notes by group on its rebalances, kept in the notes log and answered from memory.
 
-Memory is bounded by bytes, as the log is: the oldest notes of all groups make room. Repetitions fold: else two
-processes that fence each other would push out all that happened before.
+Memory is bounded by bytes, as the log is: the oldest notes of all groups are dropped first. Repetitions fold: else two
+processes that fence each other would push out the notes of all others.
 """
 
 import sys
@@ -16,30 +16,31 @@ from coordinator.records.records import Note
 from protocol.messages.groups import ListedNote, ListNotes, ListNotesReply
 
 _NOTE_BYTES: Final = 200
-"""Of a note in memory without its texts: the object, its numbers, its places in two lists."""
+"""Memory of a note without its texts: the object, its numbers, its entries in two lists."""
 _GROUP_BYTES: Final = 320
 _FOLD_WITHIN_MS: Final = 600_000
-"""Repetitions further apart stay apart: a process that is restarted once a day is at war with nobody."""
+"""Largest distance between repetitions that fold: a process that is restarted once a day fences no other."""
 _COMPLETION: Final = "completion of a repeated rebalance"
 _SPARE_ORDERS: Final = 1_024
 
 
 class _Kept:
-    """The notes of a group, oldest first. `gone`: entries of the journal's order whose notes made room already."""
+    """The notes of a group, oldest first. `dropped`: entries of the journal's order whose notes have been dropped
+    already."""
 
-    __slots__ = ("gone", "next_number", "notes")
+    __slots__ = ("dropped", "next_number", "notes")
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
         self.next_number = 0
-        self.gone = 0
+        self.dropped = 0
 
 
 class Journal:
     """The newest `limit` notes of each group, `max_bytes` of all groups together. `rebalances` counts those of kind
     `rebalance` by cause since the start, repetitions too.
 
-    Notes outlive their group. A group whose last note made room is numbered from 0 again.
+    Notes outlive their group. A group whose last note was dropped is numbered from 0 again.
     """
 
     def __init__(self, limit: int, max_bytes: int = 32 << 20) -> None:
@@ -53,9 +54,9 @@ class Journal:
         self.rebalances: dict[str, int] = {}
 
     def add(self, note: Note) -> Note | None:
-        """Number the note and keep it. Return what the notes log should get: None for a repetition of no news, which
-        grows the note before it where it stands. News is that the count of repetitions has doubled: that note is the
-        newest again, so that whoever reads on from a number sees it."""
+        """Number the note and keep it. Return the note to append to the notes log; None for a mere repetition, which
+        only raises the count of the note before it. When the count has doubled, that note becomes the newest again, so
+        that a client that reads on from a number sees it."""
         if note.kind == "rebalance":
             self.rebalances[note.cause] = self.rebalances.get(note.cause, 0) + 1
         kept = self._kept(note.group_id)
@@ -64,7 +65,7 @@ class Journal:
         if at is not None:
             before = kept.notes[at]
             note = replace(note, times=before.times + 1, since_ms=_since(before))
-            if note.times & before.times:  # no power of two
+            if note.times & before.times:  # not a power of two
                 kept.notes[at] = replace(note, number=before.number)
                 self._bytes += _size(note) - _size(before)
                 self._make_room()
@@ -95,13 +96,13 @@ class Journal:
         return ListNotesReply(notes=tuple(_listed(note) for note in chosen))
 
     def notes(self) -> Iterator[Note]:
-        """All that are kept, group by group."""
+        """All notes kept, group by group."""
         for kept in self._groups.values():
             yield from kept.notes
 
     @property
     def kept_bytes(self) -> int:
-        """Of memory, as far as it is counted."""
+        """Memory of the notes kept, estimated."""
         return self._bytes
 
     def __len__(self) -> int:
@@ -115,7 +116,7 @@ class Journal:
         return kept
 
     def _append(self, kept: _Kept, note: Note, in_place_of: int | None) -> None:
-        """Keep the note as the newest. It takes the place of another, or the oldest of its group may have to go."""
+        """Keep the note as the newest. It replaces another, or the oldest of its group may be dropped."""
         kept.next_number = note.number + 1
         kept.notes.append(note)
         self._order.append(note.group_id)
@@ -123,25 +124,25 @@ class Journal:
         self._bytes += _size(note)
         if in_place_of is not None:
             self._forget(kept, in_place_of)
-            kept.gone += 1
+            kept.dropped += 1
         elif len(kept.notes) > self._limit:
             self._forget(kept, 0)
-            kept.gone += 1
+            kept.dropped += 1
         self._make_room()
         if len(self._order) > 2 * self._count + _SPARE_ORDERS:
-            self._take_out_gone()
+            self._remove_dropped()
 
     def _forget(self, kept: _Kept, index: int) -> None:
         self._count -= 1
         self._bytes -= _size(kept.notes.pop(index))
 
-    def _take_out_gone(self) -> None:
+    def _remove_dropped(self) -> None:
         entries = self._order
         self._order = deque()
         for group_id in entries:
             kept = self._groups[group_id]
-            if kept.gone:
-                kept.gone -= 1
+            if kept.dropped:
+                kept.dropped -= 1
             else:
                 self._order.append(group_id)
 
@@ -149,8 +150,8 @@ class Journal:
         while self._bytes > self._max_bytes and self._count > 1:
             group_id = self._order.popleft()
             kept = self._groups[group_id]
-            if kept.gone:
-                kept.gone -= 1
+            if kept.dropped:
+                kept.dropped -= 1
                 continue
             self._forget(kept, 0)
             if not kept.notes:
@@ -159,14 +160,14 @@ class Journal:
 
 
 def _with_subject(notes: list[Note], note: Note) -> Note:
-    """A rebalance that repeats is completed each time: that repeats too."""
+    """Give the note of a completed rebalance the subject of the rebalance: one that repeats is completed each time."""
     if note.kind == "completed" and notes and notes[-1].subject:
         return replace(note, subject=_COMPLETION)
     return note
 
 
 def _repeated(notes: list[Note], note: Note) -> int | None:
-    """Index of the note that this one repeats. Nothing but repeatable notes may stand between, of other instances."""
+    """Index of the note that this one repeats. Only repeatable notes, of other instances, may lie between."""
     if not note.subject:
         return None
     for index in range(len(notes) - 1, -1, -1):
@@ -204,10 +205,10 @@ def _listed(note: Note) -> ListedNote:
 
 
 def encode_note(note: Note) -> tuple[bytes, bytes]:
-    """Key and value in the notes log: the group's id, and the note as JSON that people can read."""
+    """Return key and value in the notes log: the group's id, and the note as JSON that people can read."""
     return note.group_id.encode(), msgspec.json.encode(note)
 
 
 def decode_note(value: bytes) -> Note:
-    """The note. Raises msgspec.DecodeError."""
+    """Decode a note. Raises msgspec.DecodeError."""
     return msgspec.json.decode(value, type=Note)

@@ -1,8 +1,8 @@
-"""A shard on its way from its log to serving: its snapshot if there is one, then the log from there on, in slices that
-take a few milliseconds each, so that whoever asks for groups of other shards is served in between.
+"""Loading of a shard: its snapshot if there is one, then the log from there on. It runs in slices of a few milliseconds
+each, so that other shards' groups are served in between.
 
-Nothing here reads a clock: a slice is bounded by what it reads, and how long all of it takes is said by the `Moment`s
-that come with the slices.
+Nothing here reads a clock: a slice is bounded by the amount it reads, and durations come from the `Moment`s passed with
+the slices.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -23,25 +23,25 @@ from protocol.messages.node import LoadProgress
 from protocol.record_batch import HEADER_BYTES, BatchHeader, CorruptBatch, decode_records, record_bytes, record_slices
 
 _WORK_A_SLICE = 2_500
-"""What a millisecond or three are enough for, where a common commit is 1."""
+"""Work of a slice: one to three milliseconds, where a common commit is 1."""
 _BATCH, _RECORD, _PIECE, _GROUP, _MEMBER = 2, 3, 20, 3, 3
-_BYTES_A_UNIT = 500  # of what is read, whatever stands in it
+_BYTES_A_UNIT = 500  # of bytes read, whatever they contain
 _RECORDS_A_PART = 500
 
 
-class Note(msgspec.Struct, frozen=True):
-    """What an operator should know of a load: a snapshot that was there and could not be used."""
+class LoadNote(msgspec.Struct, frozen=True):
+    """A message to the operator about a load: a snapshot was present and could not be used."""
 
     shard: int
     text: str
 
 
 class Loading:
-    """One shard's. `bytes_total` may grow by what a snapshot that turns out to be useless was to spare."""
+    """Load of one shard. `bytes_total` may grow if the snapshot turns out to be unusable."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
-        self.note: Note | None = None
+        self.note: LoadNote | None = None
         self.used_snapshot = False
         self.bytes_done = 0
         self._aid = self._find_aid()
@@ -51,13 +51,14 @@ class Loading:
         self._room = 0
         self._slices = self._run()
 
-    def go_on(self, moment: Moment) -> bool:
-        """One slice; whether there is more. At the end the shard serves, or its log did not parse and it is FAILED."""
+    def continue_load(self, moment: Moment) -> bool:
+        """Run one slice; return true if there is more. At the end the shard is ACTIVE, or FAILED because its log did
+        not parse."""
         self._moment, self._room = moment, _WORK_A_SLICE
         return next(self._slices, self) is None
 
     def close(self) -> None:
-        """It will not go on; the shard does not serve."""
+        """Abandon the load: the shard does not serve."""
         self._slices.close()
 
     def _find_aid(self) -> Aid | None:
@@ -73,7 +74,7 @@ class Loading:
         return aid
 
     def _ignore(self, why: str) -> None:
-        self.note = Note(self.shard.index, f"snapshot ignored, the whole log is read: {why}")
+        self.note = LoadNote(self.shard.index, f"snapshot ignored, the whole log is read: {why}")
 
     def _run(self) -> Generator[None, None, None]:
         shard = self.shard
@@ -84,7 +85,7 @@ class Loading:
             shard.state, shard.failure = ShardState.FAILED, str(error)
             if isinstance(error, LogDamaged):
                 shard.log.note_damage(error)
-            shard.forget_all()
+            shard.drop_state()
             return
         shard.is_replaying = False
         yield from self._settle()
@@ -92,7 +93,7 @@ class Loading:
         self.bytes_done = self.bytes_total
 
     def _restore(self) -> Generator[None, None, int | None]:
-        """Returns the offset from which on the log is to be read; None if all of it is."""
+        """Restore the snapshot. Return the offset from which on the log is to be read; None if all of it is."""
         aid = self._aid
         if aid is None:
             return None
@@ -103,14 +104,14 @@ class Loading:
                     yield
         except (AidDamaged, SnapshotUnknown, OSError) as error:
             self._ignore(f"{aid.path}: {error}" if isinstance(error, SnapshotUnknown) else str(error))
-            self.shard.forget_all()
+            self.shard.drop_state()
             self.bytes_total = self.bytes_done + self.shard.log.size_bytes
             return None
         self.used_snapshot, self.shard.snapshot_end = True, aid.end
         return aid.end
 
     def _spent(self, work: int) -> bool:
-        """Whether that was all the work of this slice."""
+        """Charge the work; return true if the slice is used up."""
         self._room -= work
         return self._room <= 0
 
@@ -139,13 +140,13 @@ class Loading:
                 yield
 
     def _apply_part(self, common: CommonCommits, part: bytes, header: BatchHeader, *, is_plain: bool) -> int:
-        """Apply the records; how much work that was."""
+        """Apply the records; return the work done."""
         shard, count = self.shard, header.record_count
         shard.loaded_records += count
         number, at = common.apply(part, 0, count) if is_plain and not shard.offsets.pending else (0, 0)
         if number == count and at == len(part):
             return count
-        common.forget()
+        common.clear()
         producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
         for entry in decode_records(part, header)[number:]:
             if header.is_control:
@@ -161,24 +162,25 @@ class Loading:
     # --- what follows ---
 
     def _settle(self) -> Iterator[None]:
-        """Groups of which nothing is left are gone, and everybody else has a full session from now on."""
+        """Remove groups that have no state left, and start a full session for the members of all others."""
         shard = self.shard
         for group in list(shard.groups.values()):
             balanced = shard.balanced.get(group.group_id)
             is_said = group.stored is not None or balanced is not None
             if not is_said and not shard.offsets.holds(group.group_id) and not group.owners:
-                # All that was ever said of it is deleted: compaction may have left nothing, so it is nothing.
+                # All its records are deleted, though compaction may have kept some of the tombstones: no such group
+                # exists.
                 shard.remove(group.group_id)
             else:
                 shard.process(group, Loaded(group.group_id), self._moment)
             if balanced is not None:
-                shard.process(balanced, balanced_events.Loaded(group.group_id), self._moment)
+                shard.process(balanced, balanced_events.BalancedLoaded(group.group_id), self._moment)
             if self._spent(_GROUP + _MEMBER * len(group.members)):
                 yield
 
 
 class Loadings:
-    """All shards of a node, one after the other."""
+    """Loads of all shards of a node, one after the other."""
 
     def __init__(self, shards: Sequence[Shard], started: Moment) -> None:
         self._all = [Loading(shard) for shard in shards]
@@ -186,28 +188,28 @@ class Loadings:
         self._started = self._now = started
 
     def __bool__(self) -> bool:
-        """Whether there is more to load."""
+        """True if there is more to load."""
         return bool(self._left)
 
-    def go_on(self, moment: Moment) -> None:
-        """One slice."""
+    def continue_load(self, moment: Moment) -> None:
+        """Run one slice."""
         self._now = moment
-        if not self._left[-1].go_on(moment):
+        if not self._left[-1].continue_load(moment):
             self._left.pop()
 
     def stop(self) -> None:
-        """Nothing is loaded any more."""
+        """Abandon all loads."""
         for loading in self._left:
             loading.close()
         self._left.clear()
 
     @property
-    def notes(self) -> list[Note]:
-        """Of the shards looked at until now."""
+    def notes(self) -> list[LoadNote]:
+        """Messages of the shards looked at so far."""
         return [loading.note for loading in self._all if loading.note is not None]
 
     def progress(self, now: Moment | None = None) -> LoadProgress:
-        """As of `now`, or of the last slice; once all is loaded, how it was."""
+        """Progress as of `now`, or of the last slice; once all is loaded, the final figures."""
         done, total = sum(one.bytes_done for one in self._all), sum(one.bytes_total for one in self._all)
         at = now if now is not None and self._left else self._now
         elapsed_ms = max(at.monotonic_ms - self._started.monotonic_ms, 0)
@@ -227,7 +229,7 @@ class Loadings:
 
 
 def load(shard: Shard, moment: Moment) -> Iterator[None]:
-    """The shard's log, a slice for each `next`."""
+    """Load the shard's log, a slice for each `next`."""
     loading = Loading(shard)
-    while loading.go_on(moment):
+    while loading.continue_load(moment):
         yield

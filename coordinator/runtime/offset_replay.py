@@ -1,10 +1,10 @@
-"""The part of loading that takes nearly all of its time: commits as nearly all of them are, put where they belong
-without an object for the record, its key, or its texts.
+"""Fast decoding of common commits, which are nearly all of a load: they are put into the offset table without an object
+for the record, its key, or its texts.
 
 Such a record ends in thirty bytes that are always in the same places: the partition, the length and version of the
-value, offset, leader epoch, no text, the time, no tags, no headers. What stands before them, from the key's length on,
-says group and topic and is the same for all partitions of a topic: it is looked at once, and looked up after that.
-Anything else is for `record_bytes.decode`, which knows every version there is.
+value, offset, leader epoch, no text, the time, no tags, no headers. The bytes before them, from the key's length on,
+hold group and topic and are the same for all partitions of a topic: they are decoded once, and found in a dictionary
+after that. Any other record is decoded by `codec.decode`, which knows every version.
 """
 
 import struct
@@ -16,24 +16,25 @@ from protocol.record_writing import varint
 _TAIL = struct.Struct(">i3sqiBq2s")
 _TAIL_BYTES = _TAIL.size
 _LENGTH_AND_VERSION = b"\x30\x00\x04"
-"""Of a value of 24 bytes, version 4."""
+"""Length and version of a value of 24 bytes, version 4."""
 _NO_TEXT, _NO_TAGS_NO_HEADERS = 1, b"\0\0"
 _MOST_KNOWN = 100_000
 
 
 class CommonCommits:
-    """Applies runs of such records to a shard. `forget` before anything else changes the shard's offsets."""
+    """Applies runs of common commits to a shard. Call `clear` before anything else changes the shard's offsets."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._known: dict[bytes, dict[int, OffsetAndMetadata]] = {}
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._known.clear()
 
-    # A call costs more than what it would do.
+    # A call costs more than its body.
     def apply(self, buffer: bytes, at: int, count: int) -> tuple[int, int]:  # noqa: C901
-        """Up to `count` records from `at` on, as far as they are such: how many, and where the next one begins."""
+        """Apply up to `count` records from `at` on, until the first uncommon one. Return their number, and where the
+        next one begins."""
         known, unpack, table, size = self._known, _TAIL.unpack_from, self._shard.offsets, len(buffer)
         number = 0
         try:
@@ -53,10 +54,10 @@ class CommonCommits:
                 tail = end - _TAIL_BYTES
                 if tail <= key or end > size:
                     break
-                while buffer[key] >= 0x80:  # the timestamp, whatever it is
+                while buffer[key] >= 0x80:  # skip the timestamp, whatever it is
                     key += 1
                 key += 1
-                while buffer[key] >= 0x80:  # the place in the batch
+                while buffer[key] >= 0x80:  # skip the record's index in the batch
                     key += 1
                 key += 1
                 partition, value_head, offset, epoch, text, ms, rest = unpack(buffer, tail)
@@ -73,12 +74,13 @@ class CommonCommits:
                 partitions[partition] = OffsetAndMetadata(offset, epoch, "", ms, -1)
                 at = end
                 number += 1
-        except IndexError:  # cut off: for the careful reader to say so
+        except IndexError:  # cut off: the careful decoder reports it
             pass
         return number, at
 
     def _learn(self, head: bytes) -> dict[int, OffsetAndMetadata] | None:
-        """Where the commits of that group to that topic belong; None if it is no key of a commit."""
+        """Return the dictionary for the commits of this group to this topic; None if the bytes are no key
+        of a commit."""
         for width in (1, 2):
             if head[:width] == varint(len(head) - width + 4):
                 break

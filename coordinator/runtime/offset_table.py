@@ -1,7 +1,7 @@
-"""Offsets of a shard, by group, topic and partition: committed ones, and those that wait for their transaction's end.
-Changed by `Shard` alone, where records are applied.
+"""Offsets of a shard by group, topic and partition: committed ones, and those pending in a transaction. Changed by
+`Shard` alone, where records are applied.
 
-Nested dictionaries, not one with tuple keys: half the memory for each offset. Expiry has its place here.
+Nested dictionaries, not one with tuple keys: half the memory for each offset. Expiry keeps its position here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from coordinator.records.records import CommittedOffset
 
 
 class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What is kept of a commit."""
+    """A committed offset as it is kept."""
 
     offset: int
     leader_epoch: int
@@ -24,17 +24,17 @@ class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
 Place = tuple[str, int]
 """Topic and partition."""
 PendingPlace = tuple[str, str, int, list[tuple[int, OffsetAndMetadata | None]]]
-"""Group, topic, partition, and by producer, the newest last, what is pending."""
+"""Group, topic, partition, and the pending offsets by producer, the newest last."""
 PendingProducer = tuple[int, list[tuple[str, str, int]]]
-"""A producer, and where it has something pending."""
+"""A producer, and the groups and partitions of its pending offsets."""
 
 
 class PendingOffsets:
-    """What transactions have committed and their markers have not decided (group-protocol 4.3).
+    """Offsets that transactions have committed and their markers have not decided (group-protocol 4.3).
 
-    An offset counts after its commit marker unless something newer was committed meanwhile, and what is newer is said
-    by the log. Entries of a partition stand in the order of the log: so nobody's position need be kept. An entry that
-    something newer has overtaken is None. It is still pending: readers of stable offsets wait for its marker too.
+    A pending offset becomes valid with its commit marker, unless a newer one was committed meanwhile; the log's order
+    decides which is newer. Entries of a partition are in the order of the log, so no positions are kept. An entry that
+    a newer offset has overtaken is None. It is still pending: readers of stable offsets wait for its marker too.
     """
 
     __slots__ = ("_groups", "_producers")
@@ -47,19 +47,19 @@ class PendingOffsets:
         return bool(self._groups)
 
     def of(self, group_id: str) -> Mapping[Place, Mapping[int, OffsetAndMetadata | None]]:
-        """By partition of the group, then by producer; not to be changed."""
+        """Pending offsets of the group by partition, then by producer; not to be changed."""
         return self._groups.get(group_id, {})
 
     def add(self, producer_id: int, group_id: str, place: Place, offset: OffsetAndMetadata) -> None:
-        """The producer's word for the partition from now on."""
+        """Set the producer's pending offset of the partition."""
         producers = self._groups.setdefault(group_id, {}).setdefault(place, {})
-        producers.pop(producer_id, None)  # the newest stands last
+        producers.pop(producer_id, None)  # the newest comes last
         producers[producer_id] = offset
         self._producers.setdefault(producer_id, {})[group_id, place] = None
 
     def overtake(self, group_id: str, place: Place, before: int | None = None) -> None:
-        """A newer offset than those of the partition is committed; with `before`, than those older than that
-        producer's."""
+        """Mark the pending offsets of the partition as overtaken by a newer commit; with `before`, those older than
+        that producer's."""
         producers = self._groups.get(group_id, {}).get(place, {})
         for producer_id in producers:
             if producer_id == before:
@@ -67,22 +67,22 @@ class PendingOffsets:
             producers[producer_id] = None
 
     def places(self, producer_id: int) -> list[tuple[str, Place]]:
-        """Groups and partitions for which the producer has something pending."""
+        """Groups and partitions for which the producer has a pending offset."""
         return list(self._producers.get(producer_id, ()))
 
     def take(self, producer_id: int, group_id: str, place: Place) -> OffsetAndMetadata | None:
-        """The producer has nothing pending for the partition any more; what it had, unless that was overtaken."""
+        """Remove the producer's pending offset of the partition and return it; None if it was overtaken."""
         taken = self._groups[group_id][place].pop(producer_id)
         self._clear(producer_id, group_id, place)
         return taken
 
-    def forget(self, group_id: str, place: Place) -> None:
-        """Nobody has anything pending for the partition any more."""
+    def remove(self, group_id: str, place: Place) -> None:
+        """Remove all pending offsets of the partition."""
         for producer_id in list(self.of(group_id).get(place, ())):
             self.take(producer_id, group_id, place)
 
     def dump(self) -> tuple[list[PendingPlace], list[PendingProducer]]:
-        """All there is, in its orders, which `restore` gives back."""
+        """Export everything, in its orders; `restore` imports it."""
         places = [
             (group_id, topic, partition, list(producers.items()))
             for group_id, group in self._groups.items()
@@ -126,7 +126,7 @@ class OffsetTable:
         self.pending = PendingOffsets()
 
     def set(self, records: Sequence[CommittedOffset]) -> None:
-        """The groups will read from each `record.offset` next."""
+        """Set each `record.offset` as the group's committed offset."""
         group_id = topic = None
         partitions: dict[int, OffsetAndMetadata] = {}
         for record in records:
@@ -158,12 +158,12 @@ class OffsetTable:
         return partitions
 
     def partitions_to_load(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
-        """Where commits of the group to the topic are put, when nothing is pending; whoever puts them there counts
-        them, and puts one there at least."""
+        """Return the dictionary for commits of the group to the topic, when nothing is pending. The caller counts the
+        offsets it puts there, and puts at least one."""
         return self._partitions(group_id, topic)
 
     def set_pending(self, producer_id: int, records: Sequence[CommittedOffset]) -> None:
-        """The same if the producer's transaction is committed."""
+        """Set pending offsets, which become valid if the producer's transaction is committed."""
         for record in records:
             place = (self._names.setdefault(record.topic, record.topic), record.partition)
             kept = OffsetAndMetadata(
@@ -176,7 +176,8 @@ class OffsetTable:
             self.pending.add(producer_id, record.group_id, place, kept)
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> list[str]:
-        """What the producer has pending counts or is dropped. The groups whose it was; none of an unknown producer."""
+        """End the producer's transaction: its pending offsets become valid or are dropped. Return their groups; none of
+        an unknown producer."""
         places = self.pending.places(producer_id)
         for group_id, place in places:
             if is_committed:
@@ -194,10 +195,10 @@ class OffsetTable:
             self.count += partition not in partitions
             partitions[partition] = kept
 
-    def forget(self, group_id: str, topic: str, partition: int) -> None:
-        """The group has no offset for the partition any more, nor has a transaction for it."""
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        """Remove the group's offset of the partition, pending ones too."""
         if self.pending:
-            self.pending.forget(group_id, (topic, partition))
+            self.pending.remove(group_id, (topic, partition))
         topics = self._groups.get(group_id, {})
         if topics.get(topic, {}).pop(partition, None) is None:
             return
@@ -208,12 +209,12 @@ class OffsetTable:
             del self._groups[group_id]
 
     def restore(self, group_id: str, topic: str, partitions: dict[int, OffsetAndMetadata]) -> None:
-        """Commits of a group to a topic, from a snapshot that names none twice."""
+        """Set commits of a group to a topic from a snapshot, which names each partition once."""
         self._partitions(group_id, topic).update(partitions)
         self.count += len(partitions)
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
-        """What is committed, if anything is."""
+        """Return the committed offset, if there is one."""
         return self._groups.get(group_id, {}).get(topic, {}).get(partition)
 
     def topics(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
@@ -221,11 +222,11 @@ class OffsetTable:
         return self._groups.get(group_id, {})
 
     def holds(self, group_id: str) -> bool:
-        """Whether anything is committed or pending: then the group is not nothing."""
+        """Return true if the group has a committed or pending offset: such a group must be kept."""
         return group_id in self._groups or bool(self.pending.of(group_id))
 
     def partitions(self, group_id: str) -> Iterator[Place]:
-        """The partitions the group has an offset for, and those for which only a transaction has one."""
+        """Partitions for which the group has an offset, committed or pending."""
         committed = self.topics(group_id)
         for topic, partitions in committed.items():
             for partition in partitions:
@@ -235,7 +236,7 @@ class OffsetTable:
                 yield topic, partition
 
     def count_of(self, group_id: str) -> int:
-        """How many partitions have an offset."""
+        """Number of partitions with an offset."""
         return sum(map(len, self.topics(group_id).values()))
 
     def groups(self) -> list[str]:

@@ -1,8 +1,8 @@
-"""Replies and pushes on their way out, and replies that wait for the disk.
+"""Replies and pushes to be sent, and replies that wait for the disk.
 
-A reply is `send`-able now, or `hold`-ed at a write-ahead position and released, in order, once that is durable (the
-write rule). Which position a group's replies must wait for is kept here too: that of its last record, until it is
-durable. The node encodes what is ready, a bounded slice a step.
+A reply is sent now (`send`), or held at a write-ahead position (`hold`) and released, in order, once that is durable
+(the write rule). The outbox also keeps, for each group, the position that its replies must wait for: that of its last
+record, until it is durable. The node encodes ready replies, a bounded slice a step.
 """
 
 from collections import deque
@@ -11,11 +11,11 @@ from protocol.messages import Message
 from protocol.session import RequestRef
 
 Held = tuple[int, RequestRef, Message]
-"""A reply that may leave when the write-ahead log is durable up to the position."""
+"""A reply that may be sent when the write-ahead log is durable up to the position."""
 
 
 class Outbox:
-    """What leaves, in order."""
+    """Replies and pushes of a node, in order."""
 
     __slots__ = ("_durable", "_newest", "_positions", "held", "pushes", "ready")
 
@@ -28,19 +28,19 @@ class Outbox:
         self._newest = 0
 
     def wrote(self, group_id: str, position: int) -> None:
-        """The group's last record is durable when the write-ahead log is up to there. Positions only grow."""
+        """Set the position at which the group's last record is durable. Positions only grow."""
         self._positions[group_id] = self._newest = position
 
     def position_of(self, group_id: str) -> int:
-        """What a reply about the group waits for; 0 if nothing."""
+        """Position that a reply about the group waits for; 0 if none."""
         return self._positions.get(group_id, 0)
 
     def send(self, ref: RequestRef, reply: Message) -> None:
-        """Let the reply leave in this step, or as soon as the slice allows."""
+        """Send the reply in this step, or as soon as the slice allows."""
         self.ready.append((ref, reply))
 
     def hold(self, position: int, ref: RequestRef, reply: Message) -> None:
-        """Let the reply leave when what was appended up to `position` is durable; at once if it is."""
+        """Send the reply when the log is durable up to `position`; at once if it is."""
         if position <= self._durable:
             self.ready.append((ref, reply))
             return
@@ -50,7 +50,7 @@ class Outbox:
         self.held.append((position, ref, reply))
 
     def release(self, durable: int) -> None:
-        """The write-ahead log is durable up to here."""
+        """Release the replies up to this position: the write-ahead log is durable."""
         self._durable = durable
         while self.held and self.held[0][0] <= durable:
             _, ref, reply = self.held.popleft()
@@ -61,7 +61,7 @@ class Outbox:
             self._positions = {group_id: at for group_id, at in self._positions.items() if at > durable}
 
     def push(self, connection: int, message: Message) -> None:
-        """Tell a connection something it did not ask for."""
+        """Send the connection a message without a request."""
         self.pushes.append((connection, message))
 
     def __bool__(self) -> bool:

@@ -11,8 +11,7 @@ from coordinator.groups.classic import loading
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState
 from coordinator.groups.classic.table import decide
 from coordinator.groups.client_balanced import loading as balanced_loading
-from coordinator.groups.client_balanced.state import BalancedGroup
-from coordinator.groups.client_balanced.state import GroupState as BalancedState
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
 from coordinator.groups.outcome import Answer, IdSource, Outcome
 from coordinator.groups.ownership import Owners
 from coordinator.records.codec import encode, encode_marker, encode_offsets
@@ -44,7 +43,7 @@ from protocol.record_batch import TRANSACTIONAL, encode_batch, seal_batch
 from purgatory.purgatory import DelayedOperationPurgatory
 
 _SETTLE_ROUNDS = 64
-NO_PRODUCER = -1  # of a batch that is no transaction's
+NO_PRODUCER = -1  # producer id of a batch outside a transaction
 
 _APPEND_ERRORS = {  # group-protocol 0.5: a full disk is a storage error, which reads as NOT_COORDINATOR
     AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
@@ -54,7 +53,7 @@ _TOO_LARGE = _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
 
 
 class ShardState(enum.Enum):
-    """Whether the shard serves."""
+    """States of a shard."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -62,15 +61,15 @@ class ShardState(enum.Enum):
     UNLOADED = "unloaded"
 
 
-class Ran(NamedTuple):
-    """What came of an event and all that followed from it."""
+class EventResult(NamedTuple):
+    """Result of an event and of all its follow-up events."""
 
     answers: list[Answer]
     position: int
 
 
 class ShardTools(NamedTuple):
-    """What the shards of a node share."""
+    """Parts of a node that its shards share."""
 
     store: LogStore
     purgatory: DelayedOperationPurgatory[Any]
@@ -83,7 +82,7 @@ class ShardTools(NamedTuple):
     directory: MutableMapping[str, tuple["Shard", Group]]
     """Every group of the node, by id; the hot path finds a group here without hashing its id as Java does."""
     overrides: Mapping[str, GroupSettings] = {}  # of groups that do not follow `settings`
-    broker_id: int = 0  # the home of every partition here
+    broker_id: int = 0  # the node of every partition here
 
 
 class Shard:
@@ -94,29 +93,29 @@ class Shard:
         self.log = log
         self.state = ShardState.LOADING
         self.is_replaying = True
-        """Records of the log are applied, or of its snapshot: what a group had before does not count."""
+        """True while records of the log or of its snapshot are applied: the earlier state of a group does not count."""
         self.failure = ""
         self.groups: dict[str, Group] = {}
         self.balanced: dict[str, BalancedGroup] = {}
-        """Of groups that are, or were, client-balanced. What they commit and own is the classic group's of the same id,
-        which is Empty while members are here."""
+        """Groups that are, or were, client-balanced. Their commits and grants are in the classic group of the same id,
+        which is Empty while this one has members."""
         self.offsets = OffsetTable()
         self.loaded_records = 0
         self.snapshot_end = -1
-        """Up to where a snapshot spoke for the log when the shard was loaded; -1: there was none of use."""
+        """End of the snapshot from which the shard was loaded; -1: no usable one."""
         self.counts = GroupCounts(self.groups, self.balanced)
         self.deleting: set[str] = set()
-        """Groups whose deletion takes several steps; nothing else is done with them meanwhile."""
+        """Groups whose deletion takes several steps; requests for them are refused meanwhile."""
         self._tools = tools
 
     # --- the write rule ---
 
     def process(self, group: AnyGroup, event: AnyEvent, moment: Moment) -> None:
-        """Let the event happen to the group; its replies leave at once, or when their record is on disk."""
+        """Run the event on the group. Its replies are sent at once, or when their record is on disk."""
         self.deliver(self.run(group, event, moment))
 
-    def deliver(self, ran: Ran) -> None:
-        """Send what may leave at once, hold the rest."""
+    def deliver(self, ran: EventResult) -> None:
+        """Send the replies that are marked `at_once`, hold the others."""
         outbox = self._tools.outbox
         for ref, reply, at_once in ran.answers:
             if at_once:
@@ -124,8 +123,8 @@ class Shard:
             else:
                 outbox.hold(ran.position, ref, reply)
 
-    def run(self, group: AnyGroup, event: AnyEvent, moment: Moment) -> Ran:
-        """Let the event happen to the group, and what follows from it until nothing changes any more."""
+    def run(self, group: AnyGroup, event: AnyEvent, moment: Moment) -> EventResult:
+        """Run the event on the group, and follow-up events until nothing changes any more."""
         answers: list[Answer] = []
         events: deque[AnyEvent] = deque((event,))
         for _ in range(_SETTLE_ROUNDS):
@@ -137,7 +136,7 @@ class Shard:
                     group.phase = None
             if not events:
                 self.counts.count(group.group_id)
-                return Ran(answers, self.position_of(group.group_id))
+                return EventResult(answers, self.position_of(group.group_id))
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
     def _step(
@@ -149,7 +148,7 @@ class Shard:
         if out.records:
             if group.group_id in self.balanced and type(out.records[-1]) is GroupTombstone:
                 out.records.append(BalancedTombstone(group.group_id))
-            failed = self._record(out.records, group, moment, comes_apart=out.comes_apart)
+            failed = self._record(out.records, group, moment, is_splittable=out.is_splittable)
             if failed is not None:
                 events.appendleft(append_failed(group, event, failed))
                 return
@@ -162,14 +161,14 @@ class Shard:
         for connection, message in out.pushes:
             tools.outbox.push(connection, message)
         if out.notes:
-            self.write_down(out.notes, moment)
-        events.extend(out.followers)
+            self.append_notes(out.notes, moment)
+        events.extend(out.follow_ups)
 
     def store(self, group: Group, message: OffsetCommit | TxnOffsetCommit, moment: Moment) -> Message | ErrorCode:
-        """A commit: what to answer when `position_of` the group is durable, or why it is refused. Nobody waits for such
-        a thing and nothing follows from it, so nothing is settled."""
+        """Append a commit: return the reply, valid when `position_of` the group is durable, or the error. A commit
+        completes no delayed operation and has no follow-up events, so nothing is settled."""
         if self.balanced and self.is_balanced(group.group_id):
-            return ErrorCode.UNKNOWN_MEMBER_ID  # who owns a partition commits for it, and nobody else does
+            return ErrorCode.UNKNOWN_MEMBER_ID  # only the owner of a partition commits for it
         records: list[CommittedOffset] = []
         decided = decide(group, message, moment, records)
         if not records:
@@ -190,9 +189,9 @@ class Shard:
         self._apply_offsets(records, producer_id, group)
         return decided
 
-    def take_over(self, group: Group, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
-        """Offsets the group has from elsewhere, all of them or none, durable when `position_of` it is: one batch, which
-        a segment of the write-ahead log bounds alone. At least one."""
+    def import_offsets(self, group: Group, records: Sequence[CommittedOffset], moment: Moment) -> ErrorCode | None:
+        """Store offsets imported from another coordinator, all of them or none; durable when `position_of` is. They are
+        one batch, limited only by a segment of the write-ahead log. At least one record is required."""
         payload = encode_offsets(records, INT_MAX)
         if payload is None:
             return _TOO_LARGE
@@ -204,9 +203,11 @@ class Shard:
         self._apply_offsets(records, NO_PRODUCER, group)
         return None
 
-    def forget_offsets(self, group_id: str, topic: str, partitions: Sequence[int], moment: Moment) -> ErrorCode | None:
-        """What the group, and transactions of its, have for these partitions is forgotten, whatever state the group is
-        in; durable when `position_of` it is."""
+    def delete_offsets_of(
+        self, group_id: str, topic: str, partitions: Sequence[int], moment: Moment
+    ) -> ErrorCode | None:
+        """Delete the group's offsets of these partitions, pending ones too, in any state of the group; durable when
+        `position_of` is."""
         tombstones: list[ShardRecord] = [OffsetTombstone(group_id, topic, partition) for partition in partitions]
         failed = self._append(tombstones, moment)
         if failed is None:
@@ -215,8 +216,8 @@ class Shard:
         return failed
 
     def end_transaction(self, marker: TransactionEnded, moment: Moment) -> int | ErrorCode:
-        """The write-ahead position from which on the marker counts. That of an unknown producer changes nothing, and
-        stands in the log all the same: this log does not know what other logs know of the producer."""
+        """Append the marker and return its write-ahead position. The marker of an unknown producer changes nothing
+        here, and is appended all the same: other partitions' logs may know the producer."""
         batch = encode_batch(
             [encode_marker(marker)],
             timestamp_ms=moment.wall_ms,
@@ -232,14 +233,14 @@ class Shard:
         return position
 
     def _record(
-        self, records: list[ShardRecord], group: AnyGroup, moment: Moment, *, comes_apart: bool
+        self, records: list[ShardRecord], group: AnyGroup, moment: Moment, *, is_splittable: bool
     ) -> ErrorCode | None:
-        """Appended and applied. Of what comes apart a part may be, if a later one is refused."""
+        """Append and apply the records. Of splittable records some parts may be stored when a later one is refused."""
         failed = self._append(records, moment)
-        if failed is _TOO_LARGE and comes_apart and len(records) > 1:
+        if failed is _TOO_LARGE and is_splittable and len(records) > 1:
             half = len(records) // 2
             for part in (records[:half], records[half:]):
-                if failed := self._record(part, group, moment, comes_apart=True):
+                if failed := self._record(part, group, moment, is_splittable=True):
                     return failed
             return None
         if failed is None:
@@ -248,12 +249,12 @@ class Shard:
         return failed
 
     def _append(self, records: list[ShardRecord], moment: Moment) -> ErrorCode | None:
-        """All of them or none, as one batch. The position of the last is every one's."""
+        """Append all records or none, as one batch. They share the position of the batch."""
         encoded, size, most = [], 0, self._tools.max_batch_bytes
         for record in records:
             key, value = encode(record)
             size += len(key) + len(value or b"")
-            if size > most:  # before the memory is taken
+            if size > most:  # checked before the memory is taken
                 return _TOO_LARGE
             encoded.append((key, value))
         return self._write_of(records[0].group_id, encode_batch(encoded, timestamp_ms=moment.wall_ms))
@@ -266,14 +267,14 @@ class Shard:
         return None
 
     def _write(self, batch: bytes) -> int | ErrorCode:
-        """The batch's position, or what clients are told of an append that failed."""
+        """Append the batch. Return its position, or the error for clients."""
         if len(batch) > self._tools.max_batch_bytes:
             return _TOO_LARGE
         appended = self._tools.store.append(self.log, batch)
         return _APPEND_ERRORS[appended] if isinstance(appended, AppendError) else appended.position
 
-    def write_down(self, unnumbered: Iterable[Note], moment: Moment) -> None:
-        """Notes, in the journal from now on."""
+    def append_notes(self, unnumbered: Iterable[Note], moment: Moment) -> None:
+        """Append notes to the journal."""
         # A note that finds no room on disk is still in the journal: it must not fail the rebalance it explains.
         numbered = [self._tools.journal.add(note) for note in unnumbered]
         news = [encode_note(note) for note in numbered if note is not None]
@@ -281,13 +282,14 @@ class Shard:
             self._tools.store.append(self._tools.notes_log, encode_batch(news, timestamp_ms=moment.wall_ms))
 
     def apply(self, record: ShardRecord, happened: AnyGroup | None = None, producer_id: int = NO_PRODUCER) -> None:
-        """With `_apply_offsets` and `apply_marker` the only mutator of hard state, live and at load alike. The record's
-        event `happened` to this group; `producer_id` is that of the batch, if it is a transaction's."""
+        """Apply a record: with `_apply_offsets` and `apply_marker` the only mutator of hard state, live and at load
+        alike. `happened` is the group of the record's event; `producer_id` that of the batch, if it is a transaction's.
+        """
         group = happened if isinstance(happened, Group) else None
         if type(record) is CommittedOffset:
             self._apply_offsets((record,), producer_id, group)
         elif isinstance(record, OffsetTombstone):
-            self.offsets.forget(record.group_id, record.topic, record.partition)
+            self.offsets.remove(record.group_id, record.topic, record.partition)
         elif isinstance(record, GroupMetadata):
             known = self.groups.get(record.group_id)
             group = known or self.adopt(group or self.new_group(record.group_id))
@@ -308,7 +310,7 @@ class Shard:
             self.balanced.pop(record.group_id, None)
 
     def _apply_offsets(self, records: Sequence[CommittedOffset], producer_id: int, group: Group | None) -> None:
-        """Commits of one group."""
+        """Apply commits of one group."""
         group_id = records[0].group_id
         if group_id not in self.groups:
             self.adopt(group or self.new_group(group_id))
@@ -318,19 +320,19 @@ class Shard:
             self.offsets.set_pending(producer_id, records)
 
     def apply_marker(self, marker: TransactionEnded) -> list[str]:
-        """What the producer has pending counts or is dropped: the groups whose it was."""
+        """Apply a marker: the producer's pending offsets become valid or are dropped. Return their groups."""
         return self.offsets.end_transaction(marker.producer_id, is_committed=marker.is_committed)
 
     def owners_of(self, group_id: str) -> Owners:
-        """The group's ownership registry. The group is the shard's from now on."""
+        """Return the group's ownership registry; the group is added if it is absent."""
         group = self.groups.get(group_id) or self.adopt(self.new_group(group_id))
         if group.owners is None:
             group.owners = Owners()
         return group.owners
 
     def balanced_group(self, group_id: str) -> BalancedGroup:
-        """The client-balanced group. One nobody has heard of yet is Empty, and not the shard's until a record of it is
-        applied."""
+        """Return the client-balanced group. An unknown one is Empty, and is added only when a record of it
+        is applied."""
         known = self.balanced.get(group_id)
         if known is not None:
             return known
@@ -340,27 +342,27 @@ class Shard:
         return BalancedGroup(group_id, owners, self._tools.broker_id, settings.max_size)
 
     def is_balanced(self, group_id: str) -> bool:
-        """Whether members balance the group themselves, now."""
+        """Return true if the group is client-balanced and has members now."""
         group = self.balanced.get(group_id)
         return group is not None and bool(group.members)
 
     def new_group(self, group_id: str) -> Group:
-        """A group nobody has heard of yet: Empty, and not the shard's until a record of it is applied."""
+        """Make a new group: Empty, and added only when a record of it is applied."""
         return Group(group_id, self._tools.overrides.get(group_id, self._tools.settings))
 
     def adopt(self, group: Group) -> Group:
-        """The group is one of the shard's from now on."""
+        """Add the group to the shard."""
         self.groups[group.group_id] = group
         self._tools.directory[group.group_id] = (self, group)
         self.counts.count(group.group_id)
         return group
 
     def remove(self, group_id: str) -> None:
-        """The group is gone, but for what it has committed."""
+        """Remove the group; its committed offsets stay."""
         group = self.groups.pop(group_id, None)
-        gone = self.balanced.pop(group_id, None)
-        if gone is not None:
-            gone.state = BalancedState.DEAD
+        removed = self.balanced.pop(group_id, None)
+        if removed is not None:
+            removed.state = BalancedState.DEAD
         if group is not None:
             group.state = GroupState.DEAD
             self.counts.drop(group)
@@ -370,7 +372,7 @@ class Shard:
             self.adopt(self.new_group(group_id))
 
     def create(self, group_id: str, moment: Moment) -> Group | ErrorCode:
-        """A new group, on record before its first event: its empty record is appended and applied here."""
+        """Create a group and record it before its first event: its empty record is appended and applied here."""
         record = GroupMetadata(group_id, "", 0, None, None, moment.wall_ms)
         failed = self._append([record], moment)
         if failed is not None:
@@ -379,13 +381,13 @@ class Shard:
         return self.groups[group_id]
 
     def partitions_of(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
-        """For loading: where commits of the group to the topic are put, without a record of each. Something must be
-        put there, and be counted; the group is the shard's from now on."""
+        """Return the dictionary for commits of the group to the topic, for a loader that decodes without records. The
+        caller must put at least one offset there and count it; the group is added."""
         group = self.groups.get(group_id) or self.adopt(self.new_group(group_id))
         return self.offsets.partitions_to_load(group.group_id, topic)
 
-    def forget_all(self) -> None:
-        """Half of a log is no state to show anybody."""
+    def drop_state(self) -> None:
+        """Drop all state: half of a log must not be shown."""
         for group_id in self.groups:
             del self._tools.directory[group_id]
         self.groups.clear()
@@ -395,5 +397,5 @@ class Shard:
         self.loaded_records = 0
 
     def position_of(self, group_id: str) -> int:
-        """The write-ahead position of the group's last record: nobody may see its state before that is durable."""
+        """Write-ahead position of the group's last record: its state may be shown only when that is durable."""
         return self._tools.outbox.position_of(group_id)

@@ -1,8 +1,8 @@
-"""Requests that are served in slices: what they look at, or change, may be hundreds of thousands of entries, and
-everyone else's heartbeats wait behind a step.
+"""Requests that are served in slices: they read or change up to hundreds of thousands of entries, and all other
+clients' heartbeats wait behind a step.
 
-Each is a generator that yields what its last piece was worth, in microseconds by and large (from counts, not a clock),
-and is sent the moment at which it goes on. Between two pieces anything may happen to what it looks at.
+Each is a generator that yields the cost of its last piece in microseconds (estimated from counts, not a clock), and is
+sent the moment at which it resumes. Between two pieces its data may change in any way.
 """
 
 from collections import deque
@@ -15,13 +15,13 @@ from protocol.messages import Message
 from protocol.session import RequestRef
 
 SLICE_US = 5_000
-"""What one step may do of all that waits here."""
+"""Work of one step on all waiting requests."""
 BLOCKED = -1
-"""Yielded in place of a cost by a request that can do nothing before the disk has done something."""
+"""Yielded in place of a cost by a request that must wait for the disk."""
 
 
 class Served(NamedTuple):
-    """The answer, and the write-ahead position that it waits for."""
+    """The reply, and the write-ahead position that it waits for."""
 
     reply: Message
     position: int
@@ -37,7 +37,7 @@ class _Sliced(NamedTuple):
 
 
 class SlicedRequests:
-    """Requests that are not finished yet; each has a slice, then the next has its turn."""
+    """Unfinished requests, served round robin, a slice each."""
 
     __slots__ = ("_is_blocked", "_waiting")
 
@@ -47,27 +47,27 @@ class SlicedRequests:
 
     @property
     def waiting(self) -> int:
-        """How many are not finished."""
+        """Number of unfinished requests."""
         return len(self._waiting)
 
     @property
     def is_ready(self) -> bool:
-        """Whether a step may go on with one of them now."""
+        """True if one of them can continue now."""
         return bool(self._waiting) and not self._is_blocked
 
     def begin(self, outbox: Outbox, ref: RequestRef, work: Work, moment: Moment, *, changes: bool = False) -> None:
-        """Serve the first slice now, unless others wait; `changes`: it goes on without its connection."""
-        next(work)  # up to its first piece, which needs the moment
+        """Serve the first slice now, unless others wait. `changes`: continue even if the connection is lost."""
+        next(work)  # run to the first yield, which receives the moment
         self._waiting.append(_Sliced(ref, work, changes))
-        self._is_blocked = False  # this one may not be
+        self._is_blocked = False  # the new one may not be blocked
         if len(self._waiting) == 1:
-            self.go_on(outbox, moment)
+            self.continue_requests(outbox, moment)
 
     def unblock(self) -> None:
-        """Let all go on: the disk has done something."""
+        """Unblock all requests: a flush or a checkpoint has ended."""
         self._is_blocked = False
 
-    def go_on(self, outbox: Outbox, moment: Moment) -> None:
+    def continue_requests(self, outbox: Outbox, moment: Moment) -> None:
         """Serve one slice."""
         left_us, blocked = SLICE_US, 0
         while left_us > 0 and blocked < len(self._waiting):
@@ -85,7 +85,7 @@ class SlicedRequests:
         self._is_blocked = 0 < blocked == len(self._waiting)
 
     def leave(self, connection: int) -> None:
-        """Give up what is only read for the connection: nobody waits for the answer any more."""
+        """Drop the connection's requests that only read: their replies cannot be sent any more."""
         if any(one.ref.connection == connection for one in self._waiting):
             kept = [one for one in self._waiting if one.changes or one.ref.connection != connection]
             self._waiting = deque(kept)

@@ -1,8 +1,8 @@
-"""A shard's hard state as bytes, for the next start to read in place of the log it came from.
+"""Snapshot of a shard's hard state, for the next start to read in place of the log it came from.
 
-Written at a clean stop, in pieces (`partition_log.aids` keeps them whole or not at all), each of which takes a few
-milliseconds at most to read. What stands in them is what the log says, no more: groups as their own records (Kafka's
-schema), offsets, and offsets that wait for their transaction. Order is kept: it is that of the log.
+Written at a clean stop, in pieces (`partition_log.aids` keeps all of them or none), each of which is read in a few
+milliseconds at most. The content is that of the log: groups as their own records (Kafka's schema), offsets, and offsets
+pending in a transaction. The order of the log is kept.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,72 +28,72 @@ class SnapshotUnknown(Exception):
     """The pieces are not those of a snapshot of this format."""
 
 
-class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
+class HeadPiece(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     format: int
     end: int
 
 
-class Groups(msgspec.Struct, frozen=True, array_like=True, tag="groups"):
-    """Key and value of each group's record; of a group that is there for its offsets alone, its id."""
+class GroupsPiece(msgspec.Struct, frozen=True, array_like=True, tag="groups"):
+    """Key and value of each group's record; the id alone for a group that exists for its offsets."""
 
     groups: list[tuple[bytes, bytes] | str]
 
 
-class Registries(msgspec.Struct, frozen=True, array_like=True, tag="registries"):
+class OwnershipPiece(msgspec.Struct, frozen=True, array_like=True, tag="registries"):
     """Key and value of each grant's record, ended ones too."""
 
     grants: list[tuple[bytes, bytes]]
 
 
-class Balanced(msgspec.Struct, frozen=True, array_like=True, tag="balanced"):
+class BalancedPiece(msgspec.Struct, frozen=True, array_like=True, tag="balanced"):
     """Key and value of each client-balanced group's record."""
 
     groups: list[tuple[bytes, bytes]]
 
 
-class Offsets(msgspec.Struct, frozen=True, array_like=True, tag="offsets"):
-    """Group, topic, and by partition. A topic with very many partitions stands in several pieces."""
+class OffsetsPiece(msgspec.Struct, frozen=True, array_like=True, tag="offsets"):
+    """Group, topic, and offsets by partition. A topic with very many partitions is split into several pieces."""
 
     offsets: list[tuple[str, str, dict[int, OffsetAndMetadata]]]
 
 
-class Pending(msgspec.Struct, frozen=True, array_like=True, tag="pending"):
+class PendingPiece(msgspec.Struct, frozen=True, array_like=True, tag="pending"):
     places: list[PendingPlace]
     producers: list[PendingProducer]
 
 
-class End(msgspec.Struct, frozen=True, array_like=True, tag="end"):
+class EndPiece(msgspec.Struct, frozen=True, array_like=True, tag="end"):
     offsets: int
 
 
 _R = TypeVar("_R", GroupMetadata, Ownership, BalancedMetadata)
-_Piece = Head | Groups | Registries | Balanced | Offsets | Pending | End
+_Piece = HeadPiece | GroupsPiece | OwnershipPiece | BalancedPiece | OffsetsPiece | PendingPiece | EndPiece
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Piece).decode
 
 
 def pieces_of(shard: Shard) -> Iterator[bytes]:
-    """The shard as it is: it must not change before the last piece is taken."""
-    yield _encode(Head(FORMAT, shard.log.next_offset))
+    """Encode the shard: it must not change before the last piece is taken."""
+    yield _encode(HeadPiece(FORMAT, shard.log.next_offset))
     yield from map(_encode, _groups(shard))
     yield from map(_encode, _registries(shard))
     for group in shard.balanced.values():
         if group.stored is not None:
             key, value = encode(group.stored)
-            yield _encode(Balanced([(key, value or b"")]))
+            yield _encode(BalancedPiece([(key, value or b"")]))
     yield from map(_encode, _offsets(shard))
     places, producers = shard.offsets.pending.dump()
     for first in range(0, len(places), _PENDING_A_PIECE):
-        yield _encode(Pending(places[first : first + _PENDING_A_PIECE], []))
+        yield _encode(PendingPiece(places[first : first + _PENDING_A_PIECE], []))
     for producer_id, own in producers:
         for first in range(0, len(own), _PENDING_A_PIECE):
-            yield _encode(Pending([], [(producer_id, own[first : first + _PENDING_A_PIECE])]))
-    yield _encode(End(shard.offsets.count))
+            yield _encode(PendingPiece([], [(producer_id, own[first : first + _PENDING_A_PIECE])]))
+    yield _encode(EndPiece(shard.offsets.count))
 
 
 def to_keep(shards: Iterable[Shard]) -> Iterator[NewAid]:
-    """Snapshots of those shards that are worth one: all that is on record of a shard is in memory, and is not in the
-    snapshot that it was loaded from. Raises `OSError`."""
+    """Build the snapshots of the shards that need a new one: all recorded state is in memory, and differs from the
+    snapshot loaded. Raises `OSError`."""
     for shard in shards:
         log = shard.log
         if shard.is_replaying or shard.failure or not log.next_offset:
@@ -103,13 +103,13 @@ def to_keep(shards: Iterable[Shard]) -> Iterator[NewAid]:
             yield NewAid(log.folder, log.next_offset, pieces_of(shard))
 
 
-def _groups(shard: Shard) -> Iterator[Groups]:
+def _groups(shard: Shard) -> Iterator[GroupsPiece]:
     some: list[tuple[bytes, bytes] | str] = []
     size = 0
     for group in shard.groups.values():
         if group.stored is None:
             if not shard.offsets.holds(group.group_id) and not group.owners:
-                continue  # nothing is on record of it
+                continue  # no record was ever appended
             some.append(group.group_id)
             size += len(group.group_id)
         else:
@@ -117,21 +117,21 @@ def _groups(shard: Shard) -> Iterator[Groups]:
             some.append((key, value or b""))
             size += len(key) + len(value or b"")
         if size >= _GROUPS_A_PIECE_BYTES:
-            yield Groups(some)
+            yield GroupsPiece(some)
             some, size = [], 0
     if some:
-        yield Groups(some)
+        yield GroupsPiece(some)
 
 
-def _registries(shard: Shard) -> Iterator[Registries]:
+def _registries(shard: Shard) -> Iterator[OwnershipPiece]:
     for group in shard.groups.values():
         grants = group.owners.entries if group.owners is not None else []
         for first in range(0, len(grants), _GRANTS_A_PIECE):
             some = map(encode, grants[first : first + _GRANTS_A_PIECE])
-            yield Registries([(key, value or b"") for key, value in some])
+            yield OwnershipPiece([(key, value or b"") for key, value in some])
 
 
-def _offsets(shard: Shard) -> Iterator[Offsets]:
+def _offsets(shard: Shard) -> Iterator[OffsetsPiece]:
     some: list[tuple[str, str, dict[int, OffsetAndMetadata]]] = []
     room = _OFFSETS_A_PIECE
     for group_id in shard.offsets.groups():
@@ -140,10 +140,10 @@ def _offsets(shard: Shard) -> Iterator[Offsets]:
                 some.append((group_id, topic, part))
                 room -= len(part)
                 if room <= 0:
-                    yield Offsets(some)
+                    yield OffsetsPiece(some)
                     some, room = [], _OFFSETS_A_PIECE
     if some:
-        yield Offsets(some)
+        yield OffsetsPiece(some)
 
 
 def _parts(partitions: Mapping[int, OffsetAndMetadata], room: int) -> Iterator[dict[int, OffsetAndMetadata]]:
@@ -154,19 +154,19 @@ def _parts(partitions: Mapping[int, OffsetAndMetadata], room: int) -> Iterator[d
 
 
 def restore(shard: Shard, end: int, pieces: Iterator[bytes]) -> Iterator[int]:
-    """Make an empty shard what the snapshot up to `end` says: for each piece, how many bytes it had. Raises
-    `SnapshotUnknown`, or what the pieces raise: then the shard is half made, and to be emptied."""
-    ended: End | None = None
+    """Restore an empty shard from the snapshot up to `end`; yield the size of each piece. Raises `SnapshotUnknown`, or
+    the errors of `pieces`: then the shard is incomplete, and must be emptied."""
+    ended: EndPiece | None = None
     is_first = True
     for piece in pieces:
         read = _read(piece)
-        if isinstance(read, Head) is not is_first or ended is not None:
+        if isinstance(read, HeadPiece) is not is_first or ended is not None:
             raise SnapshotUnknown("its pieces are not in order")
         is_first = False
-        if isinstance(read, Head):
+        if isinstance(read, HeadPiece):
             if (read.format, read.end) != (FORMAT, end):
                 raise SnapshotUnknown(f"it is of format {read.format} up to {read.end}, not {FORMAT} up to {end}")
-        elif isinstance(read, End):
+        elif isinstance(read, EndPiece):
             ended = read
         else:
             _take(shard, read)
@@ -184,24 +184,24 @@ def _read(piece: bytes) -> _Piece:
 
 
 def _take(shard: Shard, read: Any) -> None:
-    if isinstance(read, Offsets):
+    if isinstance(read, OffsetsPiece):
         for group_id, topic, partitions in read.offsets:
             group = shard.groups.get(group_id)
             shard.offsets.restore(group_id if group is None else group.group_id, topic, partitions)
             shard.loaded_records += len(partitions)
-    elif isinstance(read, Groups):
+    elif isinstance(read, GroupsPiece):
         for one in read.groups:
             _take_group(shard, one)
         shard.loaded_records += len(read.groups)
-    elif isinstance(read, Registries):
+    elif isinstance(read, OwnershipPiece):
         for key, value in read.grants:
             shard.apply(_decoded(key, value, Ownership))
         shard.loaded_records += len(read.grants)
-    elif isinstance(read, Balanced):
+    elif isinstance(read, BalancedPiece):
         for key, value in read.groups:
             shard.apply(_decoded(key, value, BalancedMetadata))
         shard.loaded_records += len(read.groups)
-    elif isinstance(read, Pending):
+    elif isinstance(read, PendingPiece):
         for place in read.places:
             shard.offsets.pending.restore_place(place)
             shard.loaded_records += len(place[3])

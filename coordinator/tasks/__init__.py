@@ -1,1 +1,1 @@
-"""Work that a node does from time to time in slices."""
+"""Scheduled tasks: work that a node does from time to time in slices."""

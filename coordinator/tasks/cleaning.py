@@ -1,5 +1,5 @@
-"""Which logs compaction may look at, and how it is counted: the offsets logs of shards that have been loaded, compacted
-topics, and the node's own lists."""
+"""Cleaning: compaction of the offsets logs of loaded shards, of compacted topics, and of the node's own lists; and its
+counters."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -14,7 +14,7 @@ _COUNTED = ("passes", "records_read", "records_kept", "bytes_read", "bytes_writt
 
 
 def clean(cleaner: Cleaner, logs: Callable[[], Iterator[PartitionLog]], moment: Moment) -> tuple[int, dict[str, int]]:
-    """Clean one slice. Return in how many milliseconds the next is due, and by how much each counter has grown."""
+    """Clean one slice. Return the milliseconds to the next, and the growth of each counter."""
     before = _counts(cleaner.done)
     delay_ms = cleaner.run(logs, moment.wall_ms)
     grown = zip(_COUNTED, before, _counts(cleaner.done), strict=True)
@@ -28,9 +28,8 @@ def _counts(done: Cleaned) -> list[int]:
 def cleanable_logs(
     shards: Iterable[Shard], own_logs: Iterable[PartitionLog], topics: EmbeddedTopics
 ) -> Iterator[PartitionLog]:
-    """Those that nobody is replaying: what has been read of one that is changed meanwhile would be read again.
-    Partitions of topics are found one by one: to look up thousands takes longer than others can wait.
-    """
+    """Logs that are not being replayed: a replay would read a compacted part again. Partitions of topics are found one
+    by one: to look up thousands takes longer than other clients can wait."""
     for shard in shards:
         if shard.state is ShardState.ACTIVE:
             yield shard.log

@@ -1,6 +1,7 @@
-"""Expired offsets and dead groups go (group-protocol 4.4): a pass over all groups from time to time, a slice at a time.
+"""Expiration of offsets and groups (group-protocol 4.4): a pass over all groups from time to time, a slice at a time.
 
-What the log refuses stays as it was, and the next pass finds it again. A crash between two slices has the same end.
+Offsets whose tombstones the log refuses stay as they were, and the next pass finds them again. A crash between two
+slices has the same end.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,25 +11,25 @@ from coordinator.clock import Moment
 from coordinator.groups.classic.events import RetentionDue
 from coordinator.groups.classic.state import Group, GroupState
 from coordinator.groups.classic.subscriptions import SubscriptionCache, Subscriptions
-from coordinator.runtime.expiry_rules import Kept, Rule, expires_ms, is_by_subscription, rule_of
+from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, is_by_subscription, rule_of
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable, Place
 from coordinator.runtime.shard import Shard, ShardState
 from partition_log.store import LogStore
 
 TASK = "expiry"
 SLICE_WORK = 5_000
-"""What one slice may do, in microseconds by and large: from counts, not a clock."""
+"""Work of one slice in microseconds, estimated from counts, not a clock."""
 BATCH_PLACES = 500
-"""Offsets that may go at one time; they are one batch in the log."""
+"""Offsets deleted at one time; their tombstones are one batch in the log."""
 _WORK_A_GROUP, _WORK_A_LOOK, _WORK_A_TOMBSTONE, _WORK_AN_EVENT = 12, 1, 4, 40
 _TOMBSTONE_BYTES, _BYTES_A_CHARACTER = 48, 4
 _NEXT_SLICE_MS, _BLOCKED_MS = 10, 200
 _BUSY_BYTES = 4 * 1024 * 1024
-"""Not yet on disk: then the disk is behind, and what clients wait for comes first."""
+"""Unflushed bytes from which the disk counts as behind: clients' requests come first then."""
 
 
 class _Visit:
-    """A group that is being looked at, and what has gone of it, by topic."""
+    """A group being checked, and the offsets deleted of it, by topic."""
 
     __slots__ = ("expired", "group_id", "places", "reading", "shard", "subscriptions")
 
@@ -42,15 +43,15 @@ class _Visit:
 
 
 def _places(topics: Mapping[str, Mapping[int, OffsetAndMetadata]]) -> Iterator[Place]:
-    """Those that are there at the beginning; groups change between two slices."""
+    """Partitions at the beginning of the visit; groups change between two slices."""
     for topic in list(topics):
         for partition in list(topics.get(topic, ())):
             yield topic, partition
 
 
 class Expiry:
-    """Where the pass is. `due_ms` is when the next begins, or this one goes on, by the monotonic clock;
-    `offsets_expired` and `groups_expired` count what went since the start."""
+    """State of the pass. `due_ms` is when the next begins, or this one continues, by the monotonic clock;
+    `offsets_expired` and `groups_expired` count the deletions since the start."""
 
     def __init__(
         self, retention_ms: int, check_interval_ms: int, max_batch_bytes: int, subscriptions: SubscriptionCache
@@ -65,12 +66,12 @@ class Expiry:
         self._visit: _Visit | None = None
 
     def wait(self, moment: Moment) -> int:
-        """There is nothing to do for a whole interval. When it is over, monotonic."""
+        """Wait for a whole interval. Return its end by the monotonic clock."""
         self.due_ms = moment.monotonic_ms + self._check_interval_ms
         return self.due_ms
 
     def run(self, shards: Sequence[Shard], store: LogStore, moment: Moment) -> int:
-        """One slice. How many milliseconds later the next is due."""
+        """Run one slice. Return the milliseconds to the next."""
         delay_ms = self._run(shards, store, moment)
         self.due_ms = moment.monotonic_ms + delay_ms
         return delay_ms
@@ -85,20 +86,20 @@ class Expiry:
             self._visit = self._visit or next(self._visits, None)
             if self._visit is None:
                 break
-            work -= self._look(self._visit, work, moment)
+            work -= self._continue_visit(self._visit, work, moment)
         if work <= 0 and not store.disk_full:
             return _NEXT_SLICE_MS
         if self._visit is not None:
-            self._tell_what_went(self._visit, moment)
+            self._note_deleted(self._visit, moment)
         self._visits = self._visit = None
         return self._check_interval_ms
 
     def _must_wait(self, store: LogStore) -> bool:
-        """Whether the disk is behind, or the next segment of the write-ahead log being made."""
+        """Return true if the disk is behind, or the next segment of the write-ahead log is being made."""
         return store.position - store.flushed > _BUSY_BYTES or store.should_wait(self._batch_bytes)
 
-    def _look(self, visit: _Visit, most: int, moment: Moment) -> int:
-        """Go on with the group. How much work it was."""
+    def _continue_visit(self, visit: _Visit, most: int, moment: Moment) -> int:
+        """Continue with the group. Return the work done."""
         shard = visit.shard
         group = shard.groups.get(visit.group_id)
         if group is None or shard.state is not ShardState.ACTIVE:
@@ -116,7 +117,7 @@ class Expiry:
         rule = rule_of(group, balanced, visit.subscriptions)
         places: list[Place] = []
         is_over = True
-        if not isinstance(rule, Kept):
+        if not isinstance(rule, KeepReason):
             looked, is_over = self._find(visit, rule, max(most - work + _WORK_A_GROUP, 1), moment.wall_ms, places)
             work += _WORK_A_LOOK * looked + _WORK_A_TOMBSTONE * len(places)
         is_done = self._expire(visit, group, places, moment, is_over=is_over)
@@ -127,7 +128,7 @@ class Expiry:
         return work
 
     def _find(self, visit: _Visit, rule: Rule, most: int, wall_ms: int, found: list[Place]) -> tuple[int, bool]:
-        """What has expired, within the slice and a batch. How many were looked at, and whether these were all."""
+        """Find expired offsets, within the slice and a batch. Return the number checked, and true if those were all."""
         offsets, group_id = visit.shard.offsets, visit.group_id
         pending = offsets.pending.of(group_id)
         looked, room = 0, self._batch_bytes
@@ -137,7 +138,7 @@ class Expiry:
             if committed is None:
                 continue
             at_ms = expires_ms(rule, (topic, partition), committed, pending, self.retention_ms)
-            if isinstance(at_ms, Kept) or wall_ms < at_ms:
+            if isinstance(at_ms, KeepReason) or wall_ms < at_ms:
                 continue
             found.append((topic, partition))
             room -= _TOMBSTONE_BYTES + _BYTES_A_CHARACTER * (len(group_id) + len(topic))
@@ -146,7 +147,7 @@ class Expiry:
         return looked, looked < most
 
     def _expire(self, visit: _Visit, group: Group, places: list[Place], moment: Moment, *, is_over: bool) -> bool:
-        """Let them go, and the group with the last of them. False if the log refuses."""
+        """Delete the offsets, and the group with the last of them. False if the log refuses."""
         shard, before = visit.shard, visit.shard.log.next_offset
         expired = dict(visit.expired)
         for topic, _partition in places:
@@ -158,15 +159,15 @@ class Expiry:
         event = RetentionDue(group.group_id, tuple(places), tuple(expired.items()), is_over, leaves_nothing)
         shard.process(group, event, moment)
         if (places or leaves_nothing) and shard.log.next_offset == before:
-            self._tell_what_went(visit, moment)
+            self._note_deleted(visit, moment)
             return False
         visit.expired = expired
         self.offsets_expired += len(places)
         self.groups_expired += group.group_id not in shard.groups
         return True
 
-    def _tell_what_went(self, visit: _Visit, moment: Moment) -> None:
-        """The rest is for the next pass."""
+    def _note_deleted(self, visit: _Visit, moment: Moment) -> None:
+        """Append the note of the visit; the rest is left to the next pass."""
         group = visit.shard.groups.get(visit.group_id)
         if visit.expired and group is not None:
             expired = tuple(visit.expired.items())

@@ -1,5 +1,5 @@
-"""Old records of embedded topics and of the journal go, by age and by size: a pass over all logs from time to time, a
-slice at a time, whole segments only."""
+"""Retention: a pass over embedded topics and the journal from time to time, which deletes whole old segments by age and
+by size, a slice at a time."""
 
 from coordinator.clock import Moment
 from coordinator.topics.embedded import EmbeddedTopics
@@ -9,12 +9,12 @@ from partition_log.store import LogStore
 
 TASK = "retention"
 SLICE_LOGS = 64
-"""Partitions that one slice looks at: a segment just taken over may have its index read."""
+"""Partitions checked by one slice: a segment just closed may have its index read."""
 _NEXT_SLICE_MS, _AGAIN_MS = 1, 1_000
 
 
 class Retention:
-    """Where the pass is. What must reach the disk before it can go is looked at again when the store has seen to it."""
+    """State of the pass. A segment that must be flushed before its deletion is checked again after the flush."""
 
     def __init__(self, check_interval_ms: int) -> None:
         self._check_interval_ms = check_interval_ms
@@ -23,7 +23,7 @@ class Retention:
         self.dropped_segments = 0
 
     def run(self, topics: EmbeddedTopics, store: LogStore, moment: Moment) -> int:
-        """One slice. How many milliseconds later the next is due."""
+        """Run one slice. Return the milliseconds to the next."""
         if not self._is_under_way:
             self._to_do = store.names()
             self._to_do.reverse()
@@ -41,7 +41,7 @@ class Retention:
         return _AGAIN_MS if waiting else self._check_interval_ms
 
     def _drop(self, name: str, topics: EmbeddedTopics, store: LogStore, moment: Moment) -> bool:
-        """False if it must be asked again."""
+        """Apply retention to one log; false if it must be tried again."""
         topic, _, partition = name.rpartition("-")
         found = topics.log_and_configs(topic, int(partition))
         if found is None:

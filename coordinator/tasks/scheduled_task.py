@@ -1,5 +1,4 @@
-"""What a node does from time to time without being asked: each a delayed operation that is never satisfied, and
-watched again."""
+"""Scheduled tasks of a node: each a delayed operation that is never satisfied, and watched again."""
 
 import msgspec
 
@@ -8,13 +7,13 @@ from purgatory.purgatory import DelayedOperation
 
 
 class TaskDue(msgspec.Struct, frozen=True, gc=False):
-    """It is time for the chore again."""
+    """The task's next slice is due."""
 
     name: str
 
 
 class ScheduledTask(DelayedOperation[TaskDue]):
-    """Due once, at its deadline."""
+    """A delayed operation that only expires, at its deadline."""
 
     __slots__ = ("deadline_ms", "key", "name")
     kind = "task"

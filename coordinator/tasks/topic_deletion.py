@@ -1,8 +1,8 @@
-"""Topics that are deleted, and what groups have committed for them, which is forgotten a slice at a time
-(group-protocol 4.4): it may be a hundred thousand offsets.
+"""Deletion of topics and of the offsets committed for them, a slice at a time (group-protocol 4.4): there may be a
+hundred thousand offsets.
 
-The order is what makes it whole through a crash: a record says that the topic is deleted, then come the tombstones of
-the offsets, and at last the record that frees its name. A start in between goes on where it was.
+The order makes it whole through a crash: a record says that the topic is deleted, then come the tombstones of the
+offsets, and at last the record that frees its name. A start in between continues the deletion.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from protocol.session import RequestRef
 
 TASK = "deletions"
 SLICE_RECORDS = 2_000
-"""Offsets that one slice forgets, at most."""
+"""Largest number of offsets deleted by one slice."""
 _BATCH_RECORDS = 500
 _GROUPS_A_RECORD = 20
-"""Groups that may be looked at for what one tombstone costs."""
+"""Groups that may be looked at for the cost of one tombstone."""
 _NEXT_SLICE_MS, _BLOCKED_MS = 1, 200
 
 
 class _Waiting:
-    """A request that is answered when its topics are gone, or its time is over."""
+    """A request that is answered when its topics are deleted, or at its deadline."""
 
     __slots__ = ("deadline_ms", "names", "ref", "replies")
 
@@ -40,7 +40,7 @@ class _Waiting:
 
 
 class Deletions:
-    """The topics whose deletion is under way, and who waits for it."""
+    """Topics being deleted, and the requests that wait for it."""
 
     def __init__(self) -> None:
         self._next_shard: dict[str, int] = {}
@@ -48,15 +48,15 @@ class Deletions:
         self._room = 0
 
     def wait(self, ref: RequestRef, replies: Sequence[DeletedTopic], names: set[str], deadline_ms: int) -> None:
-        """Answer so when the topics of these names are gone."""
+        """Hold the replies until the topics of these names are deleted."""
         self._waiting.append(_Waiting(ref, replies, names, deadline_ms))
 
     def run(self, topics: EmbeddedTopics, shards: Sequence[Shard], outbox: Outbox, moment: Moment) -> int | None:
-        """One slice. How many milliseconds later the next is due; None when all is done."""
+        """Run one slice. Return the milliseconds to the next; None when all is done."""
         self._room = SLICE_RECORDS
         left = []
         for name in topics.deleted:
-            if self._room > 0 and self._forget(name, topics, shards, moment):
+            if self._room > 0 and self._delete_offsets(name, topics, shards, moment):
                 self._next_shard.pop(name, None)
             else:
                 left.append(name)
@@ -65,27 +65,29 @@ class Deletions:
             return None
         return _NEXT_SLICE_MS if self._room <= 0 else _BLOCKED_MS
 
-    def _forget(self, name: str, topics: EmbeddedTopics, shards: Sequence[Shard], moment: Moment) -> bool:
-        """Whether nothing is left of it. It goes on later if the slice is over, a shard is not loaded, or the disk
-        is full. A shard that could not be loaded is left out: nobody reads its offsets."""
+    def _delete_offsets(self, name: str, topics: EmbeddedTopics, shards: Sequence[Shard], moment: Moment) -> bool:
+        """Delete the topic's offsets; return true if none is left. Returns false if the slice is over, a shard is not
+        loaded, or the disk is full. A shard that failed to load is left out: its offsets are never read."""
         index = self._next_shard.get(name, 0)
         while index < len(shards):
             shard = shards[index]
             self._next_shard[name] = index
             is_active = shard.state is ShardState.ACTIVE
-            if shard.state is not ShardState.FAILED and not (is_active and self._forget_in(shard, name, moment)):
+            if shard.state is not ShardState.FAILED and not (
+                is_active and self._delete_offsets_in(shard, name, moment)
+            ):
                 return False
             index += 1
         return topics.remove_logs(name) and topics.free(name, moment) is None
 
-    def _forget_in(self, shard: Shard, topic: str, moment: Moment) -> bool:
+    def _delete_offsets_in(self, shard: Shard, topic: str, moment: Moment) -> bool:
         for group_id in list(shard.groups):
             partitions = held(shard.offsets, group_id, topic)
             for at in range(0, len(partitions), _BATCH_RECORDS):
                 if self._room <= 0:
                     return False
                 some = partitions[at : at + _BATCH_RECORDS]
-                if shard.forget_offsets(group_id, topic, some, moment) is not None:
+                if shard.delete_offsets_of(group_id, topic, some, moment) is not None:
                     return False
                 self._room -= len(some)
         self._room -= len(shard.groups) // _GROUPS_A_RECORD
@@ -104,7 +106,7 @@ class Deletions:
 
 
 def held(offsets: OffsetTable, group_id: str, topic: str) -> list[int]:
-    """Partitions of the topic for which the group, or a transaction of its, has an offset."""
+    """Partitions of the topic for which the group has an offset, committed or pending."""
     places = list(offsets.topics(group_id).get(topic, ()))
     if offsets.pending:
         pending = [partition for name, partition in offsets.pending.of(group_id) if name == topic]

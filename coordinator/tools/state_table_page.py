@@ -42,7 +42,7 @@ def page() -> str:
             _CLIENT_BALANCED,
             CLIENT_BALANCED,
             client_balanced.MAY_BECOME,
-            [state.name.capitalize() for state in client_balanced.GroupState],
+            [state.name.capitalize() for state in client_balanced.BalancedState],
         ),
     ]
     return "\n".join(parts) + "\n"

@@ -1,1 +1,1 @@
-"""Embedded topics: which exist, their settings, produce and fetch."""
+"""Embedded topics: their list, their settings, produce and fetch."""

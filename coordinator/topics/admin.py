@@ -1,5 +1,5 @@
-"""What changes the list of topics on request: made, grown, deleted, set otherwise. Each topic by itself; what is asked
-of one twice in a request is refused, as Kafka does, since nobody can tell which was meant."""
+"""Changes of the list of topics: create, grow, delete, configure. Each topic by itself. A topic that a request names
+twice is refused, as in Kafka, since the two may differ."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from coordinator.clock import Moment
 from coordinator.topics.configs import SETTINGS, created_configs, kept, refuse_config, unknown, words_of
 from coordinator.topics.registry import Topic, TopicList
-from coordinator.topics.rules import Refusal, TopicSettings
+from coordinator.topics.rules import TopicRefusal, TopicSettings
 from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigType
 from protocol.messages.topics import (
@@ -21,7 +21,7 @@ from protocol.messages.topics import (
     GrownTopic,
 )
 
-_TWICE = Refusal(ErrorCode.INVALID_REQUEST, "the request names it more than once")
+_TWICE = TopicRefusal(ErrorCode.INVALID_REQUEST, "the request names it more than once")
 
 
 def _twice(names: Iterable[str]) -> set[str]:
@@ -29,12 +29,12 @@ def _twice(names: Iterable[str]) -> set[str]:
 
 
 def create(topics: TopicList, settings: TopicSettings, message: CreateTopics, moment: Moment) -> CreateTopicsReply:
-    """The reply waits for the list's `position`."""
+    """Create topics. The reply waits for the list's `position`."""
     twice = _twice(wanted.name for wanted in message.topics)
     replies = []
     for wanted in {wanted.name: wanted for wanted in message.topics}.values():
         if wanted.name in twice:
-            made: Topic | Refusal = _TWICE
+            made: Topic | TopicRefusal = _TWICE
         elif message.validate_only:
             made = topics.plan(wanted, moment)
         else:
@@ -43,8 +43,8 @@ def create(topics: TopicList, settings: TopicSettings, message: CreateTopics, mo
     return CreateTopicsReply(tuple(replies))
 
 
-def _created(name: str, made: Topic | Refusal, settings: TopicSettings) -> CreatedTopic:
-    if isinstance(made, Refusal):
+def _created(name: str, made: Topic | TopicRefusal, settings: TopicSettings) -> CreatedTopic:
+    if isinstance(made, TopicRefusal):
         return CreatedTopic(name, error_code=made.error, error_message=made.message)
     record = made.record
     return CreatedTopic(
@@ -57,12 +57,12 @@ def _created(name: str, made: Topic | Refusal, settings: TopicSettings) -> Creat
 
 
 def grow(topics: TopicList, message: CreatePartitions, moment: Moment) -> CreatePartitionsReply:
-    """The reply waits for the list's `position`."""
+    """Add partitions. The reply waits for the list's `position`."""
     twice = _twice(wanted.name for wanted in message.topics)
     replies = []
     for wanted in {wanted.name: wanted for wanted in message.topics}.values():
         if wanted.name in twice:
-            refused: Refusal | None = _TWICE
+            refused: TopicRefusal | None = _TWICE
         else:
             refused = topics.grow(wanted, moment, validate_only=message.validate_only)
         if refused is None:
@@ -72,9 +72,9 @@ def grow(topics: TopicList, message: CreatePartitions, moment: Moment) -> Create
     return CreatePartitionsReply(tuple(replies))
 
 
-def deletable(topics: TopicList, wanted: Iterable[DeletableTopic]) -> list[tuple[DeletableTopic, Topic | Refusal]]:
-    """Which topics are meant, and what is wrong with the others; each once. One named twice stays."""
-    meant: dict[object, tuple[DeletableTopic, Topic | Refusal]] = {}
+def deletable(topics: TopicList, wanted: Iterable[DeletableTopic]) -> list[tuple[DeletableTopic, Topic | TopicRefusal]]:
+    """Resolve the topics of a DeleteTopics, or return their errors; each once. One named twice stays."""
+    meant: dict[object, tuple[DeletableTopic, Topic | TopicRefusal]] = {}
     for one in wanted:
         found = _find(topics, one)
         key = found.record.name if isinstance(found, Topic) else one
@@ -82,11 +82,11 @@ def deletable(topics: TopicList, wanted: Iterable[DeletableTopic]) -> list[tuple
     return list(meant.values())
 
 
-def _find(topics: TopicList, wanted: DeletableTopic) -> Topic | Refusal:
+def _find(topics: TopicList, wanted: DeletableTopic) -> Topic | TopicRefusal:
     if wanted.name is not None and wanted.topic_id != NO_TOPIC_ID:
-        return Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by name or by id, not by both")
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, "a topic is named by name or by id, not by both")
     if wanted.name is None and wanted.topic_id == NO_TOPIC_ID:
-        return Refusal(ErrorCode.INVALID_REQUEST, "neither name nor id is given")
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, "neither name nor id is given")
     name = topics.name_of(wanted.topic_id) if wanted.name is None else wanted.name
     topic = None if name is None else topics.get(name)
     if topic is not None:
@@ -94,40 +94,40 @@ def _find(topics: TopicList, wanted: DeletableTopic) -> Topic | Refusal:
     if name is not None and (refused := topics.refuse_own(name)) is not None:
         return refused
     if wanted.name is None:
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
-    return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return TopicRefusal(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+    return TopicRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
 
 
 # ---------------------------------------------------------------------------------------------------------- settings
 
 
-def altered(topic: Topic, changes: Iterable[AlterableConfig], settings: TopicSettings) -> dict[str, str] | Refusal:
-    """The topic's own settings with all the changes, or what is wrong with the first that cannot be (KIP-339)."""
+def altered(topic: Topic, changes: Iterable[AlterableConfig], settings: TopicSettings) -> dict[str, str] | TopicRefusal:
+    """Return the topic's own settings with all the changes, or the error of the first that is invalid (KIP-339)."""
     configs, seen = dict(topic.record.configs), set[str]()
     for change in changes:
         if change.name in seen:
-            return Refusal(ErrorCode.INVALID_REQUEST, f"the request changes {change.name} more than once")
+            return TopicRefusal(ErrorCode.INVALID_REQUEST, f"the request changes {change.name} more than once")
         seen.add(change.name)
         if change.config_operation == ConfigOperation.DELETE:
-            configs.pop(change.name, None)  # what it never had is gone too, whatever it is, as in Kafka
+            configs.pop(change.name, None)  # an unset setting may be reset too, whatever it is, as in Kafka
             continue
         if change.name not in SETTINGS:
-            return Refusal(ErrorCode.INVALID_CONFIG, unknown("topic", change.name, SETTINGS))
+            return TopicRefusal(ErrorCode.INVALID_CONFIG, unknown("topic", change.name, SETTINGS))
         value = _changed(change, configs, settings)
-        if isinstance(value, Refusal):
+        if isinstance(value, TopicRefusal):
             return value
         configs[change.name] = value
     return configs
 
 
-def _changed(change: AlterableConfig, configs: dict[str, str], settings: TopicSettings) -> str | Refusal:
-    """The value it shall have."""
+def _changed(change: AlterableConfig, configs: dict[str, str], settings: TopicSettings) -> str | TopicRefusal:
+    """Return the new value of the setting."""
     name, value, setting = change.name, change.value, SETTINGS[change.name]
     if value is None:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{name} has no value")
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, f"{name} has no value")
     if change.config_operation in {ConfigOperation.APPEND, ConfigOperation.SUBTRACT}:
         if setting.type is not ConfigType.LIST:
-            return Refusal(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
+            return TopicRefusal(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
         words = words_of(configs.get(name, setting.node_value(settings)))
         others = words_of(value)
         if change.config_operation == ConfigOperation.APPEND:
@@ -136,5 +136,5 @@ def _changed(change: AlterableConfig, configs: dict[str, str], settings: TopicSe
             words = [word for word in words if word not in others]
         value = ",".join(words)
     elif change.config_operation != ConfigOperation.SET:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"{change.config_operation} is no operation on a setting")
+        return TopicRefusal(ErrorCode.INVALID_REQUEST, f"{change.config_operation} is no operation on a setting")
     return refuse_config(name, value, settings) or kept(name, value)

@@ -1,5 +1,5 @@
-"""Topics whose records have the time of their append (`message.timestamp.type` LogAppendTime): it stands in the batch
-alone, and readers take it for every record."""
+"""Topics whose records have the time of their append (`message.timestamp.type` LogAppendTime): it is in the batch
+header alone, and readers take it for every record."""
 
 from crc32c import crc32c
 
@@ -8,7 +8,7 @@ _CRC, _ATTRIBUTES, _MAX_TIMESTAMP = 17, 21, 35
 
 
 def with_append_time(batch: bytes, wall_ms: int) -> bytes:
-    """The batch as it was appended then, with the checksum of that."""
+    """Return the batch with this append time and its new checksum."""
     covered = bytearray(batch[_ATTRIBUTES:])
     covered[1] |= _LOG_APPEND_TIME
     at = _MAX_TIMESTAMP - _ATTRIBUTES

@@ -1,15 +1,15 @@
-"""THE TABLE of the settings a topic may carry: Kafka's names, what values mean here, and what holds where a topic says
-nothing.
+"""THE TABLE of the settings a topic may carry: Kafka's names, the values allowed here, and the defaults.
 
-A setting is here if it is honoured, or if what it asks for is so in any case: one replica is never out of sync, and
-what is acknowledged has been synced. Any other is refused by name: a client must not believe in what nobody does.
+A setting is listed if it is honoured, or if its demand is met in any case: one replica is never out of sync, and every
+acknowledged record has been synced. Any other is refused by name: a client must not rely on a setting that has no
+effect.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from coordinator.topics.rules import Refusal, TopicSettings
+from coordinator.topics.rules import TopicRefusal, TopicSettings
 from partition_log.cleaning import Compact, Policy, Retain
 from protocol.errors import ErrorCode
 from protocol.messages.configs import ConfigSource, ConfigSynonym, ConfigType, DescribedConfig
@@ -21,11 +21,12 @@ _SMALLEST_SEGMENT_BYTES = 16 * 1024
 _POLICIES = ("compact", "delete")
 
 Check = Callable[[str, TopicSettings], str]
-"""Empty if the value may be, else what is allowed."""
+"""Check of a value: returns an empty text if it is allowed, else the allowed values."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting. `node_value` is what holds without it; `broker_key` is the node's key for that, if it has one."""
+    """One setting. `node_value` is its value where the topic has none; `broker_key` is the node's key for it, if there
+    is one."""
 
     type: ConfigType
     about: str
@@ -199,32 +200,32 @@ SETTINGS: Mapping[str, Setting] = {
 
 
 def words_of(value: str) -> list[str]:
-    """The entries of a list, each once."""
+    """Split a list into its entries, each once."""
     return list(dict.fromkeys(word for part in value.split(",") if (word := part.strip())))
 
 
 # --------------------------------------------------------------------------------------------------- what is allowed
 
 
-def refuse_config(name: str, value: str | None, settings: TopicSettings) -> Refusal | None:
-    """It must be one that a topic has, with a value that it can have."""
+def refuse_config(name: str, value: str | None, settings: TopicSettings) -> TopicRefusal | None:
+    """Check that the setting is known and the value allowed."""
     setting = SETTINGS.get(name)
     if setting is None:
-        return Refusal(ErrorCode.INVALID_CONFIG, unknown("topic", name, SETTINGS))
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, unknown("topic", name, SETTINGS))
     if value is None:
-        return Refusal(ErrorCode.INVALID_CONFIG, f"{name} has no value")
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, f"{name} has no value")
     if allowed := setting.check(value, settings):
-        return Refusal(ErrorCode.INVALID_CONFIG, f"{name} = {value[:200]}: {allowed} is allowed")
+        return TopicRefusal(ErrorCode.INVALID_CONFIG, f"{name} = {value[:200]}: {allowed} is allowed")
     return None
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """The sentence about a setting that nobody knows."""
+    """Format the error for an unknown setting."""
     return f"{name} is no setting of a {kind}; there are {', '.join(known)}"
 
 
-def refuse_configs(configs: Iterable[TopicConfig], settings: TopicSettings) -> Refusal | None:
-    """The first that is wrong."""
+def refuse_configs(configs: Iterable[TopicConfig], settings: TopicSettings) -> TopicRefusal | None:
+    """Return the first error of the settings."""
     for config in configs:
         if refused := refuse_config(config.name, config.value, settings):
             return refused
@@ -232,7 +233,7 @@ def refuse_configs(configs: Iterable[TopicConfig], settings: TopicSettings) -> R
 
 
 def kept(name: str, value: str) -> str:
-    """A value that was let through, as it is kept."""
+    """Return a checked value as it is stored."""
     return ",".join(words_of(value)) if SETTINGS[name].type is ConfigType.LIST else value
 
 
@@ -240,8 +241,8 @@ def kept(name: str, value: str) -> str:
 
 
 class TopicConfigs(msgspec.Struct, frozen=True, gc=False):
-    """What holds for one topic: its own settings, and the node's where it has none. Deletion has the retention's
-    numbers only if the policy is to delete; -1 is never."""
+    """Settings in force for one topic: its own, and the node's where it has none. Deletion follows the retention only
+    if the policy is to delete; -1 is never."""
 
     max_message_bytes: int
     segment_bytes: int
@@ -259,12 +260,12 @@ class TopicConfigs(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def policy(self) -> Policy:
-        """How its partition logs forget."""
+        """Retention and cleaning policy of its partition logs."""
         if self.is_compacted:
             return Compact(
                 delete_retention_ms=self.delete_retention_ms,
                 segment_bytes=self.segment_bytes,
-                segment_ms=min(self.segment_ms, self.max_lag_ms),  # the last segment is not cleaned: it must end too
+                segment_ms=min(self.segment_ms, self.max_lag_ms),  # the last segment is never cleaned
                 min_dirty_ratio=self.min_dirty_ratio,
                 min_lag_ms=self.min_lag_ms,
                 max_lag_ms=self.max_lag_ms,
@@ -273,8 +274,7 @@ class TopicConfigs(msgspec.Struct, frozen=True, gc=False):
 
 
 def configs_of(given: Mapping[str, str], settings: TopicSettings) -> TopicConfigs:
-    """Of settings that `refuse_configs` let through. One that a later version kept and this one does not know is
-    nothing here."""
+    """Build the settings from those that `refuse_configs` has checked. A setting of a later version is ignored."""
 
     def value(name: str) -> str:
         return given[name] if name in given else SETTINGS[name].node_value(settings)
@@ -307,7 +307,7 @@ def _node_source(setting: Setting, settings: TopicSettings) -> ConfigSource:
 
 
 def created_configs(given: Mapping[str, str], settings: TopicSettings) -> tuple[CreatedTopicConfig, ...]:
-    """All that hold for a topic, as its creator is told."""
+    """List all settings in force, for the reply to CreateTopics."""
     return tuple(
         CreatedTopicConfig(name, given[name], config_source=ConfigSource.DYNAMIC_TOPIC)
         if name in given
@@ -317,7 +317,7 @@ def created_configs(given: Mapping[str, str], settings: TopicSettings) -> tuple[
 
 
 def described_config(name: str, given: Mapping[str, str], settings: TopicSettings) -> DescribedConfig:
-    """One setting of a topic with its synonyms, the strongest first."""
+    """Describe one setting of a topic with its synonyms, the strongest first."""
     setting, own = SETTINGS[name], given.get(name)
     synonyms = [] if own is None else [ConfigSynonym(name, own, ConfigSource.DYNAMIC_TOPIC)]
     value, source = setting.node_value(settings), _node_source(setting, settings)

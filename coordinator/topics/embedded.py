@@ -1,14 +1,14 @@
-"""Embedded topics: what there is, produce and fetch, answered from partition logs.
+"""Embedded topics: their list, produce and fetch, answered from partition logs.
 
-Refusals are values in the replies, topic by topic or partition by partition. Where an answer promises something that
-lasts, the write-ahead position it must wait for comes with it (the write rule).
+Errors are values in the replies, topic by topic or partition by partition. A reply that promises durable state comes
+with the write-ahead position it must wait for (the write rule).
 """
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 
 from coordinator.clock import Moment
 from coordinator.config.keys import INT_MAX
-from coordinator.keys import PartitionKey
+from coordinator.keys import NewRecordsKey
 from coordinator.placement import Placement
 from coordinator.topics.admin import altered, create, deletable, grow
 from coordinator.topics.append_time import with_append_time
@@ -19,14 +19,14 @@ from coordinator.topics.metadata import describe_partitions, metadata
 from coordinator.topics.produce import (
     PARTITION_US,
     Allowance,
-    Bad,
+    BatchError,
     Limits,
     allowed_times,
     check_records,
     check_sequences,
 )
 from coordinator.topics.registry import APPEND_ERRORS, Topic, TopicIdSource, TopicList
-from coordinator.topics.rules import OFFSETS_TOPIC, Refusal, TopicSettings, settings_from
+from coordinator.topics.rules import OFFSETS_TOPIC, TopicRefusal, TopicSettings, settings_from
 from partition_log.errors import AppendError
 from partition_log.log import PartitionLog
 from partition_log.store import LogStore
@@ -90,22 +90,23 @@ class EmbeddedTopics:
         self._settings = settings
         self._topics = TopicList(store, settings, ids, placement)
         # Partitions with records above the high watermark, and the high watermark their readers were last told.
-        self._advancing: dict[PartitionKey, tuple[PartitionLog, int]] = {}
+        self._advancing: dict[NewRecordsKey, tuple[PartitionLog, int]] = {}
 
     def load(self) -> None:
-        """Before anything else. Raises `TopicsCorrupt`, `LogDamaged`: a node must not start without its topics."""
+        """Load the list, before anything else. Raises `TopicsCorrupt`, `LogDamaged`: a node must not start without its
+        topics."""
         self._topics.load()
         for name in self.deleted:
-            self.remove_logs(name)  # a crash may have come before
+            self.remove_logs(name)  # left over if a crash came before
         self._remove_strays()
 
     def show(self, own: Topic) -> None:
-        """The service's own topic, for readers."""
+        """Show the service's own topic to readers."""
         self._topics.own = own
 
     @property
     def settings(self) -> TopicSettings:
-        """What all topics share."""
+        """Settings shared by all topics."""
         return self._settings
 
     def __iter__(self) -> Iterator[Topic]:
@@ -117,25 +118,25 @@ class EmbeddedTopics:
 
     @property
     def position(self) -> int:
-        """Write-ahead position of the last change of the list: a reply that tells of topics waits for it."""
+        """Write-ahead position of the last change of the list: a reply that names topics waits for it."""
         return self._topics.position
 
     def partition_count(self, name: str) -> int | None:
-        """How many partitions the topic has; None if there is no such topic."""
+        """Number of the topic's partitions; None if there is no such topic."""
         topic = self._topics.find(name)
         return None if topic is None else topic.record.partitions
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """The name of the topic with the id; None if no topic has it."""
+        """Name of the topic with the id; None if no topic has it."""
         return self._topics.name_of(topic_id)
 
     def id_of(self, name: str) -> bytes | None:
-        """The topic's id; None if there is no such topic."""
+        """Id of the topic; None if there is no such topic."""
         topic = self._topics.find(name)
         return None if topic is None else topic.record.topic_id
 
     def _log(self, name: str, partition: int) -> PartitionLog | None:
-        """The partition's log, opened when it is first asked for; None if there is no such partition."""
+        """Return the partition's log, opened at first use; None if there is no such partition."""
         topic = self._topics.find(name)
         if topic is None:
             return None
@@ -146,42 +147,42 @@ class EmbeddedTopics:
         return log
 
     def log_and_configs(self, name: str, partition: int) -> tuple[PartitionLog, TopicConfigs] | None:
-        """Of a partition; None if there is no such one."""
+        """Return log and settings of a partition; None if there is no such one."""
         topic, log = self._topics.get(name), self._log(name, partition)
         return None if topic is None or log is None else (log, topic.configs)
 
     # ------------------------------------------------------------------------------------------------ what there is
 
     def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
-        """What is asked for; the reply waits for `position`."""
+        """Describe topics for a Metadata; the reply waits for `position`."""
         return metadata(self._topics, self._settings, message, moment)
 
     def describe_partitions(self, message: DescribeTopicPartitions) -> DescribeTopicPartitionsReply:
-        """The same in pages; the reply waits for `position`."""
+        """Describe topics in pages; the reply waits for `position`."""
         return describe_partitions(self._topics, message)
 
     def create(self, message: CreateTopics, moment: Moment) -> tuple[CreateTopicsReply, int]:
-        """Topics made or refused, each by itself, and the position the reply waits for."""
+        """Create topics, each by itself; return the reply and the position it waits for."""
         return create(self._topics, self._settings, message, moment), self.position
 
     def grow(self, message: CreatePartitions, moment: Moment) -> tuple[CreatePartitionsReply, int]:
-        """Partitions added or refused, and the position the reply waits for."""
+        """Add partitions; return the reply and the position it waits for."""
         return grow(self._topics, message, moment), self.position
 
     def configs(self, name: str) -> Mapping[str, str] | None:
-        """The topic's own settings; None if there is no such topic."""
+        """Own settings of the topic; None if there is no such topic."""
         topic = self._topics.find(name)
         return None if topic is None else topic.record.configs
 
     def alter(
         self, name: str, changes: Sequence[AlterableConfig], moment: Moment, *, validate_only: bool
-    ) -> Refusal | None:
-        """The topic's own settings changed, all or none; durable when `position` is."""
+    ) -> TopicRefusal | None:
+        """Change the topic's own settings, all or none; durable when `position` is."""
         topic = self._topics.get(name)
         if topic is None:
-            return self._topics.refuse_own(name) or Refusal(_UNKNOWN, f"there is no topic {name}")
+            return self._topics.refuse_own(name) or TopicRefusal(_UNKNOWN, f"there is no topic {name}")
         configs = altered(topic, changes, self._settings)
-        if isinstance(configs, Refusal):
+        if isinstance(configs, TopicRefusal):
             return configs
         if validate_only or configs == topic.record.configs:
             return None
@@ -189,18 +190,18 @@ class EmbeddedTopics:
 
     # ----------------------------------------------------------------------------------------------------- deletion
 
-    def deletable(self, message: DeleteTopics) -> list[tuple[DeletableTopic, Topic | Refusal]]:
-        """Which topics are meant, and what is wrong with the others."""
+    def deletable(self, message: DeleteTopics) -> list[tuple[DeletableTopic, Topic | TopicRefusal]]:
+        """Resolve the topics of a DeleteTopics, or return their errors."""
         return deletable(self._topics, message.topics)
 
-    def delete(self, topic: Topic, moment: Moment) -> Refusal | list[Hashable]:
-        """Nobody sees the topic from now on, and its logs go. Nudge keys of those who wait for its records. Its name is
-        taken until `free`: whoever calls this sees to what groups have committed for it."""
+    def delete(self, topic: Topic, moment: Moment) -> TopicRefusal | list[Hashable]:
+        """Hide the topic and delete its logs. Return the notification keys of delayed fetches of its records. Its name
+        is taken until `free`; the caller deletes the offsets committed for it."""
         refused = self._topics.delete(topic, moment)
         if refused is not None:
             return refused
         self.remove_logs(topic.record.name)
-        keys = [PartitionKey(topic.record.name, partition) for partition in topic.logs]
+        keys = [NewRecordsKey(topic.record.name, partition) for partition in topic.logs]
         for key in keys:
             self._advancing.pop(key, None)
         return list[Hashable](keys)
@@ -211,19 +212,20 @@ class EmbeddedTopics:
         return list(self._topics.deleted)
 
     def remove_logs(self, name: str) -> bool:
-        """Of a topic that is deleted; false if the disk is too full to say so."""
+        """Remove the logs of a deleted topic; false if the disk is too full to record it."""
         record = self._topics.deleted[name]
         for partition in range(record.partitions):
             if isinstance(self._store.remove(f"{name}-{partition}"), AppendError):
                 return False
         return True
 
-    def free(self, name: str, moment: Moment) -> Refusal | None:
-        """Nothing is left of a deleted topic: another may have its name when `position` is durable."""
+    def free(self, name: str, moment: Moment) -> TopicRefusal | None:
+        """Free the name of a deleted topic: another may have it when `position` is durable."""
         return self._topics.free(name, moment)
 
     def _remove_strays(self) -> None:
-        """Logs without a topic. Names like the service's own are left alone: a later version may have more of them."""
+        """Remove logs without a topic. Names with the service's own prefix stay: a later version may have
+        more of them."""
         for log in self._store.names():
             name, _, partition = log.rpartition("-")
             topic = self._topics.get(name)
@@ -233,22 +235,22 @@ class EmbeddedTopics:
     # ------------------------------------------------------------------------------------------------------ produce
 
     def produce(self, message: Produce, moment: Moment) -> tuple[ProduceReply, int]:
-        """All of it at one go."""
+        """Append all records at once."""
         work = self.producing(message)
         next(work)
         try:
             while True:
                 work.send(moment)
         except StopIteration as done:
-            told: tuple[ProduceReply, int] = done.value
-            return told
+            result: tuple[ProduceReply, int] = done.value
+            return result
 
     def producing(self, message: Produce) -> Producing:
-        """Records appended or refused, each partition by itself. The position to wait for, if `acks` asks to (-1). A
-        piece at a time, each no longer than others can wait: whoever asks for the next says what time it is, and hears
-        what it has cost in microseconds, by and large. Other requests may come in between."""
+        """Append records, each partition by itself. The generator returns the reply and the position to wait for, if
+        `acks` is -1. It yields the cost of each short piece in microseconds (estimated), and is sent the moment. Other
+        requests may come in between."""
         allowance = Allowance(self._settings.max_work_us)
-        put: Callable[[str, ProducePartition, Allowance, Moment], Putting] = self._put
+        put: Callable[[str, ProducePartition, Allowance, Moment], Putting] = self._append_batches
         moment = yield 0
         if message.acks not in {-1, 0, 1}:
             put = _refuse_acks
@@ -265,12 +267,12 @@ class EmbeddedTopics:
                     parts.append((yield from put(name, part, allowance, moment)))
                     moment = yield PARTITION_US
             replies.append(ProduceTopicReply(topic.name, tuple(parts), topic.topic_id))
-        # What was stored before, and is told of again, may not be durable yet either.
+        # A duplicate that was stored before may not be durable yet either.
         stored = any(part.error_code is _NONE for topic in replies for part in topic.partition_responses)
         return ProduceReply(tuple(replies)), self._store.position if message.acks == -1 and stored else 0
 
-    def _put(self, name: str, part: ProducePartition, allowance: Allowance, moment: Moment) -> Putting:
-        """Several batches are appended one by one: where the disk fills up between them, those before it stay."""
+    def _append_batches(self, name: str, part: ProducePartition, allowance: Allowance, moment: Moment) -> Putting:
+        """Append several batches one by one: if the disk fills up between them, the earlier ones stay."""
         known = self.log_and_configs(name, part.index)
         if known is None:
             return ProducePartitionReply(part.index, self._topics.absence(name))
@@ -278,13 +280,13 @@ class EmbeddedTopics:
             known[1].max_message_bytes, self._settings.max_decompressed_bytes, self._settings.max_records_per_batch
         )
         checked = yield from check_records(part.records, limits, allowance, allowed_times(known[1], moment))
-        if isinstance(checked, Bad):
+        if isinstance(checked, BatchError):
             return ProducePartitionReply(part.index, checked.error, error_message=checked.message)
         topic, log = self._topics.get(name), self._log(name, part.index)
         if topic is None or log is None:  # deleted meanwhile
             return ProducePartitionReply(part.index, _UNKNOWN)
         stored_at = check_sequences(log, checked)
-        if isinstance(stored_at, Bad):
+        if isinstance(stored_at, BatchError):
             return ProducePartitionReply(part.index, stored_at.error, error_message=stored_at.message)
         base_offset = log.next_offset if stored_at[0] is None else stored_at[0]
         append_time_ms = moment.wall_ms if topic.configs.has_append_time else -1
@@ -295,14 +297,14 @@ class EmbeddedTopics:
             appended = self._store.append(log, timed)
             if isinstance(appended, AppendError):
                 return ProducePartitionReply(part.index, APPEND_ERRORS[appended], error_message=appended.value)
-            self._advancing.setdefault(PartitionKey(name, part.index), (log, log.flushed_offset))
+            self._advancing.setdefault(NewRecordsKey(name, part.index), (log, log.flushed_offset))
         return ProducePartitionReply(part.index, _NONE, base_offset, append_time_ms, log.start_offset)
 
     def advanced(self) -> list[Hashable]:
-        """Nudge keys of the partitions whose high watermark has moved since last asked."""
+        """Notification keys of the partitions whose high watermark has moved since the last call."""
         moved: list[Hashable] = []
-        for key, (log, told) in list(self._advancing.items()):
-            if log.flushed_offset > told:
+        for key, (log, shown) in list(self._advancing.items()):
+            if log.flushed_offset > shown:
                 moved.append(key)
                 self._advancing[key] = (log, log.flushed_offset)
             if log.flushed_offset == log.next_offset:
@@ -312,7 +314,7 @@ class EmbeddedTopics:
     # -------------------------------------------------------------------------------------------------------- fetch
 
     def fetch(self, ref: RequestRef, message: Fetch, moment: Moment, room: int = INT_MAX) -> FetchReply | DelayedFetch:
-        """The answer if there is enough, something is wrong, or nobody wants to wait; else what waits for it."""
+        """Return the reply if there is enough, an error, or no time to wait; else the delayed fetch."""
         if message.session_epoch > 0 or message.max_wait_ms <= 0:
             return self.fetch_now(message, room)
         watched = []
@@ -322,14 +324,15 @@ class EmbeddedTopics:
                 log = self._readable(name, part.partition, part.current_leader_epoch)
                 if isinstance(log, ErrorCode):
                     return self.fetch_now(message, room)
-                watched.append((PartitionKey(name or "", part.partition), log, part.fetch_offset))
+                watched.append((NewRecordsKey(name or "", part.partition), log, part.fetch_offset))
         deadline_ms = moment.monotonic_ms + min(message.max_wait_ms, self._settings.fetch_max_wait_ms)
         enough = min(message.min_bytes, message.max_bytes, self._settings.fetch_max_bytes)
         delayed = DelayedFetch(ref, message, deadline_ms, watched, enough)
         return self.fetch_now(message, room) if not watched or delayed.is_satisfied() else delayed
 
     def fetch_now(self, message: Fetch, room: int = INT_MAX) -> FetchReply:
-        """What is there, in `room` bytes or one batch. Every fetch is a full one, said so: no sessions (KIP-227)."""
+        """Return the records there are, in `room` bytes or one batch. Every fetch is a full one, and its reply says so:
+        no sessions (KIP-227)."""
         if message.session_epoch > 0:
             return FetchReply(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         left = Room(min(message.max_bytes, self._settings.fetch_max_bytes, room))
@@ -345,7 +348,7 @@ class EmbeddedTopics:
         return FetchPartitionReply(part.partition, log) if isinstance(log, ErrorCode) else read(log, part, room)
 
     def _name_of(self, topic: FetchTopic) -> str | None:
-        """Asked for by name, or by id where there is none; None for an id nobody has."""
+        """Name of the topic, given directly or by its id; None for an unknown id."""
         return topic.topic or self._topics.name_of(topic.topic_id)
 
     def _readable(self, name: str | None, partition: int, current_leader_epoch: int) -> PartitionLog | ErrorCode:
@@ -357,11 +360,14 @@ class EmbeddedTopics:
     # ------------------------------------------------------------------------------------------------- list offsets
 
     def list_offsets(self, message: ListOffsets) -> tuple[ListOffsetsReply, int]:
-        """First, last, newest, and by time, each partition by itself; and the position the reply waits for."""
+        """Find offsets (first, last, newest, by time), each partition by itself; return the reply and the position it
+        waits for."""
         effort, known = Effort(EFFORT_US), Answers()
         reply = ListOffsetsReply(tuple([self._find_topic(topic, effort, known) for topic in message.topics]))
-        told = (PartitionKey(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions)
-        waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, told))
+        keys = (
+            NewRecordsKey(topic.name, part.partition_index) for topic in message.topics for part in topic.partitions
+        )
+        waits = OFFSETS_TOPIC in [one.name for one in message.topics] or any(map(self._advancing.__contains__, keys))
         return reply, self._store.position if waits else 0
 
     def _find_topic(self, topic: ListOffsetsTopic, effort: Effort, known: Answers) -> ListOffsetsTopicReply:
@@ -382,7 +388,7 @@ class EmbeddedTopics:
     # ----------------------------------------------------------------------------------------------- leaders' epochs
 
     def end_offsets(self, message: OffsetForLeaderEpoch) -> OffsetForLeaderEpochReply:
-        """Where epochs of leaders end, each partition by itself (KIP-320)."""
+        """Return the end offsets of leader epochs, each partition by itself (KIP-320)."""
         return OffsetForLeaderEpochReply(
             tuple(
                 EpochTopicReply(topic.topic, tuple(self._end_offset(topic.topic, part) for part in topic.partitions))

@@ -1,6 +1,6 @@
-"""Reading from partition logs by offset, and the long poll that waits for enough.
+"""Reading from partition logs by offset, and delayed fetches (long polls).
 
-Readers see what is durable: records below the high watermark, which is the end of what the write-ahead log has synced.
+Readers see durable records: those below the high watermark, which is the end of what the write-ahead log has synced.
 """
 
 from bisect import bisect_right
@@ -19,13 +19,13 @@ from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperation
 
 _PEEK_BELOW_BYTES = 1 << 20
-"""Where there is less room than this, the next batch's size is looked at before it is read: most are smaller."""
+"""Space below which the next batch's size is looked up before it is read: most batches are smaller."""
 LEADER_EPOCH = 0
-"""Of every embedded partition: one node leads it, for ever."""
+"""Leader epoch of every embedded partition: its leader never changes."""
 
 
 def epoch_error(current_leader_epoch: int) -> ErrorCode:
-    """A client that knows of a later leader than we do (KIP-320)."""
+    """Check the client's leader epoch: a later one than ours is an error (KIP-320)."""
     return ErrorCode.UNKNOWN_LEADER_EPOCH if current_leader_epoch > LEADER_EPOCH else ErrorCode.NONE
 
 
@@ -33,8 +33,8 @@ def epoch_error(current_leader_epoch: int) -> ErrorCode:
 
 
 class Room:
-    """Bytes that one answer still has room for. The first partition with data gives at least one batch, so that a batch
-    larger than the limits stops nobody (KIP-74)."""
+    """Bytes that one reply may still get. The first partition with data gives at least one batch, so that a batch
+    larger than the limits does not stop a reader (KIP-74)."""
 
     __slots__ = ("gave", "left")
 
@@ -44,8 +44,8 @@ class Room:
 
 
 def read(log: PartitionLog, wanted: FetchPartition, room: Room) -> FetchPartitionReply:
-    """Whole batches from the one that holds the offset. One that is damaged on disk is a storage error, and no other
-    partition's concern."""
+    """Read whole batches from the one that holds the offset. A batch damaged on disk is a storage error of its
+    partition alone."""
     error, data = ErrorCode.NONE, b""
     try:
         data = _read(log, wanted, room)
@@ -76,7 +76,7 @@ def _read(log: PartitionLog, wanted: FetchPartition, room: Room) -> bytes:
 
 
 def _next_size(log: PartitionLog, offset: int) -> int:
-    """Bytes of the batch that holds the offset, or comes after it; 0 if there is none, or no such offset."""
+    """Return the size of the batch that holds the offset, or comes after it; 0 if there is none, or no such offset."""
     if not log.start_offset <= offset < log.flushed_offset:
         return 0
     for segment in log.segments[_segment_of(log, offset) :]:
@@ -91,7 +91,8 @@ def _segment_of(log: PartitionLog, offset: int) -> int:
 
 
 def _bytes_between(log: PartitionLog, offset: int, end: int) -> int:
-    """Bytes of batches from the one that holds `offset` to those that begin below `end`; nothing of them is read."""
+    """Return the size of the batches from the one that holds `offset` to those that begin below `end`, without reading
+    them."""
     found = 0
     for segment in log.segments[_segment_of(log, offset) :]:
         if segment.base_offset >= end:
@@ -105,7 +106,8 @@ def _bytes_between(log: PartitionLog, offset: int, end: int) -> int:
 
 
 def each_once(message: Fetch) -> Fetch:
-    """As Kafka takes it: of a partition that is named several times the last counts, where it stood first."""
+    """Return the fetch with each partition once, as Kafka takes it: the last entry counts, at the place of
+    the first."""
     topics = message.topics
     if len({(topic.topic, topic.topic_id) for topic in topics}) == len(topics) and all(map(_has_each_once, topics)):
         return message
@@ -125,14 +127,14 @@ def _has_each_once(topic: FetchTopic) -> bool:
 
 
 class FetchReady(msgspec.Struct, frozen=True, gc=False):
-    """The fetch can be answered: there is enough, or it has waited long enough."""
+    """The fetch can be answered: there is enough, or its deadline has come."""
 
     ref: RequestRef
     message: Fetch | FetchRegistered
 
 
 class _Watch:
-    """One partition of a waiting fetch. `counted` bytes lie between the offset asked for and `counted_to`."""
+    """One partition of a delayed fetch. `counted` bytes lie between the fetch offset and `counted_to`."""
 
     __slots__ = ("counted", "counted_to", "log", "offset")
 
@@ -143,23 +145,24 @@ class _Watch:
 
     @property
     def is_lost(self) -> bool:
-        """The offset is not, or no longer, one of the log's, or the log is gone: an answer too."""
+        """True if the offset is not, or no longer, in the log, or the log is deleted: the error completes the fetch."""
         return self.log.is_removed or not self.log.start_offset <= self.offset <= self.log.next_offset
 
     def count(self, enough: int) -> int:
-        """The bytes that can be read, or at least `enough` of them. Each is counted once, however often this asks."""
+        """Return the bytes that can be read, or at least `enough` of them. Each is counted once, over all calls."""
         log = self.log
         try:
             if self.counted < enough and self.counted_to < log.flushed_offset:
                 self.counted += _bytes_between(log, self.counted_to, log.flushed_offset)
                 self.counted_to = log.flushed_offset
         except LogDamaged:
-            return enough  # to be told
+            return enough  # so that the error is answered
         return self.counted
 
 
 class WaitingFetches:
-    """Which fetches wait, by connection: they end with it. `watched` partitions are what all of them wait for."""
+    """Delayed fetches by connection: they end with it. `watched` is the number of partitions that all of
+    them wait for."""
 
     __slots__ = ("_of", "watched")
 
@@ -172,7 +175,7 @@ class WaitingFetches:
         self.watched += partitions
 
     def remove(self, ref: RequestRef) -> None:
-        """One that does not wait is no matter."""
+        """Remove the fetch; one that is not delayed is ignored."""
         own = self._of.get(ref.connection)
         if own is not None:
             self.watched -= own.pop(ref.number, 0)
@@ -180,7 +183,7 @@ class WaitingFetches:
                 del self._of[ref.connection]
 
     def leave(self, connection: int) -> Iterable[Hashable]:
-        """The keys of all that wait for the connection; none does any more."""
+        """Remove the connection's fetches and return their keys."""
         own = self._of.pop(connection, None)
         if own is None:
             return ()
@@ -189,9 +192,9 @@ class WaitingFetches:
 
 
 class DelayedFetch(DelayedOperation[FetchReady]):
-    """A fetch that waits for `min_bytes` below the high watermarks of its partitions. `nudged_by` names them."""
+    """A fetch that waits for `min_bytes` below the high watermarks of its partitions. `notified_by` names them."""
 
-    __slots__ = ("_enough", "_message", "_ref", "_watches", "deadline_ms", "key", "nudged_by")
+    __slots__ = ("_enough", "_message", "_ref", "_watches", "deadline_ms", "key", "notified_by")
     kind = "fetch"
 
     def __init__(
@@ -202,17 +205,17 @@ class DelayedFetch(DelayedOperation[FetchReady]):
         partitions: Sequence[tuple[Hashable, PartitionLog, int]],
         enough: int,
     ) -> None:
-        """`partitions`: nudge key, log and offset of each."""
+        """Begin to wait. `partitions`: notification key, log and offset of each."""
         self.key = FetchKey(ref.connection, ref.number)
         self.deadline_ms = deadline_ms
-        self.nudged_by: tuple[Hashable, ...] = tuple(key for key, _log, _offset in partitions)
+        self.notified_by: tuple[Hashable, ...] = tuple(key for key, _log, _offset in partitions)
         self._ref = ref
         self._message: Fetch | FetchRegistered = message
         self._enough = enough
         self._watches = [_Watch(log, offset) for _key, log, offset in partitions]
 
-    def stands_for(self, message: FetchRegistered) -> None:
-        """It is this request that waits."""
+    def replace_request(self, message: FetchRegistered) -> None:
+        """Replace the request to answer."""
         self._message = message
 
     def is_satisfied(self) -> bool:

@@ -1,7 +1,7 @@
-"""Finding offsets in partition logs: by name, by time, and by the epoch of a leader.
+"""Searches for offsets in partition logs: by name, by time, and by the epoch of a leader.
 
-Searches see everything that was appended, and their answers wait until it is durable: a record that was acknowledged,
-by whatever `acks`, is never missing from what is told of the end.
+Searches see everything that was appended, and their replies wait until it is durable: the end includes every
+acknowledged record, whatever its `acks`.
 """
 
 from coordinator.topics.fetch import LEADER_EPOCH
@@ -12,18 +12,19 @@ from protocol.messages.data import EpochEndOffset
 from protocol.messages.offsets import ListOffsetsPartition, ListOffsetsPartitionReply
 
 LATEST, EARLIEST, NEWEST = -1, -2, -3
-"""Timestamps that mean something else: the log's end, its start, the record with the largest timestamp."""
+"""Timestamps with a special meaning: the log's end, its start, the record with the largest timestamp."""
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
-"""Where the log begins on this disk (KIP-405); and what of it has been, and has not been, moved elsewhere: nothing."""
+"""Special timestamps of tiered storage (KIP-405): the start on this disk; the end of the moved part, and of the part to
+be moved: neither exists here."""
 
 
 EFFORT_US = 50_000
-"""Of a request."""
+"""Effort of a request."""
 
 
 class Effort:
-    """Microseconds that the searches of one request may take, by and large: from counts, not a clock. Each opens a
-    whole batch while everyone else waits. The search that goes beyond is the last."""
+    """Microseconds that the searches of one request may take, estimated from counts. Each opens a whole batch while all
+    other requests wait. The search that goes beyond is the last."""
 
     __slots__ = ("left_us",)
 
@@ -35,8 +36,8 @@ class Effort:
 
 
 def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort) -> ListOffsetsPartitionReply:
-    """The first offset, the next to be written, the newest record's, or the first at or after a time. Offset -1: there
-    is none such yet. Without effort left the client is told to ask again."""
+    """Find the first offset, the end offset, the newest record's, or the first at or after a time. Offset -1: there is
+    none. Without effort left the error makes the client ask again."""
     index, timestamp_ms = wanted.partition_index, wanted.timestamp
     if timestamp_ms == LATEST:
         return _found(index, log.next_offset)
@@ -58,7 +59,7 @@ def find_offset(log: PartitionLog, wanted: ListOffsetsPartition, effort: Effort)
 
 
 def _newest_ms(log: PartitionLog, effort: Effort) -> int:
-    # Of a segment just taken over, the last entries of two files and the batches behind them are read.
+    # A segment just closed has the last entries of two files and the batches behind them read.
     effort.spend(sum([1 if segment.max_timestamp_ms >= 0 else 100 for segment in log.segments]))
     return log.newest_ms()
 
@@ -68,8 +69,8 @@ def _found(index: int, offset: int, timestamp_ms: int = -1) -> ListOffsetsPartit
 
 
 def end_of_epoch(log: PartitionLog, partition: int, leader_epoch: int) -> EpochEndOffset:
-    """Where the leader's epoch ends: there is one, and it goes on. Of a later one nothing is known (KIP-320); one
-    before all that are known ends where the log begins, as in Kafka."""
+    """Return the end offset of the leader epoch: there is one epoch, which has not ended. A later one is unknown
+    (KIP-320); an earlier one ends at the log's start, as in Kafka."""
     if leader_epoch == LEADER_EPOCH:
         return EpochEndOffset(partition, ErrorCode.NONE, leader_epoch, log.flushed_offset)
     if leader_epoch < -1:

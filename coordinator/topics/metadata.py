@@ -1,4 +1,4 @@
-"""What is told of topics: Metadata and its successor in pages, DescribeTopicPartitions (KIP-966)."""
+"""Descriptions of topics: Metadata, and DescribeTopicPartitions in pages (KIP-966)."""
 
 from collections.abc import Sequence
 
@@ -23,11 +23,11 @@ from protocol.messages.topics import (
 )
 
 TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 3576, 8096
-"""What anybody may do where nobody is refused anything, as Kafka's bit fields: read, write, create, delete, alter,
-describe, describe and alter configs of a topic; of the cluster create, alter, describe, cluster action, configs, and
-idempotent writes."""
+"""Operations that are allowed to all clients without an authorizer, as Kafka's bit fields: read, write, create, delete,
+alter, describe, describe and alter configs of a topic; of the cluster create, alter, describe, cluster action, configs,
+and idempotent writes."""
 MOST_PARTITIONS = 2_000
-"""In one page."""
+"""Largest number of partitions in one page."""
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -35,7 +35,7 @@ _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 def metadata(
     topics: TopicList, settings: TopicSettings, message: Metadata, moment: Moment
 ) -> tuple[MetadataTopicReply, ...]:
-    """What is asked for, in that order, once each; a topic that is not there is made if message and settings allow
+    """Describe the topics asked for, in that order, once each; a missing topic is created if message and settings allow
     it. The reply waits for the list's `position`."""
     if message.topics is None:
         replies = [topic.reply for topic in topics.all()]
@@ -43,8 +43,8 @@ def metadata(
         may_create = message.allow_auto_topic_creation and settings.auto_create
         most = min(len(topics) + settings.max_new_topics_per_request, settings.max_topics * 9 // 10)
         replies = [
-            # A client that is told of an unknown topic asks again, and so has the others made. The last tenth is for
-            # those who create topics on purpose.
+            # Clients repeat a request for an unknown topic, and so create many. The last tenth is left for topics that
+            # are created on purpose.
             _describe(topics, wanted, moment, may_create=may_create and len(topics) < most)
             for wanted in dict.fromkeys(message.topics)
         ]
@@ -68,7 +68,7 @@ def _describe(topics: TopicList, wanted: MetadataTopic, moment: Moment, *, may_c
         return MetadataTopicReply(name, error_code=_UNKNOWN)
     if isinstance(made, Topic):
         return made.reply
-    # One that is still being deleted is not there, and may be made in a moment.
+    # A topic that is still being deleted does not exist, and may be created in a moment.
     is_deleted = made.error is ErrorCode.TOPIC_ALREADY_EXISTS
     return MetadataTopicReply(name, error_code=_UNKNOWN if is_deleted else made.error)
 
@@ -77,8 +77,8 @@ def _describe(topics: TopicList, wanted: MetadataTopic, moment: Moment, *, may_c
 
 
 def describe_partitions(topics: TopicList, message: DescribeTopicPartitions) -> DescribeTopicPartitionsReply:
-    """Topics by name, sorted, from the cursor on, with as many partitions as one page may have. What does not exist
-    takes no room in it."""
+    """Describe topics by name, sorted, from the cursor on, with as many partitions as one page may have. Unknown topics
+    take no space in it."""
     asked = [topic.name for topic in message.topics]
     cursor = message.cursor
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
@@ -134,5 +134,5 @@ def _page(topic: Topic, partitions: Sequence[MetadataPartitionReply]) -> Describ
 
 
 def operations(asked: bool, all_of_them: int) -> int:
-    """The field, if it was asked for."""
+    """Return the bit field if it was asked for."""
     return all_of_them if asked else OPERATIONS_NOT_REQUESTED

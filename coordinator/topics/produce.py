@@ -1,7 +1,7 @@
-"""What a producer's bytes must be before they are stored: whole batches that say the truth about their records, and,
-of an idempotent producer, the ones that come next (KIP-98).
+"""Checks of produced records before they are stored: whole batches with correct headers, and, of an idempotent
+producer, in sequence (KIP-98).
 
-They are checked to the last record, compressed or not: a batch that cannot be read would stop everyone who comes to it.
+Every record is checked, compressed or not: a batch that cannot be read would stop every consumer that comes to it.
 """
 
 from collections.abc import Generator, Sequence
@@ -26,7 +26,7 @@ from protocol.record_batch import (
 from protocol.record_compression import Compression
 from protocol.record_walk import MOST_HEADERS, TooManyHeaders, oldest_timestamp, walk_records
 
-_LZ4_FLAGS = HEADER_BYTES + 4  # of the frame, behind its magic number
+_LZ4_FLAGS = HEADER_BYTES + 4  # of the frame, after its magic number
 _LZ4_INDEPENDENT = 0x20
 _OBJECTIONS = {
     Objection.OLD_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -34,28 +34,28 @@ _OBJECTIONS = {
     Objection.TOO_MANY: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 }
 MOST_BATCHES = 2_000
-"""Of one partition in a request: they are appended at one go. Kafka allows one."""
+"""Largest number of batches of one partition in a request: they are appended at once. Kafka allows one."""
 PARTITION_US = 5
 _BATCH_US, _COMPRESSED_US, _IDEMPOTENT_US = 10, 10, 6
 _BYTES_AN_US, _DECOMPRESSED_BYTES_AN_US = 2048, 512
 
 
 class ProducerIdSource(Protocol):
-    """Where the ids of idempotent producers come from; seeded in tests."""
+    """Source of the ids of idempotent producers; seeded in tests."""
 
     def producer_id(self) -> int:
-        """From 0 to 2^63-1, and nobody's yet."""
+        """Return an unused id from 0 to 2^63-1."""
 
 
-class Bad(NamedTuple):
-    """Why nothing of it was stored."""
+class BatchError(NamedTuple):
+    """Error because of which no batch of the partition was stored."""
 
     error: ErrorCode
     message: str
 
 
 class Limits(NamedTuple):
-    """What one batch may be: it is checked at one go, and a few bytes compressed may be very much."""
+    """Limits of one batch: it is checked at once, and a few compressed bytes may become very many."""
 
     bytes: int
     decompressed_bytes: int
@@ -64,7 +64,7 @@ class Limits(NamedTuple):
 
 
 class Times(NamedTuple):
-    """What is allowed of records' timestamps. (Kafka: -1 is "none", and always may be.)"""
+    """Limits of records' timestamps. (Kafka: -1 is "none", and is always allowed.)"""
 
     lowest_ms: int
     highest_ms: int
@@ -74,7 +74,7 @@ ANY_TIME = Times(-(2**63), 2**63 - 1)
 
 
 def allowed_times(configs: TopicConfigs, moment: Moment) -> Times:
-    """What producers may say of the time of their records, if it is theirs to say."""
+    """Return the limits of timestamps that producers set."""
     if configs.has_append_time:
         return ANY_TIME
     highest_ms = min(moment.wall_ms + configs.time_after_ms, ANY_TIME.highest_ms)
@@ -82,8 +82,8 @@ def allowed_times(configs: TopicConfigs, moment: Moment) -> Times:
 
 
 class Allowance:
-    """Microseconds of work that the records of one request may be, by and large: from counts, not a clock. The batch
-    that goes beyond is the last, so that one batch always may."""
+    """Microseconds of work that the records of one request may take, estimated from counts. The batch that goes beyond
+    is the last, so a single batch is always allowed."""
 
     __slots__ = ("left_us",)
 
@@ -94,16 +94,17 @@ class Allowance:
 class _Refused(Exception):
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
-        self.bad = Bad(error, message)
+        self.bad = BatchError(error, message)
 
 
 def check_records(
     data: bytes, limits: Limits, allowance: Allowance, times: Times = ANY_TIME
-) -> Generator[int, object, list[bytes] | Bad]:
-    """The batches of `data`, each sound and within the limits, or what is wrong with the first that is not. What others
-    of the request have left of the allowance must do: REQUEST_TIMED_OUT where nothing is, which producers try again.
+) -> Generator[int, object, list[bytes] | BatchError]:
+    """Return the batches of `data`, each sound and within the limits, or the error of the first that is not. The
+    allowance is shared by the request's partitions: REQUEST_TIMED_OUT where nothing is left, which producers try again.
 
-    Everyone else waits meanwhile, so this is done batch by batch: what each has cost, in microseconds, is yielded."""
+    All other requests wait meanwhile, so this is done batch by batch: the cost of each, in microseconds, is yielded.
+    """
     found: list[bytes] = []
     position = 0
     before_us = allowance.left_us
@@ -126,22 +127,22 @@ def check_records(
     return found
 
 
-def check_sequences(log: PartitionLog, batches: Sequence[bytes]) -> list[int | None] | Bad:
-    """Of each batch, None if it is to be appended, or the base offset that it was stored at when it first came. A
-    batch that its producer sent out of order, or before it lost its epoch, and nothing may be stored."""
+def check_sequences(log: PartitionLog, batches: Sequence[bytes]) -> list[int | None] | BatchError:
+    """Return for each batch None if it is to be appended, or the base offset of its first copy if it is a duplicate. An
+    error for a batch out of sequence or of an old producer epoch: then none may be stored."""
     verdicts = judge(log.producers, batches, log.next_offset)
-    return Bad(_OBJECTIONS[verdicts], verdicts.value) if isinstance(verdicts, Objection) else verdicts
+    return BatchError(_OBJECTIONS[verdicts], verdicts.value) if isinstance(verdicts, Objection) else verdicts
 
 
 def _check_frame(data: bytes, position: int, max_batch_bytes: int) -> BatchHeader:
     if not data:
         raise _Refused(ErrorCode.INVALID_RECORD, "no records")
-    # Said before the checksum: of a batch that is refused for its size nothing more need be known.
+    # Checked before the checksum: a batch that is refused for its size need not be read.
     size = int.from_bytes(data[position + 8 : position + 12], "big", signed=True) + 12
     if max_batch_bytes < size <= len(data) - position:
         raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, at most {max_batch_bytes} are allowed")
     if size > len(data) - position:
-        # Not damage on the way, after which a producer would try again: it says something that is not so.
+        # Not a transmission error, after which a producer would try again: the header is wrong.
         raise _Refused(ErrorCode.INVALID_RECORD, f"a batch of {size} bytes, of which {len(data) - position} are there")
     try:
         return check_batch(data, position)
@@ -152,7 +153,7 @@ def _check_frame(data: bytes, position: int, max_batch_bytes: int) -> BatchHeade
 
 
 def _check_claims(header: BatchHeader) -> None:
-    """What a batch says of itself, and only brokers may, or nobody."""
+    """Check header fields that only brokers may set, or no one."""
     if header.is_control:
         raise _Refused(ErrorCode.INVALID_RECORD, "control batches are not for clients to write")
     if header.is_transactional:
@@ -170,13 +171,13 @@ def _check_claims(header: BatchHeader) -> None:
 
 
 def _check_contents(batch: bytes, header: BatchHeader, limits: Limits, allowance: Allowance, times: Times) -> bytes:
-    """The batch, with a largest timestamp that is true: searches by time believe it. (Kafka corrects it too.)"""
+    """Return the batch with a correct largest timestamp: searches by time rely on it. (Kafka corrects it too.)"""
     allowance.left_us -= _BATCH_US + len(batch) // _BYTES_AN_US + (_IDEMPOTENT_US if header.producer_id >= 0 else 0)
     if header.record_count > limits.records:
         reason = f"{header.record_count} records, at most {limits.records} are allowed"
         raise _Refused(ErrorCode.MESSAGE_TOO_LARGE, reason)
     if header.compression == Compression.LZ4 and _is_linked(batch):
-        # Our own reader could, but Java's consumers cannot, and would never come past it. (Kafka fails on it.)
+        # Our own reader could, but Java's consumers cannot, and would never get past it. (Kafka fails on it.)
         reason = "lz4 blocks that depend on each other, which not every consumer can read"
         raise _Refused(ErrorCode.INVALID_RECORD, reason)
     try:
@@ -198,7 +199,7 @@ def _walked(payload: bytes, header: BatchHeader, limits: Limits, allowance: Allo
     try:
         return walk_records(payload, header, limits.headers)
     except CorruptBatch:
-        # How far it came is not known: as if each record, and as many headers, had been looked at.
+        # How far it came is unknown: charged as if each record, and as many headers, had been read.
         allowance.left_us -= header.record_count + min(limits.headers, len(payload) // 2)
         raise
 
@@ -217,7 +218,7 @@ def _is_linked(lz4_batch: bytes) -> bool:
 
 
 def _decompressed(batch: bytes, header: BatchHeader, most_bytes: int, allowance: Allowance) -> bytes:
-    # One that fails may have filled all the room there is.
+    # A batch that fails may have filled all the space allowed.
     all_us = most_bytes // _DECOMPRESSED_BYTES_AN_US
     allowance.left_us -= _COMPRESSED_US + all_us
     payload = record_bytes(header, batch, max_bytes=most_bytes)

@@ -1,5 +1,5 @@
-"""Requests that wait for room in the write-ahead log, or for the others to have their turn: each connection's in order,
-and the connections by turns."""
+"""Produce queue: requests that wait for space in the write-ahead log, or for their turn. Each connection's are in
+order, and the connections take turns."""
 
 from collections import deque
 from collections.abc import Generator
@@ -9,14 +9,14 @@ from protocol.messages.data import Produce, ProduceReply
 from protocol.session import RequestRef
 
 SLICE_US = 40_000
-"""Microseconds of checking and appending records that may be done at one go."""
+"""Microseconds of checking and appending records in one slice."""
 
 REST_MS_MAX = 200
 _NEARLY_NONE_MS = 10
 
 
 class QueuedProduce:
-    """A request that was begun, or is to be. `size` is what its records take."""
+    """A request that was begun, or waits. `size` is that of its records."""
 
     __slots__ = ("message", "ref", "size", "work")
 
@@ -30,53 +30,52 @@ class QueuedProduce:
 
 
 class ProduceQueue:
-    """`bytes` is what their records take. `left_us` may be spent now; half of the time that passes is added to it, so
-    that the other half is everyone else's."""
+    """Requests in the queue. `bytes` is the size of their records. `left_us` may be spent now; half of the time that
+    passes is added to it, so that the other half is left for other requests."""
 
-    __slots__ = ("_filled_ms", "_has_rested", "_lanes", "bytes", "due_ms", "left_us")
+    __slots__ = ("_filled_ms", "_has_rested", "_queues", "bytes", "due_ms", "left_us")
 
     def __init__(self) -> None:
-        self._lanes: dict[int, deque[QueuedProduce]] = {}  # by connection; whose turn it is comes first
+        self._queues: dict[int, deque[QueuedProduce]] = {}  # by connection, in order of turns
         self._filled_ms = 0
         self._has_rested = False
         self.bytes = 0
         self.left_us = SLICE_US
-        self.due_ms: int | None = None  # when someone will see to what waits
+        self.due_ms: int | None = None  # when the scheduled task runs next
 
     @property
     def waiting(self) -> bool:
-        return bool(self._lanes)
+        return bool(self._queues)
 
     def add(self, produce: QueuedProduce) -> None:
-        """Behind the others of its connection."""
-        self._lanes.setdefault(produce.ref.connection, deque()).append(produce)
+        """Queue the request after the others of its connection."""
+        self._queues.setdefault(produce.ref.connection, deque()).append(produce)
         self.bytes += produce.size
 
     def first(self) -> QueuedProduce:
-        """Whose turn it is."""
-        return next(iter(self._lanes.values()))[0]
+        """Return the request whose turn it is."""
+        return next(iter(self._queues.values()))[0]
 
-    def turn(self) -> None:
-        """It has had its turn, and comes again after the other connections."""
-        connection = next(iter(self._lanes))
-        self._lanes[connection] = self._lanes.pop(connection)
+    def end_turn(self) -> None:
+        """End the turn of the first connection: it comes again after the others."""
+        connection = next(iter(self._queues))
+        self._queues[connection] = self._queues.pop(connection)
 
     def done(self) -> None:
-        """Whose turn it is has been answered."""
-        connection, lane = next(iter(self._lanes.items()))
+        """Remove the first request: it has been answered."""
+        connection, lane = next(iter(self._queues.items()))
         self.bytes -= lane.popleft().size
-        del self._lanes[connection]
+        del self._queues[connection]
         if lane:
-            self._lanes[connection] = lane
+            self._queues[connection] = lane
 
     def refill(self, now_ms: int) -> None:
         self.left_us = min(SLICE_US, self.left_us + max(now_ms - self._filled_ms, 0) * 500)
         self._filled_ms = now_ms
 
-    def take_long(self, now_ms: int) -> int:
-        """How much longer than was thought the last slice has taken: counts are no clock, and others may be on the
-        processor. They had nothing of that time, so as much is theirs now. In milliseconds, 0 if it is nearly none, or
-        if this is the end of such a rest."""
+    def overrun_ms(self, now_ms: int) -> int:
+        """Return the pause after a slice that overran its estimate, in milliseconds: other requests had no time
+        meanwhile, so they get as much now. 0 if the overrun is nearly none, or if such a pause has just ended."""
         late_ms = 0 if self.due_ms is None else now_ms - self.due_ms
         self.due_ms = None
         self._has_rested = late_ms > _NEARLY_NONE_MS and not self._has_rested
@@ -84,5 +83,5 @@ class ProduceQueue:
 
     @property
     def wait_ms(self) -> int:
-        """Until half a slice may be spent."""
+        """Milliseconds until half a slice may be spent."""
         return max((SLICE_US // 2 - self.left_us) // 500, 1)

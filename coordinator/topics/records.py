@@ -1,7 +1,7 @@
 """Embedded topics as records of `__muster_topics-0`, a compacted log: the key is the topic's name.
 
 Value, version 1: two bytes of version, then a MessagePack map of the fields of `TopicRecord` but the name. Fields may
-be added with defaults; what changes their meaning is a new version. No value: the topic is gone.
+be added with defaults; a change of their meaning is a new version. No value: the topic is deleted.
 """
 
 import msgspec
@@ -12,8 +12,8 @@ _VERSION = b"\x00\x01"
 
 
 class TopicRecord(msgspec.Struct, frozen=True):
-    """A topic as it is. `configs` holds only what it was given itself: the rest follows the node's settings.
-    `is_deleted`: nobody sees it any more, and its name is free when all that groups committed for it is forgotten."""
+    """Present state of a topic. `configs` holds only its own settings: the rest follows the node's. `is_deleted`: the
+    topic is hidden, and its name is free when all offsets committed for it are deleted."""
 
     name: str
     topic_id: bytes
@@ -32,18 +32,18 @@ class _Value(msgspec.Struct, frozen=True):
 
 
 class TopicsCorrupt(Exception):
-    """A record of the topics log that does not parse, or was written by a newer version. The node must not start:
-    without the topic its partitions would look unknown, and commits for them be refused."""
+    """A record of the topics log does not parse, or was written by a newer version. The node must not start: without
+    the topic its partitions would look unknown, and commits for them would be refused."""
 
 
 def encode_topic(record: TopicRecord) -> tuple[bytes, bytes]:
-    """Key and value."""
+    """Encode key and value."""
     value = _Value(record.topic_id, record.partitions, record.configs, record.created_wall_ms, record.is_deleted)
     return record.name.encode(), _VERSION + msgspec.msgpack.encode(value)
 
 
 def decode_topic(key: bytes | None, value: bytes | None) -> tuple[str, TopicRecord | None]:
-    """The name, and the topic unless it is gone. Raises `TopicsCorrupt`."""
+    """Decode the name, and the topic unless it is deleted. Raises `TopicsCorrupt`."""
     try:
         name = (key or b"").decode()
         if value is None:
@@ -61,6 +61,6 @@ def decode_topic(key: bytes | None, value: bytes | None) -> tuple[str, TopicReco
     return name, record
 
 
-def encode_gone(name: str) -> tuple[bytes, None]:
-    """Key and value of a topic that is gone."""
+def encode_deleted(name: str) -> tuple[bytes, None]:
+    """Encode key and value of a deleted topic."""
     return name.encode(), None

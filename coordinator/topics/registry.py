@@ -1,4 +1,4 @@
-"""Which topics there are: kept in `__muster_topics-0`, changed by applying its records alone."""
+"""List of the embedded topics: kept in `__muster_topics-0`, changed by applying its records alone."""
 
 from collections.abc import Iterator, Mapping
 from heapq import merge
@@ -10,9 +10,9 @@ from sortedcontainers import SortedDict
 from coordinator.clock import Moment
 from coordinator.placement import Placement
 from coordinator.topics.configs import configs_of, kept, refuse_configs
-from coordinator.topics.records import TOPICS_LOG, TopicRecord, decode_topic, encode_gone, encode_topic
+from coordinator.topics.records import TOPICS_LOG, TopicRecord, decode_topic, encode_deleted, encode_topic
 from coordinator.topics.rules import (
-    Refusal,
+    TopicRefusal,
     TopicSettings,
     collapsed,
     is_own,
@@ -38,18 +38,18 @@ APPEND_ERRORS = {
     AppendError.DISK_FULL: ErrorCode.KAFKA_STORAGE_ERROR,
     AppendError.RECORD_TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
 }
-"""What clients are told of an append that failed."""
+"""Errors for clients of failed appends."""
 
 
 class TopicIdSource(Protocol):
-    """Where topic ids come from; seeded in tests."""
+    """Source of topic ids; seeded in tests."""
 
     def topic_id(self) -> bytes:
-        """Sixteen bytes that name no topic yet, and are not all zero."""
+        """Return sixteen bytes that name no topic yet, and are not all zero."""
 
 
 class Topic:
-    """A topic as of its last record, and those of its partitions' logs that were asked for so far."""
+    """A topic as of its last record, and the logs of its partitions opened so far."""
 
     __slots__ = ("configs", "logs", "record", "reply")
 
@@ -72,7 +72,7 @@ def _led_by(index: int, node: int) -> MetadataPartitionReply:
 
 
 class TopicList:
-    """Topics by name, in the order of their names, and by id. `deleted`: those whose name is not free yet."""
+    """Topics by name, in the order of their names, and by id. `deleted`: topics whose name is not free yet."""
 
     def __init__(self, store: LogStore, settings: TopicSettings, ids: TopicIdSource, placement: Placement) -> None:
         self._store = store
@@ -89,17 +89,17 @@ class TopicList:
         """Write-ahead position of the last change."""
         self.get = self._topics.get
         self.own: Topic | None = None
-        """The one that is the service's own and may be read: `find` finds it, `get` does not."""
+        """The service's own topic that may be read: `find` finds it, `get` does not."""
 
     def load(self) -> None:
-        """Replays the log. Raises `TopicsCorrupt`, `LogDamaged`."""
+        """Replay the log. Raises `TopicsCorrupt`, `LogDamaged`."""
         for header, data in self._log.batches_from(self._log.start_offset):
             if not header.is_control:
                 for entry in decode_batch(bytes(data)):
                     self._apply(*decode_topic(entry.key, entry.value))
 
     def _apply(self, name: str, record: TopicRecord | None) -> None:
-        """The only one that changes the list, live and at load alike."""
+        """Apply a record: the only mutator of the list, live and at load alike."""
         known = self._topics.get(name)
         if known is not None:
             self._partitions -= known.record.partitions
@@ -127,13 +127,13 @@ class TopicList:
 
     def _write(
         self, name: str, record: TopicRecord | None, moment: Moment, *, makes_room: bool = False
-    ) -> Refusal | None:
-        """On record, and applied; what it changes may be told of when `position` is durable."""
-        entry = encode_gone(name) if record is None else encode_topic(record)
+    ) -> TopicRefusal | None:
+        """Append and apply a record; its change may be shown when `position` is durable."""
+        entry = encode_deleted(name) if record is None else encode_topic(record)
         batch = encode_batch([entry], timestamp_ms=moment.wall_ms)
         appended = self._store.append(self._log, batch, makes_room=makes_room)
         if isinstance(appended, AppendError):
-            return Refusal(APPEND_ERRORS[appended], appended.value)
+            return TopicRefusal(APPEND_ERRORS[appended], appended.value)
         self.position = appended.position
         self._apply(name, record)
         return None
@@ -145,25 +145,25 @@ class TopicList:
         return iter(self._topics.values())
 
     def find(self, name: str) -> Topic | None:
-        """For whoever reads."""
+        """Return the topic for a reader: one of the list, or the service's own."""
         topic = self._topics.get(name)
         return self.own if topic is None and self._is_own(name) else topic
 
-    def refuse_own(self, name: str) -> Refusal | None:
-        """It is read, and neither written to nor changed by clients."""
+    def refuse_own(self, name: str) -> TopicRefusal | None:
+        """Refuse the service's own topic: clients read it, and neither write nor change it."""
         if not self._is_own(name):
             return None
-        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the service's own: it may be read")
+        return TopicRefusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is the service's own: it may be read")
 
     def absence(self, name: str) -> ErrorCode:
-        """What is told of one that may not be written to, or is not there."""
+        """Return the error for a topic that does not exist or may not be written to."""
         return ErrorCode.INVALID_TOPIC_EXCEPTION if self._is_own(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _is_own(self, name: str) -> bool:
         return self.own is not None and name == self.own.record.name
 
     def all(self) -> list[Topic]:
-        """In the order of their names, and the service's own if there is anything in it."""
+        """Return all topics in the order of their names, and the service's own if it has records."""
         found = list(self._topics.values())
         if self.own is not None and self._shows_own():
             found.append(self.own)
@@ -173,7 +173,7 @@ class TopicList:
         return self.own is not None and any(log.next_offset for log in self.own.logs.values())
 
     def names_from(self, first: str) -> Iterator[str]:
-        """Names of the same topics in order, from this one on: nobody looks at those before it."""
+        """Names of the same topics in order, from this one on; names before it are not read."""
         own = [self.own.record.name] if self.own is not None and self._shows_own() else []
         return merge(self._topics.irange(first), [name for name in own if name >= first])
 
@@ -184,15 +184,15 @@ class TopicList:
 
     # ------------------------------------------------------------------------------------------------------- making
 
-    def make(self, wanted: CreatableTopic, moment: Moment) -> Topic | Refusal:
-        """The topic, on record."""
+    def make(self, wanted: CreatableTopic, moment: Moment) -> Topic | TopicRefusal:
+        """Create the topic and record it."""
         planned = self.plan(wanted, moment, self._ids.topic_id())
-        if isinstance(planned, Refusal):
+        if isinstance(planned, TopicRefusal):
             return planned
         return self._write(wanted.name, planned.record, moment) or self._topics[wanted.name]
 
-    def plan(self, wanted: CreatableTopic, moment: Moment, topic_id: bytes = NO_TOPIC_ID) -> Topic | Refusal:
-        """What `make` would make, or why it would not. Nothing changes."""
+    def plan(self, wanted: CreatableTopic, moment: Moment, topic_id: bytes = NO_TOPIC_ID) -> Topic | TopicRefusal:
+        """Return the topic that `make` would create, or its error. Nothing changes."""
         refused = self._refuse(wanted)
         if refused is not None:
             return refused
@@ -202,9 +202,9 @@ class TopicList:
         record = TopicRecord(wanted.name, topic_id, self._count(wanted), configs, moment.wall_ms)
         return Topic(record, self._settings, self._placement)
 
-    def _refuse(self, wanted: CreatableTopic) -> Refusal | None:
+    def _refuse(self, wanted: CreatableTopic) -> TopicRefusal | None:
         if self._is_own(wanted.name):
-            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {wanted.name}, the service's own")
+            return TopicRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {wanted.name}, the service's own")
         return (
             refuse_name(wanted.name)
             or self._refuse_taken(wanted.name)
@@ -213,24 +213,26 @@ class TopicList:
             or self._refuse_more(1, self._count(wanted))
         )
 
-    def _refuse_taken(self, name: str) -> Refusal | None:
+    def _refuse_taken(self, name: str) -> TopicRefusal | None:
         if name in self._topics:
-            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
+            return TopicRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
         if name in self.deleted:
             reason = f"the topic {name} is still being deleted, with what groups have committed for it"
-            return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, reason)
+            return TopicRefusal(ErrorCode.TOPIC_ALREADY_EXISTS, reason)
         other = self._collapsed.get(collapsed(name))
         if other is not None:
-            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} differs from {other} only by '.' and '_'")
+            return TopicRefusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} differs from {other} only by '.' and '_'")
         return None
 
-    def _refuse_more(self, topics: int, partitions: int) -> Refusal | None:
+    def _refuse_more(self, topics: int, partitions: int) -> TopicRefusal | None:
         settings = self._settings
         if len(self._topics) + topics > settings.max_topics:
-            return Refusal(ErrorCode.POLICY_VIOLATION, f"there are {settings.max_topics} topics, the most there may be")
+            return TopicRefusal(
+                ErrorCode.POLICY_VIOLATION, f"there are {settings.max_topics} topics, the most there may be"
+            )
         if self._partitions + partitions > settings.max_partitions:
             reason = f"all topics together may have {settings.max_partitions} partitions, and have {self._partitions}"
-            return Refusal(ErrorCode.POLICY_VIOLATION, reason)
+            return TopicRefusal(ErrorCode.POLICY_VIOLATION, reason)
         return None
 
     def _count(self, wanted: CreatableTopic) -> int:
@@ -240,11 +242,11 @@ class TopicList:
 
     # ----------------------------------------------------------------------------------------------------- changing
 
-    def grow(self, wanted: GrowingTopic, moment: Moment, *, validate_only: bool) -> Refusal | None:
-        """More partitions, on record; what is in the others stays where it is."""
+    def grow(self, wanted: GrowingTopic, moment: Moment, *, validate_only: bool) -> TopicRefusal | None:
+        """Add partitions and record them; records in the others stay where they are."""
         topic = self._topics.get(wanted.name)
         if topic is None:
-            absent = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
+            absent = TopicRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
             return self.refuse_own(wanted.name) or absent
         has = topic.record.partitions
         refused = refuse_growth(wanted, has, self._settings, self._placement.node_ids) or self._refuse_more(
@@ -254,14 +256,14 @@ class TopicList:
             return refused
         return self._write(wanted.name, replace(topic.record, partitions=wanted.count), moment)
 
-    def configure(self, topic: Topic, configs: Mapping[str, str], moment: Moment) -> Refusal | None:
-        """Other settings of its own, on record."""
+    def configure(self, topic: Topic, configs: Mapping[str, str], moment: Moment) -> TopicRefusal | None:
+        """Replace the topic's own settings and record them."""
         return self._write(topic.record.name, replace(topic.record, configs=dict(configs)), moment)
 
-    def delete(self, topic: Topic, moment: Moment) -> Refusal | None:
-        """Nobody sees it from now on; its name is taken until `free`. A full disk is no obstacle: it makes room."""
+    def delete(self, topic: Topic, moment: Moment) -> TopicRefusal | None:
+        """Hide the topic; its name is taken until `free`. Allowed on a full disk: deletion frees space."""
         return self._write(topic.record.name, replace(topic.record, is_deleted=True), moment, makes_room=True)
 
-    def free(self, name: str, moment: Moment) -> Refusal | None:
-        """Nothing is left of a deleted topic."""
+    def free(self, name: str, moment: Moment) -> TopicRefusal | None:
+        """Free the name of a deleted topic."""
         return self._write(name, None, moment, makes_room=True)

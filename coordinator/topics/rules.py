@@ -1,4 +1,4 @@
-"""What a topic may be called, how many partitions it may have, and on which nodes (Kafka's rules)."""
+"""Rules for names, partitions and replicas of topics (Kafka's rules)."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -11,21 +11,21 @@ from protocol.messages.topics import CreatableTopic, GrowingTopic
 
 MIB = 1024 * 1024
 MAX_NAME_BYTES = 249
-"""With a dash and a partition's number behind it, still a folder's name on every file system."""
+"""Largest length of a name: with a dash and a partition's number it is still a folder's name on every file system."""
 OFFSETS_TOPIC = "__consumer_offsets"
 OWN_NAMES = (OFFSETS_TOPIC, "__transaction_state", "__share_group_state", "__cluster_metadata")
 OWN_PREFIX = "__muster_"
-"""How the service's own logs are called, and those that Kafka's own clients take for a broker's."""
+"""Prefix of the service's own logs; and names that Kafka's clients take for a broker's own topics."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What all embedded topics of a node share: limits, and what a topic has that says nothing itself.
+    """Settings shared by all embedded topics of a node: limits, and defaults of topics' settings.
 
-    `largest_batch_bytes` bounds what a topic's own `max.message.bytes` may be; `max_decompressed_bytes` and
-    `max_records_per_batch` a batch, which must be opened to be checked; `max_work_us` is how many microseconds of that
-    one request may ask for, which are spread over many steps.
+    `largest_batch_bytes` bounds a topic's own `max.message.bytes`; `max_decompressed_bytes` and `max_records_per_batch`
+    bound a batch, which must be opened to be checked; `max_work_us` is the microseconds of that work that one request
+    may take, spread over many steps.
     """
 
     default_partitions: int = 1
@@ -51,7 +51,7 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_from(config: Config) -> TopicSettings:
-    """The keys of the configuration that are about embedded topics."""
+    """Take the settings of embedded topics from the configuration."""
     return TopicSettings(
         default_partitions=config.num_partitions,
         auto_create=config.auto_create_topics_enable,
@@ -69,8 +69,8 @@ def settings_from(config: Config) -> TopicSettings:
     )
 
 
-class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """Why a topic is not made or changed, for programs and for people."""
+class TopicRefusal(msgspec.Struct, frozen=True, gc=False):
+    """Error of a change to a topic: a code for programs and a text for people."""
 
     error: ErrorCode
     message: str
@@ -79,8 +79,8 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 # --------------------------------------------------------------------------------------------------- names and sizes
 
 
-def refuse_name(name: str) -> Refusal | None:
-    """Kafka's legal names, without those of our own logs."""
+def refuse_name(name: str) -> TopicRefusal | None:
+    """Check a name by Kafka's rules; the names of our own logs are refused too."""
     if not name:
         reason = "the empty string is no name"
     elif name in {".", ".."}:
@@ -93,48 +93,49 @@ def refuse_name(name: str) -> Refusal | None:
         reason = f"{name} is the service's own"
     else:
         return None
-    return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    return TopicRefusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
 def is_own(name: str) -> bool:
-    """Whether a log of that name is not a topic's."""
+    """Return true if a log of that name is not a topic's."""
     return name in OWN_NAMES or name.startswith(OWN_PREFIX)
 
 
 def collapsed(name: str) -> str:
-    """Names that are equal so would share the names of their metrics: Kafka allows one of them."""
+    """Replace the characters that metrics do not have. Two topics of equal result would share metrics: Kafka allows one
+    of them."""
     return name.replace(".", "_")
 
 
-def refuse_shape(wanted: CreatableTopic, settings: TopicSettings, nodes: Collection[int]) -> Refusal | None:
-    """Partitions and replicas: each partition has one."""
+def refuse_shape(wanted: CreatableTopic, settings: TopicSettings, nodes: Collection[int]) -> TopicRefusal | None:
+    """Check partitions and replicas: each partition has one."""
     if wanted.assignments:
         return _refuse_assigned(wanted, settings, nodes)
     count, most = wanted.num_partitions, settings.max_partitions_per_topic
     if count != -1 and not 1 <= count <= most:
-        return Refusal(ErrorCode.INVALID_PARTITIONS, f"{count} partitions; 1 to {most}, or -1 for the default")
+        return TopicRefusal(ErrorCode.INVALID_PARTITIONS, f"{count} partitions; 1 to {most}, or -1 for the default")
     if wanted.replication_factor not in {-1, 1}:
         reason = f"{wanted.replication_factor} replicas; there is one node, so 1, or -1 for the default"
-        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+        return TopicRefusal(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
     return None
 
 
-def _refuse_assigned(wanted: CreatableTopic, settings: TopicSettings, nodes: Collection[int]) -> Refusal | None:
+def _refuse_assigned(wanted: CreatableTopic, settings: TopicSettings, nodes: Collection[int]) -> TopicRefusal | None:
     for value, what in ((wanted.replication_factor, "replication factor"), (wanted.num_partitions, "partition count")):
         if value != -1:
             reason = f"the partitions are assigned by hand, so the {what} must be -1, and is {value}"
-            return Refusal(ErrorCode.INVALID_REQUEST, reason)
+            return TopicRefusal(ErrorCode.INVALID_REQUEST, reason)
     if len(wanted.assignments) > settings.max_partitions_per_topic:
         reason = f"{len(wanted.assignments)} partitions; at most {settings.max_partitions_per_topic} are allowed"
-        return Refusal(ErrorCode.INVALID_PARTITIONS, reason)
+        return TopicRefusal(ErrorCode.INVALID_PARTITIONS, reason)
     indexes = sorted(assigned.partition_index for assigned in wanted.assignments)
     if indexes != list(range(len(indexes))):
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "each partition from 0 on must be assigned once")
+        return TopicRefusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "each partition from 0 on must be assigned once")
     return refuse_replicas([assigned.broker_ids for assigned in wanted.assignments], nodes)
 
 
-def refuse_replicas(replicas: Sequence[Sequence[int]], nodes: Collection[int]) -> Refusal | None:
-    """Of each partition. They must name nodes there are, and one each: nothing is replicated."""
+def refuse_replicas(replicas: Sequence[Sequence[int]], nodes: Collection[int]) -> TopicRefusal | None:
+    """Check the replicas of each partition. They must name existing nodes, one each: nothing is replicated."""
     for broker_ids in replicas:
         absent = [node for node in broker_ids if node not in nodes]
         if absent:
@@ -143,22 +144,22 @@ def refuse_replicas(replicas: Sequence[Sequence[int]], nodes: Collection[int]) -
             reason = f"a partition is on one node, not on {len(broker_ids)}"
         else:
             continue
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+        return TopicRefusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     return None
 
 
 def refuse_growth(
     wanted: GrowingTopic, partitions: int, settings: TopicSettings, nodes: Collection[int]
-) -> Refusal | None:
-    """Partitions are only ever added."""
+) -> TopicRefusal | None:
+    """Check new partitions: partitions are only ever added."""
     most = settings.max_partitions_per_topic
     if wanted.count <= partitions or wanted.count > most:
         reason = f"{wanted.name} has {partitions} partitions; more, and at most {most}, are allowed, not {wanted.count}"
-        return Refusal(ErrorCode.INVALID_PARTITIONS, reason)
+        return TopicRefusal(ErrorCode.INVALID_PARTITIONS, reason)
     if wanted.assignments is None:
         return None
     added = wanted.count - partitions
     if len(wanted.assignments) != added:
         reason = f"{added} partitions are added, and {len(wanted.assignments)} assigned"
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+        return TopicRefusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     return refuse_replicas([assigned.broker_ids for assigned in wanted.assignments], nodes)

@@ -5,8 +5,7 @@ from collections.abc import Generator
 from typing import Any
 
 from coordinator.groups.classic.state import Group, GroupState
-from coordinator.groups.client_balanced.state import BalancedGroup
-from coordinator.groups.client_balanced.state import GroupState as BalancedState
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
 from coordinator.keys import BalancedLeaseKey, LeaseKey, MemberKey
 from coordinator.records.records import BalancedMetadata, Ownership
 from coordinator.runtime.group_counts import GroupCounts

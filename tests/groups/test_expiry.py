@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
 from coordinator.records.records import CommittedOffset
-from coordinator.runtime.expiry_rules import Kept, Rule, expires_ms, group_expires_ms, rule_of
+from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, group_expires_ms, rule_of
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.messages.groups import JoinProtocol
@@ -34,7 +34,9 @@ def kept(expire_ms: int = -1, commit_ms: int = COMMITTED_MS) -> OffsetAndMetadat
     return OffsetAndMetadata(5, -1, "", commit_ms, expire_ms)
 
 
-def when(group: Group, topic: str = "t", expire_ms: int = -1, pending: Sequence[tuple[str, int]] = ()) -> int | Kept:
+def when(
+    group: Group, topic: str = "t", expire_ms: int = -1, pending: Sequence[tuple[str, int]] = ()
+) -> int | KeepReason:
     return expires_ms(rule_of(group), (topic, 0), kept(expire_ms), pending, WEEK_MS)
 
 
@@ -53,8 +55,8 @@ def test_a_simple_group_counts_from_each_commit() -> None:
 
 def test_a_stable_consumer_group_keeps_what_any_member_subscribes_to_and_counts_the_rest_from_each_commit() -> None:
     group = group_in(GroupState.STABLE, topics=("t", "u"))
-    assert when(group, "t") is Kept.SUBSCRIBED
-    assert when(group, "u") is Kept.SUBSCRIBED
+    assert when(group, "t") is KeepReason.SUBSCRIBED
+    assert when(group, "u") is KeepReason.SUBSCRIBED
     assert when(group, "other") == COMMITTED_MS + WEEK_MS
 
 
@@ -63,18 +65,18 @@ def test_a_subscription_that_cannot_be_read_keeps_everything(metadata: bytes) ->
     group = group_in(GroupState.STABLE)
     group.add(Member("m-9", None, "c", "/h", 10_000, 10_000, (JoinProtocol("range", metadata),)))
     group.protocol_name = "range"
-    assert when(group, "other") is Kept.UNREADABLE
+    assert when(group, "other") is KeepReason.UNREADABLE
 
 
 @pytest.mark.parametrize("state", [GroupState.PREPARING, GroupState.COMPLETING])
 @pytest.mark.parametrize("protocol_type", ["consumer", "connect", None])
 def test_while_a_group_rebalances_nothing_expires(state: GroupState, protocol_type: str | None) -> None:
-    assert when(group_in(state, protocol_type), "other", expire_ms=1) is Kept.REBALANCING
+    assert when(group_in(state, protocol_type), "other", expire_ms=1) is KeepReason.REBALANCING
 
 
 @pytest.mark.parametrize("protocol_type", ["connect", None])
 def test_with_members_that_are_no_consumers_nothing_expires(protocol_type: str | None) -> None:
-    assert when(group_in(GroupState.STABLE, protocol_type), "other", expire_ms=1) is Kept.NO_CONSUMERS
+    assert when(group_in(GroupState.STABLE, protocol_type), "other", expire_ms=1) is KeepReason.NO_CONSUMERS
 
 
 def test_a_retention_of_the_commits_own_counts_alone_where_anything_expires_at_all() -> None:
@@ -83,13 +85,13 @@ def test_a_retention_of_the_commits_own_counts_alone_where_anything_expires_at_a
         assert when(group, expire_ms=COMMITTED_MS + 900 * DAY_MS) == COMMITTED_MS + 900 * DAY_MS
         assert when(group, expire_ms=0) == 0
     stable = group_in(GroupState.STABLE)
-    assert when(stable, "t", expire_ms=1) is Kept.SUBSCRIBED
+    assert when(stable, "t", expire_ms=1) is KeepReason.SUBSCRIBED
     assert when(stable, "other", expire_ms=1) == 1
 
 
 def test_what_a_transaction_has_pending_is_kept() -> None:
     for group in (group_in(GroupState.EMPTY), group_in(GroupState.EMPTY, None), group_in(GroupState.STABLE)):
-        assert when(group, "other", expire_ms=1, pending=[("other", 0)]) is Kept.PENDING
+        assert when(group, "other", expire_ms=1, pending=[("other", 0)]) is KeepReason.PENDING
         assert isinstance(when(group, "other", pending=[("other", 1), ("t", 0)]), int)
 
 
@@ -116,13 +118,13 @@ def test_a_group_goes_with_the_last_of_its_offsets() -> None:
 def test_a_group_without_offsets_goes_at_once_and_one_with_members_never() -> None:
     assert returned(group_expires_ms(group_in(GroupState.EMPTY), OffsetTable(), WEEK_MS)) == 0
     for state in (GroupState.PREPARING, GroupState.COMPLETING, GroupState.STABLE):
-        assert returned(group_expires_ms(group_in(state), OffsetTable(), WEEK_MS)) is Kept.HAS_MEMBERS
+        assert returned(group_expires_ms(group_in(state), OffsetTable(), WEEK_MS)) is KeepReason.HAS_MEMBERS
 
 
 def test_a_group_of_which_a_transaction_has_anything_pending_never_goes() -> None:
     table = table_of(("t", 0, 1, -1))
     table.set_pending(7, [CommittedOffset("g", "u", 0, 1, -1, "", 1)])
-    assert returned(group_expires_ms(group_in(GroupState.EMPTY, None), table, WEEK_MS)) is Kept.GROUP_PENDING
+    assert returned(group_expires_ms(group_in(GroupState.EMPTY, None), table, WEEK_MS)) is KeepReason.GROUP_PENDING
 
 
 @given(

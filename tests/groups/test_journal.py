@@ -142,7 +142,7 @@ def test_what_is_kept_is_counted_and_ordered_whatever_came(told: list[tuple[str,
         assert journal.kept_bytes <= 6_000 or len(journal) == 1
     kept = list(journal.notes())
     assert len(journal) == len(kept)
-    assert len(journal._order) == len(kept) + sum(one.gone for one in journal._groups.values())
+    assert len(journal._order) == len(kept) + sum(one.dropped for one in journal._groups.values())
     for group_id in GROUPS:
         of_group = [one for one in kept if one.group_id == group_id]
         assert len(of_group) <= limit

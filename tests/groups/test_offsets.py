@@ -58,10 +58,10 @@ def test_the_last_commit_counts() -> None:
 def test_what_is_forgotten_leaves_nothing_of_its_group() -> None:
     table = OffsetTable()
     table.set([record()])
-    table.forget("g", "t", 1)
-    table.forget("nowhere", "t", 0)
+    table.remove("g", "t", 1)
+    table.remove("nowhere", "t", 0)
     assert table.count == 1
-    table.forget("g", "t", 0)
+    table.remove("g", "t", 0)
     assert (table.count, table.groups(), table.topics("g")) == (0, [], {})
 
 
@@ -73,7 +73,7 @@ def test_the_table_is_a_dictionary(changes: list[tuple[tuple[str, str, int], int
     table, expected = OffsetTable(), dict[tuple[str, str, int], int]()
     for (group_id, topic, partition), offset in changes:
         if offset is None:
-            table.forget(group_id, topic, partition)
+            table.remove(group_id, topic, partition)
             expected.pop((group_id, topic, partition), None)
         else:
             table.set([record(partition, offset, group_id, topic)])
@@ -114,7 +114,7 @@ class ByPosition:
             if is_committed and found > self.committed.get(partition, (0, 0)):
                 self.committed[partition] = found
 
-    def forget(self, partition: int) -> None:
+    def remove(self, partition: int) -> None:
         self.committed.pop(partition, None)
         for partitions in self.pending.values():
             partitions.pop(partition, None)
@@ -144,7 +144,7 @@ def test_what_is_newer_in_the_log_counts_though_nobody_keeps_positions(changes: 
         elif verb == "end":
             table.end_transaction(words[0], is_committed=words[1])
         else:
-            table.forget("g", "t", words[0])
+            table.remove("g", "t", words[0])
         committed = table.topics("g").get("t", {})
         assert {index: kept.offset for index, kept in committed.items()} == {
             index: offset for index, (_position, offset) in expected.committed.items()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.groups.classic.owning import NOBODYS
+from coordinator.groups.classic.owning import NO_OWNERS
 from coordinator.groups.ownership import Owners
 from coordinator.handlers.claim_partitions import claim_partitions
 from coordinator.handlers.describe_ownership import describe_ownership
@@ -62,9 +62,9 @@ def test_there_is_one_owner_at_most_and_epochs_only_grow(deeds: list[Any]) -> No
 
 
 def test_what_a_group_without_registry_is_asked_for_is_nobodys_and_stays_so() -> None:
-    assert not NOBODYS
-    assert NOBODYS.granted("g", ("orders", 0), owner("a")).epoch == 1
-    assert not NOBODYS
+    assert not NO_OWNERS
+    assert NO_OWNERS.granted("g", ("orders", 0), owner("a")).epoch == 1
+    assert not NO_OWNERS
 
 
 def test_each_call_has_its_answer() -> None:

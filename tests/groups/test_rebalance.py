@@ -98,7 +98,7 @@ def test_a_heartbeat_never_brings_a_new_members_deadline_nearer() -> None:
     made = group(GroupState.STABLE, 60_000)
     member = made.members["m0"]
     member.deadline_ms = 300_000
-    assert actions.heard(made, Heartbeat("g", 3, "m0"), 1_000) is ErrorCode.NONE
+    assert actions.extend_session(made, Heartbeat("g", 3, "m0"), 1_000) is ErrorCode.NONE
     assert member.deadline_ms == 300_000
 
 
@@ -114,7 +114,7 @@ def test_a_static_member_that_is_replaced_is_on_record_before_anything_of_it_cha
     assert (record.member_id, record.subscription, record.session_timeout_ms) == ("i0-1", b"new", 20_000)
     assert list(made.members) == ["m0"] and made.members["m0"].protocols == RANGE
     assert not (out.replies or out.watched)
-    assert isinstance(out.followers[0], get_args(GroupEvent))
+    assert isinstance(out.follow_ups[0], get_args(GroupEvent))
 
 
 def test_causes_are_metric_labels_that_are_never_renamed() -> None:

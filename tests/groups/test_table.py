@@ -171,7 +171,7 @@ def test_every_cell_takes_its_event(kind: type, state: GroupState) -> None:
     if hasattr(event, "ref") and kind is not ReplacementStored:
         parked = [m for m in group.members.values() if REF in {m.join_ref, m.sync_ref}]
         answered = [one for one in out.replies if one.ref == REF]
-        followed = [one for one in out.followers if getattr(one, "ref", None) == REF]
+        followed = [one for one in out.follow_ups if getattr(one, "ref", None) == REF]
         assert len(parked) + len(answered) + len(followed) == 1, (
             "a request is answered, parked, or answered by what follows"
         )
@@ -190,7 +190,7 @@ def test_a_dead_group_refuses_requests_and_ignores_the_rest(kind: type) -> None:
         assert [reply.error_code for _, reply, _ in out.replies] == [ErrorCode.GROUP_ID_NOT_FOUND]  # type: ignore[attr-defined]
     else:
         assert not out.replies
-    assert not (out.records or out.watched or out.notes or out.followers)
+    assert not (out.records or out.watched or out.notes or out.follow_ups)
     assert bench.group.state is GroupState.DEAD
 
 
@@ -250,4 +250,4 @@ def test_a_refusal_is_an_answer_at_once_and_nothing_else() -> None:
     assert [(ref, reply, at_once) for ref, reply, at_once in out.replies] == [
         (REF, ReleasePartitionsReply(error_code=ErrorCode.NOT_COORDINATOR), True)
     ]
-    assert not (out.records or out.watched or out.notes or out.followers or out.pushes)
+    assert not (out.records or out.watched or out.notes or out.follow_ups or out.pushes)

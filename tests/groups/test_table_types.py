@@ -7,7 +7,7 @@ from mypy import api
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.xdist_group("mypy")  # one run of the checker serves them all
 HEAD = """
-from coordinator.groups.classic.actions import answer_sync, collect_sync, heard, leave, turn_away
+from coordinator.groups.classic.actions import answer_sync, collect_sync, extend_session, leave, refuse_full
 from coordinator.groups.classic.events import JoinAgain, JoinFirst, Leave, SessionOverdue, Sync
 from coordinator.groups.classic.guards import has_room, is_current_generation, is_member
 from coordinator.groups.classic.static import replace_static
@@ -19,7 +19,7 @@ from protocol.messages.groups import Heartbeat
 _ = no = reject(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 """
 DEFAULTS = "empty=_, preparing=_, completing=_, stable=_, dead=_"
-QUIET = "empty=no, preparing=heard, completing=heard, stable=heard, dead=no"
+QUIET = "empty=no, preparing=extend_session, completing=extend_session, stable=extend_session, dead=no"
 
 
 def row(event: str, guards: str = "", **cells: str) -> str:
@@ -32,15 +32,15 @@ RIGHT = {
     "a row that is right": row(
         "Sync", "is_member, is_current_generation", completing="collect_sync", stable="answer_sync"
     ),
-    "a guard with its own action": row("JoinFirst", "unless(has_room, turn_away),"),
+    "a guard with its own action": row("JoinFirst", "unless(has_room, refuse_full),"),
     "a read-only row": f"read_only_on(Heartbeat)(guards=(is_member,), {QUIET})",
 }
 WRONG = {
     "a missing cell": ("on(Sync)(empty=_, preparing=_, completing=_, stable=_)", "call-arg"),
-    "a missing read-only cell": ("read_only_on(Heartbeat)(empty=no, preparing=heard)", "call-arg"),
+    "a missing read-only cell": ("read_only_on(Heartbeat)(empty=no, preparing=extend_session)", "call-arg"),
     "a state there is none of": (row("Sync", gone="_"), "call-arg"),
     "an action of another event": (row("Sync", preparing="leave"), "arg-type"),
-    "a read-only action in a row of the full path": (row("Sync", preparing="heard"), "arg-type"),
+    "a read-only action in a row of the full path": (row("Sync", preparing="extend_session"), "arg-type"),
     "a refusal of what nobody asked": (row("SessionOverdue"), "arg-type"),
     "a guard of another event": (row("Leave", "is_member,"), "arg-type"),
     "a guard's action of another event": (row("JoinFirst", "unless(has_room, replace_static),"), "arg-type"),

@@ -174,7 +174,7 @@ MUTANTS = (
         "A member that fell silent is gone, and what it owned is its",
         Edit(
             _MEMBERS,
-            "        _drop(group, one, out, Cause.LEASE_OVER, len(group.members) - number)\n",
+            "        _drop(group, one, out, BalancedCause.LEASE_OVER, len(group.members) - number)\n",
             "        assert number\n",
         ),
     ),
@@ -251,8 +251,8 @@ MUTANTS = (
         "A heartbeat without a list says that nothing is owned",
         Edit(
             _REPORTING,
-            "    heard(group.members[request.consumer_id], now_ms)\n    return ErrorCode.NONE\n",
-            "    heard(group.members[request.consumer_id], now_ms)\n"
+            "    extend_lease(group.members[request.consumer_id], now_ms)\n    return ErrorCode.NONE\n",
+            "    extend_lease(group.members[request.consumer_id], now_ms)\n"
             "    group.members[request.consumer_id].reported = ()\n    return ErrorCode.NONE\n",
         ),
     ),

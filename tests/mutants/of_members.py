@@ -41,7 +41,7 @@ MUTANTS = (
         (
             Edit(
                 _TABLE,
-                "guards=(unless(has_room, actions.turn_away), protocols_agree, names_no_instance),",
+                "guards=(unless(has_room, actions.refuse_full), protocols_agree, names_no_instance),",
                 "guards=(protocols_agree, names_no_instance),",
             ),
         ),
@@ -55,7 +55,7 @@ MUTANTS = (
             Edit(
                 _TABLE,
                 "        guards=(protocols_agree,),\n        empty=reject(ErrorCode.UNKNOWN_SERVER_ERROR),\n",
-                "        guards=(unless(has_room, actions.turn_away), protocols_agree),\n"
+                "        guards=(unless(has_room, actions.refuse_full), protocols_agree),\n"
                 "        empty=reject(ErrorCode.UNKNOWN_SERVER_ERROR),\n",
             ),
         ),
@@ -219,8 +219,8 @@ MUTANTS = (
         (
             Edit(
                 _REBALANCE,
-                "its session goes on as it was\n            restart_session(group, member, out)\n",
-                "its session goes on as it was\n",
+                "its session deadline stays\n            restart_session(group, member, out)\n",
+                "its session deadline stays\n",
             ),
         ),
         Worlds(),

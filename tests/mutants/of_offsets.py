@@ -136,7 +136,7 @@ MUTANTS = (
         (
             Edit(
                 _OFFSETS,
-                "        if self.pending:\n            self.pending.forget(group_id, (topic, partition))\n",
+                "        if self.pending:\n            self.pending.remove(group_id, (topic, partition))\n",
                 "",
             ),
         ),
@@ -146,7 +146,7 @@ MUTANTS = (
     Mutant(
         "subscribed-topics-expire",
         "Offsets of a live group expire although its members subscribe to the topic",
-        (Edit(_EXPIRY, "    if place[0] in rule.subscribed:\n        return Kept.SUBSCRIBED\n", ""),),
+        (Edit(_EXPIRY, "    if place[0] in rule.subscribed:\n        return KeepReason.SUBSCRIBED\n", ""),),
         Transcript("12_expiry"),
         "KAFKA-4682",
     ),
@@ -156,11 +156,11 @@ MUTANTS = (
         (
             Edit(
                 _EXPIRY,
-                "    if group.state is not GroupState.STABLE:\n        return Kept.REBALANCING\n",
+                "    if group.state is not GroupState.STABLE:\n        return KeepReason.REBALANCING\n",
                 "    if group.state is not GroupState.STABLE:\n        return Rule(None)\n",
             ),
-            Edit(_TABLE, "preparing=offsets.tell_expired,", "preparing=offsets.expire_unsubscribed,"),
-            Edit(_TABLE, "completing=offsets.tell_expired,", "completing=offsets.expire_unsubscribed,"),
+            Edit(_TABLE, "preparing=offsets.note_expired,", "preparing=offsets.expire_unsubscribed,"),
+            Edit(_TABLE, "completing=offsets.note_expired,", "completing=offsets.expire_unsubscribed,"),
         ),
         Transcript("12_expiry"),
         "KAFKA-13636",
@@ -207,7 +207,7 @@ MUTANTS = (
     Mutant(
         "offset-of-an-open-transaction-expires",
         "An offset expires while a transaction has another for its partition: what is pending goes with it",
-        (Edit(_EXPIRY, "    if place in pending:\n        return Kept.PENDING\n", ""),),
+        (Edit(_EXPIRY, "    if place in pending:\n        return KeepReason.PENDING\n", ""),),
         Transcript("12_expiry"),
         "Redpanda #31483",
     ),

@@ -73,7 +73,7 @@ MUTANTS = (
         (
             Edit(
                 _OWNING,
-                "    if is_told or member.deadline_ms <= out.moment.monotonic_ms:\n",
+                "    if knows or member.deadline_ms <= out.moment.monotonic_ms:\n",
                 "    if True:\n",
             ),
         ),
@@ -109,7 +109,7 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/groups/classic/loading.py",
-                "        retry_ending(group, failed, out)\n",
+                "        retry_end_of_ownership(group, failed, out)\n",
                 "        pass\n",
             ),
         ),
@@ -121,7 +121,7 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/groups/classic/offsets.py",
-                "            if owners is not None and _is_anothers(owners, request, name, part):\n",
+                "            if owners is not None and _is_owned_by_another(owners, request, name, part):\n",
                 "            if owners is not None and part.owner_epoch > 1 << 40:\n",
             ),
         ),

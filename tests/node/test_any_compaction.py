@@ -49,7 +49,7 @@ def loaded(life: Life) -> Any:
     )
     shard = Shard(0, life.shard.log, tools)
     loading = Loading(shard)
-    while loading.go_on(NOW):
+    while loading.continue_load(NOW):
         pass
     assert shard.state is ShardState.ACTIVE, shard.failure
     return state(shard)

@@ -10,19 +10,19 @@ def test_each_change_is_told_once_and_damage_too() -> None:
     store = LogStore(SimDisk(1), "data", cluster_id="c", limits=LIMITS)
     store.open()
     news = DiskNews(store, "data")
-    assert news.told() == []
+    assert news.report() == []
     store.disk_full = True
     store.damaged["orders-1"] = "orders-1 cannot be read"
-    assert [(one.level, one.sentence.split(":")[0]) for one in news.told()] == [
+    assert [(one.level, one.sentence.split(":")[0]) for one in news.report()] == [
         ("error", "orders-1 cannot be read"),
         ("error", "the disk is full"),
     ]
-    assert news.told() == []
+    assert news.report() == []
     store.disk_full = False
     del store.damaged["orders-1"]
-    assert [(one.level, one.sentence.split(":")[0]) for one in news.told()] == [("info", "the disk has room again")]
+    assert [(one.level, one.sentence.split(":")[0]) for one in news.report()] == [("info", "the disk has room again")]
     store.damaged["orders-1"] = "orders-1 cannot be read"
-    assert len(news.told()) == 1, "it was made anew, and is damaged again"
+    assert len(news.report()) == 1, "it was made anew, and is damaged again"
 
 
 def test_a_start_on_a_full_disk_has_said_so_itself() -> None:
@@ -30,6 +30,6 @@ def test_a_start_on_a_full_disk_has_said_so_itself() -> None:
     store.open()
     store.disk_full = True
     news = DiskNews(store, "data")
-    assert news.told() == []
+    assert news.report() == []
     store.disk_full = False
-    assert len(news.told()) == 1
+    assert len(news.report()) == 1

@@ -153,7 +153,7 @@ def test_a_group_that_is_deleted_between_two_slices_is_passed_over() -> None:
     shard, _group = desk.node.core.directory["brief"]
     shard.remove("brief")
     for index in range(1_000):
-        shard.offsets.forget("brief", "orders", index)
+        shard.offsets.remove("brief", "orders", index)
     desk.wait(MINUTE_MS)
     assert held(desk) == 0
     assert desk.node.core.directory.keys() <= {"brief"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.handlers.describe_expiry import MOST_A_PAGE
-from coordinator.runtime.expiry_rules import Kept
+from coordinator.runtime.expiry_rules import KeepReason
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -112,8 +112,8 @@ def test_members_keep_what_they_subscribe_to_and_their_group() -> None:
     told = described(desk, "g")
 
     assert (bills.expires_ms - WALL_MS, bills.kept_because) == (desk.now_ms + WEEK_MS, "")
-    assert (orders.expires_ms, orders.kept_because) == (-1, Kept.SUBSCRIBED.value)
-    assert (told.group_expires_ms, told.group_kept_because) == (-1, Kept.HAS_MEMBERS.value)
+    assert (orders.expires_ms, orders.kept_because) == (-1, KeepReason.SUBSCRIBED.value)
+    assert (told.group_expires_ms, told.group_kept_because) == (-1, KeepReason.HAS_MEMBERS.value)
 
 
 def test_a_transaction_keeps_the_partition_and_the_group() -> None:
@@ -126,10 +126,10 @@ def test_a_transaction_keeps_the_partition_and_the_group() -> None:
 
     assert [(one.partition_index, one.committed_offset, one.kept_because) for one in told.offsets] == [
         (0, 100, ""),
-        (1, 101, Kept.PENDING.value),
-        (2, -1, Kept.PENDING.value),
+        (1, 101, KeepReason.PENDING.value),
+        (2, -1, KeepReason.PENDING.value),
     ]
-    assert told.group_kept_because == Kept.GROUP_PENDING.value
+    assert told.group_kept_because == KeepReason.GROUP_PENDING.value
     desk.ask_inside(EndTransaction(7, 0, True, desk.node.core.shard_of("g").index), call=2)
     assert [one.committed_offset for one in described(desk, "g").offsets] == [100, 9, 9]
 

@@ -188,7 +188,7 @@ def test_one_huge_commit_is_read_in_slices_too() -> None:
         load = Loading(shard)
         slices = 1
         most = before = 0
-        while load.go_on(Moment(0, 0)):
+        while load.continue_load(Moment(0, 0)):
             slices += 1
             most = max(most, shard.loaded_records - before)
             before = shard.loaded_records

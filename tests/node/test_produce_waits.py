@@ -117,9 +117,9 @@ def test_the_longest_waiting_of_a_connection_comes_first_and_connections_take_tu
         room.add(waiting(connection, number, 10))
     assert room.bytes == 30
     seen = [room.first().ref.number]
-    room.turn()
+    room.end_turn()
     seen.append(room.first().ref.number)
-    room.turn()
+    room.end_turn()
     seen.append(room.first().ref.number)
     room.done()
     seen.append(room.first().ref.number)
@@ -172,13 +172,13 @@ def test_a_costly_request_is_done_in_slices_and_others_come_in_between() -> None
 def test_a_slice_that_took_longer_than_was_thought_is_followed_by_a_rest() -> None:
     room = ProduceQueue()
     room.due_ms = 1_000
-    assert room.take_long(1_300) == REST_MS_MAX
+    assert room.overrun_ms(1_300) == REST_MS_MAX
     room.due_ms = 2_000
-    assert room.take_long(2_300) == 0, "one rest is enough"
+    assert room.overrun_ms(2_300) == 0, "one rest is enough"
     room.due_ms = 3_000
-    assert room.take_long(3_080) == 80
+    assert room.overrun_ms(3_080) == 80
     room.due_ms = 4_000
-    assert room.take_long(4_005) == 0
+    assert room.overrun_ms(4_005) == 0
 
 
 # --- to be durable ---

@@ -67,7 +67,7 @@ class Life:
         )
         self.shard = Shard(0, log, tools)
         self.loading = Loading(self.shard)
-        while self.loading.go_on(NOW):
+        while self.loading.continue_load(NOW):
             pass
         assert self.shard.state is ShardState.ACTIVE, self.shard.failure
 
@@ -85,7 +85,7 @@ class Life:
             case "ended", producer, is_committed:
                 shard.end_transaction(TransactionEnded(producer, 0, is_committed), NOW)
             case "forgotten", group_id, topic, partition:
-                shard.forget_offsets(group_id, topic, [partition], NOW)
+                shard.delete_offsets_of(group_id, topic, [partition], NOW)
             case "group", group_id, generation, members:
                 lines = tuple(
                     MemberRecord(f"m{n}", f"i{n}", "c", "/h", 5_000, 6_000, b"s", b"a") for n in range(members)
@@ -274,7 +274,7 @@ def test_a_sound_file_that_is_no_snapshot_of_this_format_is_ignored_too(spoilt: 
     lived = state(life.shard)
     pieces, end = list(pieces_of(life.shard)), life.shard.log.next_offset
     life.stop()
-    head = snapshot._encode(snapshot.Head(snapshot.FORMAT + 1, end))
+    head = snapshot._encode(snapshot.HeadPiece(snapshot.FORMAT + 1, end))
     wrong = (
         [head, *pieces[1:]],
         pieces[1:],

@@ -77,10 +77,10 @@ def test_a_pause_between_two_looks_is_not_standing_still() -> None:
     assert closed(unsent, [reader], 60_000) == []
 
 
-def test_nothing_nudged_is_nothing_to_do() -> None:
+def test_nothing_woken_is_nothing_to_do() -> None:
     desk = Desk()
-    nudged = WokenFetches()
-    nudged.add([("fetch", 1, 1)])
-    nudged.go_on(desk.node.core)
-    assert not nudged
+    woken = WokenFetches()
+    woken.add([("fetch", 1, 1)])
+    woken.continue_checks(desk.node.core)
+    assert not woken
     assert largest_backlogs(desk.node.core) == []

@@ -22,7 +22,7 @@ def test_an_operation_satisfied_at_once_completes_and_is_never_watched(
     purgatory: DelayedOperationPurgatory[str],
 ) -> None:
     op = Steered("join", 5_000, holds=True)
-    assert purgatory.try_complete_else_watch(op, nudged_by=["t-0"]) == ["join completed"]
+    assert purgatory.try_complete_else_watch(op, notified_by=["t-0"]) == ["join completed"]
     assert "join" not in purgatory
     assert purgatory.check_and_complete("t-0") == []
     assert pop_all(purgatory, 9_000) == []
@@ -89,7 +89,7 @@ def test_what_the_first_overdue_operation_does_may_cancel_the_second(purgatory: 
 
 def test_cancelling_ends_without_completing(purgatory: DelayedOperationPurgatory[str]) -> None:
     op = Steered("a", 5_000, holds=False)
-    purgatory.try_complete_else_watch(op, nudged_by=["t-0"])
+    purgatory.try_complete_else_watch(op, notified_by=["t-0"])
     assert purgatory.cancel("a") is op
     assert purgatory.cancel("a") is None
     op.holds = True
@@ -103,7 +103,7 @@ def test_a_second_operation_under_a_key_supersedes_the_first(
     purgatory: DelayedOperationPurgatory[str], holds: bool
 ) -> None:
     old, new = Steered("phase", 5_000, name="old"), Steered("phase", 6_000, name="new", holds=holds)
-    purgatory.try_complete_else_watch(old, nudged_by=["t-0"])
+    purgatory.try_complete_else_watch(old, notified_by=["t-0"])
     assert purgatory.try_complete_else_watch(new) == (["new completed"] if holds else [])
     old.holds = True
     assert purgatory.check_and_complete("t-0") == []
@@ -167,7 +167,7 @@ def test_an_operation_may_be_watched_again_after_it_ended(purgatory: DelayedOper
 def test_a_nudge_completes_those_satisfied_in_the_order_watched(purgatory: DelayedOperationPurgatory[str]) -> None:
     fetches = [Steered(("connection", i), 5_000, name=f"fetch {i}") for i in range(4)]
     for fetch in reversed(fetches):
-        purgatory.try_complete_else_watch(fetch, nudged_by=["t-0", "t-1"])
+        purgatory.try_complete_else_watch(fetch, notified_by=["t-0", "t-1"])
     fetches[0].holds = fetches[2].holds = True
     assert purgatory.check_and_complete("t-1") == ["fetch 2 completed", "fetch 0 completed"]
     assert purgatory.check_and_complete("t-0") == []
@@ -181,9 +181,9 @@ def test_a_key_that_is_an_operations_own_and_a_nudge_as_well_reaches_both_in_the
     purgatory: DelayedOperationPurgatory[str],
 ) -> None:
     first, own, last = Steered("first", 5_000), Steered("k", 5_000), Steered("last", 5_000)
-    purgatory.try_complete_else_watch(first, nudged_by=["k"])
+    purgatory.try_complete_else_watch(first, notified_by=["k"])
     purgatory.try_complete_else_watch(own)
-    purgatory.try_complete_else_watch(last, nudged_by=["k", "last", "k"])
+    purgatory.try_complete_else_watch(last, notified_by=["k", "last", "k"])
     first.holds = own.holds = last.holds = True
     assert purgatory.check_and_complete("k") == ["first completed", "k completed", "last completed"]
     assert len(purgatory) == 0
@@ -191,8 +191,8 @@ def test_a_key_that_is_an_operations_own_and_a_nudge_as_well_reaches_both_in_the
 
 def test_watching_anew_replaces_the_extra_keys(purgatory: DelayedOperationPurgatory[str]) -> None:
     fetch = Steered("fetch", 5_000)
-    purgatory.try_complete_else_watch(fetch, nudged_by=["t-0"])
-    purgatory.try_complete_else_watch(fetch, nudged_by=["t-1"])
+    purgatory.try_complete_else_watch(fetch, notified_by=["t-0"])
+    purgatory.try_complete_else_watch(fetch, notified_by=["t-1"])
     fetch.holds = True
     assert purgatory.check_and_complete("t-0") == []
     assert purgatory.check_and_complete("t-1") == ["fetch completed"]
@@ -200,7 +200,7 @@ def test_watching_anew_replaces_the_extra_keys(purgatory: DelayedOperationPurgat
 
 def test_nothing_is_kept_of_operations_that_ended_in_any_way(purgatory: DelayedOperationPurgatory[str]) -> None:
     for key in ("completed", "cancelled", "overdue", "superseded"):
-        purgatory.try_complete_else_watch(Steered(key, 5_000), nudged_by=["t-0", "t-1", "completed"])
+        purgatory.try_complete_else_watch(Steered(key, 5_000), notified_by=["t-0", "t-1", "completed"])
     completed = purgatory.get("completed")
     assert isinstance(completed, Steered)
     completed.holds = True
@@ -210,7 +210,7 @@ def test_nothing_is_kept_of_operations_that_ended_in_any_way(purgatory: DelayedO
     pop_all(purgatory, 5_000)
     assert len(purgatory) == len(purgatory._wheel) == 0
     assert not purgatory._listening
-    assert not purgatory._nudged_by
+    assert not purgatory._notified_by
 
 
 def test_an_unknown_key_is_nothing(purgatory: DelayedOperationPurgatory[str]) -> None:

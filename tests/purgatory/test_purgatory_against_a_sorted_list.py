@@ -11,7 +11,7 @@ from tests.enumerations import share_of
 from tests.purgatory.operations import Steered
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
-NUDGES = st.lists(st.sampled_from(["a", "b", "t-0", "t-1"]), max_size=3)  # some are operations' own keys
+NOTIFIED_BY = st.lists(st.sampled_from(["a", "b", "t-0", "t-1"]), max_size=3)  # some are operations' own keys
 DISTANCES_MS = st.one_of(st.integers(-5, 45), st.sampled_from([399, 400, 401, 7_999, 8_000]), st.integers(0, 1_000_000))
 GAPS_MS = st.one_of(st.integers(0, 30), st.integers(0, 1_000_000))
 
@@ -19,7 +19,7 @@ GAPS_MS = st.one_of(st.integers(0, 30), st.integers(0, 1_000_000))
 @dataclass
 class Watched:
     op: Steered
-    nudges: list[str]
+    notified_by: list[str]
     number: int
     was_moved: bool = False
 
@@ -33,8 +33,8 @@ class PurgatoryAgainstASortedList(RuleBasedStateMachine):
         self.made = 0
         self.endings: dict[Steered, int] = {}  # how often each should have ended
 
-    def watch(self, op: Steered, nudges: list[str]) -> None:
-        events = self.purgatory.try_complete_else_watch(op, nudges)
+    def watch(self, op: Steered, notified_by: list[str]) -> None:
+        events = self.purgatory.try_complete_else_watch(op, notified_by)
         self.watched.pop(str(op.key), None)
         if op.holds:
             assert events == [f"{op.name} completed"]
@@ -42,7 +42,7 @@ class PurgatoryAgainstASortedList(RuleBasedStateMachine):
         else:
             assert events == []
             self.made += 1
-            self.watched[str(op.key)] = Watched(op, nudges, self.made)
+            self.watched[str(op.key)] = Watched(op, notified_by, self.made)
 
     def end(self, watched: Iterable[Watched]) -> list[str]:
         ended = list(watched)
@@ -65,18 +65,18 @@ class PurgatoryAgainstASortedList(RuleBasedStateMachine):
         self.end([got])
         return True
 
-    @rule(key=KEYS, distance_ms=DISTANCES_MS, nudges=NUDGES, holds=st.integers(0, 9).map(lambda n: n == 0))
-    def watch_a_new_one(self, key: str, distance_ms: int, nudges: list[str], holds: bool) -> None:
+    @rule(key=KEYS, distance_ms=DISTANCES_MS, notified_by=NOTIFIED_BY, holds=st.integers(0, 9).map(lambda n: n == 0))
+    def watch_a_new_one(self, key: str, distance_ms: int, notified_by: list[str], holds: bool) -> None:
         op = Steered(key, self.now_ms + distance_ms, name=f"{key}{len(self.endings)}", holds=holds)
         self.endings[op] = 0
-        self.watch(op, nudges)
+        self.watch(op, notified_by)
 
-    @rule(key=KEYS, distance_ms=DISTANCES_MS, nudges=NUDGES)
-    def watch_the_same_anew_at_another_time(self, key: str, distance_ms: int, nudges: list[str]) -> None:
+    @rule(key=KEYS, distance_ms=DISTANCES_MS, notified_by=NOTIFIED_BY)
+    def watch_the_same_anew_at_another_time(self, key: str, distance_ms: int, notified_by: list[str]) -> None:
         if key in self.watched:
             op = self.watched[key].op
             op.deadline_ms = self.now_ms + distance_ms
-            self.watch(op, nudges)
+            self.watch(op, notified_by)
 
     @precondition(lambda self: self.endings)
     @rule(data=st.data(), distance_ms=DISTANCES_MS)
@@ -103,7 +103,7 @@ class PurgatoryAgainstASortedList(RuleBasedStateMachine):
     def check(self, key: str) -> None:
         events = self.purgatory.check_and_complete(key)
         asked = sorted(self.watched.values(), key=lambda each: each.number)
-        satisfied = [each for each in asked if each.op.holds and (each.op.key == key or key in each.nudges)]
+        satisfied = [each for each in asked if each.op.holds and (each.op.key == key or key in each.notified_by)]
         assert events == self.end(satisfied)
 
     @rule(key=KEYS)
@@ -146,7 +146,9 @@ class PurgatoryAgainstASortedList(RuleBasedStateMachine):
 
     @invariant()
     def keeps_no_key_of_what_ended(self) -> None:
-        keys = set(self.watched) | {nudge for watched in self.watched.values() for nudge in watched.nudges}
+        keys = set(self.watched) | {
+            key_of_notice for watched in self.watched.values() for key_of_notice in watched.notified_by
+        }
         assert set(self.purgatory._listening) <= keys
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.topics.embedded import TopicSettings
 from coordinator.topics.registry import Topic, TopicList
-from coordinator.topics.rules import Refusal
+from coordinator.topics.rules import TopicRefusal
 from protocol.errors import ErrorCode
 from protocol.messages.data import (
     EpochPartition,
@@ -43,7 +43,7 @@ def delete(town: Town, name: str = "flights") -> None:
     """All at once, as where no group has committed anything."""
     ((_wanted, topic),) = town.topics.deletable(DeleteTopics((DeletableTopic(name),)))
     assert isinstance(topic, Topic)
-    assert not isinstance(town.topics.delete(topic, town.moment), Refusal)
+    assert not isinstance(town.topics.delete(topic, town.moment), TopicRefusal)
     assert town.topics.free(name, town.moment) is None
     town.flush()
 
@@ -166,9 +166,9 @@ def test_whoever_waits_for_records_of_a_deleted_topic_is_told() -> None:
     town.poll(by_id, RequestRef(8, 1))
     ((_wanted, topic),) = town.topics.deletable(DeleteTopics((DeletableTopic(None, topic_id),)))
     assert isinstance(topic, Topic)
-    nudged = town.topics.delete(topic, town.moment)
-    assert not isinstance(nudged, Refusal)
-    ready = [one for key in nudged for one in town.purgatory.check_and_complete(key)]
+    notified = town.topics.delete(topic, town.moment)
+    assert not isinstance(notified, TopicRefusal)
+    ready = [one for key in notified for one in town.purgatory.check_and_complete(key)]
     asked = [one.message for one in ready if isinstance(one.message, Fetch)]
     errors = [parts(town.topics.fetch_now(one))[0].error_code for one in asked]
     assert errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
@@ -187,7 +187,7 @@ def test_what_cannot_be_deleted_is_refused_as_kafka_does() -> None:
         DeletableTopic("__consumer_offsets"),
     )
     found = town.topics.deletable(DeleteTopics(wanted))
-    assert [topic.error for _one, topic in found if isinstance(topic, Refusal)] == [
+    assert [topic.error for _one, topic in found if isinstance(topic, TopicRefusal)] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.INVALID_REQUEST,
@@ -196,7 +196,7 @@ def test_what_cannot_be_deleted_is_refused_as_kafka_does() -> None:
     ]
     for again in (DeletableTopic("flights"), DeletableTopic(None, known)):
         ((_one, refused),) = town.topics.deletable(DeleteTopics((DeletableTopic("flights"), again)))
-        assert isinstance(refused, Refusal)
+        assert isinstance(refused, TopicRefusal)
         assert refused.error is ErrorCode.INVALID_REQUEST
 
 

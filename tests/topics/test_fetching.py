@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.keys import FetchKey, PartitionKey
+from coordinator.keys import FetchKey, NewRecordsKey
 from coordinator.topics.embedded import TopicSettings
 from coordinator.topics.fetch import DelayedFetch, FetchReady
 from protocol.errors import ErrorCode
@@ -126,7 +126,7 @@ def test_a_fetch_at_the_end_waits_and_a_durable_record_completes_it(town: Town) 
     assert isinstance(waiting, DelayedFetch)
     assert waiting.key == FetchKey(7, 42)
     assert waiting.deadline_ms == town.now_ms + 500
-    assert waiting.nudged_by == (PartitionKey("flights", 0), PartitionKey("flights", 1))
+    assert waiting.notified_by == (NewRecordsKey("flights", 0), NewRecordsKey("flights", 1))
     town.send(batch("here"), partition=1)
     assert not waiting.is_satisfied(), "appended is not durable"
     town.flush()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.topics.embedded import TopicSettings
-from coordinator.topics.produce import MOST_BATCHES, Allowance, Bad, Limits, check_records
+from coordinator.topics.produce import MOST_BATCHES, Allowance, BatchError, Limits, check_records
 from protocol.errors import ErrorCode
 from protocol.messages.data import Produce, ProducePartition, ProduceTopic
 from protocol.record_batch import decode_batch, encode_batch, read_header, seal_batch, stamp
@@ -27,24 +27,24 @@ def town() -> Town:
     return town
 
 
-def check(data: bytes, max_batch_bytes: int = MIB) -> list[bytes] | Bad:
+def check(data: bytes, max_batch_bytes: int = MIB) -> list[bytes] | BatchError:
     return checked_within(data, Limits(max_batch_bytes, MIB, 1_000))
 
 
-def checked_within(data: bytes, limits: Limits, allowance: Allowance | None = None) -> list[bytes] | Bad:
+def checked_within(data: bytes, limits: Limits, allowance: Allowance | None = None) -> list[bytes] | BatchError:
     """At one go."""
     work = check_records(data, limits, allowance or Allowance(1_000_000))
     try:
         while True:
             next(work)
     except StopIteration as done:
-        checked: list[bytes] | Bad = done.value
+        checked: list[bytes] | BatchError = done.value
         return checked
 
 
 def error_of(data: bytes, max_batch_bytes: int = MIB) -> ErrorCode:
     checked = check(data, max_batch_bytes)
-    assert isinstance(checked, Bad), "it was let through"
+    assert isinstance(checked, BatchError), "it was let through"
     return checked.error
 
 
@@ -239,9 +239,9 @@ def test_a_full_disk_is_a_storage_error_and_reading_goes_on(town: Town) -> None:
 def test_what_is_let_through_says_what_was_sent(sent: list[list[tuple[bytes | None, bytes | None]]]) -> None:
     checked = check(b"".join(encode_batch(pairs, timestamp_ms=5) for pairs in sent))
     if not sent:
-        assert isinstance(checked, Bad)
+        assert isinstance(checked, BatchError)
     else:
-        assert not isinstance(checked, Bad)
+        assert not isinstance(checked, BatchError)
         assert [[(r.key, r.value) for r in decode_batch(one)] for one in checked] == sent
 
 
@@ -250,19 +250,19 @@ def test_a_changed_byte_is_found_unless_it_is_the_offset_or_the_epoch(data: st.D
     sound = batch("abc", "defg")
     at = data.draw(st.integers(12 + 4, len(sound) - 1) | st.integers(8, 11))
     value = data.draw(st.integers(0, 255).filter(lambda byte: byte != sound[at]))
-    assert isinstance(check(sound[:at] + bytes([value]) + sound[at + 1 :]), Bad)
+    assert isinstance(check(sound[:at] + bytes([value]) + sound[at + 1 :]), BatchError)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_at_all_raise(data: bytes) -> None:
-    assert isinstance(check(data), Bad)
+    assert isinstance(check(data), BatchError)
 
 
 @given(st.binary(max_size=60), st.integers(-2, 5), st.integers(0, 4))
 def test_no_records_under_a_right_checksum_raise(payload: bytes, count: int, compression: int) -> None:
     shell = changed(changed(batch("a"), 57, "i", count), 23, "i", count - 1)
     checked = check(repacked(shell, payload, compression))
-    assert isinstance(checked, Bad) or len(decode_batch(checked[0])) == count
+    assert isinstance(checked, BatchError) or len(decode_batch(checked[0])) == count
 
 
 # --- no more work than others can wait for ---
@@ -273,7 +273,7 @@ LIMITS = Limits(MIB, MIB, 1_000)
 def test_a_batch_of_more_records_than_one_may_have_is_too_large() -> None:
     data = encode_batch([(None, None)] * 11, timestamp_ms=WALL_MS)
     checked = checked_within(data, Limits(MIB, MIB, 10))
-    assert isinstance(checked, Bad)
+    assert isinstance(checked, BatchError)
     assert checked.error is ErrorCode.MESSAGE_TOO_LARGE
     assert checked_within(data, Limits(MIB, MIB, 11)) == [data]
 
@@ -283,7 +283,7 @@ def test_a_batch_of_more_headers_than_one_may_have_is_too_large() -> None:
     body = b"\0\0\0\1\1" + headers
     data = seal_batch(varint(len(body)) + body, 1, WALL_MS)
     checked = checked_within(data, Limits(MIB, MIB, 1_000, headers=10))
-    assert isinstance(checked, Bad)
+    assert isinstance(checked, BatchError)
     assert checked.error is ErrorCode.MESSAGE_TOO_LARGE
     assert checked_within(data, Limits(MIB, MIB, 1_000, headers=11)) == [data]
 
@@ -293,7 +293,7 @@ def test_a_batch_that_others_of_its_request_left_no_time_for_is_to_be_sent_again
     allowance = Allowance(10)
     assert checked_within(data, LIMITS, allowance) == [data]
     checked = checked_within(data, LIMITS, allowance)
-    assert isinstance(checked, Bad)
+    assert isinstance(checked, BatchError)
     assert checked.error is ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -303,7 +303,7 @@ def test_what_is_decompressed_costs_time_whether_it_is_let_through_or_not(opened
     packed = repacked(plain, bytes(cramjam.zstd.compress(plain[61:])), 4)
     allowance = Allowance(1_000_000)
     checked = checked_within(packed, LIMITS, allowance)
-    assert isinstance(checked, Bad) == (opened == MIB)
+    assert isinstance(checked, BatchError) == (opened == MIB)
     assert 1_000_000 - allowance.left_us >= opened // 512
 
 
@@ -311,7 +311,7 @@ def test_records_that_are_not_sound_cost_as_if_all_had_been_looked_at() -> None:
     data = encode_batch([(None, None)] * 500, timestamp_ms=WALL_MS)
     allowance = Allowance(1_000_000)
     checked = checked_within(repacked(data, data[61:] + b"x", 0), LIMITS, allowance)
-    assert isinstance(checked, Bad)
+    assert isinstance(checked, BatchError)
     assert 1_000_000 - allowance.left_us >= 500
 
 
@@ -319,7 +319,7 @@ def test_more_batches_of_a_partition_than_are_appended_at_one_go_are_too_large()
     one = encode_batch([(None, b"x")], timestamp_ms=WALL_MS)
     assert len(checked_within(one * MOST_BATCHES, LIMITS)) == MOST_BATCHES
     checked = checked_within(one * (MOST_BATCHES + 1), LIMITS)
-    assert isinstance(checked, Bad)
+    assert isinstance(checked, BatchError)
     assert checked.error is ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -333,7 +333,7 @@ def test_more_batches_of_a_partition_than_are_appended_at_one_go_are_too_large()
 )
 def test_thousands_of_empty_parts_are_not_opened(codec: int, payload: bytes) -> None:
     checked = check(repacked(batch("a"), payload, codec))
-    assert isinstance(checked, Bad)
+    assert isinstance(checked, BatchError)
     assert checked.error is ErrorCode.INVALID_RECORD
     assert "next to nothing" in checked.message or "members" in checked.message
 

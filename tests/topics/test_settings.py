@@ -7,7 +7,7 @@ from coordinator.topics.append_time import with_append_time
 from coordinator.topics.configs import SETTINGS, created_configs, described_config
 from coordinator.topics.embedded import TopicSettings
 from coordinator.topics.registry import Topic
-from coordinator.topics.rules import Refusal
+from coordinator.topics.rules import TopicRefusal
 from partition_log.cleaning import Retain
 from protocol.errors import ErrorCode
 from protocol.messages.configs import AlterableConfig, ConfigOperation, ConfigSource
@@ -18,7 +18,7 @@ from tests.topics.town import WALL_MS, Town, batch, records
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
 
-def alter(town: Town, *changes: tuple[str, int, str | None], validate_only: bool = False) -> Refusal | None:
+def alter(town: Town, *changes: tuple[str, int, str | None], validate_only: bool = False) -> TopicRefusal | None:
     configs = [AlterableConfig(*change) for change in changes]
     return town.topics.alter("flights", configs, town.moment, validate_only=validate_only)
 

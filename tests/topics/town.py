@@ -124,7 +124,7 @@ class Town:
         """As a node asks: what cannot be answered is watched."""
         found = self.topics.fetch(ref, message, self.moment)
         if isinstance(found, DelayedFetch):
-            assert self.purgatory.try_complete_else_watch(found, found.nudged_by) == []
+            assert self.purgatory.try_complete_else_watch(found, found.notified_by) == []
         return found
 
     def find(self, timestamp_ms: int, *, partition: int = 0, topic: str = "flights") -> ListOffsetsPartitionReply:

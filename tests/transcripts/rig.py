@@ -274,16 +274,16 @@ class Rig:
 
     def _listen_to_purgatory(self, purgatory: DelayedOperationPurgatory[Any]) -> None:
         enter = self._patches.enter_context
-        watch, nudge, overdue, cancel = (
+        watch, notify, overdue, cancel = (
             purgatory.try_complete_else_watch,
             purgatory.check_and_complete,
             purgatory.pop_overdue,
             purgatory.cancel,
         )
 
-        def watched(operation: DelayedOperation[Any], nudged_by: Any = ()) -> list[Any]:
+        def watched(operation: DelayedOperation[Any], notified_by: Any = ()) -> list[Any]:
             cancel(operation.key)
-            events = watch(operation, nudged_by)
+            events = watch(operation, notified_by)
             if operation.key in purgatory and isinstance(operation, GroupOperation):
                 self._tell(lines.watched(operation, self.now_ms))
             return events
@@ -294,9 +294,9 @@ class Rig:
                 self._tell(f"cancel {lines.operation(operation)}")
             return operation
 
-        def nudged(key: Any) -> list[Any]:
+        def notified(key: Any) -> list[Any]:
             operation = purgatory.get(key)
-            events = nudge(key)
+            events = notify(key)
             if isinstance(operation, GroupOperation) and key not in purgatory:
                 self._tell(f"satisfied {lines.operation(operation)}")
             return events
@@ -311,7 +311,7 @@ class Rig:
 
         enter(patch.object(purgatory, "try_complete_else_watch", watched))
         enter(patch.object(purgatory, "cancel", cancelled))
-        enter(patch.object(purgatory, "check_and_complete", nudged))
+        enter(patch.object(purgatory, "check_and_complete", notified))
         enter(patch.object(purgatory, "pop_overdue", came_due))
 
     def _listen_to_store(self, store: LogStore) -> None:

@@ -417,7 +417,7 @@ def test_what_was_not_forgotten_for_want_of_room_takes_nothing_from_a_topic_made
     pair = beside()
     delete(pair)
     with monkeypatch.context() as full:
-        full.setattr(Shard, "forget_offsets", lambda *_: ErrorCode.KAFKA_STORAGE_ERROR)
+        full.setattr(Shard, "delete_offsets_of", lambda *_: ErrorCode.KAFKA_STORAGE_ERROR)
         pass_time(pair, 90)
         assert pair_health(pair)["upstream_topics_missed"] == 0
         assert held(pair) == ALL

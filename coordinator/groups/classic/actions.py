@@ -1,5 +1,5 @@
-"""The verbs of joining, syncing and leaving that the table names. An action reads the group and fills an `Outcome`;
-hard state changes only when the outcome's records are applied."""
+"""Actions of the state table for JoinGroup, SyncGroup, LeaveGroup and heartbeats. An action reads the group and fills
+an `Outcome`; hard state changes only when the outcome's records are applied."""
 
 from coordinator.groups.classic.delayed import DelayedPendingId
 from coordinator.groups.classic.events import (
@@ -48,24 +48,24 @@ from protocol.messages.groups import (
 
 
 def admit(group: Group, event: JoinFirst, out: Outcome) -> None:
-    """A newcomer: let in, or told the id to come back with."""
+    """Admit a new member, or hand out the member id that its next JoinGroup must bring."""
     request = event.request
     if request.group_instance_id is not None:
-        _let_in(group, event, out.ids.member_id(request.group_instance_id), out)
+        _add_member(group, event, out.ids.member_id(request.group_instance_id), out)
     elif request.wants_member_id_first:
         _hand_out_id(group, event, out)
     else:
-        _let_in(group, event, out.ids.member_id(event.client.client_id), out)
+        _add_member(group, event, out.ids.member_id(event.client.client_id), out)
 
 
 def admit_pending(group: Group, event: JoinPending, out: Outcome) -> None:
-    """Back with its id: now a member."""
+    """Admit a member that comes back with the id handed out to it."""
     del group.pending[event.member_id]
-    _let_in(group, event, event.member_id, out)
+    _add_member(group, event, event.member_id, out)
 
 
-def turn_away(group: Group, event: Joining, out: Outcome) -> None:
-    """The group is full: whoever asked is refused, and dropped if it was in or had an id (2.1.7)."""
+def refuse_full(group: Group, event: Joining, out: Outcome) -> None:
+    """Refuse a JoinGroup because the group is full; drop the member, or its pending id, if it has one (2.1.7)."""
     group.pending.pop(event.member_id, None)
     out.cancel(MemberKey(group.group_id, event.member_id))
     member = group.members.get(event.member_id)
@@ -76,12 +76,13 @@ def turn_away(group: Group, event: Joining, out: Outcome) -> None:
 
 
 def rejoin(group: Group, event: JoinAgain, out: Outcome) -> None:
-    """A member joins the rebalance under way."""
+    """Park the JoinGroup of a member in the rebalance under way."""
     park(group, group.members[event.member_id], event, out)
 
 
 def rejoin_or_repeat(group: Group, event: JoinAgain, out: Outcome) -> None:
-    """In CompletingRebalance: a member that says nothing new is told again what it was told."""
+    """In CompletingRebalance: repeat the last reply to a member whose protocols are unchanged; else start a new
+    rebalance."""
     member = group.members[event.member_id]
     if member.protocols == event.request.protocols:
         _repeat(group, member, event, out)
@@ -90,7 +91,8 @@ def rejoin_or_repeat(group: Group, event: JoinAgain, out: Outcome) -> None:
 
 
 def rejoin_if_changed(group: Group, event: JoinAgain, out: Outcome) -> None:
-    """In Stable: the leader may always force a rebalance, a follower must have something new to say."""
+    """In Stable: rebalance if the leader asks, or if a follower's protocols have changed; else repeat the
+    last reply."""
     member = group.members[event.member_id]
     if member.protocols != event.request.protocols:
         _rejoin_changed(group, member, event, out)
@@ -125,7 +127,7 @@ def _hand_out_id(group: Group, event: JoinFirst, out: Outcome) -> None:
     out.reply_at_once(event.ref, JoinGroupReply(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
 
 
-def _let_in(group: Group, event: Joining, member_id: str, out: Outcome) -> None:
+def _add_member(group: Group, event: Joining, member_id: str, out: Outcome) -> None:
     request = event.request
     member = Member(
         member_id=member_id,
@@ -152,7 +154,7 @@ def _let_in(group: Group, event: Joining, member_id: str, out: Outcome) -> None:
 
 
 def collect_sync(group: Group, event: Sync, out: Outcome) -> None:
-    """Park it; the leader's brings the assignments, and everyone is answered once they are on record."""
+    """Park the SyncGroup. The leader's brings the assignments; all members are answered once those are in the log."""
     member = group.members[event.member_id]
     group.pending_sync.pop(event.member_id, None)
     older = group.take_sync(member)
@@ -163,11 +165,11 @@ def collect_sync(group: Group, event: Sync, out: Outcome) -> None:
     if group.leader == event.member_id:
         assignments = {line.member_id: line.assignment for line in event.request.assignments}
         out.records.append(stable_record(group, assignments, group.state_since_ms))
-        out.followers.append(AssignmentStored(group.group_id))
+        out.follow_ups.append(AssignmentStored(group.group_id))
 
 
 def hand_out_assignments(group: Group, event: AssignmentStored, out: Outcome) -> None:
-    """The group is Stable: everyone who waited gets its part."""
+    """Answer every parked SyncGroup: the assignments are stored, and the group is Stable."""
     group.state_since_ms = out.moment.wall_ms
     for member in group.members.values():
         ref = group.take_sync(member)
@@ -177,7 +179,7 @@ def hand_out_assignments(group: Group, event: AssignmentStored, out: Outcome) ->
 
 
 def answer_sync(group: Group, event: Sync, out: Outcome) -> None:
-    """In Stable: what is stored; assignments in the request are ignored."""
+    """In Stable: answer with the stored assignment; assignments in the request are ignored."""
     group.pending_sync.pop(event.member_id, None)
     member = group.members[event.member_id]
     member.connection = event.ref.connection
@@ -193,8 +195,8 @@ def _assigned(group: Group, member: Member) -> SyncGroupReply:
 # --- hearing and not hearing ---
 
 
-def heard(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
-    """The member lives. Quiet: only its deadline moves, and only later."""
+def extend_session(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
+    """Move the member's session deadline; it never moves back. This path is read-only: nothing is recorded."""
     member = group.members[message.member_id]
     deadline_ms = now_ms + member.session_timeout_ms
     if deadline_ms > member.deadline_ms:
@@ -202,21 +204,21 @@ def heard(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def heard_while_preparing(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
-    """The member lives, and is told to join again."""
-    heard(group, message, now_ms)
+def extend_session_while_preparing(group: Group, message: Heartbeat, now_ms: int) -> ErrorCode:
+    """Move the session deadline and answer that the member must join again."""
+    extend_session(group, message, now_ms)
     return ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def leave(group: Group, event: Leave, out: Outcome) -> None:
-    """Members go; one rebalance for the whole list."""
+    """Remove the members named, with one rebalance for the whole list."""
     before = len(group.members)
     left = tuple(_leave_one(group, entry, event.ref.connection, out) for entry in event.request.members)
     out.reply(event.ref, LeaveGroupReply(members=left))
-    gone = before - len(group.members)
-    if gone:
+    removed = before - len(group.members)
+    if removed:
         first = next(entry for entry, one in zip(event.request.members, left, strict=True) if not one.error_code)
-        detail = f"{gone} left: {first.reason or 'no reason given'}"
+        detail = f"{removed} left: {first.reason or 'no reason given'}"
         begin_rebalance(group, out, Cause.MEMBER_LEFT, first.member_id or first.group_instance_id or "", detail)
 
 
@@ -241,12 +243,12 @@ def _leave_one(group: Group, entry: LeavingMember, connection: int, out: Outcome
 def _remove_leaver(group: Group, member_id: str, connection: int, out: Outcome) -> None:
     member = group.members[member_id]
     if member.connection == connection:
-        member.connection = -1  # it asked for this and is answered; only others need to be told
+        member.connection = -1  # the leaving client gets this LeaveGroup's reply; only other connections need the error
     dismiss(group, member, out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.MEMBER_LEFT)
 
 
 def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
-    """Nothing was heard for the session timeout: the member is out."""
+    """Evict a member that sent nothing for its session timeout."""
     member = group.members.get(event.member_id)
     if member is None:
         return
@@ -260,7 +262,7 @@ def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
 
 
 def evict_unsynced(group: Group, event: SyncOverdue, out: Outcome) -> None:
-    """Who has not synced for the whole rebalance timeout is out, even from a Stable group (1.7)."""
+    """Evict the members that did not sync within the rebalance timeout, even from a Stable group (1.7)."""
     if group.generation_id != event.generation_id:
         return
     late = [group.members[member_id] for member_id in group.pending_sync]
@@ -271,7 +273,7 @@ def evict_unsynced(group: Group, event: SyncOverdue, out: Outcome) -> None:
 
 
 def drop_pending_id(group: Group, event: PendingIdOverdue, out: Outcome) -> None:
-    """The id was never used; a join phase that waited for it need not."""
+    """Drop an id that was never used; a join phase waits for it no longer."""
     group.pending.pop(event.member_id, None)
 
 

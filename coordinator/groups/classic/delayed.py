@@ -1,7 +1,8 @@
-"""The four waits of a classic group, and a pending id's: condition, completion, expiry (group-protocol 3.2).
+"""Delayed operations of a classic group: four of members and phases, one of a pending id; each with its condition,
+completion and expiry (group-protocol 3.2).
 
-A group has at most one phase operation (join or sync), watched under a `PhaseKey`; it is asked after every event of
-its group. A session is asked only when its deadline comes.
+A group has at most one phase operation (join or sync), watched under a `PhaseKey`. Its condition is checked after every
+event of the group; a session's only at its deadline.
 """
 
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class GroupOperation(DelayedOperation[GroupEvent]):
-    """Something of a classic group that waits."""
+    """A delayed operation of a classic group."""
 
     __slots__ = ("group",)
 
@@ -42,7 +43,7 @@ class _Phase(GroupOperation):
 
 
 class DelayedJoin(_Phase):
-    """The join phase: over when all members are parked and no id is pending, or at the rebalance timeout."""
+    """The join phase: complete when all members are parked and no id is pending, or at the rebalance timeout."""
 
     __slots__ = ()
 
@@ -54,7 +55,7 @@ class DelayedJoin(_Phase):
 
 
 class InitialDelayedJoin(_Phase):
-    """The first join phase of a group that was Empty: never over early, so that a starting fleet meets in one
+    """The first join phase of a group that was Empty. It never completes early, so that a starting fleet joins one
     generation."""
 
     __slots__ = ("elapsed_ms", "remaining_ms")
@@ -72,7 +73,8 @@ class InitialDelayedJoin(_Phase):
 
 
 class DelayedSync(_Phase):
-    """The sync phase of one generation: over when nobody is left to sync, whatever the state has become since."""
+    """The sync phase of one generation: complete when every member has synced, in whatever state the group
+    is by then."""
 
     __slots__ = ("generation_id",)
 
@@ -91,8 +93,8 @@ class DelayedSync(_Phase):
 
 
 class DelayedHeartbeat(GroupOperation):
-    """A member's session. Whoever hears from the member moves `member.deadline_ms`; this operation reads it there, so a
-    heartbeat files nothing anew."""
+    """A member's session. Requests of the member move `member.deadline_ms`; this operation reads it there, so a
+    heartbeat does not file the operation anew."""
 
     __slots__ = ("member",)
     kind = "heartbeat"
@@ -125,7 +127,7 @@ class DelayedHeartbeat(GroupOperation):
 
 
 class DelayedLease(GroupOperation):
-    """How long what a member owned that is out of the group remains its."""
+    """The time for which a member that is out of the group keeps what it owned."""
 
     __slots__ = ("deadline_ms", "key", "member_id")
     kind = "lease"
@@ -144,7 +146,7 @@ class DelayedLease(GroupOperation):
 
 
 class DelayedPendingId(GroupOperation):
-    """How long an id handed out with MEMBER_ID_REQUIRED may be used."""
+    """The time for which an id handed out with MEMBER_ID_REQUIRED may be used."""
 
     __slots__ = ("deadline_ms", "key", "pending")
     kind = "heartbeat"

@@ -1,4 +1,4 @@
-"""Who leads, and which protocol is used: pure functions (group-protocol 2.1.5, 2.1.6)."""
+"""Election of the leader and of the protocol: pure functions (group-protocol 2.1.5, 2.1.6)."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from protocol.messages.groups import JoinProtocol
 
 
 def elect_leader(group: Group) -> Member | None:
-    """The leader of the coming generation: the present one if it has joined, else the first member that has."""
+    """Elect the leader of the coming generation: the present one if it has joined, else the first member that has."""
     present = group.members.get(group.leader or "")
     if present is not None and present.join_ref is not None:
         return present
@@ -15,13 +15,14 @@ def elect_leader(group: Group) -> Member | None:
 
 
 def elect_protocol(group: Group, leader: Member) -> str | None:
-    """The protocol of the coming generation; None if no name is offered by every member."""
+    """Elect the protocol of the coming generation; None if no name is offered by every member."""
     return _elect([_names(member.protocols) for member in group.members.values()], _names(leader.protocols))
 
 
 def elect_protocol_if(group: Group, changed: Member, protocols: tuple[JoinProtocol, ...]) -> str | None:
-    """What would be elected if the member offered `protocols` instead of its present ones. The others' offers are read
-    only where the votes for two candidates may have changed: the group may be large, and all of it restart."""
+    """Return the protocol that would be elected if the member offered `protocols` instead of its present ones. The
+    others' offers are read only where the votes for two candidates may have changed: a large group may restart as a
+    whole."""
     offered, before = _names(protocols), _names(changed.protocols)
     if offered == before and group.protocol_name in offered:
         return group.protocol_name
@@ -41,8 +42,8 @@ def _names(protocols: tuple[JoinProtocol, ...]) -> list[str]:
 
 
 def _elect(offers: Sequence[list[str]], leaders: list[str]) -> str | None:
-    """A candidate is a name in every offer. Each offer votes for its first candidate; most votes win, and a tie goes
-    to the earliest in the leader's offer, so that the choice never depends on chance."""
+    """Elect among the names in every offer. Each offer votes for its first candidate; most votes win, and a tie goes to
+    the earliest in the leader's offer, so that the choice never depends on chance."""
     candidates = set(leaders).intersection(*offers)
     if not candidates:
         return None

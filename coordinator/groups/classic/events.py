@@ -1,8 +1,7 @@
-"""What can happen to a classic group. Four different things are a JoinGroup, so `joined` tells them apart before the
-table sees them; a request that carries nothing to answer later (Heartbeat) is its own event.
-Nor is a commit an event: nobody waits for it and nothing follows from it, so the table takes the message (`BRIEF`).
+"""Events of a classic group. `joined` sorts a JoinGroup into one of four events before the table sees it. Messages that
+need no later reply take shorter paths: Heartbeat is read-only, and commits are append-only (`APPEND_ONLY`).
 
-`ref` is the request to answer; `refused` gives the typed reply that refuses it.
+`ref` is the request to answer; `refused` builds the typed reply that refuses it.
 """
 
 from collections.abc import Set as AbstractSet
@@ -37,18 +36,18 @@ if TYPE_CHECKING:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
-class Event(msgspec.Struct, frozen=True, gc=False):
-    """Base of all."""
+class ClassicEvent(msgspec.Struct, frozen=True, gc=False):
+    """Base of the events of a classic group."""
 
 
 class Client(msgspec.Struct, frozen=True, gc=False):
-    """Who sent a request: the name it gave itself, and its host as Kafka writes it (`/10.0.0.7`)."""
+    """Sender of a request: its client id, and its host as Kafka writes it (`/10.0.0.7`)."""
 
     client_id: str
     client_host: str
 
     def __str__(self) -> str:
-        """For people: `billing-7 at 10.0.0.7`."""
+        """Format for people: `billing-7 at 10.0.0.7`."""
         return f"{self.client_id or '(unnamed)'} at {self.client_host.lstrip('/')}"
 
 
@@ -62,8 +61,8 @@ class Identified(Protocol):
     def group_instance_id(self) -> str | None: ...
 
 
-class Joining(Event):
-    """A JoinGroup, of one of the four kinds below."""
+class Joining(ClassicEvent):
+    """A JoinGroup: the base of the four below."""
 
     ref: RequestRef
     request: JoinGroup
@@ -78,7 +77,7 @@ class Joining(Event):
         return self.request.group_instance_id
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
-        """Errors echo the id the request came with, except where a full group has just dropped it (2.1.1)."""
+        """Echo the id the request came with, except where a full group has just dropped it (2.1.1)."""
         kept = error_code not in (ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR)
         return JoinGroupReply(error_code=error_code, member_id=self.request.member_id if kept else "")
 
@@ -88,18 +87,18 @@ class JoinFirst(Joining):
 
 
 class JoinPending(Joining):
-    """Back with the id it was told to come with."""
+    """A JoinGroup with an id that was handed out to it and not used yet."""
 
 
 class JoinAgain(Joining):
-    """With an id that is, or claims to be, a member's."""
+    """A JoinGroup with the id of a member, or with an unknown one."""
 
 
 class ReplaceStatic(Joining):
-    """Without an id, for an instance the group maps: the instance was restarted."""
+    """A JoinGroup without an id, for an instance the group maps: the instance was restarted."""
 
 
-class Sync(Event):
+class Sync(ClassicEvent):
     """A SyncGroup."""
 
     ref: RequestRef
@@ -121,7 +120,7 @@ class Sync(Event):
         return SyncGroupReply(error_code=error_code)
 
 
-class Leave(Event):
+class Leave(ClassicEvent):
     """A LeaveGroup."""
 
     ref: RequestRef
@@ -131,9 +130,9 @@ class Leave(Event):
         return LeaveGroupReply(error_code=error_code)
 
 
-class DeleteOffsets(Event):
-    """An OffsetDelete; `known` are the partitions of it that have an offset, `subscribed` the topics that members of a
-    consumer group read (None: perhaps all)."""
+class DeleteOffsets(ClassicEvent):
+    """An OffsetDelete. `known` are those of its partitions that have an offset; `subscribed` the topics that members of
+    a consumer group read (None: perhaps all)."""
 
     ref: RequestRef
     request: OffsetDelete
@@ -144,25 +143,26 @@ class DeleteOffsets(Event):
         return OffsetDeleteReply(error_code=error_code)
 
 
-class Deleted(Event):
-    """One group of a DeleteGroups; `offsets` are all it has, and `forgotten` those that have gone before."""
+class Deleted(ClassicEvent):
+    """One group of a DeleteGroups. `offsets` are the group's remaining offsets, `already_deleted` the number
+    already deleted."""
 
     ref: RequestRef
     group_id: str
     offsets: tuple[tuple[str, int], ...]
-    forgotten: int = 0
+    already_deleted: int = 0
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return GroupDeleted(error_code=error_code)
 
 
 class GroupDeleted(Message):
-    """The answer to one `Deleted`; the node puts several together into a DeleteGroupsReply."""
+    """The answer to one `Deleted`; the node joins several into a DeleteGroupsReply."""
 
     error_code: ErrorCode = ErrorCode.NONE
 
 
-class Claim(Event):
+class Claim(ClassicEvent):
     """A ClaimPartitions; `committed` is the group's offset of each different item, in their order, -1 for none."""
 
     ref: RequestRef
@@ -185,7 +185,7 @@ class Claim(Event):
         return ClaimPartitionsReply(error_code=error_code)
 
 
-class Release(Event):
+class Release(ClassicEvent):
     """A ReleasePartitions."""
 
     ref: RequestRef
@@ -195,55 +195,55 @@ class Release(Event):
         return ReleasePartitionsReply(error_code=error_code)
 
 
-class OwnershipEnded(Event):
-    """The member joins again, is gone, or its lease is: it owns nothing any more."""
+class OwnershipEnded(ClassicEvent):
+    """The end of all grants of a member: it joined again, was removed, or its lease ran out."""
 
     group_id: str
     member_id: str
 
 
-class JoinPhaseOver(Event):
-    """Everyone has joined, or the rebalance timeout is over."""
+class JoinPhaseOver(ClassicEvent):
+    """The end of the join phase: all members joined, or the rebalance timeout is over."""
 
     group_id: str
 
 
-class InitialDelayOver(Event):
-    """The initial delay is over; it is extended while members keep arriving (group-protocol 2.1.4)."""
+class InitialDelayOver(ClassicEvent):
+    """The end of the initial delay; it is extended while members keep arriving (group-protocol 2.1.4)."""
 
     group_id: str
     elapsed_ms: int
     remaining_ms: int
 
 
-class SyncOverdue(Event):
-    """The sync phase of the generation has lasted for the rebalance timeout and somebody has not synced."""
+class SyncOverdue(ClassicEvent):
+    """The sync phase of the generation has lasted for the rebalance timeout, and a member has not synced."""
 
     group_id: str
     generation_id: int
 
 
-class SessionOverdue(Event):
-    """Nothing was heard of the member for its session timeout."""
+class SessionOverdue(ClassicEvent):
+    """The member sent nothing for its session timeout."""
 
     group_id: str
     member_id: str
 
 
-class PendingIdOverdue(Event):
+class PendingIdOverdue(ClassicEvent):
     """The id was handed out a session timeout ago and never used."""
 
     group_id: str
     member_id: str
 
 
-class AssignmentStored(Event):
+class AssignmentStored(ClassicEvent):
     """A `GroupMetadata` record with members was applied: the leader's assignment is the group's."""
 
     group_id: str
 
 
-class ReplacementStored(Event):
+class ReplacementStored(ClassicEvent):
     """The record that gives an instance its new member id was applied."""
 
     ref: RequestRef
@@ -259,10 +259,10 @@ class ReplacementStored(Event):
         return JoinGroupReply(error_code=error_code)
 
 
-class RetentionDue(Event):
-    """What the group has kept for as long as it may (group-protocol 4.4), or a part of it, as found just now. `places`
-    go now, `expired` counts all that go in this run by topic, and after the last part `is_over`. `leaves_nothing`:
-    the group has no offset then, nor has a transaction one for it."""
+class RetentionDue(ClassicEvent):
+    """Offsets of the group whose retention is over (group-protocol 4.4), or a part of them, as found just now. `places`
+    are deleted now; `expired` counts all that this run deletes, by topic; `is_over` marks the last part.
+    `leaves_nothing`: the group keeps no offset then, and no transaction has one for it."""
 
     group_id: str
     places: tuple[tuple[str, int], ...]
@@ -271,21 +271,21 @@ class RetentionDue(Event):
     leaves_nothing: bool
 
 
-class Loaded(Event):
+class Loaded(ClassicEvent):
     """The group has just been loaded from the log (group-protocol 5.3)."""
 
     group_id: str
 
 
-class Unloaded(Event):
+class Unloaded(ClassicEvent):
     """This node no longer serves the group."""
 
     group_id: str
 
 
-class AppendFailed(Event):
-    """The records of the event's outcome could not be appended, and nothing of it happened. `error_code` is what
-    clients are told (group-protocol 0.5)."""
+class AppendFailed(ClassicEvent):
+    """The records of the event's outcome could not be appended, so nothing of the outcome happened. `error_code` is
+    sent to clients (group-protocol 0.5)."""
 
     event: "GroupEvent"
     error_code: ErrorCode
@@ -318,7 +318,7 @@ GroupEvent = (
 
 
 def joined(group: "Group", ref: RequestRef, request: JoinGroup, client: Client) -> GroupEvent:
-    """Which of the four kinds of JoinGroup this is."""
+    """Return the event of a JoinGroup: one of the four kinds."""
     if not request.member_id:
         mapped = request.group_instance_id is not None and request.group_instance_id in group.static_members
         return (ReplaceStatic if mapped else JoinFirst)(ref, request, client)

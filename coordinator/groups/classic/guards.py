@@ -1,4 +1,4 @@
-"""The checks the table names, in the order clients can observe. A guard is pure and answers NONE to let pass."""
+"""Guards of the state table, in the order clients can observe. A guard is pure; NONE lets the event pass."""
 
 from coordinator.groups.classic.events import Claim, Identified, Joining, JoinPending, Sync
 from coordinator.groups.classic.state import Group, GroupState
@@ -10,7 +10,7 @@ _NONE = ErrorCode.NONE
 
 
 def has_room(group: Group, event: Joining) -> ErrorCode:
-    """`group.max.size` (2.1.7). A static member coming back to a full group replaces itself, so `ReplaceStatic` has
+    """Check `group.max.size` (2.1.7). A static member that rejoins a full group replaces itself, so `ReplaceStatic` has
     no such guard. Pending ids do not count."""
     maximum = group.settings.max_size
     member = group.members.get(event.member_id) if event.member_id else None
@@ -22,7 +22,7 @@ def has_room(group: Group, event: Joining) -> ErrorCode:
 
 
 def protocols_agree(group: Group, event: Joining) -> ErrorCode:
-    """The protocol gate (2.1.5). A name listed twice would count for two members, so such a list is refused."""
+    """Check the protocols (2.1.5). A name listed twice would count for two members, so such a list is refused."""
     protocol_type, protocols = event.request.protocol_type, event.request.protocols
     if not protocol_type or not protocols or len({offer.name for offer in protocols}) < len(protocols):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -34,12 +34,12 @@ def protocols_agree(group: Group, event: Joining) -> ErrorCode:
 
 
 def names_no_instance(group: Group, event: JoinPending) -> ErrorCode:
-    """Only dynamic members are given an id to come back with; the id stays pending (2.1.2)."""
+    """Refuse a group.instance.id: only dynamic members use a pending id, and the id stays pending (2.1.2)."""
     return _NONE if event.group_instance_id is None else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def is_member(group: Group, event: Identified) -> ErrorCode:
-    """The member check, in its order: instance unmapped, instance fenced, id unknown (0.2)."""
+    """Check the member, in Kafka's order: instance unmapped, instance fenced, id unknown (0.2)."""
     if event.group_instance_id is not None:
         mapped = group.static_members.get(event.group_instance_id)
         if mapped is None:
@@ -50,12 +50,12 @@ def is_member(group: Group, event: Identified) -> ErrorCode:
 
 
 def is_current_generation(group: Group, event: Sync | Heartbeat | Claim) -> ErrorCode:
-    """The request speaks of the generation the group is in."""
+    """Check that the request names the present generation."""
     return _NONE if event.generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION
 
 
 def is_same_protocol(group: Group, event: Sync) -> ErrorCode:
-    """What the request names and the group has must agree; what either leaves out does (2.2)."""
+    """Check that protocol type and name of the request agree with the group's, where both are given (2.2)."""
     for named, actual in (
         (event.request.protocol_type, group.protocol_type),
         (event.request.protocol_name, group.protocol_name),
@@ -66,7 +66,7 @@ def is_same_protocol(group: Group, event: Sync) -> ErrorCode:
 
 
 def may_commit(group: Group, request: OffsetCommit) -> ErrorCode:
-    """Who may commit (2.5): in Empty those without a generation, else members of the present one."""
+    """Check a commit's sender (2.5): in Empty a client without a generation, else a member of the present one."""
     if group.state is GroupState.EMPTY:
         return _NONE if request.generation_id < 0 else ErrorCode.UNKNOWN_MEMBER_ID
     if refused := is_member(group, request):
@@ -75,7 +75,8 @@ def may_commit(group: Group, request: OffsetCommit) -> ErrorCode:
 
 
 def may_commit_in_transaction(group: Group, request: TxnOffsetCommit) -> ErrorCode:
-    """Who says who it is must be a member of the present generation; old clients say nothing, and may (4.3)."""
+    """Check the member if the request names one: it must be of the present generation. Old clients name none, and may
+    commit (4.3)."""
     if request.generation_id < 0 and (
         group.state is GroupState.EMPTY or (not request.member_id and request.group_instance_id is None)
     ):

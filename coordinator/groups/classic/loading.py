@@ -1,5 +1,5 @@
-"""Where records meet a group: `apply` is the only mutator of hard state, live and at load alike. Also a group's
-arrival, its departure, and what to undo when the log refuses."""
+"""Records applied to a group: `apply` is the only mutator of hard state, live and at load alike. Also load, unload, and
+the recovery from a failed append."""
 
 import msgspec
 
@@ -20,8 +20,8 @@ from coordinator.groups.classic.events import (
     Unloaded,
 )
 from coordinator.groups.classic.notes import Cause
-from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_ending
-from coordinator.groups.classic.rebalance import begin_rebalance, lose_assignment, restart_session
+from coordinator.groups.classic.owning import drop_leases, resume_leases, retry_end_of_ownership
+from coordinator.groups.classic.rebalance import begin_rebalance, fail_assignment, restart_session
 from coordinator.groups.classic.state import Group, GroupState, Member
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import MemberKey
@@ -31,9 +31,9 @@ from protocol.messages.groups import CoordinatorMoved, JoinGroupReply, JoinProto
 
 
 def apply(group: Group, record: GroupMetadata, *, live: bool) -> None:
-    """Make the group what the record says: Stable with members, else Empty (group-protocol 5.3). Live, members it had
-    already keep their parked requests and full lists of protocols. Members it had not, and at load all of them, are
-    what the record says and offer the chosen protocol alone."""
+    """Set the group to the record: Stable with members, else Empty (group-protocol 5.3). Applied live, members already
+    in the group keep their parked requests and full lists of protocols. New members, and at load all members, are as
+    recorded and offer the chosen protocol alone."""
     known = group.members if live else {}
     group.stored = record
     group.generation_id = record.generation_id
@@ -53,9 +53,9 @@ def apply(group: Group, record: GroupMetadata, *, live: bool) -> None:
 
 
 def replace_member(group: Group, record: MemberReplaced) -> None:
-    """Let the instance's member have another id, in the same place and with the same assignment. What is of another
-    generation than the group, or of an instance that it does not have, is overtaken: compaction keeps the last record
-    of each instance, however old."""
+    """Give the instance's member another id, in the same place and with the same assignment. A record of another
+    generation, or of an instance that the group does not have, is obsolete: compaction keeps the last record of each
+    instance, however old."""
     stored, old_id = group.stored, group.static_members.get(record.instance_id)
     if stored is None or stored.generation_id != record.generation_id or old_id is None:
         return
@@ -94,7 +94,7 @@ def _member(line: MemberRecord, protocol: str | None) -> Member:
 
 
 def loaded(group: Group, event: Loaded, out: Outcome) -> None:
-    """Everyone gets a full session from now; a group above the limit starts over so that it shrinks (5.3, 2.1.7)."""
+    """Start a full session for every member; a group above the limit rebalances so that it shrinks (5.3, 2.1.7)."""
     for member in group.members.values():
         restart_session(group, member, out)
     resume_leases(group, out)
@@ -104,7 +104,7 @@ def loaded(group: Group, event: Loaded, out: Outcome) -> None:
 
 
 def unload(group: Group, event: Unloaded, out: Outcome) -> None:
-    """Another node serves the group from now on: nobody is left waiting here (5.4)."""
+    """Answer every parked request: another node serves the group from now on (5.4)."""
     for member in group.members.values():
         ref = group.take_join(member)
         if ref is not None:
@@ -133,10 +133,11 @@ def unload(group: Group, event: Unloaded, out: Outcome) -> None:
 
 
 def undo(group: Group, event: AppendFailed, out: Outcome) -> None:
-    """Nothing of the event's outcome happened: answer for it, and mend the soft state its action touched (0.5)."""
+    """Answer the event with the error and repair the soft state that its action touched (0.5): its records were not
+    appended."""
     failed = event.event
     if isinstance(failed, Sync):
-        lose_assignment(group, out, event.error_code)
+        fail_assignment(group, out, event.error_code)
     elif isinstance(failed, ReplaceStatic):
         reply = JoinGroupReply(
             error_code=event.error_code,
@@ -148,16 +149,15 @@ def undo(group: Group, event: AppendFailed, out: Outcome) -> None:
         out.reply_at_once(failed.ref, reply)
     elif isinstance(failed, DeleteOffsets | Deleted | Leave | Claim | Release):
         out.reply_at_once(failed.ref, failed.refused(event.error_code))
-        resume_leases(group, out)  # who left is gone all the same
+        resume_leases(group, out)  # the members left in any case
     elif isinstance(failed, JoinPhaseOver | InitialDelayOver):
-        # The Empty record is lost, the group is empty all the same: a crash brings the old members back, and they
-        # expire.
+        # The Empty record is lost, yet the group is empty: after a crash the old members load again, and they expire.
         group.protocol_name = None
         group.become(GroupState.EMPTY, out.moment.wall_ms)
         resume_leases(group, out)
     elif isinstance(failed, OwnershipEnded):
-        retry_ending(group, failed, out)
+        retry_end_of_ownership(group, failed, out)
     elif isinstance(failed, RetentionDue):
-        pass  # what is due stays due, and the next run finds it again
+        pass  # the next run finds the same offsets and deletes them
     else:
         raise AssertionError(f"{type(failed).__name__} yields no records")

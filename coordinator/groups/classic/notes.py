@@ -1,4 +1,4 @@
-"""Why a classic group moved, in words an operator can act on."""
+"""Notes of a classic group: the reasons for its rebalances, in words an operator can act on."""
 
 import enum
 
@@ -8,7 +8,7 @@ from coordinator.records.records import Note
 
 
 class Cause(enum.StrEnum):
-    """What can begin a rebalance, or end a part of one. Metric labels: add to them, never rename."""
+    """Causes that begin a rebalance, or end a part of one. Metric labels: add to them, never rename."""
 
     MEMBER_JOINED = "member joined"
     MEMBER_REJOINED = "leader rejoined"
@@ -32,7 +32,7 @@ class Cause(enum.StrEnum):
 
 
 def note(group: Group, out: Outcome, kind: str, cause: Cause, initiator: str, detail: str, subject: str = "") -> None:
-    """Write down what happened. `kind` and `subject` as in `Note`; `detail` is a sentence for people."""
+    """Append a note. `kind` and `subject` as in `Note`; `detail` is a sentence for people."""
     out.notes.append(
         Note(
             group_id=group.group_id,
@@ -50,5 +50,5 @@ def note(group: Group, out: Outcome, kind: str, cause: Cause, initiator: str, de
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 member`, `2 members`."""
+    """Format a count: `1 member`, `2 members`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

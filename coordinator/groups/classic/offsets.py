@@ -1,6 +1,5 @@
-"""What a group says to commits, deletions and the expiry of offsets (group-protocol 2.5, 2.7, 2.10, 4.1, 4.4).
-Whether a topic exists and what is stored is not the group's business: it sees partitions that exist, and yields
-records."""
+"""Commits, deletions and the expiry of offsets (group-protocol 2.5, 2.7, 2.10, 4.1, 4.4). The caller checks that topics
+exist and knows the stored offsets: the group sees partitions that exist, and returns records."""
 
 from collections.abc import Set as AbstractSet
 
@@ -30,11 +29,12 @@ _NO_RETENTION = -1
 _TOPICS_A_NOTE = 10
 _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
 _STORED = tuple(OffsetCommitPartitionReply(index) for index in range(1_024))
-"""What nearly every partition is answered, made once."""
+"""Replies for nearly every partition, made once."""
 
 
 def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[CommittedOffset]) -> OffsetCommitReply:
-    """Store what was committed; a member that commits is alive. A partition with too long metadata is refused alone."""
+    """Store the committed offsets; a commit keeps the member alive. A partition with too long metadata is refused
+    alone."""
     wall_ms = moment.wall_ms
     member = group.members.get(request.member_id)
     if member is not None:
@@ -50,7 +50,7 @@ def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[Co
         results = []
         for part in topic.partitions:
             index, metadata, at_ms = part.partition_index, part.committed_metadata, part.commit_timestamp_ms
-            if owners is not None and _is_anothers(owners, request, name, part):
+            if owners is not None and _is_owned_by_another(owners, request, name, part):
                 results.append(OffsetCommitPartitionReply(index, ErrorCode.NOT_OWNER))
                 continue
             if not metadata:
@@ -78,7 +78,8 @@ def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[Co
 def commit_in_transaction(
     group: Group, request: TxnOffsetCommit, moment: Moment, records: list[CommittedOffset]
 ) -> TxnOffsetCommitReply:
-    """The same as part of the producer's transaction: pending until its marker. It keeps no member alive (4.3)."""
+    """Store the offsets as part of the producer's transaction: pending until its marker. It keeps no member alive
+    (4.3)."""
     limit, group_id, wall_ms = group.settings.offset_metadata_max_bytes, group.group_id, moment.wall_ms
     topics = []
     for topic in request.topics:
@@ -95,9 +96,9 @@ def commit_in_transaction(
     return TxnOffsetCommitReply(tuple(topics))
 
 
-def _is_anothers(owners: Owners, request: OffsetCommit, topic: str, part: OffsetCommitPartition) -> bool:
-    """Whether the registry speaks against it: a grant that does not hold, or somebody else's. Who is no member, and may
-    commit all the same, is an operator."""
+def _is_owned_by_another(owners: Owners, request: OffsetCommit, topic: str, part: OffsetCommitPartition) -> bool:
+    """Return true if the registry forbids the commit: the grant named no longer holds, or another member owns the
+    partition. A client that is no member, and may commit, is an operator."""
     key = topic, part.partition_index
     if part.owner_epoch >= 0:
         return not owners.is_held_by(key, request.member_id, part.owner_epoch)
@@ -110,17 +111,18 @@ def _stored(index: int) -> OffsetCommitPartitionReply:
 
 
 def _utf16_units(text: str) -> int:
-    # What Kafka compares is Java's string length.
+    # Kafka compares the length of Java's string.
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def delete_offsets(group: Group, event: DeleteOffsets, out: Outcome) -> None:
-    """In Empty: any partition may go."""
+    """Delete offsets of an Empty group: any partition may be deleted."""
     _delete(event, out, kept=frozenset())
 
 
 def delete_unsubscribed(group: Group, event: DeleteOffsets, out: Outcome) -> None:
-    """With members: a consumer group keeps what it subscribes to; of other protocol types nobody knows."""
+    """Delete offsets of a group with members: a consumer group keeps the topics it subscribes to; subscriptions of
+    other protocol types are unknown."""
     if group.protocol_type != "consumer":
         out.reply_at_once(event.ref, event.refused(ErrorCode.NON_EMPTY_GROUP))
         return
@@ -144,8 +146,8 @@ def _delete(event: DeleteOffsets, out: Outcome, kept: AbstractSet[str] | None) -
 
 
 def delete_group(group: Group, event: Deleted, out: Outcome) -> None:
-    """An Empty group goes, with its offsets. It is Dead once the tombstone is applied."""
-    note(group, out, "admin", Cause.DELETED, "", f"with {event.forgotten + len(event.offsets)} committed offsets")
+    """Delete an Empty group with its offsets. It is Dead once the tombstone is applied."""
+    note(group, out, "admin", Cause.DELETED, "", f"with {event.already_deleted + len(event.offsets)} committed offsets")
     out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.offsets)
     _remove(group, out)
     out.reply(event.ref, GroupDeleted())
@@ -157,24 +159,25 @@ def _remove(group: Group, out: Outcome) -> None:
     if group.owners is not None:
         out.records.extend(OwnershipTombstone(group.group_id, *key) for key in group.owners.keys)
     out.records.append(GroupTombstone(group.group_id))
-    out.comes_apart = True
+    out.is_splittable = True
 
 
 def expire(group: Group, event: RetentionDue, out: Outcome) -> None:
-    """Offsets of an Empty group go, and with the last of them the group. One that never committed goes too."""
+    """Delete expired offsets of an Empty group, and the group with the last of them or if it never committed."""
     expire_unsubscribed(group, event, out)
     if event.leaves_nothing:
         _remove(group, out)
 
 
 def expire_unsubscribed(group: Group, event: RetentionDue, out: Outcome) -> None:
-    """Offsets go, and the group stays: it has members."""
+    """Delete expired offsets of a group with members; the group stays."""
     out.records.extend(OffsetTombstone(group.group_id, topic, partition) for topic, partition in event.places)
-    tell_expired(group, event, out)
+    note_expired(group, event, out)
 
 
-def tell_expired(group: Group, event: RetentionDue, out: Outcome) -> None:
-    """One note a group and run, however many parts it took. While members rebalance, nothing more goes."""
+def note_expired(group: Group, event: RetentionDue, out: Outcome) -> None:
+    """Append one note a group and run, however many parts the run took. While members rebalance, nothing more is
+    deleted."""
     is_gone = event.leaves_nothing and group.state is GroupState.EMPTY
     if not event.is_over or not (event.expired or is_gone):
         return

@@ -1,8 +1,8 @@
-"""Who may read which partition of a group whose members claim them (consumer-client part E): the verbs of the registry
-that the table names, and when a grant ends by itself.
+"""Claims of partitions by members of a classic group (consumer-client part E): the registry's actions in the table, and
+grants that end by themselves.
 
-A grant ends with a release, with a JoinGroup or the departure of its member, and with the member's lease: one that was
-thrown out for another reason than silence may still be handing out records until its next heartbeat tells it.
+A grant ends with a release, with a JoinGroup or the departure of its member, and with the member's lease. A member that
+was evicted for another reason than silence may still hand out records until its next heartbeat.
 """
 
 from coordinator.groups.classic.delayed import DelayedLease
@@ -23,21 +23,21 @@ from protocol.messages.ownership import (
 from protocol.streams_protocol import PROTOCOL_TYPE, Threads, decode_streams_assignment
 
 _RETRY_MS = 1_000
-"""The end of a grant that the log had no room for is tried again after this."""
+"""Delay before the end of a grant is tried again, if the log had no room for it."""
 
-NOBODYS = Owners()
-"""Of a group without registry; nothing is ever applied to it."""
+NO_OWNERS = Owners()
+"""Registry of a group without one; nothing is ever applied to it."""
 
 
 def claims_by_thread(group: Group, event: Claim) -> ErrorCode:
-    """Only members whose assignments name threads claim."""
+    """Check that the assignments name threads: other members may not claim."""
     return ErrorCode.NONE if group.protocol_type == PROTOCOL_TYPE else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def claim(group: Group, event: Claim, out: Outcome) -> None:
-    """In Stable: all of it or nothing. What the member owns already it owns by the same grant: the reply may have been
-    lost."""
-    owners, member = group.owners or NOBODYS, group.members[event.member_id]
+    """In Stable: grant all partitions or none. Partitions that the member already owns keep their grant: the reply may
+    have been lost."""
+    owners, member = group.owners or NO_OWNERS, group.members[event.member_id]
     assigned = _assigned(member)
     items = {(item.topic, item.partition): item for item in event.request.items}
     refused = {key: error for key, item in items.items() if (error := _refusal(owners, assigned, member, key, item))}
@@ -65,7 +65,7 @@ def _assigned(member: Member) -> Threads:
     try:
         return decode_streams_assignment(member.assignment)
     except ProtocolViolation:
-        return {}  # its leader wrote what nobody can read: nothing is assigned
+        return {}  # an assignment that does not parse assigns nothing
 
 
 def _refusal(owners: Owners, assigned: Threads, member: Member, key: Key, item: ClaimItem) -> ErrorCode:
@@ -83,9 +83,10 @@ def _refused(owners: Owners, key: Key, refused: dict[Key, ErrorCode]) -> Claimed
 
 
 def release(group: Group, event: Release, out: Outcome) -> None:
-    """Compare and delete, item by item: who has gone from the group meanwhile may still let go of what it had."""
-    owners, request = group.owners or NOBODYS, event.request
-    out.comes_apart = True
+    """Release each item whose grant still matches. A client that has left the group meanwhile may still release its
+    partitions."""
+    owners, request = group.owners or NO_OWNERS, event.request
+    out.is_splittable = True
     if request.all:
         held = owners.of(request.member_id)
         out.records.extend(map(owners.ended, held))
@@ -111,41 +112,41 @@ def release(group: Group, event: Release, out: Outcome) -> None:
 
 
 def end_ownership(group: Group, event: OwnershipEnded, out: Outcome) -> None:
-    """Whatever the member still owns is free."""
-    owners = group.owners or NOBODYS
+    """End every grant of the member."""
+    owners = group.owners or NO_OWNERS
     out.cancel(LeaseKey(group.group_id, event.member_id))
-    out.comes_apart = True
+    out.is_splittable = True
     out.records.extend(map(owners.ended, owners.of(event.member_id)))
 
 
-def retry_ending(group: Group, event: OwnershipEnded, out: Outcome) -> None:
-    """The log had no room for it: nobody else can be granted anything meanwhile either."""
+def retry_end_of_ownership(group: Group, event: OwnershipEnded, out: Outcome) -> None:
+    """Watch the lease again: the log had no room to end the grants, nor could another member be granted anything."""
     out.watch(DelayedLease(group, event.member_id, out.moment.monotonic_ms + _RETRY_MS))
 
 
-def departed(group: Group, member: Member, out: Outcome, *, is_told: bool) -> None:
-    """The member is out. `is_told`: it asked for it, was silent for its session, or is replaced; else what it owns is
-    its until its lease is over."""
+def departed(group: Group, member: Member, out: Outcome, *, knows: bool) -> None:
+    """End the grants of a member that is out of the group. Unless it `knows` (it left, was silent for its session, or
+    was replaced) it keeps them until its lease is over."""
     if group.owners is None or not group.owners.of(member.member_id):
         return
-    if is_told or member.deadline_ms <= out.moment.monotonic_ms:
-        out.followers.append(OwnershipEnded(group.group_id, member.member_id))
+    if knows or member.deadline_ms <= out.moment.monotonic_ms:
+        out.follow_ups.append(OwnershipEnded(group.group_id, member.member_id))
     else:
         out.watch(DelayedLease(group, member.member_id, member.deadline_ms))
 
 
 def resume_leases(group: Group, out: Outcome) -> None:
-    """After a load: who owns and is no member any more gets a full lease from now on, as members do. Who balances the
-    group itself has one there."""
+    """Start a full lease after a load for every owner that is no longer a member. Members of a client-balanced group
+    have their lease there."""
     for member_id in group.owners.members if group.owners is not None else ():
-        owners = [held.owner for held in (group.owners or NOBODYS).of(member_id) if held.owner is not None]
+        owners = [held.owner for held in (group.owners or NO_OWNERS).of(member_id) if held.owner is not None]
         if member_id not in group.members and owners[0].generation_id >= 0:
             lease_ms = max([owner.lease_ms for owner in owners])
             out.watch(DelayedLease(group, member_id, out.moment.monotonic_ms + lease_ms))
 
 
 def drop_leases(group: Group, out: Outcome) -> None:
-    """The group is served elsewhere."""
+    """Cancel the leases: another node serves the group."""
     for member_id in group.owners.members if group.owners is not None else ():
         if member_id not in group.members:
             out.cancel(LeaseKey(group.group_id, member_id))

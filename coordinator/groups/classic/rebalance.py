@@ -1,7 +1,7 @@
-"""How a rebalance begins and how its join phase ends: the procedures behind the actions (group-protocol 1.5, 1.6).
+"""Beginning of a rebalance and end of its join phase: the procedures behind the actions (group-protocol 1.5, 1.6).
 
-`begin_rebalance` is the only way into PreparingRebalance, and the one place that watches a join: so each rebalance has
-exactly one `DelayedJoin` and exactly one note of kind `rebalance`, by the text and not by discipline.
+`begin_rebalance` is the only way into PreparingRebalance, and the only place that watches a join. So each rebalance has
+exactly one `DelayedJoin` and exactly one note of kind `rebalance`.
 """
 
 from coordinator.groups.classic.delayed import DelayedHeartbeat, DelayedJoin, DelayedSync, InitialDelayedJoin
@@ -23,16 +23,16 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 
-_TOLD = (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.STATIC_REPLACED)
-"""Who goes for one of these owns nothing from then on."""
+_KNOWN_TO_MEMBER = (Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.STATIC_REPLACED)
+"""Causes by which a member knows that it is out: its grants end at once."""
 _LEAST_REARM_MS = 1_000
-"""Absent static members are waited for again and again: not thousands of times a second because they named a rebalance
-timeout of nothing."""
+"""Shortest wait for absent static members: a rebalance timeout of nothing would repeat the wait thousands of times a
+second."""
 
 
 def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, detail: str, subject: str = "") -> None:
-    """Ask everyone to join again. Nothing happens if they are being asked already, or the group is dead. `subject` is
-    given where the cause can repeat without end (see `Note`)."""
+    """Ask all members to join again. Do nothing if a rebalance is under way or the group is dead. `subject` is given
+    where the cause can repeat without end (see `Note`)."""
     if group.state in (GroupState.PREPARING, GroupState.DEAD):
         return
     note(group, out, "rebalance", cause, initiator, detail, subject)
@@ -48,17 +48,17 @@ def begin_rebalance(group: Group, out: Outcome, cause: Cause, initiator: str, de
         _wait(group, out, DelayedJoin(group, now_ms + timeout_ms))
     group.rebalance_began_ms = now_ms
     group.become(GroupState.PREPARING, out.moment.wall_ms)
-    _tell_rebalance_started(group, out, cause, initiator, timeout_ms)
+    _push_rebalance_started(group, out, cause, initiator, timeout_ms)
 
 
 def _wait(group: Group, out: Outcome, operation: DelayedJoin | InitialDelayedJoin | DelayedSync) -> None:
-    """The group's phase ends with this operation."""
+    """Watch the operation as the group's phase."""
     group.phase = PhaseKey(group.group_id)
     out.watch(operation)
 
 
 def _give_up_sync(group: Group, out: Outcome, error_code: ErrorCode) -> None:
-    """Answer every parked SyncGroup with the error and forget what the leader may have decided."""
+    """Answer every parked SyncGroup with the error and drop the assignment the leader may have sent."""
     for member in group.members.values():
         member.assignment = b""
         ref = group.take_sync(member)
@@ -67,15 +67,15 @@ def _give_up_sync(group: Group, out: Outcome, error_code: ErrorCode) -> None:
             restart_session(group, member, out)
 
 
-def lose_assignment(group: Group, out: Outcome, error_code: ErrorCode) -> None:
-    """The leader's assignment could not be stored: whoever waits for it is told, and the group starts over (2.2)."""
+def fail_assignment(group: Group, out: Outcome, error_code: ErrorCode) -> None:
+    """Answer the parked SyncGroups and start over: the leader's assignment could not be stored (2.2)."""
     _give_up_sync(group, out, error_code)
     begin_rebalance(
         group, out, Cause.ASSIGNMENT_LOST, group.leader or "", f"the log refused the assignment: {error_code.name}"
     )
 
 
-def _tell_rebalance_started(group: Group, out: Outcome, cause: Cause, initiator: str, timeout_ms: int) -> None:
+def _push_rebalance_started(group: Group, out: Outcome, cause: Cause, initiator: str, timeout_ms: int) -> None:
     message = RebalanceStarted(group.group_id, group.generation_id, cause.value, initiator, timeout_ms)
     out.pushes.extend(
         (member.connection, message)
@@ -85,7 +85,7 @@ def _tell_rebalance_started(group: Group, out: Outcome, cause: Cause, initiator:
 
 
 def extend_or_complete_join(group: Group, out: Outcome, elapsed_ms: int, remaining_ms: int) -> None:
-    """The initial delay ran out: once more, if somebody came since and the rebalance timeout allows, else on
+    """Extend the initial delay if a member was added and the rebalance timeout allows it; else complete the join phase
     (2.1.4)."""
     if not group.member_added or remaining_ms <= 0:
         complete_join(group, out)
@@ -97,11 +97,11 @@ def extend_or_complete_join(group: Group, out: Outcome, elapsed_ms: int, remaini
 
 
 def complete_join(group: Group, out: Outcome) -> None:
-    """The join phase is over: a new generation, of those who joined and of absent static members (1.6)."""
+    """Complete the join phase: a new generation of the members that joined and of absent static members (1.6)."""
     _drop_absent(group, out)
     leader = elect_leader(group)
     if leader is None and group.members:
-        # All that remain are static and absent: wait for them, in the same generation, until their sessions end.
+        # All remaining members are static and absent: wait for them, in the same generation, until their sessions end.
         timeout_ms = max(group.rebalance_timeout_ms, _LEAST_REARM_MS)
         _wait(group, out, DelayedJoin(group, out.moment.monotonic_ms + timeout_ms))
         return
@@ -115,7 +115,7 @@ def complete_join(group: Group, out: Outcome) -> None:
         return
     group.leader = leader.member_id
     group.protocol_name = elect_protocol(group, leader)
-    assert group.protocol_name is not None, "the protocol gate lets nobody in who shares no protocol"
+    assert group.protocol_name is not None, "admission requires a protocol that all members share"
     group.become(GroupState.COMPLETING, out.moment.wall_ms)
     took_ms = out.moment.monotonic_ms - group.rebalance_began_ms
     note(
@@ -158,13 +158,13 @@ def _answer_joins(group: Group, out: Outcome, leader: Member) -> None:
         member.is_new = False
         group.pending_sync[member.member_id] = None
         ref = group.take_join(member)
-        if ref is not None:  # an absent static member has not been heard: its session goes on as it was
+        if ref is not None:  # an absent static member sent no request: its session deadline stays
             restart_session(group, member, out)
             out.reply_at_once(ref, join_reply(group, member.member_id, everyone if member is leader else ()))
 
 
 def roster(group: Group) -> tuple[JoinGroupMember, ...]:
-    """What the leader is told: every member, with its metadata for the chosen protocol."""
+    """Members as the leader gets them, with their metadata for the chosen protocol."""
     return tuple(
         JoinGroupMember(member.member_id, member.group_instance_id, member.metadata_for(group.protocol_name))
         for member in group.members.values()
@@ -172,7 +172,7 @@ def roster(group: Group) -> tuple[JoinGroupMember, ...]:
 
 
 def join_reply(group: Group, member_id: str, members: tuple[JoinGroupMember, ...]) -> JoinGroupReply:
-    """The answer to a member of the present generation."""
+    """Build the reply to a member of the present generation."""
     return JoinGroupReply(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -184,8 +184,8 @@ def join_reply(group: Group, member_id: str, members: tuple[JoinGroupMember, ...
 
 
 def restart_session(group: Group, member: Member, out: Outcome) -> None:
-    """Give the member its full session timeout from now. Filing the operation anew is needed only when the deadline
-    moves nearer, or when the operation ended while the member was parked."""
+    """Give the member its full session timeout from now. The operation is filed anew only when the deadline moves
+    nearer, or when the operation ended while the member was parked."""
     deadline_ms = out.moment.monotonic_ms + member.session_timeout_ms
     must_file = member.session is None or deadline_ms < member.deadline_ms
     member.deadline_ms = deadline_ms
@@ -194,19 +194,19 @@ def restart_session(group: Group, member: Member, out: Outcome) -> None:
 
 
 def watch_session(group: Group, member: Member, out: Outcome) -> None:
-    """Let the member's session end at its `deadline_ms`."""
+    """Watch the member's session until its `deadline_ms`."""
     member.session = DelayedHeartbeat(group, member)
     out.watch(member.session)
 
 
 def rebalance_timeout_ms(request: JoinGroup) -> int:
-    """The member's rebalance timeout; one that names none counts with its session timeout."""
+    """Return the member's rebalance timeout; the session timeout if the request has none."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
 
 
 def park(group: Group, member: Member, event: Joining, out: Outcome) -> None:
-    """Take over what the JoinGroup says and keep it unanswered. An older one still parked is told to try again: it
-    would otherwise never be answered (2.1.9)."""
+    """Take the fields of the JoinGroup and park it. An older one still parked is answered with an error: it would
+    otherwise never be answered (2.1.9)."""
     request = event.request
     older = group.take_join(member)
     if older is not None:
@@ -227,7 +227,8 @@ def dismiss(
     cause: Cause,
     join_member_id: str = "",
 ) -> None:
-    """Drop the member; every path that does comes through here, so its parked request is always answered first."""
+    """Drop the member. Every path that drops a member comes through here, so its parked request is always answered
+    first."""
     ref = group.take_join(member)
     if ref is not None:
         out.reply_at_once(ref, JoinGroupReply(error_code=error_code, member_id=join_member_id))
@@ -238,13 +239,13 @@ def dismiss(
         out.cancel(member.session.key)
         member.session = None
     group.remove(member)
-    departed(group, member, out, is_told=cause in _TOLD)
+    departed(group, member, out, knows=cause in _KNOWN_TO_MEMBER)
     if member.connection >= 0:
         out.pushes.append((member.connection, MemberRemoved(group.group_id, member.member_id, cause.value)))
 
 
 def stable_record(group: Group, assignments: dict[str, bytes], state_timestamp_ms: int) -> GroupMetadata:
-    """The record of the present generation with these assignments; a member left out gets empty bytes."""
+    """Build the record of the present generation with these assignments; a member left out gets empty bytes."""
     return GroupMetadata(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",
@@ -260,7 +261,7 @@ def stable_record(group: Group, assignments: dict[str, bytes], state_timestamp_m
 
 
 def member_record(member: Member, subscription: bytes, assignment: bytes) -> MemberRecord:
-    """The member as a line of its group's record."""
+    """Build the member's part of its group's record."""
     return MemberRecord(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

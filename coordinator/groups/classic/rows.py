@@ -1,5 +1,5 @@
-"""Typed builders of the rows of a classic group. All cells of a row are required and typed by its event: a forgotten
-one, or a guard or an action that does not take the event, is a type error at its line."""
+"""Typed builders of the rows of a classic group. All cells of a row are required and typed by its event: a missing
+cell, or a guard or an action that does not take the event, is a type error at its line."""
 
 from typing import Generic, TypeVar
 
@@ -16,8 +16,8 @@ Unless = table.Unless[Group, E]
 
 
 class on(Generic[E]):  # noqa: N801 - reads as a row's first word
-    """`on(Event)(guards=..., empty=..., ...)` is a row of the full path. Binding the event's type first lets the
-    checker see the rest."""
+    """Builder of a row of the full path: `on(Event)(guards=..., empty=..., ...)`. Binding the event's type first lets
+    the checker see the rest."""
 
     def __init__(self, event: type[E]) -> None:
         self._event = event
@@ -36,7 +36,7 @@ class on(Generic[E]):  # noqa: N801 - reads as a row's first word
 
 
 class read_only_on(Generic[E]):  # noqa: N801 - as above
-    """The same for a message that changes nothing that lasts."""
+    """Builder of a row of the read-only path."""
 
     def __init__(self, event: type[E]) -> None:
         self._event = event
@@ -55,7 +55,7 @@ class read_only_on(Generic[E]):  # noqa: N801 - as above
 
 
 class append_only_on(Generic[E]):  # noqa: N801 - as above
-    """The same for a message whose outcome is records and a reply."""
+    """Builder of a row of the append-only path."""
 
     def __init__(self, event: type[E]) -> None:
         self._event = event

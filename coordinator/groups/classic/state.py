@@ -1,7 +1,7 @@
-"""A classic group and its members: data, the moves its state may make, and the bookkeeping that must never drift.
+"""A classic group and its members: data, the transitions of its state, and the bookkeeping that must never drift.
 
-Hard state is what a `GroupMetadata` record says (group-protocol 5.2); `stored` is the last one applied. Everything else
-is soft: a crash forgets it, and members bring it back.
+Hard state is the content of a `GroupMetadata` record (group-protocol 5.2); `stored` is the last one applied. Everything
+else is soft: a crash loses it, and members send it again.
 """
 
 import enum
@@ -18,11 +18,11 @@ from protocol.messages.groups import JoinProtocol
 from protocol.session import RequestRef
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
-"""How long a member may stay in its first join phase, whatever its session timeout (group-protocol 1.7)."""
+"""Longest time a member may stay in its first join phase, whatever its session timeout (group-protocol 1.7)."""
 
 
 class GroupState(enum.IntEnum):
-    """The five states. The value is the state's place in a row of the table."""
+    """The five states. The value is the index of the state's cell in a row of the table."""
 
     EMPTY = 0
     PREPARING = 1
@@ -45,11 +45,11 @@ MAY_BECOME: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING, GroupState.DEAD}),
     GroupState.DEAD: frozenset({GroupState.DEAD}),
 }
-"""group-protocol 1.2. Asserted by `become`; `apply` takes the state from the record instead."""
+"""Allowed transitions (group-protocol 1.2). Asserted by `become`; `apply` takes the state from the record instead."""
 
 
 class GroupSettings(msgspec.Struct, frozen=True, gc=False):
-    """What the configuration says about classic groups (group-protocol 7.1)."""
+    """Configuration of classic groups (group-protocol 7.1)."""
 
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2_147_483_647
@@ -69,7 +69,8 @@ class PendingId:
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """`join_ref` and `sync_ref` are its parked requests; `session` the operation that evicts it, while that waits."""
+    """A member. `join_ref` and `sync_ref` are its parked requests; `session` is the operation that evicts it, while
+    watched."""
 
     member_id: str
     group_instance_id: str | None
@@ -87,7 +88,7 @@ class Member:
     session: DelayedHeartbeat | None = None
 
     def metadata_for(self, protocol: str | None) -> bytes:
-        """What the member said for the protocol; empty if it does not offer it."""
+        """Return the member's metadata for the protocol; empty if it does not offer it."""
         for offered in self.protocols:
             if offered.name == protocol:
                 return offered.metadata
@@ -112,39 +113,39 @@ class Group:
     pending_sync: dict[str, None] = field(default_factory=dict)
     supported: dict[str, int] = field(default_factory=dict)
     metadata_bytes: int = 0
-    """Of all that the members offer."""
+    """Size of the metadata of all offers of the members."""
     offers_version: int = 0
-    """Grows whenever a member comes, goes or offers something else."""
+    """Counter that grows whenever a member comes, leaves or offers something else."""
     awaiting_join: int = 0
     awaiting_sync: int = 0
     member_added: bool = False
     rebalance_began_ms: int = 0
     phase: PhaseKey | None = None
-    """Key of the phase operation (join or sync) that waits for this group, if one does."""
+    """Key of the phase operation (join or sync) watched for this group, if there is one."""
     stored: GroupMetadata | None = None
     owners: Owners | None = None
-    """The ownership registry; None before anything was ever granted. As hard as `stored`."""
+    """The ownership registry; None before the first grant. Hard state, as `stored` is."""
     counted: Any = None
-    """What the shard's counts hold of the group."""
+    """Contribution of the group to the shard's counts."""
 
     def become(self, state: GroupState, wall_ms: int) -> None:
-        """The one way for live events to change the state."""
+        """Change the state: the only way for live events."""
         assert state in MAY_BECOME[self.state], f"{self.group_id}: {self.state.title} may not become {state.title}"
         self.state = state
         self.state_since_ms = wall_ms
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The largest over the members; 0 with none (group-protocol 1.4)."""
+        """Largest rebalance timeout of the members; 0 with none (group-protocol 1.4)."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def all_joined(self) -> bool:
-        """Whether the join phase need not wait: every member parked, no id pending."""
+        """True if the join phase need not wait: every member is parked, no id is pending."""
         return self.awaiting_join == len(self.members) and not self.pending
 
     def add(self, member: Member) -> None:
-        """Let the member in. The first of a group without leader becomes it."""
+        """Add the member. The first of a group without a leader becomes the leader."""
         assert member.member_id not in self.members
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
@@ -156,7 +157,7 @@ class Group:
         self._count(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
-        """Let the member go. Its parked requests must have been answered; its session is for the caller to cancel."""
+        """Remove the member. Its parked requests must have been answered; the caller cancels its session."""
         assert member.join_ref is None
         assert member.sync_ref is None
         del self.members[member.member_id]
@@ -169,7 +170,7 @@ class Group:
             self.leader = next(iter(self.members), None)
 
     def replace(self, old: Member, member: Member) -> None:
-        """Let the member have the old one's place. Neither may have a request parked."""
+        """Put the member in the old one's place. Neither may have a request parked."""
         assert old.join_ref is old.sync_ref is member.join_ref is member.sync_ref is None
         self.members = {
             (member.member_id if member_id == old.member_id else member_id): (member if one is old else one)
@@ -182,18 +183,18 @@ class Group:
         self._count(member.protocols, 1)
 
     def offer(self, member: Member, protocols: tuple[JoinProtocol, ...]) -> None:
-        """The member offers other protocols from now on."""
+        """Replace the protocols that the member offers."""
         self._count(member.protocols, -1)
         member.protocols = protocols
         self._count(protocols, 1)
 
     def park_join(self, member: Member, ref: RequestRef) -> None:
-        """Keep the member's JoinGroup unanswered."""
+        """Park the member's JoinGroup."""
         self.awaiting_join += member.join_ref is None
         member.join_ref = ref
 
     def take_join(self, member: Member) -> RequestRef | None:
-        """The parked JoinGroup, to be answered now."""
+        """Take the parked JoinGroup, to be answered now."""
         ref = member.join_ref
         if ref is not None:
             member.join_ref = None
@@ -201,12 +202,12 @@ class Group:
         return ref
 
     def park_sync(self, member: Member, ref: RequestRef) -> None:
-        """Keep the member's SyncGroup unanswered."""
+        """Park the member's SyncGroup."""
         self.awaiting_sync += member.sync_ref is None
         member.sync_ref = ref
 
     def take_sync(self, member: Member) -> RequestRef | None:
-        """The parked SyncGroup, to be answered now."""
+        """Take the parked SyncGroup, to be answered now."""
         ref = member.sync_ref
         if ref is not None:
             member.sync_ref = None
@@ -214,7 +215,7 @@ class Group:
         return ref
 
     def supports(self, protocols: tuple[JoinProtocol, ...]) -> bool:
-        """Whether one of the protocols is offered by every current member."""
+        """Return true if every current member offers one of the protocols."""
         everyone = len(self.members)
         return any(self.supported.get(protocol.name, 0) == everyone for protocol in protocols)
 

@@ -1,5 +1,4 @@
-"""Static membership: an instance that was restarted takes its old place under a new member id (group-protocol
-2.1.8)."""
+"""Static membership: a restarted instance takes its old place under a new member id (group-protocol 2.1.8)."""
 
 import msgspec
 
@@ -25,19 +24,19 @@ from protocol.messages.groups import JoinGroup, MemberRemoved
 
 
 def replace_static(group: Group, event: ReplaceStatic, out: Outcome) -> None:
-    """In PreparingRebalance: the restarted instance takes the old one's place under a new id (2.1.8)."""
+    """In PreparingRebalance: put the restarted instance in its old place under a new id (2.1.8)."""
     park(group, _replace(group, event, out), event, out)
 
 
 def replace_static_unsynced(group: Group, event: ReplaceStatic, out: Outcome) -> None:
-    """In CompletingRebalance: the leader may have assigned to the old id already, so start over."""
+    """In CompletingRebalance: start over, since the leader may have assigned to the old id already."""
     _replace_and_rebalance(group, event, out)
 
 
 def replace_static_stable(group: Group, event: ReplaceStatic, out: Outcome) -> None:
-    """In Stable: if the choice of protocol stands, the new id takes over the old one's assignment without a
-    rebalance, once that is on record; else a rebalance. A refused append leaves the old id as it was: nothing has
-    been touched yet."""
+    """In Stable: if the elected protocol stays the same, the new id takes over the old one's assignment without a
+    rebalance, once that is in the log; else rebalance. A failed append leaves the old id as it was: nothing has been
+    changed yet."""
     old = _instance(group, event)
     if elect_protocol_if(group, old, event.request.protocols) != group.protocol_name:
         _replace_and_rebalance(group, event, out)
@@ -60,7 +59,7 @@ def replace_static_stable(group: Group, event: ReplaceStatic, out: Outcome) -> N
     if old.connection >= 0:
         removed = MemberRemoved(group.group_id, old.member_id, Cause.STATIC_REPLACED.value)
         out.pushes.append((old.connection, removed))
-    out.followers.append(
+    out.follow_ups.append(
         ReplacementStored(
             ref=event.ref,
             request=request,
@@ -79,7 +78,8 @@ def _metadata(request: JoinGroup, protocol: str | None) -> bytes:
 
 
 def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> None:
-    """The new id is on record: give it what the record does not hold, and answer (table of 2.1.8)."""
+    """Complete the member after its new id was stored: add the fields that the record does not hold, and answer (table
+    of 2.1.8)."""
     member = group.members[event.member_id]
     group.offer(member, event.request.protocols)
     member.connection = event.connection
@@ -88,7 +88,7 @@ def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> 
     if event.owes_sync:
         group.pending_sync[event.member_id] = None
     out.cancel(MemberKey(group.group_id, event.old_member_id))
-    out.followers.append(OwnershipEnded(group.group_id, event.old_member_id))
+    out.follow_ups.append(OwnershipEnded(group.group_id, event.old_member_id))
     detail = f"instance {member.group_instance_id} came back; it keeps its assignment and nobody rebalances"
     note(group, out, "replaced", Cause.STATIC_REPLACED, event.member_id, detail, _subject(member))
     leads = group.leader == event.member_id
@@ -96,7 +96,8 @@ def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> 
     if event.request.accepts_skip_assignment:
         reply = msgspec.structs.replace(reply, members=roster(group) if leads else (), skip_assignment=leads)
     else:
-        # An old client that saw its own id as leader would assign anew: it is told the leader's former id and follows.
+        # An old client that saw its own id as leader would assign anew: the reply names the leader's former id, so it
+        # follows.
         reply = msgspec.structs.replace(reply, leader=event.old_leader or "")
     out.reply(event.ref, reply)
 
@@ -109,7 +110,7 @@ def _replace_and_rebalance(group: Group, event: ReplaceStatic, out: Outcome) -> 
 
 
 def _subject(member: Member) -> str:
-    """Two processes with one instance id replace each other without end."""
+    """Subject of the note: two processes with one instance id replace each other without end."""
     return f"instance {member.group_instance_id}"
 
 
@@ -119,7 +120,7 @@ def _instance(group: Group, event: ReplaceStatic) -> Member:
 
 
 def _replace(group: Group, event: ReplaceStatic, out: Outcome) -> Member:
-    """Move the instance to a new member id; whatever the old one had parked is fenced."""
+    """Move the instance to a new member id; the parked requests of the old id are answered with FENCED_INSTANCE_ID."""
     old = _instance(group, event)
     led, owed_sync = group.leader == old.member_id, old.member_id in group.pending_sync
     dismiss(group, old, out, ErrorCode.FENCED_INSTANCE_ID, Cause.STATIC_REPLACED, join_member_id=old.member_id)
@@ -132,7 +133,7 @@ def _replace(group: Group, event: ReplaceStatic, out: Outcome) -> Member:
         rebalance_timeout_ms=old.rebalance_timeout_ms,
         protocols=old.protocols,
         assignment=old.assignment,
-        # Its session begins now, so the 300 s of a new member are not for it: parked, it is as safe as the others.
+        # Its session begins now, without the 300 s of a new member: a parked member needs none.
         is_new=False,
     )
     group.add(member)

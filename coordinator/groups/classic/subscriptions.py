@@ -1,8 +1,8 @@
-"""Topics that the members of a consumer group subscribe to (group-protocol 4.5): parsed when somebody asks, once for
-each list of topics, and never when members join, so that bytes that do not parse disturb nobody (section 6).
+"""Topics that the members of a consumer group subscribe to (group-protocol 4.5). They are parsed on demand, once for
+each list of topics, and never when members join, so that bytes that do not parse disturb nothing (section 6).
 
-`reading` parses what is not known yet, some at a time; `topics` then has little left to do. What is remembered of all
-groups together is bounded: those that nobody has asked about for longest are forgotten, and parsed anew.
+`reading` parses some unknown lists at a time; `topics` then has little left to do. The cache of all groups is bounded:
+the least recently used groups are dropped, and parsed anew.
 """
 
 from collections import OrderedDict
@@ -12,11 +12,12 @@ from collections.abc import Set as AbstractSet
 from coordinator.groups.classic.state import Group
 
 MOST_REMEMBERED = 1_000_000
-"""Names and members, of all groups; they take some 150 bytes each."""
+"""Largest number of cached names and members, of all groups; each takes some 150 bytes."""
 WORTH_BYTES = 64 * 1024
-"""Of metadata: a group with less is parsed in a few milliseconds."""
+"""Size of metadata from which a group is cached: a smaller group is parsed in a few milliseconds."""
 MOST_TOPICS = 50_000
-"""A subscription to more of them counts as one that cannot be read, so as all topics: nobody waits for its end."""
+"""Largest number of topics of a subscription. A longer one counts as unreadable, so as all topics: parsing it would
+take too long."""
 _PIECE_US = 500
 _LOOK_US, _NAME_US = 1.5, 0.6
 _HEAD_BYTES, _LEAST_NAME_BYTES = 6, 2
@@ -24,7 +25,7 @@ _NEGATIVE = 0x80
 
 
 class _Topics:
-    """A list of topics as members write it, and how many of them do."""
+    """A list of topics as members encode it, and the number of members that have it."""
 
     __slots__ = ("data", "members")
 
@@ -33,13 +34,13 @@ class _Topics:
         self.members = 0
 
     def begins(self, metadata: bytes) -> bool:
-        """Whether the member's bytes begin with this list, and are a subscription as a whole."""
+        """Return true if the member's bytes begin with this list and are a valid subscription."""
         end = 2 + len(self.data)
         return metadata.startswith(self.data, 2) and _has_user_data(metadata, end)
 
 
 class Subscriptions:
-    """Those of one group. `parses` counts the lists that were taken apart, name by name."""
+    """Subscriptions of one group. `parses` counts the lists that were parsed name by name."""
 
     __slots__ = ("_as_of", "_lists", "_read", "_readers", "_unreadable", "group", "parses")
 
@@ -47,7 +48,7 @@ class Subscriptions:
         self.group = group
         self.parses = 0
         self._as_of: tuple[int, str | None] | None = None
-        self._read: dict[str, tuple[bytes, _Topics | None]] = {}  # by member; None: it cannot be read
+        self._read: dict[str, tuple[bytes, _Topics | None]] = {}  # by member; None: unreadable
         self._lists: dict[bytes, _Topics] = {}
         self._readers: dict[str, int] = {}  # lists with the topic
         self._unreadable = 0
@@ -56,7 +57,7 @@ class Subscriptions:
         return len(self._readers) + len(self._read)
 
     def reading(self) -> Iterator[int]:
-        """Parse what is not known yet; yields microseconds of work, by and large."""
+        """Parse the unknown lists; yields the work done in microseconds, roughly."""
         as_of = self.group.offers_version, self.group.protocol_name
         if as_of == self._as_of or self.group.protocol_name is None:
             return
@@ -71,7 +72,7 @@ class Subscriptions:
         self._as_of = as_of
 
     def topics(self) -> AbstractSet[str] | None:
-        """The topics, as they are now; None if unknown, which counts as all."""
+        """Return the topics as they are now; None if unknown, which counts as all."""
         if self.group.protocol_name is None:
             return None
         for _ in self.reading():
@@ -79,7 +80,7 @@ class Subscriptions:
         return None if self._unreadable else self._readers.keys()
 
     def _look(self, member_id: str, latest: _Topics | None) -> int:
-        """Put what the member says now in place of what it said. Returns how many names that took."""
+        """Replace the member's cached subscription by the latest one. Return the number of names parsed."""
         known, member = self._read.get(member_id), self.group.members.get(member_id)
         if member is None:
             return self._drop(member_id)
@@ -135,7 +136,7 @@ class Subscriptions:
 
 
 class SubscriptionCache:
-    """Of the groups of a node that were asked about, and are worth it."""
+    """Least-recently-used cache of the subscriptions of a node's large groups."""
 
     __slots__ = ("_known", "_size")
 
@@ -144,13 +145,13 @@ class SubscriptionCache:
         self._size = 0
 
     def of(self, group: Group) -> Subscriptions:
-        """The group's. Of a small group nothing is remembered."""
+        """Return the group's subscriptions. Those of a small group are not cached."""
         known, size = self._known.pop(group.group_id, (None, 0))
         self._size -= size
         if known is None or known.group is not group:
             known = Subscriptions(group)
         if group.metadata_bytes >= WORTH_BYTES:
-            # Counted as of now: what is read next counts when it is asked for again.
+            # The size is of now: names that are parsed next count at the next use.
             self._known[group.group_id] = known, len(known)
             self._size += len(known)
             while self._size > MOST_REMEMBERED and len(self._known) > 1:
@@ -159,8 +160,8 @@ class SubscriptionCache:
 
 
 def names_of(metadata: bytes) -> list[bytes] | None:
-    """The topics of a member's bytes, as they are written; None if these are no subscription. Read as version 0, which
-    begins every version: what later versions add may be as broken as it likes (4.5)."""
+    """Return the encoded topic names of a member's bytes; None if the bytes are no subscription. Parsed as version 0,
+    which begins every version: fields that later versions add may be malformed (4.5)."""
     if len(metadata) < _HEAD_BYTES:
         return None
     count = int.from_bytes(metadata[2:_HEAD_BYTES], "big", signed=True)
@@ -177,6 +178,6 @@ def names_of(metadata: bytes) -> list[bytes] | None:
 
 
 def _has_user_data(metadata: bytes, at: int) -> bool:
-    """Whether nullable bytes stand there."""
+    """Return true if nullable bytes are encoded at the position."""
     rest = len(metadata) - at - 4
     return rest >= 0 and int.from_bytes(metadata[at : at + 4], "big", signed=True) <= rest

@@ -1,5 +1,5 @@
-"""THE TABLE: who may do what, in which state of a classic group. It runs (`coordinator.groups.table` says how), and
-`make table` prints it."""
+"""THE TABLE of a classic group: each event, and its action in each state. It runs (`coordinator.groups.table` says
+how), and `make table` prints it."""
 
 from typing import get_args
 
@@ -50,7 +50,7 @@ _reject_dead = reject(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 _ROWS: tuple[Row, ...] = (
     on(JoinFirst)(
-        guards=(unless(has_room, actions.turn_away), protocols_agree),
+        guards=(unless(has_room, actions.refuse_full), protocols_agree),
         empty=actions.admit,
         preparing=actions.admit,
         completing=actions.admit,
@@ -58,7 +58,7 @@ _ROWS: tuple[Row, ...] = (
         dead=_reject_dead,
     ),
     on(JoinPending)(
-        guards=(unless(has_room, actions.turn_away), protocols_agree, names_no_instance),
+        guards=(unless(has_room, actions.refuse_full), protocols_agree, names_no_instance),
         empty=actions.admit_pending,
         preparing=actions.admit_pending,
         completing=actions.admit_pending,
@@ -66,7 +66,7 @@ _ROWS: tuple[Row, ...] = (
         dead=_reject_dead,
     ),
     on(JoinAgain)(
-        guards=(unless(has_room, actions.turn_away), protocols_agree, is_member),
+        guards=(unless(has_room, actions.refuse_full), protocols_agree, is_member),
         empty=reject(ErrorCode.UNKNOWN_MEMBER_ID),
         preparing=actions.rejoin,
         completing=actions.rejoin_or_repeat,
@@ -165,8 +165,8 @@ _ROWS: tuple[Row, ...] = (
     ),
     on(RetentionDue)(
         empty=offsets.expire,
-        preparing=offsets.tell_expired,
-        completing=offsets.tell_expired,
+        preparing=offsets.note_expired,
+        completing=offsets.note_expired,
         stable=offsets.expire_unsubscribed,
         dead=ignore,
     ),
@@ -184,9 +184,9 @@ _ROWS: tuple[Row, ...] = (
     read_only_on(Heartbeat)(
         guards=(is_member, is_current_generation),
         empty=reject(ErrorCode.UNKNOWN_MEMBER_ID),
-        preparing=actions.heard_while_preparing,
-        completing=actions.heard,
-        stable=actions.heard,
+        preparing=actions.extend_session_while_preparing,
+        completing=actions.extend_session,
+        stable=actions.extend_session,
         dead=reject(ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ),
     append_only_on(OffsetCommit)(

@@ -1,1 +1,1 @@
-"""Client-balanced groups: members decide who reads what; the group checks, records and reports."""
+"""Client-balanced groups: members decide which member reads which partition; the group checks, records and reports."""

@@ -1,4 +1,4 @@
-"""What is wrong with a StartMember whatever the group is like, in the order clients can observe (client-balanced-groups
+"""Checks of a StartMember that do not depend on the group, in the order clients can observe (client-balanced-groups
 6.1, checks 1 to 5)."""
 
 import re
@@ -32,7 +32,7 @@ def refuse_identity(request: StartMember, session_timeouts: tuple[int, int]) -> 
 
 
 def refuse_targets(request: StartMember, is_deployed: Callable[[str], bool]) -> Refusal | None:
-    """Checks 3 and 4: what it wants to read, and its number."""
+    """Checks 3 and 4: topics and filters to read, and the member's number."""
     if not 0 < len(request.topics) <= _MOST_TOPICS:
         return _bad(f"topics: at least one, and at most {_MOST_TOPICS}")
     for topic in request.topics:

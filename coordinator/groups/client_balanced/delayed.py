@@ -1,5 +1,5 @@
-"""The one wait of a client-balanced group: a member's lease, which covers all that it owns (client-balanced-groups
-11)."""
+"""The delayed operation of a client-balanced group: a member's lease, which covers all that it owns
+(client-balanced-groups 11)."""
 
 from typing import TYPE_CHECKING
 
@@ -8,17 +8,17 @@ from coordinator.keys import BalancedLeaseKey
 from purgatory.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
-    from coordinator.groups.client_balanced.state import BalancedGroup, Member
+    from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 
 
-class DelayedLease(DelayedOperation[BalancedEvent]):
-    """Whoever hears from the member moves `member.deadline_ms`; this operation reads it there, so that a heartbeat
-    files nothing anew."""
+class DelayedBalancedLease(DelayedOperation[BalancedEvent]):
+    """A member's lease. Requests of the member move `member.deadline_ms`; this operation reads it there, so a heartbeat
+    does not file the operation anew."""
 
     __slots__ = ("group", "key", "member")
     kind = "lease"
 
-    def __init__(self, group: "BalancedGroup", member: "Member") -> None:
+    def __init__(self, group: "BalancedGroup", member: "BalancedGroupMember") -> None:
         self.group = group
         self.member = member
         self.key = BalancedLeaseKey(group.group_id, member.consumer_id)

@@ -1,7 +1,7 @@
-"""What can happen to a client-balanced group. What an action needs to know of topics and offsets comes with the event:
-the group sees partitions that exist, and yields records.
+"""Events of a client-balanced group. Topics and offsets that an action needs come with the event: the group sees
+partitions that exist, and returns records.
 
-`ref` is the request to answer; `refused` gives the typed reply that refuses it.
+`ref` is the request to answer; `refused` builds the typed reply that refuses it.
 """
 
 from typing import Protocol, dataclass_transform
@@ -32,9 +32,9 @@ from protocol.messages.balanced import (
 from protocol.session import RequestRef
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
-    """A partition that exists: its first offset, the one after its last, and what the group has committed for it; -1
-    if nothing."""
+class PartitionOffsets(msgspec.Struct, frozen=True, gc=False):
+    """A partition that exists: its first offset, its end offset, and the group's committed offset; -1 if nothing is
+    committed."""
 
     begin: int
     end: int
@@ -42,17 +42,17 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     is_forbidden: bool = False
 
     def clamp(self, offset: int) -> int:
-        """The nearest offset that can be read from."""
+        """Return the nearest offset that can be read from."""
         return min(max(offset, self.begin), self.end)
 
 
-Places = dict[str, Place]
+OffsetsByKey = dict[str, PartitionOffsets]
 """By partition key."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses inherit `frozen`
-class Event(msgspec.Struct, frozen=True, gc=False):
-    """Base of all."""
+class ClientBalancedEvent(msgspec.Struct, frozen=True, gc=False):
+    """Base of the events of a client-balanced group."""
 
 
 class OfMember(Protocol):
@@ -65,8 +65,8 @@ class OfMember(Protocol):
     def member_epoch(self) -> int: ...
 
 
-class ByMember(Event):
-    """A request of a member's that comes as what it was told to be."""
+class ByMember(ClientBalancedEvent):
+    """A request of a member that carries the member's id and epoch."""
 
     ref: RequestRef
     request: MemberHeartbeat | PartitionMeta | RegisterPartitions | LeaveMember
@@ -80,15 +80,15 @@ class ByMember(Event):
         return self.request.member_epoch
 
 
-class Start(Event):
-    """A StartMember whose own fields are in order. `meta`: the partitions of its topics, sorted, of topics
-    that were as `as_of` and `shape` say; None: the group has them."""
+class Start(ClientBalancedEvent):
+    """A StartMember whose own fields are valid. `meta`: the partitions of its topics, sorted, with the state of the
+    topics in `as_of` and `shape`; None: the group's are current."""
 
     ref: RequestRef
     request: StartMember
     client_id: str
     client_host: str
-    places: Places
+    places: OffsetsByKey
     meta: tuple[PartitionState, ...] | None
     as_of: int
     shape: tuple[int, ...] = ()
@@ -102,10 +102,10 @@ class Start(Event):
 
 
 class Beat(ByMember):
-    """A MemberHeartbeat that is more than a sign of life."""
+    """A MemberHeartbeat that carries a report or a release."""
 
     request: MemberHeartbeat
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return MemberHeartbeatReply(error_code)
@@ -124,36 +124,36 @@ class Register(ByMember):
     """A RegisterPartitions."""
 
     request: RegisterPartitions
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return RegisterPartitionsReply(error_code)
 
 
-class Unregister(Event):
+class Unregister(ClientBalancedEvent):
     """An UnregisterPartitions."""
 
     ref: RequestRef
     request: UnregisterPartitions
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return UnregisterPartitionsReply(error_code)
 
 
-class Fetching(Event):
-    """A FetchRegistered: may it, and from where?"""
+class Fetching(ClientBalancedEvent):
+    """A FetchRegistered: the group decides whether and from where to read."""
 
     ref: RequestRef
     request: FetchRegistered
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return FetchRegisteredReply(error_code)
 
 
 class PlannedItem(msgspec.Struct, frozen=True, gc=False):
-    """One item of a fetch: where to read, or why not."""
+    """One item of a fetch: where to read, or the error."""
 
     key: str
     error_code: ErrorCode
@@ -161,34 +161,34 @@ class PlannedItem(msgspec.Struct, frozen=True, gc=False):
 
 
 class FetchPlanned(Message):
-    """What `Fetching` comes to; the node reads the records."""
+    """Answer to `Fetching`; the node reads the records."""
 
     items: tuple[PlannedItem, ...] = ()
 
 
-class Confirm(Event):
+class Confirm(ClientBalancedEvent):
     """A ConfirmConsumed."""
 
     ref: RequestRef
     request: ConfirmConsumed
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return ConfirmConsumedReply(error_code)
 
 
-class Leave(ByMember):
+class BalancedLeave(ByMember):
     """A LeaveMember."""
 
     request: LeaveMember
-    places: Places
+    places: OffsetsByKey
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
         return LeaveMemberReply(error_code)
 
 
-class Mark(Event):
-    """One group of a ConsumeFromMax. `origin` is where it came from, `remark` what was said of it."""
+class Mark(ClientBalancedEvent):
+    """One group of a ConsumeFromMax. `origin` is the operator's address, `remark` the reason given."""
 
     ref: RequestRef
     group_id: str
@@ -200,15 +200,15 @@ class Mark(Event):
 
 
 class Marked(Message):
-    """The answer to one `Mark`; the node puts several together into a ConsumeFromMaxReply."""
+    """The answer to one `Mark`; the node joins several into a ConsumeFromMaxReply."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str = ""
     from_max_id: int = 0
 
 
-class MetaMade(Event):
-    """The configured partitions as they are now, sorted by key: of topics that were as `as_of` and `shape` say."""
+class MetaMade(ClientBalancedEvent):
+    """The configured partitions as they are now, sorted by key, with the state of the topics in `as_of` and `shape`."""
 
     group_id: str
     meta: tuple[PartitionState, ...]
@@ -216,43 +216,43 @@ class MetaMade(Event):
     shape: tuple[int, ...] = ()
 
 
-class Settled(Event):
-    """What an outcome's records promised is on record: grants are at these positions from now on."""
+class PositionsStored(ClientBalancedEvent):
+    """The records of an outcome are applied: grants are at these positions from now on."""
 
     group_id: str
     positions: tuple[tuple[str, int, int, int], ...]
     """Topic, partition, epoch and position."""
 
 
-class Admitted(Event):
-    """The record that makes, or keeps, somebody a member was applied."""
+class Admitted(ClientBalancedEvent):
+    """The record that admits, or keeps, a member was applied."""
 
     group_id: str
     consumer_id: str
     connection: int
 
 
-class LeaseOverdue(Event):
-    """Nothing was heard of the member for its session timeout."""
+class LeaseOverdue(ClientBalancedEvent):
+    """The member sent nothing for its session timeout."""
 
     group_id: str
     consumer_id: str
 
 
-class Loaded(Event):
+class BalancedLoaded(ClientBalancedEvent):
     """The group has just been loaded from the log."""
 
     group_id: str
 
 
-class Unloaded(Event):
+class BalancedUnloaded(ClientBalancedEvent):
     """This node no longer serves the group."""
 
     group_id: str
 
 
-class AppendFailed(Event):
-    """The records of the event's outcome could not be appended, and nothing of it happened."""
+class BalancedAppendFailed(ClientBalancedEvent):
+    """The records of the event's outcome could not be appended, so nothing of the outcome happened."""
 
     event: "BalancedEvent"
     error_code: ErrorCode
@@ -266,13 +266,13 @@ BalancedEvent = (
     | Unregister
     | Fetching
     | Confirm
-    | Leave
+    | BalancedLeave
     | Mark
     | MetaMade
-    | Settled
+    | PositionsStored
     | Admitted
     | LeaseOverdue
-    | Loaded
-    | Unloaded
-    | AppendFailed
+    | BalancedLoaded
+    | BalancedUnloaded
+    | BalancedAppendFailed
 )

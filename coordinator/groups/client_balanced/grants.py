@@ -1,7 +1,7 @@
-"""What several verbs do with grants: give, end, and say why somebody does not own."""
+"""Grants, as several actions use them: grant, end, and the error for a client that does not own the partition."""
 
-from coordinator.groups.client_balanced.events import Place, Places, Settled
-from coordinator.groups.client_balanced.state import BalancedGroup, Member, Reading
+from coordinator.groups.client_balanced.events import OffsetsByKey, PartitionOffsets, PositionsStored
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember, Reading
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key
 from coordinator.records.records import CommittedOffset, Owner, Ownership
@@ -14,9 +14,9 @@ FIRST, LATEST, ALWAYS_MAX = "first", "latest", "always_max"
 CONSUME_POSITIONS = (FIRST, LATEST, ALWAYS_MAX)
 
 
-def initial_position(policy: str, place: Place, *, is_first: bool) -> int:
-    """Where reading begins that names no offset (client-balanced-groups 7). What is stored and out of reach by now is
-    moved to what is nearest."""
+def initial_position(policy: str, place: PartitionOffsets, *, is_first: bool) -> int:
+    """Return where a reader without an offset begins (client-balanced-groups 7). A stored offset that is out of range
+    is moved to the nearest valid one."""
     if is_first and policy == ALWAYS_MAX:
         return place.end
     if place.committed >= 0:
@@ -25,7 +25,7 @@ def initial_position(policy: str, place: Place, *, is_first: bool) -> int:
 
 
 def grant(group: BalancedGroup, member_id: str, lease_ms: int, key: Key, position: int, out: Outcome) -> Ownership:
-    """On record: the member owns the partition by a grant of its own, and begins at the position."""
+    """Record a new grant: the member owns the partition, and begins at the position."""
     owner = Owner(member_id, -1, -1, out.moment.wall_ms, lease_ms, position)
     record = group.owners.granted(group.group_id, key, owner)
     out.records.append(record)
@@ -33,22 +33,22 @@ def grant(group: BalancedGroup, member_id: str, lease_ms: int, key: Key, positio
 
 
 def owns(group: BalancedGroup, member_id: str, key: Key) -> Ownership | None:
-    """The member's grant of the partition, if it has one."""
+    """Return the member's grant of the partition, if it has one."""
     entry = group.owners.get(key)
     return entry if entry is not None and entry.owner is not None and entry.owner.member_id == member_id else None
 
 
 def end_all(group: BalancedGroup, member_id: str, out: Outcome) -> tuple[str, ...]:
-    """On record: the member owns nothing. What it was handed out and did not confirm is for the next owner. The keys
-    it had."""
+    """Record the end of every grant of the member. Records that it did not confirm are read again by the next owner.
+    Return the keys of the grants."""
     entries = group.owners.of(member_id)
     out.records.extend(map(group.owners.ended, entries))
     return tuple([group.key_of(entry) for entry in entries])
 
 
-def end(group: BalancedGroup, entry: Ownership, released: ReleasedKey, places: Places, out: Outcome) -> int:
-    """On record: the grant is over, and what was handed out last is consumed, or is not. What is committed then; -1 if
-    nothing is."""
+def end(group: BalancedGroup, entry: Ownership, released: ReleasedKey, places: OffsetsByKey, out: Outcome) -> int:
+    """Record the end of the grant; the batch in flight is consumed if it was released so. Return the committed offset;
+    -1 if there is none."""
     place = places.get(group.key_of(entry))
     committed = -1 if place is None else place.committed
     if released.consumed and place is not None:
@@ -60,9 +60,9 @@ def end(group: BalancedGroup, entry: Ownership, released: ReleasedKey, places: P
     return committed
 
 
-def consumed_to(group: BalancedGroup, entry: Ownership, place: Place, offset: int | None) -> int | None:
-    """What is to be stored for an owner that is done with what it has: the offset it names, if that is news, or the end
-    of what was handed out last."""
+def consumed_to(group: BalancedGroup, entry: Ownership, place: PartitionOffsets, offset: int | None) -> int | None:
+    """Return the offset to store for an owner that releases the partition: the one it names if it is ahead, or the end
+    of the batch in flight."""
     reading = group.reading(entry, place.committed)
     if offset is None:
         return reading.in_flight
@@ -70,41 +70,41 @@ def consumed_to(group: BalancedGroup, entry: Ownership, place: Place, offset: in
 
 
 def commit(group: BalancedGroup, entry: Ownership, offset: int, out: Outcome, metadata: str = "") -> CommittedOffset:
-    """The record of a commit."""
+    """Build the record of a commit."""
     return CommittedOffset(group.group_id, entry.topic, entry.partition, offset, -1, metadata, out.moment.wall_ms)
 
 
-def why_not_owner(group: BalancedGroup, key: Key, consumer_id: str) -> ErrorCode:
-    """What is said to somebody who does not own the partition by the grant it names: that it is another's, or that
-    nobody's it is. An object that was replaced is told that its keys are another's in any case."""
+def ownership_error(group: BalancedGroup, key: Key, consumer_id: str) -> ErrorCode:
+    """Return the error for a client that does not own the partition by the grant it names: another member owns it, or
+    no member does. A replaced object gets the first in any case."""
     if consumer_id in group.on_record.replaced or group.owners.get(key) is not None:
         return ErrorCode.DUPLICATE_PARTITION
     return ErrorCode.NO_NODE
 
 
-def settle_at(group: BalancedGroup, positions: Positions, out: Outcome) -> None:
-    """When the records are applied the grants are there."""
+def set_positions(group: BalancedGroup, positions: Positions, out: Outcome) -> None:
+    """Add the follow-up event that sets the positions of the grants once the records are applied."""
     if positions:
-        out.followers.append(Settled(group.group_id, tuple(positions)))
+        out.follow_ups.append(PositionsStored(group.group_id, tuple(positions)))
 
 
-def settled(group: BalancedGroup, event: Settled, out: Outcome) -> None:
-    """They are, with nothing in flight."""
+def positions_stored(group: BalancedGroup, event: PositionsStored, out: Outcome) -> None:
+    """Set the positions of the grants, with nothing in flight."""
     for topic, partition, epoch, position in event.positions:
         group.readings[topic, partition] = Reading(epoch, position)
 
 
-def heard(member: Member, now_ms: int) -> None:
-    """The member lives: its lease covers all that it owns."""
+def extend_lease(member: BalancedGroupMember, now_ms: int) -> None:
+    """Move the member's deadline: its lease covers all that it owns."""
     member.heard_ms = now_ms
     deadline_ms = now_ms + member.session_timeout_ms
     if deadline_ms > member.deadline_ms:
         member.deadline_ms = deadline_ms
 
 
-def took(group: BalancedGroup, key: str, consumer_id: str, epoch: int, position: int, up_to: int) -> None:
-    """Records from `position` up to there were handed out. Nothing of it lasts: without a confirmation they are handed
-    out again."""
+def set_in_flight(group: BalancedGroup, key: str, consumer_id: str, epoch: int, position: int, up_to: int) -> None:
+    """Note that records from `position` to `up_to` were sent. This is soft state: without a confirmation they are sent
+    again."""
     place = group.place_of(key)
     if place is not None and group.grant(place, consumer_id, epoch) is not None:
         group.readings[place] = Reading(epoch, position, up_to if up_to > position else None)

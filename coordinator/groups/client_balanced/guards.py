@@ -1,8 +1,8 @@
-"""The checks the table names, in the order clients can observe (client-balanced-groups 6.1, 15.2). Each lets pass with
-None, or says why not."""
+"""Guards of the state table, in the order clients can observe (client-balanced-groups 6.1, 15.2). A guard returns None
+to let pass, or the error."""
 
 from coordinator.groups.client_balanced.events import OfMember, Start
-from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.table import Refusal
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import StartMember
@@ -11,7 +11,7 @@ Answer = Refusal | None
 
 
 def has_room(group: BalancedGroup, event: Start) -> Answer:
-    """A group may be full."""
+    """Check the limits on the size of a group."""
     if event.consumer_id in group.members or len(group.members) < group.max_size:
         return None
     return Refusal(
@@ -20,14 +20,14 @@ def has_room(group: BalancedGroup, event: Start) -> Answer:
 
 
 def is_not_replaced(group: BalancedGroup, event: Start | OfMember) -> Answer:
-    """An object whose instance is another's now is to stop."""
+    """Refuse an object whose instance has been replaced: it must stop."""
     if event.consumer_id in group.on_record.replaced:
         return Refusal(ErrorCode.REPLACED_MEMBER, "a newer member has taken this one's instance_id")
     return None
 
 
 def is_latest(group: BalancedGroup, event: Start) -> Answer:
-    """A start that a later one of the same object has overtaken would take away what was granted since."""
+    """Refuse a start that a later one of the same object has overtaken: it would take away newer grants."""
     member = group.members.get(event.consumer_id)
     attempt = event.request.attempt
     if member is None or attempt <= 0 or attempt > member.attempt:
@@ -36,7 +36,7 @@ def is_latest(group: BalancedGroup, event: Start) -> Answer:
 
 
 def has_same_topics(group: BalancedGroup, event: Start) -> Answer:
-    """The first member decides what is read."""
+    """Check the topics: the first member decides them."""
     topics = group.on_record.topics
     if not group.members or topics == topics_of(event.request):
         return None
@@ -44,7 +44,7 @@ def has_same_topics(group: BalancedGroup, event: Start) -> Answer:
 
 
 def has_same_filters(group: BalancedGroup, event: Start) -> Answer:
-    """The first member decides what for."""
+    """Check the filters: the first member decides them."""
     filters = group.on_record.filters
     if not group.members or filters == filters_of(event.request):
         return None
@@ -53,7 +53,7 @@ def has_same_filters(group: BalancedGroup, event: Start) -> Answer:
 
 
 def has_same_source_count(group: BalancedGroup, event: Start) -> Answer:
-    """All count on the same number of members, or all on none."""
+    """Check the number of sources: all members name the same, or none does."""
     wanted = group.on_record.source_count
     if not group.members or wanted == source_count_of(event.request):
         return None
@@ -62,7 +62,8 @@ def has_same_source_count(group: BalancedGroup, event: Start) -> Answer:
 
 
 def node_id_is_free(group: BalancedGroup, event: Start) -> Answer:
-    """Two members of one number would read the same partitions. Who brings the holder's instance_id replaces it."""
+    """Check the member's number: two members of one number would read the same partitions. A request with the holder's
+    instance_id replaces the holder."""
     if group.on_record.source_count is None or not group.members:
         return None
     holder = holder_of(group, event.request)
@@ -73,7 +74,7 @@ def node_id_is_free(group: BalancedGroup, event: Start) -> Answer:
 
 
 def is_member(group: BalancedGroup, event: OfMember) -> Answer:
-    """A member, by its last start."""
+    """Check that the request is of a member, by its last start."""
     member = group.members.get(event.consumer_id)
     if member is None or member.epoch != event.member_epoch:
         return Refusal(ErrorCode.NO_NODE, f"{event.consumer_id} is no member of this epoch; start again")
@@ -84,36 +85,36 @@ def is_member(group: BalancedGroup, event: OfMember) -> Answer:
 
 
 def topics_of(request: StartMember) -> tuple[str, ...]:
-    """Each once, sorted."""
+    """Return the topics, each once, sorted."""
     return tuple(sorted(set(request.topics)))
 
 
 def filters_of(request: StartMember) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """By topic, sorted; a topic without filters is left out."""
+    """Return the filters by topic, sorted; a topic without filters is left out."""
     filters = sorted(request.filters.items())
     return tuple((topic, tuple(sorted({one.strip() for one in ones}))) for topic, ones in filters if ones)
 
 
 def source_count_of(request: StartMember) -> int | None:
-    """None if it is off."""
+    """Return the number of sources; None if members are not numbered."""
     return request.source_count if request.source_count > 0 else None
 
 
 def node_id_of(request: StartMember) -> int | None:
-    """None where nobody counts."""
+    """Return the member's number; None if members are not numbered."""
     return request.node_id if request.source_count > 0 else None
 
 
-def holder_of(group: BalancedGroup, request: StartMember) -> Member | None:
-    """Another member with the number."""
+def holder_of(group: BalancedGroup, request: StartMember) -> BalancedGroupMember | None:
+    """Return another member with the number."""
     for member in group.members.values():
         if member.node_id == request.node_id and member.consumer_id != request.consumer_id:
             return member
     return None
 
 
-def replaced_by(group: BalancedGroup, request: StartMember) -> Member | None:
-    """Another member of the same instance and number: its process is gone, says who starts it anew."""
+def replaced_by(group: BalancedGroup, request: StartMember) -> BalancedGroupMember | None:
+    """Return another member of the same instance and number: a restart of the instance replaces it."""
     if request.instance_id is None:
         return None
     for member in group.members.values():

@@ -1,10 +1,22 @@
-"""Where records meet a group: `apply` is the only mutator of hard state, live and at load alike. Also a group's
-arrival, its departure, and what to do when the log refuses."""
+"""Records applied to a group: `apply` is the only mutator of hard state, live and at load alike. Also load, unload, and
+the recovery from a failed append."""
 
-from coordinator.groups.client_balanced.delayed import DelayedLease
-from coordinator.groups.client_balanced.events import AppendFailed, LeaseOverdue, Loaded, MetaMade, Unloaded
+from coordinator.groups.client_balanced.delayed import DelayedBalancedLease
+from coordinator.groups.client_balanced.events import (
+    BalancedAppendFailed,
+    BalancedLoaded,
+    BalancedUnloaded,
+    LeaseOverdue,
+    MetaMade,
+)
 from coordinator.groups.client_balanced.members import watch_lease
-from coordinator.groups.client_balanced.state import BalancedGroup, GroupState, Member, bytes_of, bytes_of_member
+from coordinator.groups.client_balanced.state import (
+    BalancedGroup,
+    BalancedGroupMember,
+    BalancedState,
+    bytes_of,
+    bytes_of_member,
+)
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata
@@ -14,11 +26,11 @@ _TRY_AGAIN_MS = 1_000
 
 
 def apply(group: BalancedGroup, record: BalancedMetadata) -> None:
-    """Make the group what the record says: Online with members, Empty without. Members it had already keep what is
-    soft."""
+    """Set the group to the record: Online with members, Empty without. Members already in the group keep their soft
+    state."""
     known = group.members
     group.stored = record
-    group.state = GroupState.ONLINE if record.members else GroupState.EMPTY
+    group.state = BalancedState.ONLINE if record.members else BalancedState.EMPTY
     group.members = {}
     for line in record.members:
         group.members[line.consumer_id] = _member(known.get(line.consumer_id), line)
@@ -27,9 +39,9 @@ def apply(group: BalancedGroup, record: BalancedMetadata) -> None:
         group.readings.clear()
 
 
-def _member(known: Member | None, line: BalancedMember) -> Member:
+def _member(known: BalancedGroupMember | None, line: BalancedMember) -> BalancedGroupMember:
     if known is None:
-        return Member(
+        return BalancedGroupMember(
             line.consumer_id,
             line.instance_id,
             line.client_id,
@@ -48,30 +60,31 @@ def _member(known: Member | None, line: BalancedMember) -> Member:
     return known
 
 
-def loaded(group: BalancedGroup, event: Loaded, out: Outcome) -> None:
-    """Everyone has a full lease from now on, so that nobody's partitions are another's before it was time
-    (client-balanced-groups 15.5)."""
+def loaded(group: BalancedGroup, event: BalancedLoaded, out: Outcome) -> None:
+    """Start a full lease for every member, so that no partition changes its owner too early (client-balanced-groups
+    15.5)."""
     for member in group.members.values():
         watch_lease(group, member, out)
 
 
-def unload(group: BalancedGroup, event: Unloaded, out: Outcome) -> None:
-    """Another node serves the group from now on."""
+def unload(group: BalancedGroup, event: BalancedUnloaded, out: Outcome) -> None:
+    """Cancel the leases: another node serves the group from now on."""
     for member in group.members.values():
         out.cancel(BalancedLeaseKey(group.group_id, member.consumer_id))
         if member.connection >= 0:
             out.pushes.append((member.connection, CoordinatorMoved(group.group_id, -1, "", -1)))
     group.members, group.readings = {}, {}
-    group.become(GroupState.DEAD)
+    group.become(BalancedState.DEAD)
 
 
-def undo(group: BalancedGroup, event: AppendFailed, out: Outcome) -> None:
-    """Nothing of it happened: who asked is told, a lease is looked at again soon, and so are the topics."""
+def undo(group: BalancedGroup, event: BalancedAppendFailed, out: Outcome) -> None:
+    """Answer the event with the error: its records were not appended. A lease is checked again soon, and so are the
+    topics."""
     failed = event.event
     if isinstance(failed, LeaseOverdue):
         member = group.members[failed.consumer_id]
         member.deadline_ms = out.moment.monotonic_ms + _TRY_AGAIN_MS
-        member.lease = DelayedLease(group, member)
+        member.lease = DelayedBalancedLease(group, member)
         out.watch(member.lease)
     elif isinstance(failed, MetaMade):
         group.meta_as_of = -1

@@ -1,25 +1,34 @@
-"""The verbs of coming and going (client-balanced-groups 6, 11). Who goes owns nothing in the same outcome."""
+"""Actions of starting, leaving and expiring members (client-balanced-groups 6, 11). All grants of a member end in the
+outcome that removes it."""
 
 from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from coordinator.groups.client_balanced.delayed import DelayedLease
-from coordinator.groups.client_balanced.events import Admitted, LeaseOverdue, Leave, Mark, Marked, MetaMade, Start
+from coordinator.groups.client_balanced.delayed import DelayedBalancedLease
+from coordinator.groups.client_balanced.events import (
+    Admitted,
+    BalancedLeave,
+    LeaseOverdue,
+    Mark,
+    Marked,
+    MetaMade,
+    Start,
+)
 from coordinator.groups.client_balanced.grants import (
     Positions,
     end,
     end_all,
+    extend_lease,
     grant,
-    heard,
     initial_position,
     owns,
-    settle_at,
+    set_positions,
 )
 from coordinator.groups.client_balanced.guards import filters_of, node_id_of, replaced_by, source_count_of, topics_of
 from coordinator.groups.client_balanced.meta import with_meta
-from coordinator.groups.client_balanced.notes import Cause, note, partitions
-from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.client_balanced.notes import BalancedCause, note, partitions
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.outcome import Outcome
 from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata
@@ -37,15 +46,15 @@ from protocol.messages.groups import MemberRemoved
 HEARTBEAT_MS = 10_000
 _MOST_REPLACED = 256
 _REMARK_CHARACTERS = 200
-"""Objects of which it is remembered that their instance is another's."""
+"""Largest number of replaced objects that a group keeps."""
 
 
 # --- coming ---
 
 
 def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
-    """A member from now on, or still. It owns what of `held` is free and was last its own, or is its own; and nothing
-    else, if it is certain that this is what it knows."""
+    """Admit or re-admit a member. Grant again each `held` partition that is unowned and was last granted to it. Every
+    other grant ends, unless the request may be stale."""
     request, stored = event.request, group.on_record
     known = group.members.get(request.consumer_id)
     replaced = replaced_by(group, request)
@@ -78,13 +87,13 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
     )
     if event.meta is not None:
         record = with_meta(record, event.meta)
-        out.followers.append(MetaMade(group.group_id, event.meta, event.as_of, event.shape))
+        out.follow_ups.append(MetaMade(group.group_id, event.meta, event.as_of, event.shape))
     if replaced is not None:
-        _drop(group, replaced, out, Cause.REPLACED)
-    granted, lost = _hold_again(group, event, out)
+        _drop(group, replaced, out, BalancedCause.REPLACED)
+    granted, lost = _regrant_held(group, event, out)
     out.records.append(record)
-    out.followers.append(Admitted(group.group_id, request.consumer_id, event.ref.connection))
-    _tell_of_start(group, event, replaced, len(lines), out)
+    out.follow_ups.append(Admitted(group.group_id, request.consumer_id, event.ref.connection))
+    _note_start(group, event, replaced, len(lines), out)
     reply = StartMemberReply(
         member_epoch=epoch,
         session_timeout_ms=request.session_timeout_ms,
@@ -96,28 +105,30 @@ def admit(group: BalancedGroup, event: Start, out: Outcome) -> None:
     out.reply(event.ref, reply)
 
 
-def _with_replaced(stored: BalancedMetadata, replaced: Member | None) -> tuple[str, ...]:
+def _with_replaced(stored: BalancedMetadata, replaced: BalancedGroupMember | None) -> tuple[str, ...]:
     return stored.replaced if replaced is None else (*stored.replaced, replaced.consumer_id)[-_MOST_REPLACED:]
 
 
-def _tell_of_start(group: BalancedGroup, event: Start, replaced: Member | None, members: int, out: Outcome) -> None:
+def _note_start(
+    group: BalancedGroup, event: Start, replaced: BalancedGroupMember | None, members: int, out: Outcome
+) -> None:
     number = node_id_of(event.request)
     who = f"{event.client_id or '(unnamed)'} at {event.client_host.lstrip('/')}"
     detail = who if number is None else f"{who}, node {number} of {event.request.source_count}"
     if replaced is not None:
-        told, subject = (
+        detail, subject = (
             f"{replaced.consumer_id} is to stop; {detail}",
             f"instance {replaced.instance_id}, node {number}",
         )
-        note(group, out, Cause.REPLACED, event.consumer_id, told, members, subject=subject)
+        note(group, out, BalancedCause.REPLACED, event.consumer_id, detail, members, subject=subject)
     else:
-        cause = Cause.JOINED_AGAIN if event.consumer_id in group.members else Cause.JOINED
+        cause = BalancedCause.JOINED_AGAIN if event.consumer_id in group.members else BalancedCause.JOINED
         note(group, out, cause, event.consumer_id, detail, members)
 
 
-def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[GrantedKey], list[LostKey]]:
-    """What is held is granted anew if it is free and its last grant was this one (client-balanced-groups 11). What it
-    owns and did not name is over; it stays if the request may be one that comes late."""
+def _regrant_held(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[GrantedKey], list[LostKey]]:
+    """Grant held partitions again if they are free and the last grant was this one (client-balanced-groups 11). Grants
+    that the member did not name end; they stay if the request may be a late one."""
     granted: list[GrantedKey] = []
     lost: list[LostKey] = []
     positions: Positions = []
@@ -133,7 +144,7 @@ def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[
         elif _may_hold(group, event.consumer_id, key, held):
             kept[key] = None
             entry = owns(group, event.consumer_id, key)
-            if entry is not None:  # still its own: the grant stands, and so does where it is
+            if entry is not None:  # the member still owns it: the grant stands, and so does its position
                 position = place.clamp(group.reading(entry, place.committed).position)
             else:
                 position = _held_position(event, held)
@@ -151,7 +162,7 @@ def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[
         else:
             position = place.clamp(group.reading(entry, place.committed).position)
             granted.append(GrantedKey(group.key_of(entry), entry.epoch, position, place.begin, place.end))
-    settle_at(group, positions, out)
+    set_positions(group, positions, out)
     return granted, lost
 
 
@@ -162,7 +173,7 @@ def _may_hold(group: BalancedGroup, consumer_id: str, key: tuple[str, int], held
 
 
 def _held_position(event: Start, held: HeldKey) -> int:
-    """Where it was, unless more is committed by now."""
+    """Return the member's position, unless a later offset is committed."""
     place = event.places[held.key]
     if held.position >= 0:
         return place.clamp(max(held.position, place.committed))
@@ -170,7 +181,7 @@ def _held_position(event: Start, held: HeldKey) -> int:
 
 
 def admitted(group: BalancedGroup, event: Admitted, out: Outcome) -> None:
-    """A full lease from now on; what it reported as another object, or before it started again, does not count."""
+    """Start a full lease for the member; reports of its earlier object, or from before this start, are dropped."""
     member = group.members[event.consumer_id]
     member.connection = event.connection
     member.reported, member.owned_version = None, -1
@@ -178,19 +189,19 @@ def admitted(group: BalancedGroup, event: Admitted, out: Outcome) -> None:
     watch_lease(group, member, out)
 
 
-def watch_lease(group: BalancedGroup, member: Member, out: Outcome) -> None:
-    """The lease begins anew; one that is shorter than before ends when it says."""
+def watch_lease(group: BalancedGroup, member: BalancedGroupMember, out: Outcome) -> None:
+    """Watch the lease anew; a lease that is shorter than before ends at its new deadline."""
     member.deadline_ms = 0
-    heard(member, out.moment.monotonic_ms)
-    member.lease = DelayedLease(group, member)
+    extend_lease(member, out.moment.monotonic_ms)
+    member.lease = DelayedBalancedLease(group, member)
     out.watch(member.lease)
 
 
 # --- going ---
 
 
-def leave(group: BalancedGroup, event: Leave, out: Outcome) -> None:
-    """The member goes by its own will, and says what it has done with."""
+def leave(group: BalancedGroup, event: BalancedLeave, out: Outcome) -> None:
+    """Remove the member at its request, and store what it has consumed."""
     member = group.members[event.consumer_id]
     named: dict[str, None] = {}
     for released in {one.key: one for one in event.request.released}.values():
@@ -201,29 +212,29 @@ def leave(group: BalancedGroup, event: Leave, out: Outcome) -> None:
             end(group, entry, released, event.places, out)
     rest = [entry for entry in group.owners.of(member.consumer_id) if group.key_of(entry) not in named]
     out.records.extend(map(group.owners.ended, rest))
-    _go(group, (member,), out)
+    _remove_members(group, (member,), out)
     detail = f"it had {partitions(len(named) + len(rest))}"
-    note(group, out, Cause.LEFT, member.consumer_id, detail, len(group.members) - 1)
+    note(group, out, BalancedCause.LEFT, member.consumer_id, detail, len(group.members) - 1)
     out.reply(event.ref, LeaveMemberReply())
 
 
 def expire(group: BalancedGroup, event: LeaseOverdue, out: Outcome) -> None:
-    """Nobody heard of it for as long as it said; unless somebody did just now."""
+    """Remove a member that sent nothing for its session timeout, unless a request has come just now."""
     member = group.members.get(event.consumer_id)
     if member is None:
         return
     if member.deadline_ms > out.moment.monotonic_ms:
-        member.lease = DelayedLease(group, member)
+        member.lease = DelayedBalancedLease(group, member)
         out.watch(member.lease)
         return
     overdue = [one for one in group.members.values() if one.deadline_ms <= out.moment.monotonic_ms]
-    for number, one in enumerate(overdue, 1):  # at one time: the record names all that stay
-        _drop(group, one, out, Cause.LEASE_OVER, len(group.members) - number)
-    _go(group, overdue, out)
+    for number, one in enumerate(overdue, 1):  # all at one time, since the record names every member that stays
+        _drop(group, one, out, BalancedCause.LEASE_OVER, len(group.members) - number)
+    _remove_members(group, overdue, out)
 
 
-def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause, left: int = 0) -> None:
-    """Its partitions are free; it is told, if it can be, and if it was not heard of for too long so are people."""
+def _drop(group: BalancedGroup, member: BalancedGroupMember, out: Outcome, cause: BalancedCause, left: int = 0) -> None:
+    """Free the member's partitions and notify it if it has a connection. Append a note if its session expired."""
     keys = end_all(group, member.consumer_id, out)
     out.cancel(BalancedLeaseKey(group.group_id, member.consumer_id))
     if member.connection >= 0:
@@ -231,24 +242,25 @@ def _drop(group: BalancedGroup, member: Member, out: Outcome, cause: Cause, left
             lost = PartitionsLost(group.group_id, member.consumer_id, keys, cause.value)
             out.pushes.append((member.connection, lost))
         out.pushes.append((member.connection, MemberRemoved(group.group_id, member.consumer_id, cause.value)))
-    if cause is Cause.LEASE_OVER:
+    if cause is BalancedCause.LEASE_OVER:
         detail = f"silent for {member.session_timeout_ms} ms; it had {partitions(len(keys))}"
         note(group, out, cause, member.consumer_id, detail, left)
 
 
-def _go(group: BalancedGroup, going: Iterable[Member], out: Outcome) -> None:
-    """On record. With the last member goes what they agreed on; counters stay, so that none ever goes back."""
-    out.comes_apart = True  # what is owned ends before its owner goes
+def _remove_members(group: BalancedGroup, going: Iterable[BalancedGroupMember], out: Outcome) -> None:
+    """Record the group without these members. With the last member its topics and filters go; counters stay, so that
+    none ever goes back."""
+    out.is_splittable = True  # grants end before their owner is removed
     stored = group.on_record
     names = {member.consumer_id: None for member in going}
     left = tuple([line for line in stored.members if line.consumer_id not in names])
-    out.records.append(replace(stored, members=left) if left else emptied(stored, out.moment.wall_ms))
+    out.records.append(replace(stored, members=left) if left else without_members(stored, out.moment.wall_ms))
     for name in names:
         out.cancel(BalancedLeaseKey(group.group_id, name))
 
 
-def emptied(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:
-    """What is remembered of a group without members."""
+def without_members(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:
+    """Build the record of a group without members."""
     return replace(
         stored, state_timestamp_ms=wall_ms, topics=(), filters=(), source_count=None, members=(), replaced=()
     )
@@ -258,12 +270,12 @@ def emptied(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:
 
 
 def mark(group: BalancedGroup, event: Mark, out: Outcome) -> None:
-    """Every member that is here now will be told, once, to go to the end of what it owns (client-balanced-groups
-    13.3)."""
+    """Mark every present member, so that its next reply asks it once to seek to the end of its partitions
+    (client-balanced-groups 13.3)."""
     number = group.on_record.from_max_id + 1
     out.records.append(replace(group.on_record, from_max_id=number))
     text = f"{partitions(len(list(group.owners)))} are owned"
     if event.remark:
         text += f"; remark: {event.remark[:_REMARK_CHARACTERS]}"
-    note(group, out, Cause.FROM_MAX, event.origin, text, len(group.members), kind="admin")
+    note(group, out, BalancedCause.FROM_MAX, event.origin, text, len(group.members), kind="admin")
     out.reply(event.ref, Marked(from_max_id=number))

@@ -1,4 +1,4 @@
-"""The configured partitions of a group, and the version that stands for what they are (client-balanced-groups 9)."""
+"""The configured partitions of a group, and the version of their content (client-balanced-groups 9)."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -6,8 +6,8 @@ from hashlib import blake2b
 from msgspec.structs import replace
 
 from coordinator.groups.client_balanced.events import AskMeta, MetaMade
-from coordinator.groups.client_balanced.grants import heard
-from coordinator.groups.client_balanced.notes import Cause, note, partitions
+from coordinator.groups.client_balanced.grants import extend_lease
+from coordinator.groups.client_balanced.notes import BalancedCause, note, partitions
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.outcome import Outcome
 from coordinator.records.records import BalancedMetadata, Ownership
@@ -16,7 +16,7 @@ from protocol.messages.balanced import PartitionMetaReply, PartitionsChanged, Pa
 
 
 def digest_of(meta: Iterable[PartitionState]) -> bytes:
-    """The same for the same content, whichever process makes it."""
+    """Return a digest that is equal for equal content in every process."""
     digest = blake2b(digest_size=8)
     for state in meta:
         digest.update(f"{state.key} {state.subscribable} {state.reason}\n".encode())
@@ -24,42 +24,42 @@ def digest_of(meta: Iterable[PartitionState]) -> bytes:
 
 
 def with_meta(record: BalancedMetadata, meta: Iterable[PartitionState]) -> BalancedMetadata:
-    """The record with the version of this content: a new one only if the content is."""
+    """Return the record with the version of this content: a new one only if the content changed."""
     digest = digest_of(meta)
     if digest == record.meta_digest:
         return record
     return replace(record, meta_version=record.meta_version + 1, meta_digest=digest)
 
 
-def holds(group: BalancedGroup, as_of: int, shape: tuple[int, ...]) -> bool:
-    """Whether the partitions are those that are kept: most changes of topics are about others."""
+def is_current(group: BalancedGroup, as_of: int, shape: tuple[int, ...]) -> bool:
+    """Return true if the stored partitions are still current: most changes of topics are about others."""
     if not shape or shape != group.meta_shape or group.meta_as_of < 0:
         return False
     group.meta_as_of = as_of
     return True
 
 
-def keep_meta(group: BalancedGroup, event: MetaMade, out: Outcome) -> None:
-    """Grants of partitions that are gone end, and members on connections that can be told are told."""
+def store_meta(group: BalancedGroup, event: MetaMade, out: Outcome) -> None:
+    """Store the new content: grants of deleted partitions end, and members with a connection are notified."""
     stored = group.on_record
     group.meta, group.meta_as_of = {state.key: state for state in event.meta}, event.as_of
     group.meta_shape = event.shape
-    gone = [entry for entry in group.owners if group.key_of(entry) not in group.meta]
+    orphaned = [entry for entry in group.owners if group.key_of(entry) not in group.meta]
     record = with_meta(stored, event.meta)
-    if record is stored and not gone:
+    if record is stored and not orphaned:
         return
     if record is not stored:
         out.records.append(record)
         changed = PartitionsChanged(group.group_id, stored.topics)
         out.pushes += [(one.connection, changed) for one in group.members.values() if one.connection >= 0]
-    out.comes_apart = True
-    out.records.extend(map(group.owners.ended, gone))
-    _tell_gone(group, gone, out)
+    out.is_splittable = True
+    out.records.extend(map(group.owners.ended, orphaned))
+    _notify_lost(group, orphaned, out)
 
 
-def _tell_gone(group: BalancedGroup, gone: list[Ownership], out: Outcome) -> None:
+def _notify_lost(group: BalancedGroup, orphaned: list[Ownership], out: Outcome) -> None:
     by_member: dict[str, list[str]] = {}
-    for entry in gone:
+    for entry in orphaned:
         assert entry.owner is not None
         by_member.setdefault(entry.owner.member_id, []).append(group.key_of(entry))
     for member_id, keys in by_member.items():
@@ -67,19 +67,19 @@ def _tell_gone(group: BalancedGroup, gone: list[Ownership], out: Outcome) -> Non
         if member is not None:
             member.lost |= dict.fromkeys(keys, ErrorCode.NOT_FOUND)
             if member.connection >= 0:
-                lost = PartitionsLost(group.group_id, member_id, tuple(keys), Cause.PARTITIONS_GONE.value)
+                lost = PartitionsLost(group.group_id, member_id, tuple(keys), BalancedCause.PARTITIONS_GONE.value)
                 out.pushes.append((member.connection, lost))
         detail = f"it had {partitions(len(keys))} that are gone: {_some(keys)}"
-        note(group, out, Cause.PARTITIONS_GONE, member_id, detail, len(group.members))
+        note(group, out, BalancedCause.PARTITIONS_GONE, member_id, detail, len(group.members))
 
 
 def _some(keys: list[str], most: int = 5) -> str:
     return ", ".join(keys[:most]) + (" and more" if len(keys) > most else "")
 
 
-def tell_meta(group: BalancedGroup, event: AskMeta, out: Outcome) -> None:
-    """The full configured set, if the member has not got it; a question is a sign of life."""
-    heard(group.members[event.consumer_id], out.moment.monotonic_ms)
+def reply_meta(group: BalancedGroup, event: AskMeta, out: Outcome) -> None:
+    """Answer with the full configured set if the member does not have it; the request counts as a sign of life."""
+    extend_lease(group.members[event.consumer_id], out.moment.monotonic_ms)
     version = group.on_record.meta_version
     meta = None if event.request.meta_version == version else tuple(group.meta.values())
     out.reply(event.ref, PartitionMetaReply(meta_version=version, meta=meta))

@@ -1,4 +1,4 @@
-"""What happened to members of a client-balanced group, in words an operator can act on."""
+"""Notes of a client-balanced group: events of its members, in words an operator can act on."""
 
 import enum
 
@@ -7,8 +7,8 @@ from coordinator.groups.outcome import Outcome
 from coordinator.records.records import Note
 
 
-class Cause(enum.StrEnum):
-    """What can happen. Add to them, never rename."""
+class BalancedCause(enum.StrEnum):
+    """Causes of the notes. Add to them, never rename."""
 
     JOINED = "member joined"
     JOINED_AGAIN = "member joined again"
@@ -22,7 +22,7 @@ class Cause(enum.StrEnum):
 def note(
     group: BalancedGroup,
     out: Outcome,
-    cause: Cause,
+    cause: BalancedCause,
     who: str,
     detail: str,
     members: int,
@@ -30,7 +30,7 @@ def note(
     kind: str = "member",
     subject: str = "",
 ) -> None:
-    """Write down what happened; `members` is how many there are then, `subject` as in `Note`."""
+    """Append a note; `members` is the number of members afterwards, `subject` as in `Note`."""
     out.notes.append(
         Note(
             group_id=group.group_id,
@@ -48,5 +48,5 @@ def note(
 
 
 def partitions(count: int) -> str:
-    """`1 partition`, `2 partitions`."""
+    """Format a count: `1 partition`, `2 partitions`."""
     return "1 partition" if count == 1 else f"{count} partitions"

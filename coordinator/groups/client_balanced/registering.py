@@ -1,11 +1,11 @@
-"""The verbs of owning and reading: register, unregister, fetch, confirm (client-balanced-groups 7, 8). Items are
-carried out one by one, each with its own answer; of two with one key the second is refused."""
+"""Actions of owning and reading: register, unregister, fetch, confirm (client-balanced-groups 7, 8). Items are carried
+out one by one, each with its own answer; of two with one key the second is refused."""
 
 from coordinator.groups.client_balanced.events import (
     Confirm,
     Fetching,
     FetchPlanned,
-    Place,
+    PartitionOffsets,
     PlannedItem,
     Register,
     Unregister,
@@ -16,14 +16,14 @@ from coordinator.groups.client_balanced.grants import (
     commit,
     consumed_to,
     end,
+    extend_lease,
     grant,
-    heard,
     initial_position,
+    ownership_error,
     owns,
-    settle_at,
-    why_not_owner,
+    set_positions,
 )
-from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Key
 from coordinator.records.records import Ownership
@@ -45,8 +45,8 @@ _MOST_METADATA = 4_096
 _BAD = ErrorCode.BAD_REQUEST
 
 
-class _Once:
-    """The keys of a request, each once."""
+class _UniqueKeys:
+    """The keys of a request, each accepted once."""
 
     def __init__(self, group: BalancedGroup) -> None:
         self._group = group
@@ -59,23 +59,22 @@ class _Once:
         return self._group.place_of(key)
 
 
-def _heard(group: BalancedGroup, consumer_id: str, out: Outcome) -> None:
+def _extend_lease_of(group: BalancedGroup, consumer_id: str, out: Outcome) -> None:
     member = group.members.get(consumer_id)
     if member is not None:
-        heard(member, out.moment.monotonic_ms)
+        extend_lease(member, out.moment.monotonic_ms)
 
 
 # --- register ---
 
 
 def register(group: BalancedGroup, event: Register, out: Outcome) -> None:
-    """The first to ask owns a partition, and keeps it while it lives. Asking again is safe: the grant is a new one, so
-    that what was said by the old one and comes late does nothing, and reading goes on where it was unless an offset is
-    named."""
+    """Grant each partition to the first member that asks. A repeated request is safe: it makes a new grant, so late
+    requests under the old grant do nothing, and reading continues where it was unless an offset is named."""
     member = group.members[event.consumer_id]
-    heard(member, out.moment.monotonic_ms)
+    extend_lease(member, out.moment.monotonic_ms)
     positions: Positions = []
-    once = _Once(group)
+    once = _UniqueKeys(group)
     items = []
     for item in event.request.items:
         key, place = once(item.key), event.places.get(item.key)
@@ -84,12 +83,16 @@ def register(group: BalancedGroup, event: Register, out: Outcome) -> None:
             assert key is not None and place is not None
             answer = _grant(group, member, item, key, place, positions, out)
         items.append(answer)
-    settle_at(group, positions, out)
+    set_positions(group, positions, out)
     out.reply(event.ref, RegisterPartitionsReply(items=tuple(items)))
 
 
 def _refusal(
-    group: BalancedGroup, member: Member, item: RegisterItem, key: Key | None, place: Place | None
+    group: BalancedGroup,
+    member: BalancedGroupMember,
+    item: RegisterItem,
+    key: Key | None,
+    place: PartitionOffsets | None,
 ) -> RegisteredPartition | None:
     if key is None and item.key not in group.meta:
         text = f"{item.key[:80]!r} is no partition key here, or stands here twice"
@@ -106,7 +109,7 @@ def _refusal(
     entry = group.owners.get(key)
     if entry is None or entry.owner is None or entry.owner.member_id == member.consumer_id:
         return None
-    owner = group.owner(key)  # one of the group's former members may own it still, until its lease is over
+    owner = group.owner(key)  # a former member may own it still, until its lease is over
     where = "" if owner is None else f" at {owner.client_host.lstrip('/')}"
     owner_id = entry.owner.member_id
     return RegisteredPartition(item.key, ErrorCode.PARTITION_OCCUPIED, f"{owner_id}{where} owns it", owner_id)
@@ -114,10 +117,10 @@ def _refusal(
 
 def _grant(
     group: BalancedGroup,
-    member: Member,
+    member: BalancedGroupMember,
     item: RegisterItem,
     key: Key,
-    place: Place,
+    place: PartitionOffsets,
     positions: Positions,
     out: Outcome,
 ) -> RegisteredPartition:
@@ -145,11 +148,11 @@ def _grant(
 
 
 def unregister(group: BalancedGroup, event: Unregister, out: Outcome) -> None:
-    """The partition is free for whoever asks."""
+    """End the grant: the partition is free for any member."""
     request = event.request
-    _heard(group, request.consumer_id, out)
-    once = _Once(group)
-    out.comes_apart = True
+    _extend_lease_of(group, request.consumer_id, out)
+    once = _UniqueKeys(group)
+    out.is_splittable = True
     items = [_unregister(group, request.consumer_id, item, once(item.key), event, out) for item in request.items]
     out.reply(event.ref, UnregisterPartitionsReply(items=tuple(items)))
 
@@ -161,7 +164,7 @@ def _unregister(
         return UnregisteredPartition(item.key, _BAD)
     entry = group.grant(key, consumer_id, item.reg_epoch)
     if entry is None:
-        return UnregisteredPartition(item.key, why_not_owner(group, key, consumer_id))
+        return UnregisteredPartition(item.key, ownership_error(group, key, consumer_id))
     committed = end(group, entry, item, event.places, out)
     return UnregisteredPartition(item.key, committed_offset=committed)
 
@@ -170,33 +173,33 @@ def _unregister(
 
 
 def plan_fetch(group: BalancedGroup, event: Fetching, out: Outcome) -> None:
-    """Where to read from, if it may. A batch that was handed out before is consumed now (local confirmation), or it is
-    handed out again."""
+    """Plan the reads of a fetch. A batch that was sent before is consumed now (local confirmation), or it is sent
+    again."""
     request = event.request
-    _heard(group, request.consumer_id, out)
+    _extend_lease_of(group, request.consumer_id, out)
     positions: Positions = []
-    once = _Once(group)
+    once = _UniqueKeys(group)
     items = []
     for item in request.items:
         place = event.places.get(item.key)
-        plan = where_to_read(group, request.consumer_id, item, place)
+        plan = next_read(group, request.consumer_id, item, place)
         if once(item.key) is None:
             plan = PlannedItem(item.key, _BAD)
         elif not plan.error_code:
             plan = _settle_last(group, item, plan, event, positions, out)
         items.append(plan)
-    settle_at(group, positions, out)
+    set_positions(group, positions, out)
     out.reply(event.ref, FetchPlanned(tuple(items)))
 
 
-def where_to_read(group: BalancedGroup, consumer_id: str, item: FetchItem, place: Place | None) -> PlannedItem:
-    """The next offset, if the member owns the partition now. What has gone meanwhile is passed over."""
+def next_read(group: BalancedGroup, consumer_id: str, item: FetchItem, place: PartitionOffsets | None) -> PlannedItem:
+    """Return the next offset if the member owns the partition now. Offsets deleted meanwhile are skipped."""
     key = group.place_of(item.key)
     entry = None if key is None else group.grant(key, consumer_id, item.reg_epoch)
     if key is None:
         return PlannedItem(item.key, _BAD)
     if entry is None:
-        return PlannedItem(item.key, why_not_owner(group, key, consumer_id))
+        return PlannedItem(item.key, ownership_error(group, key, consumer_id))
     if place is None:
         return PlannedItem(item.key, ErrorCode.UNAVAILABLE)
     if place.is_forbidden:
@@ -207,7 +210,7 @@ def where_to_read(group: BalancedGroup, consumer_id: str, item: FetchItem, place
 def _settle_last(
     group: BalancedGroup, item: FetchItem, plan: PlannedItem, event: Fetching, positions: Positions, out: Outcome
 ) -> PlannedItem:
-    """What was handed out last is consumed, or to be handed out again."""
+    """Settle the batch in flight: it is consumed, or sent again."""
     key, place = group.place_of(item.key), event.places[item.key]
     entry = None if key is None else group.owners.get(key)
     assert entry is not None
@@ -224,11 +227,11 @@ def _settle_last(
 
 
 def confirm(group: BalancedGroup, event: Confirm, out: Outcome) -> None:
-    """What is consumed is stored; what is not is handed out again. Nobody but the owner moves what is stored."""
+    """Store the confirmed offsets; unconfirmed records are sent again. Only the owner moves a stored offset."""
     request = event.request
-    _heard(group, request.consumer_id, out)
+    _extend_lease_of(group, request.consumer_id, out)
     positions: Positions = []
-    once = _Once(group)
+    once = _UniqueKeys(group)
     items = []
     for item in request.items:
         key, place = once(item.key), event.places.get(item.key)
@@ -241,12 +244,17 @@ def confirm(group: BalancedGroup, event: Confirm, out: Outcome) -> None:
             items.append(ConfirmedPartition(item.key, ErrorCode.UNAVAILABLE))
         else:
             items.append(_confirm(group, item, entry, place, positions, out))
-    settle_at(group, positions, out)
+    set_positions(group, positions, out)
     out.reply(event.ref, ConfirmConsumedReply(items=tuple(items)))
 
 
 def _confirm(
-    group: BalancedGroup, item: ConfirmItem, entry: Ownership, place: Place, positions: Positions, out: Outcome
+    group: BalancedGroup,
+    item: ConfirmItem,
+    entry: Ownership,
+    place: PartitionOffsets,
+    positions: Positions,
+    out: Outcome,
 ) -> ConfirmedPartition:
     reading = group.reading(entry, place.committed)
     at = (entry.topic, entry.partition, entry.epoch)
@@ -258,7 +266,7 @@ def _confirm(
         return ConfirmedPartition(item.key, ErrorCode.OFFSET_METADATA_TOO_LARGE, place.committed, place.end)
     offset = reading.in_flight if item.offset is None else item.offset
     if offset is None or not reading.position <= offset <= place.end:
-        # Nothing was handed out, as far as is known here, or no record of that offset can have been.
+        # No batch is in flight as far as is known here, or the offset is outside of it.
         return ConfirmedPartition(item.key, _BAD, place.committed, place.end)
     out.records.append(commit(group, entry, offset, out, metadata))
     positions.append((*at, offset))

@@ -1,48 +1,48 @@
-"""Heartbeats: signs of life, what members say that they own, and what they are told in return (client-balanced-groups
-11, 13). A report is information and changes nothing: `owners` is the truth, and whoever claims more is told so."""
+"""Heartbeats: signs of life, the ownership that members report, and the replies (client-balanced-groups 11, 13). A
+report changes nothing: `owners` is the truth, and a member that claims more gets an error for the difference."""
 
 from collections.abc import Iterable
 from itertools import islice
 
 from coordinator.groups.client_balanced.events import Beat
-from coordinator.groups.client_balanced.grants import end, heard, why_not_owner
-from coordinator.groups.client_balanced.state import BalancedGroup, Member
+from coordinator.groups.client_balanced.grants import end, extend_lease, ownership_error
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember
 from coordinator.groups.outcome import Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import LostKey, MemberHeartbeat, MemberHeartbeatReply, OwnedKey
 
 _MOST_SHOWN, _LONGEST_SHOWN = 100, 100
-"""Claims that are not so, and characters of one."""
+"""Largest number of wrong claims kept of a report, and of characters of one."""
 
 
 def is_plain(group: BalancedGroup, request: MemberHeartbeat) -> bool:
-    """A sign of life and nothing more, to be answered in kind."""
+    """Return true for a heartbeat without a report or a release: the read-only path answers it."""
     member = group.members.get(request.consumer_id)
     return (
         request.owned is None
         and not request.released
         and request.meta_version == group.on_record.meta_version
-        and (member is None or not (member.lost or _wish(group, member, request)))
+        and (member is None or not (member.lost or _requested_seek(group, member, request)))
     )
 
 
-def spoke(group: BalancedGroup, request: MemberHeartbeat, connection: int) -> None:
-    """Where the member can be told something from now on."""
+def keep_connection(group: BalancedGroup, request: MemberHeartbeat, connection: int) -> None:
+    """Keep the connection on which the member can be notified."""
     member = group.members.get(request.consumer_id)
     if member is not None and member.epoch == request.member_epoch:
         member.connection = connection
 
 
-def stay(group: BalancedGroup, request: MemberHeartbeat, now_ms: int) -> ErrorCode:
-    """It lives."""
-    heard(group.members[request.consumer_id], now_ms)
+def stay_alive(group: BalancedGroup, request: MemberHeartbeat, now_ms: int) -> ErrorCode:
+    """Move the member's deadline."""
+    extend_lease(group.members[request.consumer_id], now_ms)
     return ErrorCode.NONE
 
 
 def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
-    """With a report, with something given up, or behind in what it knows."""
+    """Handle a heartbeat with a report or a release, or of a member that is behind in what it knows."""
     request, member = event.request, group.members[event.consumer_id]
-    heard(member, out.moment.monotonic_ms)
+    extend_lease(member, out.moment.monotonic_ms)
     released: dict[str, None] = {}
     for one in {one.key: one for one in request.released}.values():
         key = group.place_of(one.key)
@@ -58,26 +58,26 @@ def beat(group: BalancedGroup, event: Beat, out: Outcome) -> None:
     for claim in wrong:
         key = group.place_of(claim.key)
         is_key = key is not None and claim.key in group.meta
-        lost[claim.key] = why_not_owner(group, key, member.consumer_id) if is_key and key else ErrorCode.NOT_FOUND
+        lost[claim.key] = ownership_error(group, key, member.consumer_id) if is_key and key else ErrorCode.NOT_FOUND
     version = group.on_record.meta_version
     reply = MemberHeartbeatReply(
         lost=tuple([LostKey(key, error) for key, error in lost.items() if key not in released]),
         meta_version=version,
         meta=None if request.meta_version == version else tuple(group.meta.values()),
-        from_max_id=_wish(group, member, request),
+        from_max_id=_requested_seek(group, member, request),
     )
     out.reply(event.ref, reply)
 
 
 def _kept(owned: Iterable[OwnedKey], wrong: Iterable[OwnedKey]) -> tuple[OwnedKey, ...]:
-    """Of a report what is so, each once, and some of what is not: whoever says much gets no memory for it."""
+    """Return the correct claims of a report, each once, and some of the wrong ones: the length is bounded."""
     untrue = {claim.key: claim for claim in wrong}
     shown = dict.fromkeys(islice((key for key in untrue if len(key) <= _LONGEST_SHOWN), _MOST_SHOWN))
     return tuple({claim.key: claim for claim in owned if claim.key not in untrue or claim.key in shown}.values())
 
 
 def mismatches(group: BalancedGroup, consumer_id: str, claimed: Iterable[OwnedKey]) -> list[OwnedKey]:
-    """What it says it owns and does not."""
+    """Return the claims of the report that the registry does not have."""
     wrong = []
     for claim in claimed:
         key = group.place_of(claim.key)
@@ -86,7 +86,7 @@ def mismatches(group: BalancedGroup, consumer_id: str, claimed: Iterable[OwnedKe
     return wrong
 
 
-def _wish(group: BalancedGroup, member: Member, request: MemberHeartbeat) -> int:
-    """The operator's, if it was made after the member came and is not carried out; else 0."""
+def _requested_seek(group: BalancedGroup, member: BalancedGroupMember, request: MemberHeartbeat) -> int:
+    """Return the operator's mark, if it is later than the member's start and not carried out; else 0."""
     wanted = group.on_record.from_max_id
     return wanted if wanted > max(member.mark, request.ops_ack) else 0

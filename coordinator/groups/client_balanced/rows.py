@@ -13,7 +13,7 @@ Guard = table.Guard[BalancedGroup, E]
 
 
 class on(Generic[E]):  # noqa: N801 - reads as a row's first word
-    """`on(Event)(guards=..., empty=..., ...)` is a row of the full path."""
+    """Builder of a row of the full path: `on(Event)(guards=..., empty=..., ...)`."""
 
     def __init__(self, event: type[E]) -> None:
         self._event = event
@@ -25,7 +25,7 @@ class on(Generic[E]):  # noqa: N801 - reads as a row's first word
 
 
 class read_only_on(Generic[E]):  # noqa: N801 - as above
-    """The same for a message that changes nothing that lasts."""
+    """Builder of a row of the read-only path."""
 
     def __init__(self, event: type[E]) -> None:
         self._event = event

@@ -1,26 +1,26 @@
-"""THE TABLE: who may do what, in which state of a client-balanced group. It runs (`coordinator.groups.table` says how),
-and `make table` prints it."""
+"""THE TABLE of a client-balanced group: each event, and its action in each state. It runs (`coordinator.groups.table`
+says how), and `make table` prints it."""
 
 from typing import get_args
 
 from coordinator.groups.client_balanced import grants, loading, members, meta, registering, reporting
 from coordinator.groups.client_balanced.events import (
     Admitted,
-    AppendFailed,
     AskMeta,
+    BalancedAppendFailed,
     BalancedEvent,
+    BalancedLeave,
+    BalancedLoaded,
+    BalancedUnloaded,
     Beat,
     Confirm,
     Fetching,
     LeaseOverdue,
-    Leave,
-    Loaded,
     Mark,
     MetaMade,
+    PositionsStored,
     Register,
-    Settled,
     Start,
-    Unloaded,
     Unregister,
 )
 from coordinator.groups.client_balanced.guards import (
@@ -34,7 +34,7 @@ from coordinator.groups.client_balanced.guards import (
     node_id_is_free,
 )
 from coordinator.groups.client_balanced.rows import on, read_only_on
-from coordinator.groups.client_balanced.state import BalancedGroup, GroupState
+from coordinator.groups.client_balanced.state import BalancedGroup, BalancedState
 from coordinator.groups.table import Row, StateTable, ignore, reject
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import MemberHeartbeat
@@ -57,27 +57,27 @@ _ROWS: tuple[Row, ...] = (
         dead=_reject_dead,
     ),
     on(Beat)(guards=(is_not_replaced, is_member), empty=_no_member, online=reporting.beat, dead=_reject_dead),
-    on(AskMeta)(guards=(is_not_replaced, is_member), empty=_no_member, online=meta.tell_meta, dead=_reject_dead),
+    on(AskMeta)(guards=(is_not_replaced, is_member), empty=_no_member, online=meta.reply_meta, dead=_reject_dead),
     on(Register)(guards=(is_not_replaced, is_member), empty=_no_member, online=registering.register, dead=_reject_dead),
     on(Unregister)(empty=registering.unregister, online=registering.unregister, dead=_reject_dead),
     on(Fetching)(empty=registering.plan_fetch, online=registering.plan_fetch, dead=_reject_dead),
     on(Confirm)(empty=registering.confirm, online=registering.confirm, dead=_reject_dead),
-    on(Leave)(guards=(is_not_replaced, is_member), empty=_no_member, online=members.leave, dead=_reject_dead),
+    on(BalancedLeave)(guards=(is_not_replaced, is_member), empty=_no_member, online=members.leave, dead=_reject_dead),
     on(Mark)(empty=_no_member, online=members.mark, dead=_reject_dead),
-    on(MetaMade)(empty=ignore, online=meta.keep_meta, dead=ignore),
-    on(Settled)(empty=ignore, online=grants.settled, dead=ignore),
+    on(MetaMade)(empty=ignore, online=meta.store_meta, dead=ignore),
+    on(PositionsStored)(empty=ignore, online=grants.positions_stored, dead=ignore),
     on(Admitted)(empty=ignore, online=members.admitted, dead=ignore),
     on(LeaseOverdue)(empty=ignore, online=members.expire, dead=ignore),
-    on(Loaded)(empty=ignore, online=loading.loaded, dead=ignore),
-    on(Unloaded)(empty=loading.unload, online=loading.unload, dead=ignore),
-    on(AppendFailed)(empty=loading.undo, online=loading.undo, dead=ignore),
+    on(BalancedLoaded)(empty=ignore, online=loading.loaded, dead=ignore),
+    on(BalancedUnloaded)(empty=loading.unload, online=loading.unload, dead=ignore),
+    on(BalancedAppendFailed)(empty=loading.undo, online=loading.undo, dead=ignore),
     read_only_on(MemberHeartbeat)(
         guards=(is_not_replaced, is_member),
         empty=reject(ErrorCode.NO_NODE),
-        online=reporting.stay,
+        online=reporting.stay_alive,
         dead=reject(ErrorCode.NOT_COORDINATOR),
     ),
 )
 
-TABLE: StateTable[BalancedGroup] = StateTable(GroupState, _ROWS, get_args(BalancedEvent))
+TABLE: StateTable[BalancedGroup] = StateTable(BalancedState, _ROWS, get_args(BalancedEvent))
 handle, answer = TABLE.handle, TABLE.answer

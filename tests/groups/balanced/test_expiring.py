@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.runtime.expiry_rules import Kept, Rule, group_expires_ms, rule_of
+from coordinator.runtime.expiry_rules import KeepReason, Rule, group_expires_ms, rule_of
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import PartitionsChanged
 from protocol.messages.offsets import DescribeExpiry, DescribeExpiryReply
@@ -31,7 +31,7 @@ def test_while_members_live_what_they_read_stays_and_when_the_last_has_gone_all_
     assert house.committed(0) == 0
     told = house.desk.ask_inside(DescribeExpiry("g"))
     assert isinstance(told, DescribeExpiryReply)
-    assert (told.group_kept_because, told.offsets[0].kept_because) == (Kept.HAS_MEMBERS, Kept.SUBSCRIBED)
+    assert (told.group_kept_because, told.offsets[0].kept_because) == (KeepReason.HAS_MEMBERS, KeepReason.SUBSCRIBED)
     guest.leave()
     house.desk.wait(HOUR_MS - 60_001)
     assert house.committed(0) == 0
@@ -55,7 +55,7 @@ def test_the_line_of_the_table_that_such_a_group_is_in(house: House) -> None:
     shard = house.desk.node.core.shard_of("g")
     classic, balanced = shard.groups["g"], shard.balanced["g"]
     assert rule_of(classic, balanced) == Rule(None, frozenset({"demo"}))
-    assert returned(group_expires_ms(classic, shard.offsets, HOUR_MS, balanced)) is Kept.HAS_MEMBERS
+    assert returned(group_expires_ms(classic, shard.offsets, HOUR_MS, balanced)) is KeepReason.HAS_MEMBERS
     guest.leave()
     assert rule_of(classic, balanced) == Rule(WALL_MS + 5_000)
 

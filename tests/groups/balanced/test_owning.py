@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.groups.client_balanced.events import Place
+from coordinator.groups.client_balanced.events import PartitionOffsets
 from coordinator.groups.client_balanced.grants import ALWAYS_MAX, FIRST, LATEST, initial_position
-from coordinator.groups.client_balanced.registering import where_to_read
+from coordinator.groups.client_balanced.registering import next_read
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import (
     ConfirmConsumed,
@@ -217,8 +217,8 @@ def test_cb33_an_offset_out_of_reach_is_moved_to_the_nearer_end() -> None:
     house.produce(0, 5)
     guest = house.started("a")
     assert (guest.register(0, 2**62).position, house.committed(0)) == (5, 5)
-    assert Place(3, 9, -1).clamp(0) == 3
-    assert Place(3, 9, -1).clamp(10) == 9
+    assert PartitionOffsets(3, 9, -1).clamp(0) == 3
+    assert PartitionOffsets(3, 9, -1).clamp(10) == 9
 
 
 @pytest.mark.parametrize(("policy", "position"), [("first", 0), ("latest", 7), ("always_max", 7)])
@@ -262,7 +262,7 @@ def test_cb35_always_max_yields_to_a_named_offset_and_is_not_used_up_by_a_refusa
     ],
 )
 def test_the_table_of_consume_positions(policy: str, is_first: bool, stored: int, position: int) -> None:
-    assert initial_position(policy, Place(3, 9, stored), is_first=is_first) == position
+    assert initial_position(policy, PartitionOffsets(3, 9, stored), is_first=is_first) == position
 
 
 def test_an_unknown_policy_is_refused() -> None:
@@ -389,7 +389,7 @@ def test_a_fetch_that_waited_brings_nothing_of_what_was_lost_meanwhile() -> None
     for answer in answers:
         assert not answer.items[0].records
     group = house.desk.node.core.shard_of("g").balanced["g"]
-    plan = where_to_read(group, "a", FetchItem("1:demo:0", 1), Place(0, 2, -1))
+    plan = next_read(group, "a", FetchItem("1:demo:0", 1), PartitionOffsets(0, 2, -1))
     assert plan.error_code is ErrorCode.NO_NODE
 
 
@@ -400,7 +400,7 @@ def test_what_has_gone_from_the_log_meanwhile_is_passed_over() -> None:
     known = house.desk.node.core.topics.log_and_configs("demo", 0)
     assert known is not None
     group = house.desk.node.core.shard_of("g").balanced["g"]
-    plan = where_to_read(group, "a", FetchItem("1:demo:0", 1), Place(3, 5, -1))
+    plan = next_read(group, "a", FetchItem("1:demo:0", 1), PartitionOffsets(3, 5, -1))
     assert plan.position == 3
     assert guest.read(0) == [0, 1, 2, 3, 4]
 

@@ -8,20 +8,20 @@ import pytest
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced import members, registering, reporting
 from coordinator.groups.client_balanced.checks import refuse_identity, refuse_targets
-from coordinator.groups.client_balanced.delayed import DelayedLease
+from coordinator.groups.client_balanced.delayed import DelayedBalancedLease
 from coordinator.groups.client_balanced.events import (
-    AppendFailed,
+    BalancedAppendFailed,
     BalancedEvent,
     LeaseOverdue,
     MetaMade,
-    Place,
+    PartitionOffsets,
     Register,
     Start,
 )
 from coordinator.groups.client_balanced.guards import filters_of, replaced_by, topics_of
 from coordinator.groups.client_balanced.loading import apply, undo
-from coordinator.groups.client_balanced.notes import Cause, partitions
-from coordinator.groups.client_balanced.state import MAY_BECOME, BalancedGroup, GroupState, Member
+from coordinator.groups.client_balanced.notes import BalancedCause, partitions
+from coordinator.groups.client_balanced.state import MAY_BECOME, BalancedGroup, BalancedGroupMember, BalancedState
 from coordinator.groups.client_balanced.table import TABLE, answer, handle
 from coordinator.groups.outcome import Outcome
 from coordinator.groups.ownership import Owners
@@ -66,7 +66,7 @@ def outcome(now_ms: int = 0) -> Outcome:
 
 
 def is_nothing(out: Outcome) -> bool:
-    return not (out.records or out.replies or out.notes or out.watched or out.pushes or out.followers)
+    return not (out.records or out.replies or out.notes or out.watched or out.pushes or out.follow_ups)
 
 
 def test_every_event_has_its_row_and_the_routes_are_the_methods() -> None:
@@ -74,13 +74,13 @@ def test_every_event_has_its_row_and_the_routes_are_the_methods() -> None:
     assert [row.event for row in TABLE.on(Path.READ_ONLY)] == [MemberHeartbeat]
     assert HANDLERS[FetchRegistered] is fetch_registered
     assert HANDLERS[DescribeBalanced] is describe_balanced
-    assert fetch_ready.__doc__ == "One has waited long enough."
+    assert fetch_ready.__module__ == "coordinator.handlers.fetch_completion"
     assert room.__module__ == "coordinator.handlers.fetch"
 
 
 def test_nothing_is_answered_by_a_group_that_is_served_elsewhere_but_that() -> None:
     made = group(LINE)
-    made.state = GroupState.DEAD
+    made.state = BalancedState.DEAD
     out = outcome()
     handle_any(made, Register(REF, RegisterPartitions("g", "a", 1, ()), {}), out)
     (answered,) = out.replies
@@ -92,11 +92,11 @@ def test_nothing_is_answered_by_a_group_that_is_served_elsewhere_but_that() -> N
 
 
 def test_a_state_moves_as_the_page_says_and_no_other_way() -> None:
-    assert MAY_BECOME[GroupState.DEAD] == {GroupState.DEAD}
+    assert MAY_BECOME[BalancedState.DEAD] == {BalancedState.DEAD}
     made = group()
-    made.become(GroupState.DEAD)
+    made.become(BalancedState.DEAD)
     with pytest.raises(AssertionError, match="may not become"):
-        made.become(GroupState.ONLINE)
+        made.become(BalancedState.ONLINE)
 
 
 def test_a_record_keeps_what_is_soft_of_members_that_stay() -> None:
@@ -112,7 +112,7 @@ def test_a_lease_is_looked_at_again_when_somebody_was_heard_of() -> None:
     made = group(LINE)
     member = made.members["a"]
     member.deadline_ms = 500
-    lease = DelayedLease(made, member)
+    lease = DelayedBalancedLease(made, member)
     assert (lease.key, lease.deadline_ms, lease.is_satisfied()) == (BalancedLeaseKey("g", "a"), 500, False)
     assert lease.overdue() == LeaseOverdue("g", "a")
     out = outcome(499)
@@ -134,7 +134,7 @@ def test_who_goes_owns_nothing_in_the_same_outcome() -> None:
     assert ended == Ownership("g", "demo", 0, 4)
     assert isinstance(record, BalancedMetadata) and not record.members and not record.topics
     assert (record.epoch, record.meta_version) == (1, 1)
-    assert [(note.cause, note.members) for note in out.notes] == [(Cause.LEASE_OVER.value, 0)]
+    assert [(note.cause, note.members) for note in out.notes] == [(BalancedCause.LEASE_OVER.value, 0)]
 
 
 def test_without_what_is_in_memory_reading_goes_on_at_the_commit_or_where_the_grant_began() -> None:
@@ -162,15 +162,15 @@ def test_an_append_that_fails_is_said_and_undone() -> None:
     made = group(LINE)
     request = StartMember("g", "b", ("demo",))
     failed = append_failed(made, Start(REF, request, "", "/h", {}, (), 1), ErrorCode.NOT_COORDINATOR)
-    assert isinstance(failed, AppendFailed)
+    assert isinstance(failed, BalancedAppendFailed)
     out = outcome()
     undo(made, failed, out)
     assert [one.reply for one in out.replies] == [StartMemberReply(ErrorCode.NOT_COORDINATOR)]
     made.meta_as_of = 5
-    undo(made, AppendFailed(MetaMade("g", (), 5), ErrorCode.NOT_COORDINATOR), outcome())
+    undo(made, BalancedAppendFailed(MetaMade("g", (), 5), ErrorCode.NOT_COORDINATOR), outcome())
     assert made.meta_as_of == -1
     out = outcome(10)
-    undo(made, AppendFailed(LeaseOverdue("g", "a"), ErrorCode.NOT_COORDINATOR), out)
+    undo(made, BalancedAppendFailed(LeaseOverdue("g", "a"), ErrorCode.NOT_COORDINATOR), out)
     assert made.members["a"].deadline_ms == 1_010 and BalancedLeaseKey("g", "a") in out.watched
     with pytest.raises(AssertionError, match="appends nothing"):
         append_failed(made, failed, ErrorCode.NOT_COORDINATOR)
@@ -184,7 +184,9 @@ def test_one_of_the_groups_former_kind_owns_until_its_lease_is_over() -> None:
     out = outcome()
     registering.register(
         made,
-        Register(REF, RegisterPartitions("g", "a", 1, (RegisterItem("1:demo:0"),)), {"1:demo:0": Place(0, 0, -1)}),
+        Register(
+            REF, RegisterPartitions("g", "a", 1, (RegisterItem("1:demo:0"),)), {"1:demo:0": PartitionOffsets(0, 0, -1)}
+        ),
         out,
     )
     reply: Any = out.replies[0].reply
@@ -205,7 +207,7 @@ def test_only_the_same_instance_of_the_same_number_is_replaced() -> None:
     made = group(msgspec.structs.replace(LINE, instance_id="i", node_id=1))
     request = StartMember("g", "b", ("demo",), instance_id="i", source_count=3, node_id=1)
     found = replaced_by(made, request)
-    assert isinstance(found, Member) and found.consumer_id == "a"
+    assert isinstance(found, BalancedGroupMember) and found.consumer_id == "a"
     for changed in ({"node_id": 2}, {"instance_id": "j"}, {"instance_id": None}, {"consumer_id": "a"}):
         assert replaced_by(made, msgspec.structs.replace(request, **changed)) is None
 

@@ -97,7 +97,7 @@ MUTANTS = (
         "Heartbeats in a rebalance do not count: whoever does not poll soon is expelled",
         Edit(
             "coordinator/groups/classic/actions.py",
-            "    heard(group, message, now_ms)\n    return ErrorCode.REBALANCE_IN_PROGRESS\n",
+            "    extend_session(group, message, now_ms)\n    return ErrorCode.REBALANCE_IN_PROGRESS\n",
             "    return ErrorCode.REBALANCE_IN_PROGRESS\n",
         ),
     ),

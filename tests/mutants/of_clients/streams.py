@@ -237,7 +237,7 @@ MUTANTS = (
     without(
         "H99",
         "Who is thrown out owns nothing any more, though it may still hand out",
-        Edit(_OWNING, "    if is_told or member.deadline_ms <= out.moment.monotonic_ms:\n", "    if True:\n"),
+        Edit(_OWNING, "    if knows or member.deadline_ms <= out.moment.monotonic_ms:\n", "    if True:\n"),
     ),
     Mutant(
         "streams-know-no-lease",
