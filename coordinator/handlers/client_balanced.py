@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import BalancedEvent, MetaMade, OffsetsByKey
+from coordinator.groups.client_balanced.meta import is_current
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.handlers.admission import admit
 from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
