@@ -1,5 +1,5 @@
 """Subscriptions and assignments of consumers, in `TopicPartition`s. The bytes are `protocol.consumer_protocol`'s; here
-topics and partitions are sorted and grouped as Kafka's clients do it (group-protocol 6.1).
+topics and partitions are sorted and grouped as Kafka's clients do it (docs/spec/group-protocol.md#6.1).
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,5 @@
-"""Staying in the group: where the coordinator is, heartbeats, hints, overdue polls (consumer-client A3, A6)."""
+"""Staying in the group: where the coordinator is, heartbeats, hints, overdue polls
+(docs/spec/consumer-client.md#A3, #A6)."""
 
 from membership.events import HangUp
 from membership.joining import leave_quietly, lose_first, note_heard, note_lease
@@ -123,7 +124,8 @@ def ask_at_once(m: Member, event: MemberRemoved) -> None:
 
 
 def give_up_place(m: Member, _event: PollOverdue) -> None:
-    """consumer-client A10: a member nobody polls holds up what others could do. A static one just falls silent."""
+    """See docs/spec/consumer-client.md#A10: a member nobody polls holds up what others could do. A static one just
+    falls silent."""
     m.rejoin = f"poll was not called for {m.settings.max_poll_interval_ms} ms"
     leave_quietly(m)
     m.reset(m.rejoin, forget_id=True)

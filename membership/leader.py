@@ -1,5 +1,5 @@
 """The leader's part of a rebalance: what there is to share out, who gets what, and looking whether that still holds
-(consumer-client A4, A7). Followers share out nothing and watch nothing.
+(docs/spec/consumer-client.md#A4, #A7). Followers share out nothing and watch nothing.
 """
 
 from membership.errors import CannotShareOut

@@ -1,4 +1,4 @@
-"""The known nodes, and the one to ask what any can answer: the least loaded (consumer-client A3)."""
+"""The known nodes, and the one to ask what any can answer: the least loaded (docs/spec/consumer-client.md#A3)."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,5 @@
-"""The subscription of a member: topics by name, by a pattern, or partitions it chose itself (consumer-client A9)."""
+"""The subscription of a member: topics by name, by a pattern, or partitions it chose itself
+(docs/spec/consumer-client.md#A9)."""
 
 import re
 

@@ -1,5 +1,5 @@
-"""Admission: checks made before any group is read, in the order clients can observe (group-protocol 0.3, the newer
-coordinator's): group id, session timeout, then the placement and the load state of the group's shard."""
+"""Admission: checks made before any group is read, in the order clients can observe (docs/spec/group-protocol.md#0.3,
+the newer coordinator's): group id, session timeout, then the placement and the load state of the group's shard."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -108,7 +108,7 @@ def admit_operation(core: Core) -> ErrorCode:
 
 def admit_sync(core: Core, message: SyncGroup) -> ErrorCode:
     """Admit a SyncGroup: the newest version must name its protocol. While the shard loads the error is
-    REBALANCE_IN_PROGRESS, since clients take error 14 here as fatal (0.3)."""
+    REBALANCE_IN_PROGRESS, since clients take error 14 here as fatal (docs/spec/group-protocol.md#0.3)."""
     if message.must_name_protocol and (message.protocol_type is None or message.protocol_name is None):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     refused = admit(core, message.group_id)

@@ -28,7 +28,7 @@ def shape_of(core: Core, group_id: str, topics: Iterable[str]) -> tuple[int, ...
 
 def partition_states(core: Core, group_id: str, topics: Iterable[str]) -> tuple[PartitionState, ...]:
     """Every partition of the topics, in the order of keys. A topic that is gone has none; one that is forbidden has
-    all, so that shares stay as they are (client-balanced-groups 9)."""
+    all, so that shares stay as they are (docs/spec/client-balanced-groups.md#9)."""
     forbidden = core.group_configs.forbidden(group_id).topics
     broker_id, damaged = core.placement.node_id, core.store.damaged
     states = []

@@ -1,4 +1,4 @@
-"""Answer DeleteGroups: each group by itself, in slices (group-protocol 2.10).
+"""Answer DeleteGroups: each group by itself, in slices (docs/spec/group-protocol.md#2.10).
 
 A group with few offsets is deleted in one batch, whole or not at all. Of a group with many, the offsets are deleted
 first, a batch at a time, then the group. Until then admission refuses every request for it, so no client sees half of

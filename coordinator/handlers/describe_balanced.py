@@ -1,5 +1,5 @@
 """Answer DescribeBalanced: the ownership table at one instant, beside the members' reports and their lag
-(client-balanced-groups 13, 14)."""
+(docs/spec/client-balanced-groups.md#13, #14)."""
 
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import PartitionOffsets

@@ -1,4 +1,5 @@
-"""Answer DescribeExpiry: the expiry of a group's offsets (group-protocol 4.4), by the same rule that deletes them."""
+"""Answer DescribeExpiry: the expiry of a group's offsets (docs/spec/group-protocol.md#4.4), by the same rule that
+deletes them."""
 
 from collections.abc import Generator, Iterator
 from itertools import islice

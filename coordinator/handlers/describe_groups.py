@@ -15,7 +15,7 @@ from protocol.session import RequestRef
 
 def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment: Moment) -> None:
     """Describe the groups as they are now; waits for the last record of each, so that no crash can undo the answer
-    (2.8)."""
+    (docs/spec/group-protocol.md#2.8)."""
     described, position = [], 0
     listed, most = 0, core.config.max_entries_per_request
     for group_id in message.groups:

@@ -1,4 +1,4 @@
-"""Answer ListGroups: by id, all groups or a page of them, in slices (group-protocol 2.9)."""
+"""Answer ListGroups: by id, all groups or a page of them, in slices (docs/spec/group-protocol.md#2.9)."""
 
 from collections.abc import Generator
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Answer OffsetCommit (group-protocol 2.5)."""
+"""Answer OffsetCommit (docs/spec/group-protocol.md#2.5)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,7 +33,8 @@ Errors = Mapping[tuple[str, int], ErrorCode]
 
 
 def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Moment) -> None:
-    """Commit offsets. Partitions that do not exist are refused alone; the group sees only the others (2.5)."""
+    """Commit offsets. Partitions that do not exist are refused alone; the group sees only the others
+    (docs/spec/group-protocol.md#2.5)."""
     found = core.directory.get(message.group_id)
     if (
         found is not None

@@ -1,4 +1,4 @@
-"""Answer OffsetDelete (group-protocol 2.7)."""
+"""Answer OffsetDelete (docs/spec/group-protocol.md#2.7)."""
 
 import msgspec
 
@@ -23,7 +23,8 @@ from protocol.session import RequestRef
 
 
 def offset_delete(core: Core, ref: RequestRef, message: OffsetDelete, moment: Moment) -> None:
-    """Delete offsets. A group's error holds for all; else partitions that do not exist are refused alone (2.7)."""
+    """Delete offsets. A group's error holds for all; else partitions that do not exist are refused alone
+    (docs/spec/group-protocol.md#2.7)."""
     core.slices.begin(core.outbox, ref, _deleting(core, ref, message), moment, changes=True)
 
 

@@ -12,7 +12,7 @@ from protocol.session import RequestRef
 
 # --- partitions ---
 def register_partitions(core: Core, ref: RequestRef, message: RegisterPartitions, moment: Moment) -> None:
-    """Grant partitions to the first member that asks (client-balanced-groups 7, 8)."""
+    """Grant partitions to the first member that asks (docs/spec/client-balanced-groups.md#7, #8)."""
     if refused := admit_client_balanced(core, message.group_id) or admit_write(core):
         core.outbox.send(ref, RegisterPartitionsReply(refused))
         return

@@ -18,7 +18,7 @@ from protocol.session import RequestRef
 
 # --- members ---
 def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Moment) -> None:
-    """Admit a new member, or let a present one start again (client-balanced-groups 6.1)."""
+    """Admit a new member, or let a present one start again (docs/spec/client-balanced-groups.md#6.1)."""
     refusal = _refuse_start(core, message)
     if refusal is not None:
         core.outbox.send(ref, StartMemberReply(refusal.error_code, refusal.text))

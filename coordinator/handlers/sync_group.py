@@ -10,7 +10,8 @@ from protocol.session import RequestRef
 
 
 def sync_group(core: Core, ref: RequestRef, message: SyncGroup, moment: Moment) -> None:
-    """Return the member's assignment of a generation; the leader's request brings them all (2.2)."""
+    """Return the member's assignment of a generation; the leader's request brings them all
+    (docs/spec/group-protocol.md#2.2)."""
     refused = admit_sync(core, message)
     shard, group = core.find(message.group_id)
     if not refused and group is None:

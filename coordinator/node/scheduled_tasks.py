@@ -9,7 +9,7 @@ from coordinator.tasks import cleaning, expiration, retention, topic_deletion
 
 _LOOK_AT_TOPICS_MS = 60_000
 """Interval of refreshing client-balanced groups' partitions: changes of a log's state are not notified
-(client-balanced-groups 9)."""
+(docs/spec/client-balanced-groups.md#9)."""
 
 
 def _delete(core: Core, moment: Moment) -> int | None:

@@ -1,4 +1,5 @@
-"""Expiry of a group and its offsets (group-protocol 4.4). Pure functions of the group and its offsets, without a clock.
+"""Expiry of a group and its offsets (docs/spec/group-protocol.md#4.4). Pure functions of the group and its offsets,
+without a clock.
 
     group                                             counted from                partitions
     with a protocol type, Empty                       when it became Empty        all

@@ -30,7 +30,7 @@ PendingProducer = tuple[int, list[tuple[str, str, int]]]
 
 
 class PendingOffsets:
-    """Offsets that transactions have committed and their markers have not decided (group-protocol 4.3).
+    """Offsets that transactions have committed and their markers have not decided (docs/spec/group-protocol.md#4.3).
 
     A pending offset becomes valid with its commit marker, unless a newer one was committed meanwhile; the log's order
     decides which is newer. Entries of a partition are in the order of the log, so no positions are kept. An entry that

@@ -1,4 +1,5 @@
-"""Expiration of offsets and groups (group-protocol 4.4): a pass over all groups from time to time, a slice at a time.
+"""Expiration of offsets and groups (docs/spec/group-protocol.md#4.4): a pass over all groups from time to time, a slice
+at a time.
 
 Offsets whose tombstones the log refuses stay as they were, and the next pass finds them again. A crash between two
 slices has the same end.

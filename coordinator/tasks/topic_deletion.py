@@ -1,5 +1,5 @@
-"""Deletion of topics and of the offsets committed for them, a slice at a time (group-protocol 4.4): there may be a
-hundred thousand offsets.
+"""Deletion of topics and of the offsets committed for them, a slice at a time (docs/spec/group-protocol.md#4.4): there
+may be a hundred thousand offsets.
 
 The order makes it whole through a crash: a record says that the topic is deleted, then come the tombstones of the
 offsets, and at last the record that frees its name. A start in between continues the deletion.

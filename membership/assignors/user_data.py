@@ -1,4 +1,5 @@
-"""The user data of the sticky assignors in a subscription, in Kafka's bytes (group-protocol 6.5 and 6.6)."""
+"""The user data of the sticky assignors in a subscription, in Kafka's bytes
+(docs/spec/group-protocol.md#6.5 and #6.6)."""
 
 from collections.abc import Sequence
 from itertools import groupby

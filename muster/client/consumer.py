@@ -219,7 +219,8 @@ class ConsumerProcedures(CommitProcedures):
         return at
 
     def _serve(self) -> Procedure[None]:
-        """One pass: the group, callbacks, where partitions begin, commits that are due (consumer-client A7, B1)."""
+        """One pass: the group, callbacks, where partitions begin, commits that are due
+        (docs/spec/consumer-client.md#A7, #B1)."""
         consuming, group = self._consuming, self._membership
         self._operations.raise_wakeup()
         if group is not None:

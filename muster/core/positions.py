@@ -1,4 +1,4 @@
-"""The partitions of a consumer, and its position in each (consumer-client B5)."""
+"""The partitions of a consumer, and its position in each (docs/spec/consumer-client.md#B5)."""
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
@@ -73,7 +73,7 @@ class Position:
 
     @property
     def is_fetchable(self) -> bool:
-        """True if it may be asked for, and handed out (consumer-client B2)."""
+        """True if it may be asked for, and handed out (docs/spec/consumer-client.md#B2)."""
         return (
             self.state is PositionState.FETCHING
             and not self.is_paused

@@ -1,4 +1,5 @@
-"""Assignment of partitions to the threads of members (consumer-client D7, G): pure functions that the leader runs."""
+"""Assignment of partitions to the threads of members (docs/spec/consumer-client.md#D7, #G): pure functions that the
+leader runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The messages of one stream, which applications iterate for ever (consumer-client D4)."""
+"""The messages of one stream, which applications iterate for ever (docs/spec/consumer-client.md#D4)."""
 
 import threading
 import time

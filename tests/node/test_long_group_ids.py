@@ -115,7 +115,8 @@ def test_natively(message: Message) -> None:
     desk.make_topic("orders")
     desk.connect(1)
     (reply,) = desk.ask(1, message)
-    # A client-balanced group has a rule of its own for names (client-balanced-groups 6.1), and a code for it.
+    # A client-balanced group has a rule of its own for names (docs/spec/client-balanced-groups.md#6.1), and a code for
+    # it.
     assert codes(reply) == {ErrorCode.BAD_REQUEST if named(message) == "StartMember" else ErrorCode.INVALID_GROUP_ID}
     assert not desk.closed and not desk.node.core.directory
 

@@ -65,7 +65,8 @@ def admit_pending(group: Group, event: JoinPending, out: Outcome) -> None:
 
 
 def refuse_full(group: Group, event: Joining, out: Outcome) -> None:
-    """Refuse a JoinGroup because the group is full; drop the member, or its pending id, if it has one (2.1.7)."""
+    """Refuse a JoinGroup because the group is full; drop the member, or its pending id, if it has one
+    (docs/spec/group-protocol.md#2.1.7)."""
     group.pending.pop(event.member_id, None)
     out.cancel(MemberKey(group.group_id, event.member_id))
     member = group.members.get(event.member_id)
@@ -262,7 +263,8 @@ def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
 
 
 def evict_unsynced(group: Group, event: SyncOverdue, out: Outcome) -> None:
-    """Evict the members that did not sync within the rebalance timeout, even from a Stable group (1.7)."""
+    """Evict the members that did not sync within the rebalance timeout, even from a Stable group
+    (docs/spec/group-protocol.md#1.7)."""
     if group.generation_id != event.generation_id:
         return
     late = [group.members[member_id] for member_id in group.pending_sync]

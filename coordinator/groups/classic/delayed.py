@@ -1,5 +1,5 @@
 """Delayed operations of a classic group: four of members and phases, one of a pending id; each with its condition,
-completion and expiry (group-protocol 3.2).
+completion and expiry (docs/spec/group-protocol.md#3.2).
 
 A group has at most one phase operation (join or sync), watched under a `PhaseKey`. Its condition is checked after every
 event of the group; a session's only at its deadline.

@@ -1,4 +1,4 @@
-"""Election of the leader and of the protocol: pure functions (group-protocol 2.1.5, 2.1.6)."""
+"""Election of the leader and of the protocol: pure functions (docs/spec/group-protocol.md#2.1.5, #2.1.6)."""
 
 from collections.abc import Sequence
 

@@ -77,7 +77,8 @@ class Joining(ClassicEvent):
         return self.request.group_instance_id
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
-        """Echo the id the request came with, except where a full group has just dropped it (2.1.1)."""
+        """Echo the id the request came with, except where a full group has just dropped it
+        (docs/spec/group-protocol.md#2.1.1)."""
         kept = error_code not in (ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR)
         return JoinGroupReply(error_code=error_code, member_id=self.request.member_id if kept else "")
 
@@ -209,7 +210,7 @@ class JoinPhaseOver(ClassicEvent):
 
 
 class InitialDelayOver(ClassicEvent):
-    """The end of the initial delay; it is extended while members keep arriving (group-protocol 2.1.4)."""
+    """The end of the initial delay; it is extended while members keep arriving (docs/spec/group-protocol.md#2.1.4)."""
 
     group_id: str
     elapsed_ms: int
@@ -260,8 +261,8 @@ class ReplacementStored(ClassicEvent):
 
 
 class RetentionDue(ClassicEvent):
-    """Offsets of the group whose retention is over (group-protocol 4.4), or a part of them, as found just now. `places`
-    are deleted now; `expired` counts all that this run deletes, by topic; `is_over` marks the last part.
+    """Offsets of the group whose retention is over (docs/spec/group-protocol.md#4.4), or a part of them, as found just
+    now. `places` are deleted now; `expired` counts all that this run deletes, by topic; `is_over` marks the last part.
     `leaves_nothing`: the group keeps no offset then, and no transaction has one for it."""
 
     group_id: str
@@ -272,7 +273,7 @@ class RetentionDue(ClassicEvent):
 
 
 class Loaded(ClassicEvent):
-    """The group has just been loaded from the log (group-protocol 5.3)."""
+    """The group has just been loaded from the log (docs/spec/group-protocol.md#5.3)."""
 
     group_id: str
 
@@ -285,7 +286,7 @@ class Unloaded(ClassicEvent):
 
 class AppendFailed(ClassicEvent):
     """The records of the event's outcome could not be appended, so nothing of the outcome happened. `error_code` is
-    sent to clients (group-protocol 0.5)."""
+    sent to clients (docs/spec/group-protocol.md#0.5)."""
 
     event: "GroupEvent"
     error_code: ErrorCode

@@ -31,9 +31,9 @@ from protocol.messages.groups import CoordinatorMoved, JoinGroupReply, JoinProto
 
 
 def apply(group: Group, record: GroupMetadata, *, live: bool) -> None:
-    """Set the group to the record: Stable with members, else Empty (group-protocol 5.3). Applied live, members already
-    in the group keep their parked requests and full lists of protocols. New members, and at load all members, are as
-    recorded and offer the chosen protocol alone."""
+    """Set the group to the record: Stable with members, else Empty (docs/spec/group-protocol.md#5.3). Applied live,
+    members already in the group keep their parked requests and full lists of protocols. New members, and at load all
+    members, are as recorded and offer the chosen protocol alone."""
     known = group.members if live else {}
     group.stored = record
     group.generation_id = record.generation_id
@@ -94,7 +94,8 @@ def _member(line: MemberRecord, protocol: str | None) -> Member:
 
 
 def loaded(group: Group, event: Loaded, out: Outcome) -> None:
-    """Start a full session for every member; a group above the limit rebalances so that it shrinks (5.3, 2.1.7)."""
+    """Start a full session for every member; a group above the limit rebalances so that it shrinks
+    (docs/spec/group-protocol.md#5.3, #2.1.7)."""
     for member in group.members.values():
         restart_session(group, member, out)
     resume_leases(group, out)
@@ -104,7 +105,7 @@ def loaded(group: Group, event: Loaded, out: Outcome) -> None:
 
 
 def unload(group: Group, event: Unloaded, out: Outcome) -> None:
-    """Answer every parked request: another node serves the group from now on (5.4)."""
+    """Answer every parked request: another node serves the group from now on (docs/spec/group-protocol.md#5.4)."""
     for member in group.members.values():
         ref = group.take_join(member)
         if ref is not None:
@@ -133,8 +134,8 @@ def unload(group: Group, event: Unloaded, out: Outcome) -> None:
 
 
 def undo(group: Group, event: AppendFailed, out: Outcome) -> None:
-    """Answer the event with the error and repair the soft state that its action touched (0.5): its records were not
-    appended."""
+    """Answer the event with the error and repair the soft state that its action touched
+    (docs/spec/group-protocol.md#0.5): its records were not appended."""
     failed = event.event
     if isinstance(failed, Sync):
         fail_assignment(group, out, event.error_code)

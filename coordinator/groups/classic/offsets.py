@@ -1,5 +1,5 @@
-"""Commits, deletions and the expiry of offsets (group-protocol 2.5, 2.7, 2.10, 4.1, 4.4). The caller checks that topics
-exist and knows the stored offsets: the group sees partitions that exist, and returns records."""
+"""Commits, deletions and the expiry of offsets (docs/spec/group-protocol.md#2.5, #2.7, #2.10, #4.1, #4.4). The caller
+checks that topics exist and knows the stored offsets: the group sees partitions that exist, and returns records."""
 
 from collections.abc import Set as AbstractSet
 
@@ -79,7 +79,7 @@ def commit_in_transaction(
     group: Group, request: TxnOffsetCommit, moment: Moment, records: list[CommittedOffset]
 ) -> TxnOffsetCommitReply:
     """Store the offsets as part of the producer's transaction: pending until its marker. It keeps no member alive
-    (4.3)."""
+    (docs/spec/group-protocol.md#4.3)."""
     limit, group_id, wall_ms = group.settings.offset_metadata_max_bytes, group.group_id, moment.wall_ms
     topics = []
     for topic in request.topics:

@@ -1,5 +1,5 @@
-"""Claims of partitions by members of a classic group (consumer-client part E): the registry's actions in the table, and
-grants that end by themselves.
+"""Claims of partitions by members of a classic group (docs/spec/consumer-client.md#E): the registry's actions in the
+table, and grants that end by themselves.
 
 A grant ends with a release, with a JoinGroup or the departure of its member, and with the member's lease. A member that
 was evicted for another reason than silence may still hand out records until its next heartbeat.

@@ -1,4 +1,5 @@
-"""Beginning of a rebalance and end of its join phase: the procedures behind the actions (group-protocol 1.5, 1.6).
+"""Beginning of a rebalance and end of its join phase: the procedures behind the actions
+(docs/spec/group-protocol.md#1.5, #1.6).
 
 `begin_rebalance` is the only way into PreparingRebalance, and the only place that watches a join. So each rebalance has
 exactly one `DelayedJoin` and exactly one note of kind `rebalance`.
@@ -68,7 +69,8 @@ def _give_up_sync(group: Group, out: Outcome, error_code: ErrorCode) -> None:
 
 
 def fail_assignment(group: Group, out: Outcome, error_code: ErrorCode) -> None:
-    """Answer the parked SyncGroups and start over: the leader's assignment could not be stored (2.2)."""
+    """Answer the parked SyncGroups and start over: the leader's assignment could not be stored
+    (docs/spec/group-protocol.md#2.2)."""
     _give_up_sync(group, out, error_code)
     begin_rebalance(
         group, out, Cause.ASSIGNMENT_LOST, group.leader or "", f"the log refused the assignment: {error_code.name}"
@@ -86,7 +88,7 @@ def _push_rebalance_started(group: Group, out: Outcome, cause: Cause, initiator:
 
 def extend_or_complete_join(group: Group, out: Outcome, elapsed_ms: int, remaining_ms: int) -> None:
     """Extend the initial delay if a member was added and the rebalance timeout allows it; else complete the join phase
-    (2.1.4)."""
+    (docs/spec/group-protocol.md#2.1.4)."""
     if not group.member_added or remaining_ms <= 0:
         complete_join(group, out)
         return
@@ -97,7 +99,8 @@ def extend_or_complete_join(group: Group, out: Outcome, elapsed_ms: int, remaini
 
 
 def complete_join(group: Group, out: Outcome) -> None:
-    """Complete the join phase: a new generation of the members that joined and of absent static members (1.6)."""
+    """Complete the join phase: a new generation of the members that joined and of absent static members
+    (docs/spec/group-protocol.md#1.6)."""
     _drop_absent(group, out)
     leader = elect_leader(group)
     if leader is None and group.members:
@@ -206,7 +209,7 @@ def rebalance_timeout_ms(request: JoinGroup) -> int:
 
 def park(group: Group, member: Member, event: Joining, out: Outcome) -> None:
     """Take the fields of the JoinGroup and park it. An older one still parked is answered with an error: it would
-    otherwise never be answered (2.1.9)."""
+    otherwise never be answered (docs/spec/group-protocol.md#2.1.9)."""
     request = event.request
     older = group.take_join(member)
     if older is not None:

@@ -1,7 +1,7 @@
 """A classic group and its members: data, the transitions of its state, and the bookkeeping that must never drift.
 
-Hard state is the content of a `GroupMetadata` record (group-protocol 5.2); `stored` is the last one applied. Everything
-else is soft: a crash loses it, and members send it again.
+Hard state is the content of a `GroupMetadata` record (docs/spec/group-protocol.md#5.2); `stored` is the last one
+applied. Everything else is soft: a crash loses it, and members send it again.
 """
 
 import enum
@@ -18,7 +18,8 @@ from protocol.messages.groups import JoinProtocol
 from protocol.session import RequestRef
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
-"""Longest time a member may stay in its first join phase, whatever its session timeout (group-protocol 1.7)."""
+"""Longest time a member may stay in its first join phase, whatever its session timeout
+(docs/spec/group-protocol.md#1.7)."""
 
 
 class GroupState(enum.IntEnum):
@@ -45,11 +46,12 @@ MAY_BECOME: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING, GroupState.DEAD}),
     GroupState.DEAD: frozenset({GroupState.DEAD}),
 }
-"""Allowed transitions (group-protocol 1.2). Asserted by `become`; `apply` takes the state from the record instead."""
+"""Allowed transitions (docs/spec/group-protocol.md#1.2). Asserted by `become`; `apply` takes the state from the record
+instead."""
 
 
 class GroupSettings(msgspec.Struct, frozen=True, gc=False):
-    """Configuration of classic groups (group-protocol 7.1)."""
+    """Configuration of classic groups (docs/spec/group-protocol.md#7.1)."""
 
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2_147_483_647
@@ -136,7 +138,7 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Largest rebalance timeout of the members; 0 with none (group-protocol 1.4)."""
+        """Largest rebalance timeout of the members; 0 with none (docs/spec/group-protocol.md#1.4)."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -220,7 +222,8 @@ class Group:
         return any(self.supported.get(protocol.name, 0) == everyone for protocol in protocols)
 
     def _count(self, protocols: tuple[JoinProtocol, ...], by: int) -> None:
-        # An offer lists each name once: a duplicate would count for two members (group-protocol 2.1.5) and is refused.
+        # An offer lists each name once: a duplicate would count for two members (docs/spec/group-protocol.md#2.1.5) and
+        # is refused.
         self.offers_version += 1
         for protocol in protocols:
             self.metadata_bytes += by * len(protocol.metadata)

@@ -1,4 +1,5 @@
-"""Static membership: a restarted instance takes its old place under a new member id (group-protocol 2.1.8)."""
+"""Static membership: a restarted instance takes its old place under a new member id
+(docs/spec/group-protocol.md#2.1.8)."""
 
 import msgspec
 
@@ -24,7 +25,8 @@ from protocol.messages.groups import JoinGroup, MemberRemoved
 
 
 def replace_static(group: Group, event: ReplaceStatic, out: Outcome) -> None:
-    """In PreparingRebalance: put the restarted instance in its old place under a new id (2.1.8)."""
+    """In PreparingRebalance: put the restarted instance in its old place under a new id
+    (docs/spec/group-protocol.md#2.1.8)."""
     park(group, _replace(group, event, out), event, out)
 
 

@@ -1,5 +1,6 @@
-"""Topics that the members of a consumer group subscribe to (group-protocol 4.5). They are parsed on demand, once for
-each list of topics, and never when members join, so that bytes that do not parse disturb nothing (section 6).
+"""Topics that the members of a consumer group subscribe to (docs/spec/group-protocol.md#4.5). They are parsed on
+demand, once for each list of topics, and never when members join, so that bytes that do not parse disturb nothing
+(docs/spec/group-protocol.md#6).
 
 `reading` parses some unknown lists at a time; `topics` then has little left to do. The cache of all groups is bounded:
 the least recently used groups are dropped, and parsed anew.
@@ -161,7 +162,7 @@ class SubscriptionCache:
 
 def names_of(metadata: bytes) -> list[bytes] | None:
     """Return the encoded topic names of a member's bytes; None if the bytes are no subscription. Parsed as version 0,
-    which begins every version: fields that later versions add may be malformed (4.5)."""
+    which begins every version: fields that later versions add may be malformed (docs/spec/group-protocol.md#4.5)."""
     if len(metadata) < _HEAD_BYTES:
         return None
     count = int.from_bytes(metadata[2:_HEAD_BYTES], "big", signed=True)

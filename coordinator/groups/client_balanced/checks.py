@@ -1,5 +1,5 @@
-"""Checks of a StartMember that do not depend on the group, in the order clients can observe (client-balanced-groups
-6.1, checks 1 to 5)."""
+"""Checks of a StartMember that do not depend on the group, in the order clients can observe
+(docs/spec/client-balanced-groups.md#6.1, checks 1 to 5)."""
 
 import re
 from collections.abc import Callable

@@ -15,8 +15,8 @@ CONSUME_POSITIONS = (FIRST, LATEST, ALWAYS_MAX)
 
 
 def initial_position(policy: str, place: PartitionOffsets, *, is_first: bool) -> int:
-    """Return where a reader without an offset begins (client-balanced-groups 7). A stored offset that is out of range
-    is moved to the nearest valid one."""
+    """Return where a reader without an offset begins (docs/spec/client-balanced-groups.md#7). A stored offset that is
+    out of range is moved to the nearest valid one."""
     if is_first and policy == ALWAYS_MAX:
         return place.end
     if place.committed >= 0:

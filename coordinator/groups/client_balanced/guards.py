@@ -1,5 +1,5 @@
-"""Guards of the state table, in the order clients can observe (client-balanced-groups 6.1, 15.2). A guard returns None
-to let pass, or the error."""
+"""Guards of the state table, in the order clients can observe (docs/spec/client-balanced-groups.md#6.1, #15.2). A guard
+returns None to let pass, or the error."""
 
 from coordinator.groups.client_balanced.events import OfMember, Start
 from coordinator.groups.client_balanced.state import BalancedGroup, BalancedGroupMember

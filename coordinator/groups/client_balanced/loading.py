@@ -61,8 +61,8 @@ def _member(known: BalancedGroupMember | None, line: BalancedMember) -> Balanced
 
 
 def loaded(group: BalancedGroup, event: BalancedLoaded, out: Outcome) -> None:
-    """Start a full lease for every member, so that no partition changes its owner too early (client-balanced-groups
-    15.5)."""
+    """Start a full lease for every member, so that no partition changes its owner too early
+    (docs/spec/client-balanced-groups.md#15.5)."""
     for member in group.members.values():
         watch_lease(group, member, out)
 

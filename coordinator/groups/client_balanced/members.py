@@ -1,5 +1,5 @@
-"""Actions of starting, leaving and expiring members (client-balanced-groups 6, 11). All grants of a member end in the
-outcome that removes it."""
+"""Actions of starting, leaving and expiring members (docs/spec/client-balanced-groups.md#6, #11). All grants of a
+member end in the outcome that removes it."""
 
 from collections.abc import Iterable
 
@@ -127,8 +127,9 @@ def _note_start(
 
 
 def _regrant_held(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[GrantedKey], list[LostKey]]:
-    """Grant held partitions again if they are free and the last grant was this one (client-balanced-groups 11). Grants
-    that the member did not name end; they stay if the request may be a late one."""
+    """Grant held partitions again if they are free and the last grant was this one
+    (docs/spec/client-balanced-groups.md#11). Grants that the member did not name end; they stay if the request may be a
+    late one."""
     granted: list[GrantedKey] = []
     lost: list[LostKey] = []
     positions: Positions = []
@@ -271,7 +272,7 @@ def without_members(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:
 
 def mark(group: BalancedGroup, event: Mark, out: Outcome) -> None:
     """Mark every present member, so that its next reply asks it once to seek to the end of its partitions
-    (client-balanced-groups 13.3)."""
+    (docs/spec/client-balanced-groups.md#13.3)."""
     number = group.on_record.from_max_id + 1
     out.records.append(replace(group.on_record, from_max_id=number))
     text = f"{partitions(len(list(group.owners)))} are owned"

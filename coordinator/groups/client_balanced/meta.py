@@ -1,4 +1,4 @@
-"""The configured partitions of a group, and the version of their content (client-balanced-groups 9)."""
+"""The configured partitions of a group, and the version of their content (docs/spec/client-balanced-groups.md#9)."""
 
 from collections.abc import Iterable
 from hashlib import blake2b

@@ -1,5 +1,6 @@
-"""Heartbeats: signs of life, the ownership that members report, and the replies (client-balanced-groups 11, 13). A
-report changes nothing: `owners` is the truth, and a member that claims more gets an error for the difference."""
+"""Heartbeats: signs of life, the ownership that members report, and the replies
+(docs/spec/client-balanced-groups.md#11, #13). A report changes nothing: `owners` is the truth, and a member that claims
+more gets an error for the difference."""
 
 from collections.abc import Iterable
 from itertools import islice

@@ -1,4 +1,5 @@
-"""A client-balanced group and its members (client-balanced-groups): data, and the transitions of its state.
+"""A client-balanced group and its members (docs/spec/client-balanced-groups.md): data, and the transitions of its
+state.
 
 Hard state is the last `BalancedMetadata` record, and the grants in `owners`. Everything else is soft: a crash loses it,
 and members send it again. The classic group of the same id keeps the committed offsets and `owners`; it is Empty while

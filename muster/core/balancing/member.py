@@ -21,12 +21,12 @@ BACKOFF_MS, MAX_BACKOFF_MS = 100, 1_000
 
 
 def backoff_ms(failures: int) -> int:
-    """client-balanced-groups 11: exponential from 100 ms to 1 s."""
+    """See docs/spec/client-balanced-groups.md#11: exponential from 100 ms to 1 s."""
     return min(BACKOFF_MS << min(failures, 10), MAX_BACKOFF_MS)
 
 
 class Phase(enum.Enum):
-    """client-balanced-groups section 4; what is ENDED does not start again."""
+    """See docs/spec/client-balanced-groups.md#4; what is ENDED does not start again."""
 
     NOT_STARTED = "not started"
     STARTING = "starting"

@@ -1,4 +1,4 @@
-"""The configured partitions, and owning them (client-balanced-groups 5.2 to 5.4, 13.3)."""
+"""The configured partitions, and owning them (docs/spec/client-balanced-groups.md#5.2 to #5.4, #13.3)."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -67,7 +67,7 @@ def _heard_meta(m: BalancedState, answer: CoordinatorAnswer) -> None:
 
 
 def learn(m: BalancedState, version: int, states: Iterable[PartitionState]) -> None:
-    """Give up what is owned and cannot be read any more (5.2)."""
+    """Give up what is owned and cannot be read any more (docs/spec/client-balanced-groups.md#5.2)."""
     m.meta_version = version
     m.meta = {one.key: one.subscribable for one in states}
     m.reasons = {one.key: one.reason for one in states if one.reason}
@@ -251,7 +251,8 @@ def pass_time(m: BalancedState) -> None:
 
 
 def jump_if_wanted(m: BalancedState, held: Held) -> None:
-    """An operator wants what is owned to go on at its end: registered again there (13.3)."""
+    """An operator wants what is owned to go on at its end: registered again there
+    (docs/spec/client-balanced-groups.md#13.3)."""
     if held.jumps and m.is_current(held) and held.use not in IN_USE and held.key not in m.busy:
         m.do(held.key, partial(_jump, m, held))
 

@@ -1,4 +1,4 @@
-"""Results of the calls of a client-balanced consumer (client-balanced-groups sections 5 and 15.2)."""
+"""Results of the calls of a client-balanced consumer (docs/spec/client-balanced-groups.md#5 and #15.2)."""
 
 import enum
 from typing import Any

@@ -1,5 +1,5 @@
-"""What a consumer makes of topics and filters that an operator keeps from its group (client-balanced-groups 9, 15.2),
-against a real node."""
+"""What a consumer makes of topics and filters that an operator keeps from its group
+(docs/spec/client-balanced-groups.md#9, #15.2), against a real node."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Why nothing comes (client-balanced-groups 5.6), and applications that keep their own offsets (7 and 10)."""
+"""Why nothing comes (docs/spec/client-balanced-groups.md#5.6), and applications that keep their own offsets (7 and
+10)."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Topics and filters that an operator keeps from a group (client-balanced-groups 6.1, 9, 15.2)."""
+"""Topics and filters that an operator keeps from a group (docs/spec/client-balanced-groups.md#6.1, #9, #15.2)."""
 
 from typing import Any
 
