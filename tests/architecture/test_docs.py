@@ -11,14 +11,14 @@ from pyspark_muster.options import Options
 from tests.architecture.tree import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = sorted((*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "deploy").glob("*.md")))
+PAGES = sorted((*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "deploy").glob("*.md")))
 
 
 def _read(name: str) -> str:
     return (DOCS / name).read_text()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name if page.parent != ROOT / "deploy" else "deploy")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
