@@ -12,7 +12,8 @@ class NodeAddress(msgspec.Struct, frozen=True):
 
 
 def java_string_hash(text: str) -> int:
-    """Java's `String.hashCode`: over UTF-16 code units, wrapping at 32 bits, signed (group-protocol 5.1)."""
+    """Java's `String.hashCode`: over UTF-16 code units, wrapping at 32 bits, signed
+    (docs/spec/group-protocol.md#5.1)."""
     value = 0
     if text.isascii():
         for unit in text.encode():

@@ -66,11 +66,11 @@ class ReleaseAnswered(Answer, frozen=True):
 
 
 class PollOverdue(MemberEvent, frozen=True):
-    """The application has not polled for max.poll.interval.ms (consumer-client A10)."""
+    """The application has not polled for max.poll.interval.ms (docs/spec/consumer-client.md#A10)."""
 
 
 class SessionOverdue(MemberEvent, frozen=True):
-    """No good word from the coordinator for session.timeout.ms: maybe it moved (consumer-client A6)."""
+    """No good word from the coordinator for session.timeout.ms: maybe it moved (docs/spec/consumer-client.md#A6)."""
 
 
 _ANSWERS: dict[str, type[Answer]] = {

@@ -1,5 +1,5 @@
 """How consumers share out: each leaves its subscription with the coordinator, and the leader's assignor decides
-(group-protocol 6). The other protocol types have kinds of their own.
+(docs/spec/group-protocol.md#6). The other protocol types have kinds of their own.
 """
 
 from collections.abc import Mapping

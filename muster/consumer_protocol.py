@@ -1,5 +1,5 @@
 """What consumers leave with the coordinator, said in `TopicPartition`s. The bytes are `protocol.consumer_protocol`'s;
-here topics and partitions are sorted and grouped as Kafka's clients do it (group-protocol 6.1).
+here topics and partitions are sorted and grouped as Kafka's clients do it (docs/spec/group-protocol.md#6.1).
 """
 
 from collections.abc import Iterable

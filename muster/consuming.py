@@ -1,5 +1,5 @@
 """What a consumer decides beside its membership and its fetcher, without I/O: where partitions begin, when positions
-are committed by themselves (consumer-client A8, B5). Both edges use it.
+are committed by themselves (docs/spec/consumer-client.md#A8, #B5). Both edges use it.
 """
 
 import enum
@@ -27,7 +27,7 @@ _LOOK_S = 1.0
 
 
 class Kind(enum.Enum):
-    """How the application says what it reads (consumer-client A9)."""
+    """How the application says what it reads (docs/spec/consumer-client.md#A9)."""
 
     NOTHING = "nothing"
     TOPICS = "topics"
@@ -36,7 +36,8 @@ class Kind(enum.Enum):
 
 
 class CommitSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and defaults are those of consumer-client A1. Raises ValueError for settings that cannot work."""
+    """Names and defaults are those of docs/spec/consumer-client.md#A1. Raises ValueError for settings that cannot
+    work."""
 
     is_automatic: bool = True
     interval_ms: int = 5_000
@@ -264,7 +265,7 @@ class Consuming:
 
     def last_commit(self, partitions: Partitions) -> Mapping[TopicPartition, int]:
         """Before these are given up: nothing of them is handed out any more, so that no position overtakes its commit
-        (G6)."""
+        (docs/spec/consumer-client.md#B6.G6)."""
         self.subscription.mark_pending_revocation(partitions)
         if not self._commits.is_automatic:
             return {}

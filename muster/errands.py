@@ -1,4 +1,4 @@
-"""Commits and offset fetches: asked of the coordinator again until they end (consumer-client A5, A8)."""
+"""Commits and offset fetches: asked of the coordinator again until they end (docs/spec/consumer-client.md#A5, #A8)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -120,7 +120,7 @@ class Pushed(MemberEvent, frozen=True):
 
 class CommitAsked(MemberEvent, frozen=True):
     """Commit what of these offsets belongs to partitions held. Tried again until `deadline_ms` where that can help,
-    unless `once` (consumer-client A8: asynchronous commits are not, they would overtake later ones)."""
+    unless `once` (docs/spec/consumer-client.md#A8: asynchronous commits are not, they would overtake later ones)."""
 
     errand: int
     offsets: Mapping[TopicPartition, OffsetToCommit]

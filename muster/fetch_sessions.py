@@ -1,4 +1,4 @@
-"""The client's half of incremental fetch sessions, one for each node (consumer-client C, KIP-227).
+"""The client's half of incremental fetch sessions, one for each node (docs/spec/consumer-client.md#C, KIP-227).
 
 A node remembers what a session asks for, so that a request need only say what changed, and answers only with what is
 new. The epoch counts the requests of a session: one that was lost or came twice is noticed by either side.

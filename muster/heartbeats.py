@@ -1,4 +1,5 @@
-"""Staying in the group: where the coordinator is, heartbeats, hints, overdue polls (consumer-client A3, A6)."""
+"""Staying in the group: where the coordinator is, heartbeats, hints, overdue polls
+(docs/spec/consumer-client.md#A3, #A6)."""
 
 from muster.answers import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionOverdue
 from muster.events import HangUp, NodeAddress
@@ -33,10 +34,12 @@ def hear_lookup(m: Member, event: LookupAnswered) -> None:
         m.look_up_later()
         if event.reply is None:
             m.effects.append(HangUp(event.sent.node))  # the next lookup asks somebody else
-        if not m.is_asking(Metadata):  # A3, step 5: which nodes there are may have changed
+        # See docs/spec/consumer-client.md#A3, step 5: which nodes there are may have changed
+        if not m.is_asking(Metadata):
             m.call(Metadata(()), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
         return
-    # Until the next poll, nothing is looked for: it would only be refused again (A3, step 2).
+    # Until the next poll, nothing is looked for: it would only be refused again (docs/spec/consumer-client.md#A3, step
+    # 2).
     for errand in tuple(m.errands.values()):
         errand.end(m, code)
     m.fail(code, reason or f"cannot find the coordinator of group {m.settings.group_id}: {code.name}")
@@ -129,7 +132,8 @@ def ask_at_once(m: Member, event: MemberRemoved) -> None:
 
 
 def give_up_place(m: Member, _event: PollOverdue) -> None:
-    """consumer-client A10: a member nobody polls holds up what others could do. A static one just falls silent."""
+    """See docs/spec/consumer-client.md#A10: a member nobody polls holds up what others could do. A static one just
+    falls silent."""
     m.rejoin = f"poll was not called for {m.settings.max_poll_interval_ms} ms"
     leave_quietly(m)
     m.reset(m.rejoin, forget_id=True)

@@ -2,7 +2,7 @@
 
 In an eager rebalance a member lets go of everything, joins, and is given its new share whole. In a cooperative one it
 keeps what it has, lets go of what its new share lacks, and joins once more to say so. The rules are those of
-consumer-client A4, A5 and A7.
+docs/spec/consumer-client.md#A4, #A5 and #A7.
 """
 
 from muster.answers import JoinAnswered, LeaveAnswered, SyncAnswered
@@ -24,7 +24,7 @@ from protocol.messages.groups import (
 from protocol.messages.topics import Metadata
 
 JOIN_GRACE_MS = 5_000
-"""How much longer than the rebalance timeout a JoinGroup may take (group-protocol 2.12)."""
+"""How much longer than the rebalance timeout a JoinGroup may take (docs/spec/group-protocol.md#2.12)."""
 LEAVE_TIMEOUT_MS = 5_000
 _REASON_CHARACTERS = 255
 
@@ -86,7 +86,8 @@ def join_when_released(m: Member, _event: Released) -> None:
 
 
 def subscribe_or_withdraw(m: Member, event: Subscribed) -> None:
-    """In the middle of a join. With nothing to read any more, the others are not kept waiting (A9)."""
+    """In the middle of a join. With nothing to read any more, the others are not kept waiting
+    (docs/spec/consumer-client.md#A9)."""
     subscribe(m, event)
     if m.topics:
         return
@@ -242,7 +243,8 @@ def _take_over(m: Member, given: tuple[TopicPartition, ...]) -> None:
     m.join_failures = m.sync_failures = 0
     note_heard(m)
     if not all(m.accepts(one.topic) for one in given):
-        m.rejoin = "the assignment has topics no longer subscribed to"  # A7, R7: the application never sees it
+        # See docs/spec/consumer-client.md#A7.R7: the application never sees it
+        m.rejoin = "the assignment has topics no longer subscribed to"
         return
     if m.pattern is not None:  # the leader may know of a topic before this member does
         m.topics = m.joined_topics = tuple(sorted({*m.topics, *(one.topic for one in given)}))
@@ -274,7 +276,8 @@ def note_lease(m: Member, sent: SentCall) -> None:
 
 
 def close(m: Member, event: Closing) -> None:
-    """consumer-client A10: let go, leave, done. A static member does not leave: its place is kept for its return."""
+    """See docs/spec/consumer-client.md#A10: let go, leave, done. A static member does not leave: its place is kept for
+    its return."""
     has_place = m.generation_id != NO_GENERATION
     is_rebalancing = m.state in {State.JOINING, State.SYNCING}
     lost = not has_place or is_rebalancing or m.state is State.UNJOINED

@@ -1,5 +1,5 @@
 """The leader's part of a rebalance: what there is to share out, who gets what, and looking whether that still holds
-(consumer-client A4, A7). Followers share out nothing and watch nothing.
+(docs/spec/consumer-client.md#A4, #A7). Followers share out nothing and watch nothing.
 """
 
 from muster.answers import MetadataAnswered
@@ -48,7 +48,7 @@ def assign(m: Member, event: MetadataAnswered) -> None:
 
 
 def watch(m: Member, event: MetadataAnswered) -> None:
-    """A leader rejoins when what it shared out is no longer what there is (A7, R3)."""
+    """A leader rejoins when what it shared out is no longer what there is (docs/spec/consumer-client.md#A7.R3)."""
     if not m.is_leader or not _is_own(m, event):
         return
     if event.error_code == ErrorCode.NETWORK_EXCEPTION:

@@ -46,7 +46,8 @@ class Timer(enum.IntEnum):
 
 
 class MemberSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and defaults are those of consumer-client A1. Raises ValueError for settings that cannot work."""
+    """Names and defaults are those of docs/spec/consumer-client.md#A1. Raises ValueError for settings that cannot
+    work."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -286,7 +287,7 @@ class Member:
             self.timers.pop(timer, None)
 
     def backoff_ms(self, failures: int) -> int:
-        """consumer-client A1: min(max, base * 2^n * U(0.8, 1.2))."""
+        """See docs/spec/consumer-client.md#A1: min(max, base * 2^n * U(0.8, 1.2))."""
         settings = self.settings
         delay = settings.retry_backoff_ms * 2 ** min(failures, 30) * (0.8 + 0.4 * self.jitter())
         return min(settings.retry_backoff_max_ms, int(delay))
@@ -307,7 +308,7 @@ class Member:
         return self.settings.group_instance_id is not None
 
     def is_current(self, sent: SentCall) -> bool:
-        """Whether an answer still concerns who this member is (consumer-client A5, "if current")."""
+        """Whether an answer still concerns who this member is (docs/spec/consumer-client.md#A5, "if current")."""
         return sent.generation_id == self.generation_id and sent.member_id == self.member_id
 
     def reset(self, reason: str, *, forget_id: bool) -> None:
@@ -359,7 +360,8 @@ class Member:
         return self.pattern.fullmatch(topic) is not None
 
     def fail(self, error_code: ErrorCode, reason: str) -> None:
-        """consumer-client A5, "fatal". A fenced member stays so: it would fence its successor otherwise."""
+        """See docs/spec/consumer-client.md#A5, "fatal". A fenced member stays so: it would fence its successor
+        otherwise."""
         self.fenced = self.fenced or error_code == ErrorCode.FENCED_INSTANCE_ID
         self.effects.append(Fatal(error_code, reason))
         if self.state is not State.LEAVING:

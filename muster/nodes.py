@@ -1,4 +1,4 @@
-"""Who is there, and whom to ask what any node can answer: the least loaded (consumer-client A3)."""
+"""Who is there, and whom to ask what any node can answer: the least loaded (docs/spec/consumer-client.md#A3)."""
 
 from collections.abc import Iterable, Mapping
 

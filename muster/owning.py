@@ -1,4 +1,5 @@
-"""Claims and releases of partitions: asked of the coordinator's registry until they end (consumer-client E2)."""
+"""Claims and releases of partitions: asked of the coordinator's registry until they end
+(docs/spec/consumer-client.md#E2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a consumer has been assigned, and where it stands in each partition (consumer-client B5)."""
+"""What a consumer has been assigned, and where it stands in each partition (docs/spec/consumer-client.md#B5)."""
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
@@ -73,7 +73,7 @@ class Position:
 
     @property
     def is_fetchable(self) -> bool:
-        """Whether it may be asked for, and handed out (consumer-client B2)."""
+        """Whether it may be asked for, and handed out (docs/spec/consumer-client.md#B2)."""
         return (
             self.state is PositionState.FETCHING
             and not self.is_paused

@@ -1,4 +1,5 @@
-"""What consumers of protocol type `consumer` write into their metadata and assignments (group-protocol 6.1).
+"""What consumers of protocol type `consumer` write into their metadata and assignments
+(docs/spec/group-protocol.md#6.1).
 
 The coordinator carries these bytes without looking; leaders, members and people who watch a group read them. Never
 flexible, a version of 16 bits in front, fields only ever appended: a newer version is read with the newest layout
@@ -83,7 +84,8 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def encode_previous_assignment(partitions: tuple[TopicPartitions, ...], generation_id: int) -> bytes:
-    """The user data of a member under the sticky assignor (group-protocol 6.5); it has no version in front."""
+    """The user data of a member under the sticky assignor (docs/spec/group-protocol.md#6.5); it has no version in
+    front."""
     return b"".join((*_topic_partitions(partitions), _int32(generation_id)))
 
 
@@ -133,7 +135,7 @@ class _Reader:
         self._position = 0
 
     def version(self) -> int:
-        """A negative one is read as 0 (group-protocol 6)."""
+        """A negative one is read as 0 (docs/spec/group-protocol.md#6)."""
         return max(0, self._int(2))
 
     def int32(self) -> int:

@@ -7,7 +7,7 @@ _INT16 = range(-0x8000, 0x8000)
 
 
 class ErrorCode(enum.IntEnum):
-    """What a reply says went wrong; `NONE` is success. Codes and names are Kafka's (group-protocol 0.1).
+    """What a reply says went wrong; `NONE` is success. Codes and names are Kafka's (docs/spec/group-protocol.md#0.1).
 
     A number that a newer server invented is a code all the same, named after it: `ErrorCode(999).name` is
     "UNKNOWN_ERROR_999". It is no member, and not retriable.
@@ -101,7 +101,8 @@ class ErrorCode(enum.IntEnum):
     TRANSACTION_ABORTABLE = 120
     REBOOTSTRAP_REQUIRED = 129
 
-    # Not Kafka's: those of client-balanced-groups 15.2 and of the ownership registry (consumer-client E2).
+    # Not Kafka's: those of docs/spec/client-balanced-groups.md#15.2 and of the ownership registry
+    # (docs/spec/consumer-client.md#E2).
     BAD_REQUEST = 400
     NOT_OWNER_COMMIT = 401
     FORBIDDEN = 403

@@ -1,4 +1,5 @@
-"""Names of partitions in client-balanced groups: `brokerId:topic:partitionId` (client-balanced-groups section 3)."""
+"""Names of partitions in client-balanced groups: `brokerId:topic:partitionId`
+(docs/spec/client-balanced-groups.md#3)."""
 
 import re
 from typing import Final, NamedTuple

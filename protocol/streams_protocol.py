@@ -1,4 +1,5 @@
-"""What members of protocol type `streams` write into their metadata and assignments (consumer-client E1, E2).
+"""What members of protocol type `streams` write into their metadata and assignments
+(docs/spec/consumer-client.md#E1, #E2).
 
 Leaders and members read both; the coordinator reads assignments, to know who may claim what. MessagePack maps with a
 version; keys that are not known are let pass.

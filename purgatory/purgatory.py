@@ -1,7 +1,7 @@
 """Everything that waits: delayed operations, each with a key, a deadline, a condition and what it turns into.
 
-Kafka's `DelayedOperationPurgatory` (group-protocol 3.1) without its locks: nothing here runs beside anything else, so
-"completed" needs no flag. An operation is watched or it is not, and it ends by leaving, once.
+Kafka's `DelayedOperationPurgatory` (docs/spec/group-protocol.md#3.1) without its locks: nothing here runs beside
+anything else, so "completed" needs no flag. An operation is watched or it is not, and it ends by leaving, once.
 """
 
 from abc import ABC, abstractmethod

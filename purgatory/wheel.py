@@ -6,8 +6,8 @@ members heartbeat, and pays O(log n) and a tuple for each. Here what waits is it
 moving and cancelling unlink it in O(1), and memory is what waits now and no more.
 
 Level 0 has buckets of one tick, each further level buckets as wide as the whole level below. A level covers the
-*aligned* block of time that now lies in, and what lies beyond goes to the next one (group-protocol 3.3 has a window
-that slides with now instead). Three things follow from aligning:
+*aligned* block of time that now lies in, and what lies beyond goes to the next one (docs/spec/group-protocol.md#3.3 has
+a window that slides with now instead). Three things follow from aligning:
 
 * At any moment a deadline has exactly one bucket. Equal deadlines therefore meet in one list and keep the order they
   were added in, with no sequence number to store.

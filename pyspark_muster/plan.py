@@ -1,4 +1,5 @@
-"""What a micro-batch reads, and what the group is told afterwards: decided here, without I/O (spark-member 3).
+"""What a micro-batch reads, and what the group is told afterwards: decided here, without I/O
+(docs/spec/spark-member.md#3).
 
 A Spark offset is a *plan*: the ranges of one batch, not a position. The group's committed offset is the authority, and
 Spark's checkpoint is the replay log of one batch. Between the two lies the *tail*: records that are processed and in

@@ -1,4 +1,5 @@
-"""The group member inside a Spark query: the process in which Spark runs the streaming reader (spark-member 3).
+"""The group member inside a Spark query: the process in which Spark runs the streaming reader
+(docs/spec/spark-member.md#3).
 
 Spark constructs a `GroupReader` twice and pickles one of them, so the constructor touches nothing. The member joins at
 the first call that needs it. Rebalances are served in `latestOffset` and nowhere else, so that a partition changes

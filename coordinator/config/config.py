@@ -4,8 +4,8 @@
 raises a `ConfigError` with a sentence for the person who started the daemon. Flags win over `--set`, that over the
 environment (`MUSTER_` and the key in upper case, `_` for `.`), that over the file, that over the defaults here.
 
-A key is the field with `.` for `_`; Kafka's own key where Kafka has one (group-protocol 7.1). The `Meta` beside a field
-is what the help text, the sample file and the checks are made of.
+A key is the field with `.` for `_`; Kafka's own key where Kafka has one (docs/spec/group-protocol.md#7.1). The `Meta`
+beside a field is what the help text, the sample file and the checks are made of.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -127,7 +127,7 @@ class Config(SecurityConfig, frozen=True, kw_only=True):
         int, whole("Bytes of the largest batch in the offsets log; below wal.segment.bytes.", 16 * KIB, GIB)
     ] = 16 * MIB
     offsets_retention_minutes: Annotated[
-        int, whole("How long the offsets of a group without members are kept (group-protocol 4.4).", 1)
+        int, whole("How long the offsets of a group without members are kept (docs/spec/group-protocol.md#4.4).", 1)
     ] = 10_080
     offsets_retention_check_interval_ms: Annotated[int, whole("How often expired offsets are looked for.", 1)] = 600_000
 

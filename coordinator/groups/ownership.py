@@ -1,5 +1,5 @@
-"""The ownership registry of one group: at most one owner a partition, epochs that only grow (consumer-client part E,
-client-balanced-groups sections 8 and 15.4)."""
+"""The ownership registry of one group: at most one owner a partition, epochs that only grow
+(docs/spec/consumer-client.md#E, docs/spec/client-balanced-groups.md#8 and #15.4)."""
 
 from collections.abc import Iterator
 

@@ -1,5 +1,5 @@
-"""What is checked before any group is looked at, in the order clients can observe (group-protocol 0.3, the newer
-coordinator's): group id, session timeout, then whether this node serves the group's shard and has loaded it."""
+"""What is checked before any group is looked at, in the order clients can observe (docs/spec/group-protocol.md#0.3, the
+newer coordinator's): group id, session timeout, then whether this node serves the group's shard and has loaded it."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -107,7 +107,7 @@ def admit_operation(core: Core) -> ErrorCode:
 
 def admit_sync(core: Core, message: SyncGroup) -> ErrorCode:
     """The same for a SyncGroup: the newest version must name its protocol; while the shard loads the member is told
-    to try again, since clients take error 14 here as fatal (0.3)."""
+    to try again, since clients take error 14 here as fatal (docs/spec/group-protocol.md#0.3)."""
     if message.must_name_protocol and (message.protocol_type is None or message.protocol_name is None):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     refused = admit(core, message.group_id)

@@ -1,4 +1,4 @@
-"""Answer ClaimPartitions (consumer-client E2)."""
+"""Answer ClaimPartitions (docs/spec/consumer-client.md#E2)."""
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Claim

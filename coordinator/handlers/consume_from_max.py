@@ -12,7 +12,7 @@ from protocol.session import RequestRef
 
 # --- operators ---
 def consume_from_max(core: Core, ref: RequestRef, message: ConsumeFromMax, moment: Moment) -> None:
-    """Each group by itself (client-balanced-groups 13.3)."""
+    """Each group by itself (docs/spec/client-balanced-groups.md#13.3)."""
     accepted, refused, position = [], [], 0
     for group_id in dict.fromkeys(message.groups):
         marked, at = _mark(core, ref, group_id, message.actor, moment)

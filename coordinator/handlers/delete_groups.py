@@ -1,4 +1,4 @@
-"""Who answers DeleteGroups: each group by itself, in slices (group-protocol 2.10).
+"""Who answers DeleteGroups: each group by itself, in slices (docs/spec/group-protocol.md#2.10).
 
 A group with few offsets goes in one batch, whole or not at all. Of one with many the offsets go first, a batch at a
 time, then the group. Until it is gone nothing else is done with it (`gate`), so nobody sees half of its offsets, and

@@ -1,5 +1,5 @@
 """What is shown of client-balanced groups: the ownership table at one instant, beside what members say and how far they
-are (client-balanced-groups 13, 14)."""
+are (docs/spec/client-balanced-groups.md#13, #14)."""
 
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import Place

@@ -1,4 +1,4 @@
-"""Who answers what will go of a group, and when (group-protocol 4.4): by the same rule that lets it go."""
+"""Who answers what will go of a group, and when (docs/spec/group-protocol.md#4.4): by the same rule that lets it go."""
 
 from collections.abc import Iterator
 from itertools import islice

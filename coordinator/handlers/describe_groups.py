@@ -13,7 +13,7 @@ from protocol.session import RequestRef
 
 def describe_groups(core: Core, ref: RequestRef, message: DescribeGroups, moment: Moment) -> None:
     """What the groups are like now; waits for the last record of each, so that no crash can undo what was told
-    (2.8)."""
+    (docs/spec/group-protocol.md#2.8)."""
     described, position = [], 0
     listed, most = 0, core.config.max_entries_per_request
     for group_id in message.groups:

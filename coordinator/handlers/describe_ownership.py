@@ -1,4 +1,4 @@
-"""Answer DescribeOwnership (consumer-client E2)."""
+"""Answer DescribeOwnership (docs/spec/consumer-client.md#E2)."""
 
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit

@@ -1,5 +1,5 @@
-"""Answer EndTransaction, the marker that ends a transaction's pending offsets (group-protocol 4.3). Only the process
-itself may ask: no transaction coordinator exists yet, so no dialect offers the message."""
+"""Answer EndTransaction, the marker that ends a transaction's pending offsets (docs/spec/group-protocol.md#4.3). Only
+the process itself may ask: no transaction coordinator exists yet, so no dialect offers the message."""
 
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit_to_shard, admit_write

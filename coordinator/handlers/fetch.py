@@ -51,7 +51,7 @@ def answer(core: Core, ref: RequestRef, message: Fetch) -> None:
 
 
 def lost_grants(core: Core, message: Fetch) -> dict[Key, None]:
-    """Of the grants by which it wants to read, those that do not hold (consumer-client E2)."""
+    """Of the grants by which it wants to read, those that do not hold (docs/spec/consumer-client.md#E2)."""
     if not message.group_id:
         return {}
     group = core.find(message.group_id)[1]

@@ -10,7 +10,7 @@ _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 
 
 def find_coordinator(core: Core, ref: RequestRef, message: FindCoordinator, moment: Moment) -> None:
-    """Who serves each group, as clients of the asking dialect reach it (group-protocol 2.11)."""
+    """Who serves each group, as clients of the asking dialect reach it (docs/spec/group-protocol.md#2.11)."""
     dialect = core.dialect(ref.connection)
     found = []
     for key in message.coordinator_keys:

@@ -13,14 +13,15 @@ HEARTBEAT_OK = HeartbeatReply()
 
 
 def heartbeat(core: Core, message: Heartbeat, now_ms: int) -> HeartbeatReply:
-    """Quiet: answered on the spot, with nothing made but an error's reply (2.3)."""
+    """Quiet: answered on the spot, with nothing made but an error's reply (docs/spec/group-protocol.md#2.3)."""
     found = core.directory.get(message.group_id)
     if found is not None and found[0].state is ShardState.ACTIVE:
         error = answer(found[1], message, now_ms)
     else:
         error = admit(core, message.group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            error = ErrorCode.NONE  # a member must not leave because its coordinator is starting (0.3)
+            # a member must not leave because its coordinator is starting (docs/spec/group-protocol.md#0.3)
+            error = ErrorCode.NONE
         elif not error:
             error = ErrorCode.UNKNOWN_MEMBER_ID
     return HeartbeatReply(error) if error else HEARTBEAT_OK

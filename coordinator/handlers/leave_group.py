@@ -10,7 +10,7 @@ from protocol.session import RequestRef
 
 
 def leave_group(core: Core, ref: RequestRef, message: LeaveGroup, moment: Moment) -> None:
-    """Members go (2.4)."""
+    """Members go (docs/spec/group-protocol.md#2.4)."""
     refused = admit(core, message.group_id)
     shard, group = core.find(message.group_id)
     if refused:

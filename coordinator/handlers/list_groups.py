@@ -1,4 +1,4 @@
-"""Who answers ListGroups: by id, all groups or a page of them, in slices (group-protocol 2.9)."""
+"""Who answers ListGroups: by id, all groups or a page of them, in slices (docs/spec/group-protocol.md#2.9)."""
 
 from itertools import islice
 

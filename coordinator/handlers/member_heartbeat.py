@@ -12,7 +12,7 @@ from protocol.session import RequestRef
 
 
 def member_heartbeat(core: Core, ref: RequestRef, message: MemberHeartbeat, moment: Moment) -> None:
-    """A sign of life, and most times nothing else (client-balanced-groups 11, 13)."""
+    """A sign of life, and most times nothing else (docs/spec/client-balanced-groups.md#11, #13)."""
     if refused := admit_client_balanced(core, message.group_id):
         core.outbox.send(ref, MemberHeartbeatReply(refused))
         return

@@ -1,4 +1,4 @@
-"""Answer OffsetCommit (group-protocol 2.5)."""
+"""Answer OffsetCommit (docs/spec/group-protocol.md#2.5)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,7 +33,8 @@ Errors = Mapping[tuple[str, int], ErrorCode]
 
 
 def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Moment) -> None:
-    """Partitions that do not exist are refused alone; if none is left the group never hears of it (2.5)."""
+    """Partitions that do not exist are refused alone; if none is left the group never hears of it
+    (docs/spec/group-protocol.md#2.5)."""
     found = core.directory.get(message.group_id)
     if (
         found is not None

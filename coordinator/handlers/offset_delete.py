@@ -1,4 +1,4 @@
-"""Answer OffsetDelete (group-protocol 2.7)."""
+"""Answer OffsetDelete (docs/spec/group-protocol.md#2.7)."""
 
 import msgspec
 
@@ -19,7 +19,8 @@ from protocol.session import RequestRef
 
 
 def offset_delete(core: Core, ref: RequestRef, message: OffsetDelete, moment: Moment) -> None:
-    """A group's error stands for all; else partitions that do not exist are refused alone (2.7)."""
+    """A group's error stands for all; else partitions that do not exist are refused alone
+    (docs/spec/group-protocol.md#2.7)."""
     refused = admit(core, message.group_id) or admit_write(core)
     shard, group = core.find(message.group_id)
     if refused or group is None:

@@ -1,4 +1,4 @@
-"""Answer OffsetFetch (group-protocol 2.6)."""
+"""Answer OffsetFetch (docs/spec/group-protocol.md#2.6)."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -42,7 +42,8 @@ Others = Callable[[str], range]
 def offset_fetch(
     core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment, others: Others = lambda _: _NEVER
 ) -> None:
-    """What is committed, of each group by itself; waits until what it tells is durable (2.6)."""
+    """What is committed, of each group by itself; waits until what it tells is durable
+    (docs/spec/group-protocol.md#2.6)."""
     replies, position = [], 0
     listed, most = 0, core.config.max_entries_per_request
     for wanted in message.groups:

@@ -12,7 +12,7 @@ from protocol.session import RequestRef
 
 # --- partitions ---
 def register_partitions(core: Core, ref: RequestRef, message: RegisterPartitions, moment: Moment) -> None:
-    """Partitions to the first who asks (client-balanced-groups 7, 8)."""
+    """Partitions to the first who asks (docs/spec/client-balanced-groups.md#7, #8)."""
     if refused := admit_client_balanced(core, message.group_id) or admit_write(core):
         core.outbox.send(ref, RegisterPartitionsReply(refused))
         return

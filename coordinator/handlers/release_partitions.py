@@ -1,4 +1,4 @@
-"""Answer ReleasePartitions (consumer-client E2)."""
+"""Answer ReleasePartitions (docs/spec/consumer-client.md#E2)."""
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Release

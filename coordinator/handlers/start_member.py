@@ -18,7 +18,7 @@ from protocol.session import RequestRef
 
 # --- members ---
 def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Moment) -> None:
-    """Become, or stay, a member (client-balanced-groups 6.1)."""
+    """Become, or stay, a member (docs/spec/client-balanced-groups.md#6.1)."""
     refusal = _refuse_start(core, message)
     if refusal is not None:
         core.outbox.send(ref, StartMemberReply(refusal.error_code, refusal.text))

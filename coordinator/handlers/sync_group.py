@@ -10,7 +10,7 @@ from protocol.session import RequestRef
 
 
 def sync_group(core: Core, ref: RequestRef, message: SyncGroup, moment: Moment) -> None:
-    """Fetch, or as leader bring, the assignments of a generation (2.2)."""
+    """Fetch, or as leader bring, the assignments of a generation (docs/spec/group-protocol.md#2.2)."""
     refused = admit_sync(core, message)
     shard, group = core.find(message.group_id)
     if not refused and group is None:

@@ -16,7 +16,7 @@ CLIENT_BALANCED = "client-balanced"
 
 
 def describe_group(group_id: str, group: Group | None, shard: int, absent_is_error: bool) -> DescribedGroup:
-    """A group as DescribeGroups shows it (group-protocol 2.8); one that is not there is Dead."""
+    """A group as DescribeGroups shows it (docs/spec/group-protocol.md#2.8); one that is not there is Dead."""
     if group is None or group.state is GroupState.DEAD:
         error = ErrorCode.GROUP_ID_NOT_FOUND if absent_is_error else ErrorCode.NONE
         message = f"Group {group_id} not found." if absent_is_error else None
@@ -65,7 +65,7 @@ def describe_balanced_group(group: BalancedGroup, classic: Group, shard: int) ->
 
 
 def list_group(group: Group, balanced: BalancedGroup | None = None) -> ListedGroup:
-    """A group as a line of ListGroups (2.9)."""
+    """A group as a line of ListGroups (docs/spec/group-protocol.md#2.9)."""
     if balanced is not None and balanced.members:
         return ListedGroup(group.group_id, CLIENT_BALANCED, balanced.state.title, CLIENT_BALANCED)
     return ListedGroup(group.group_id, group.protocol_type or "", group.state.title)

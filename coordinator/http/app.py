@@ -31,7 +31,7 @@ _LIMITS = HttpLimits()
 
 P = TypeVar("P")
 _SHORT = frozenset(path for path, _page in (*BALANCED_ROUTES, *ORDERS))
-"""Pages whose refusals say `err` and `msg` as well (client-balanced-groups 15.3)."""
+"""Pages whose refusals say `err` and `msg` as well (docs/spec/client-balanced-groups.md#15.3)."""
 
 log = structlog.get_logger()
 

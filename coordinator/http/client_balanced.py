@@ -1,5 +1,5 @@
-"""The pages about client-balanced groups (client-balanced-groups 15.3): what each asks and shows. Unknown numbers are
-null, never 0."""
+"""The pages about client-balanced groups (docs/spec/client-balanced-groups.md#15.3): what each asks and shows. Unknown
+numbers are null, never 0."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -173,7 +173,8 @@ def _partition(one: BalancedPartition) -> Json:
 
 
 def level(lag: int | None) -> int | None:
-    """How bad it is: 2 above a million records, 1 above a hundred thousand, else 0 (client-balanced-groups 14)."""
+    """How bad it is: 2 above a million records, 1 above a hundred thousand, else 0
+    (docs/spec/client-balanced-groups.md#14)."""
     if lag is None:
         return None
     return 2 if lag > _FAR_BEHIND else 1 if lag > _BEHIND else 0

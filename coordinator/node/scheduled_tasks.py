@@ -8,7 +8,8 @@ from coordinator.handlers.core import Core
 from coordinator.tasks import cleaning, expiration, retention, topic_deletion
 
 _LOOK_AT_TOPICS_MS = 60_000
-"""What becomes of a log is not told; client-balanced groups look at theirs this often (client-balanced-groups 9)."""
+"""What becomes of a log is not told; client-balanced groups look at theirs this often
+(docs/spec/client-balanced-groups.md#9)."""
 
 
 def _delete(core: Core, moment: Moment) -> int | None:

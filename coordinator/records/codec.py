@@ -1,5 +1,5 @@
-"""Keys and values of the offsets log as bytes: Kafka's own schemas (group-protocol 5.2), so that other people's
-tools read it.
+"""Keys and values of the offsets log as bytes: Kafka's own schemas (docs/spec/group-protocol.md#5.2), so that other
+people's tools read it.
 
 The key's version is the record's type. Written: offset commits as value v4 (v1 when the commit named a retention),
 groups as value v3. Read: every version there is. `LogCorrupt` is a value that does not parse; an unknown key version

@@ -24,7 +24,8 @@ class MemberRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class GroupMetadata(msgspec.Struct, frozen=True):
-    """A group: Stable if it has members, else Empty (group-protocol 5.2, 5.3). An empty `protocol_type` is none."""
+    """A group: Stable if it has members, else Empty (docs/spec/group-protocol.md#5.2, #5.3). An empty `protocol_type`
+    is none."""
 
     group_id: str
     protocol_type: str

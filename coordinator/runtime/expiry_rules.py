@@ -1,4 +1,5 @@
-"""What of a group expires, and when (group-protocol 4.4). Pure: it is handed the group, its offsets and no clock.
+"""What of a group expires, and when (docs/spec/group-protocol.md#4.4). Pure: it is handed the group, its offsets and no
+clock.
 
     group                                             counted from                partitions
     with a protocol type, Empty                       when it became Empty        all

@@ -30,7 +30,7 @@ PendingProducer = tuple[int, list[tuple[str, str, int]]]
 
 
 class PendingOffsets:
-    """What transactions have committed and their markers have not decided (group-protocol 4.3).
+    """What transactions have committed and their markers have not decided (docs/spec/group-protocol.md#4.3).
 
     An offset counts after its commit marker unless something newer was committed meanwhile, and what is newer is said
     by the log. Entries of a partition stand in the order of the log: so nobody's position need be kept. An entry that

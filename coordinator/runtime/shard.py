@@ -45,7 +45,8 @@ from purgatory.purgatory import DelayedOperationPurgatory
 _SETTLE_ROUNDS = 64
 NO_PRODUCER = -1  # of a batch that is no transaction's
 
-_APPEND_ERRORS = {  # group-protocol 0.5: a full disk is a storage error, which reads as NOT_COORDINATOR
+# See docs/spec/group-protocol.md#0.5: a full disk is a storage error, which reads as NOT_COORDINATOR
+_APPEND_ERRORS = {
     AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
     AppendError.RECORD_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
@@ -365,7 +366,8 @@ class Shard:
             self.counts.drop(group)
             self._tools.directory.pop(group_id, None)
         if self.offsets.holds(group_id):
-            # Offsets outlive their group's record only in a log; they make a simple group (group-protocol 5.3).
+            # Offsets outlive their group's record only in a log; they make a simple group
+            # (docs/spec/group-protocol.md#5.3).
             self.adopt(self.new_group(group_id))
 
     def create(self, group_id: str, moment: Moment) -> Group | ErrorCode:

@@ -1,4 +1,5 @@
-"""Expired offsets and dead groups go (group-protocol 4.4): a pass over all groups from time to time, a slice at a time.
+"""Expired offsets and dead groups go (docs/spec/group-protocol.md#4.4): a pass over all groups from time to time, a
+slice at a time.
 
 What the log refuses stays as it was, and the next pass finds it again. A crash between two slices has the same end.
 """

@@ -1,5 +1,5 @@
 """Topics that are deleted, and what groups have committed for them, which is forgotten a slice at a time
-(group-protocol 4.4): it may be a hundred thousand offsets.
+(docs/spec/group-protocol.md#4.4): it may be a hundred thousand offsets.
 
 The order is what makes it whole through a crash: a record says that the topic is deleted, then come the tombstones of
 the offsets, and at last the record that frees its name. A start in between goes on where it was.

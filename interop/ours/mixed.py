@@ -36,7 +36,8 @@ def play(stage: Stage, ours: Sequence[Program], others: Sequence[Program], assig
 
 
 class _Story:
-    """Members in the order in which they came: the first leads, for as long as it is there (group-protocol 2.1)."""
+    """Members in the order in which they came: the first leads, for as long as it is there
+    (docs/spec/group-protocol.md#2.1)."""
 
     def __init__(
         self, stage: Stage, actors: Actors, sides: tuple[Iterator[Program], Iterator[Program]], assignor: str
@@ -106,7 +107,7 @@ class _Story:
 
 def check_kept(what: str, before: Mapping[str, frozenset[int]], now: Mapping[str, frozenset[int]]) -> None:
     """Raises Failed where a partition moved that need not have: who leads must have understood what each says that it
-    had (group-protocol 6.5, 6.6).
+    had (docs/spec/group-protocol.md#6.5, #6.6).
     """
     for name, owned in now.items():
         had = before.get(name, frozenset())

@@ -1,5 +1,5 @@
-"""Who gets which partition: pure functions that the leader of a group runs (group-protocol 6.2 to 6.6, consumer-client
-F).
+"""Who gets which partition: pure functions that the leader of a group runs (docs/spec/group-protocol.md#6.2 to #6.6,
+docs/spec/consumer-client.md#F).
 
 What every assignor promises: each partition of a subscribed topic goes to exactly one member that subscribed to it
 (but for what a cooperative one holds back until its owner has let go), every member has an entry, possibly empty, and

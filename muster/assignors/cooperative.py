@@ -1,4 +1,5 @@
-"""What keeps a partition out of two hands while members keep what they have (KIP-429, consumer-client F)."""
+"""What keeps a partition out of two hands while members keep what they have (KIP-429,
+docs/spec/consumer-client.md#F)."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Who had what: the claims of members, and which of them count (consumer-client F, ownership claims)."""
+"""Who had what: the claims of members, and which of them count (docs/spec/consumer-client.md#F, ownership claims)."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

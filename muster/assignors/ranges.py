@@ -1,4 +1,5 @@
-"""`range` (group-protocol 6.3): consecutive partitions, topic by topic; near ones first where racks matter."""
+"""`range` (docs/spec/group-protocol.md#6.3): consecutive partitions, topic by topic; near ones first where racks
+matter."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet

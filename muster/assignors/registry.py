@@ -24,8 +24,8 @@ def by_name(name: str) -> Assignor:
 
 
 def common_protocol(names: Iterable[str]) -> RebalanceProtocol:
-    """How a member that offers these assignors rebalances: the highest way that all of them support (group-protocol
-    6.2). Raises ValueError for an unknown name, for none, and if they have none in common.
+    """How a member that offers these assignors rebalances: the highest way that all of them support
+    (docs/spec/group-protocol.md#6.2). Raises ValueError for an unknown name, for none, and if they have none in common.
     """
     offered = [by_name(name) for name in names]
     common = [each for each in RebalanceProtocol if offered and all(each in one.rebalance_protocols for one in offered)]

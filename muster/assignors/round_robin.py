@@ -1,4 +1,4 @@
-"""`roundrobin` (group-protocol 6.4)."""
+"""`roundrobin` (docs/spec/group-protocol.md#6.4)."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence

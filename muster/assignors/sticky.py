@@ -1,4 +1,4 @@
-"""`sticky` and `cooperative-sticky` (group-protocol 6.5 and 6.6): balanced first, then as it was."""
+"""`sticky` and `cooperative-sticky` (docs/spec/group-protocol.md#6.5 and #6.6): balanced first, then as it was."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

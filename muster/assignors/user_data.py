@@ -1,4 +1,4 @@
-"""What the sticky assignors add to a subscription, in Kafka's bytes (group-protocol 6.5 and 6.6)."""
+"""What the sticky assignors add to a subscription, in Kafka's bytes (docs/spec/group-protocol.md#6.5 and #6.6)."""
 
 from collections.abc import Sequence
 from itertools import groupby

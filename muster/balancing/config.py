@@ -8,7 +8,7 @@ MIN_META_CHECK_PERIOD_MS = 5_000
 
 class BalancedConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Raises ValueError for settings that cannot work. Times are milliseconds; defaults are those of
-    client-balanced-groups 5 and 11. In TubeMQ's words:
+    docs/spec/client-balanced-groups.md#5 and #11. In TubeMQ's words:
 
     `meta_check_period_ms` partMetaInfoCheckPeriodMs, at least 5,000; `ready_check_slice_ms` and `ready_wait_ms`
     pullConsumeReadyChkSliceMs and pullConsumeReadyWaitPeriodMs (negative: for ever, 0: one slice); `not_found_wait_ms`

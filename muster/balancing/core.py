@@ -1,4 +1,4 @@
-"""A member of a client-balanced group, without I/O (client-balanced-groups, the client's side).
+"""A member of a client-balanced group, without I/O (docs/spec/client-balanced-groups.md, the client's side).
 
     step(event, now_ms) -> effects
 

@@ -1,4 +1,5 @@
-"""Becoming a member and staying one: start, heartbeats, reports, the lease (client-balanced-groups 5.1, 11, 13)."""
+"""Becoming a member and staying one: start, heartbeats, reports, the lease
+(docs/spec/client-balanced-groups.md#5.1, #11, #13)."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The lease under which a member hands anything out (client-balanced-groups 11)."""
+"""The lease under which a member hands anything out (docs/spec/client-balanced-groups.md#11)."""
 
 from muster.balancing.member import Member
 from protocol.messages.balanced import ReleasedKey

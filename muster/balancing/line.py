@@ -16,7 +16,7 @@ RETRIABLE = frozenset({14, 15, 16, Code.EMPTY_REPLY, Code.NO_NODE, Code.INTERNAL
 
 
 def backoff_ms(failures: int) -> int:
-    """client-balanced-groups 11: exponential from 100 ms to 1 s."""
+    """See docs/spec/client-balanced-groups.md#11: exponential from 100 ms to 1 s."""
     return min(BACKOFF_MS << min(failures, 10), MAX_BACKOFF_MS)
 
 

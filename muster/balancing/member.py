@@ -18,7 +18,7 @@ from protocol.partition_key import PartitionKey
 
 
 class Phase(enum.Enum):
-    """client-balanced-groups section 4; what is ENDED does not start again."""
+    """See docs/spec/client-balanced-groups.md#4; what is ENDED does not start again."""
 
     NOT_STARTED = "not started"
     STARTING = "starting"

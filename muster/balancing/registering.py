@@ -1,4 +1,4 @@
-"""Which partitions there are, and owning them (client-balanced-groups 5.2 to 5.4, 13.3)."""
+"""Which partitions there are, and owning them (docs/spec/client-balanced-groups.md#5.2 to #5.4, #13.3)."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -65,7 +65,7 @@ def _heard_meta(m: Member, answer: Answer) -> None:
 
 
 def learn(m: Member, version: int, states: Iterable[PartitionState]) -> None:
-    """What is owned and cannot be read any more is given up (5.2)."""
+    """What is owned and cannot be read any more is given up (docs/spec/client-balanced-groups.md#5.2)."""
     m.meta_version = version
     m.meta = {one.key: one.subscribable for one in states}
     m.reasons = {one.key: one.reason for one in states if one.reason}
@@ -247,7 +247,8 @@ def pass_time(m: Member) -> None:
 
 
 def jump_if_wanted(m: Member, held: Held) -> None:
-    """An operator wants what is owned to go on at its end: registered again there (13.3)."""
+    """An operator wants what is owned to go on at its end: registered again there
+    (docs/spec/client-balanced-groups.md#13.3)."""
     if held.jumps and m.is_current(held) and held.use not in IN_USE and held.key not in m.busy:
         m.do(held.key, partial(_jump, m, held))
 

@@ -1,4 +1,4 @@
-"""What the calls of a client-balanced consumer come to (client-balanced-groups sections 5 and 15.2)."""
+"""What the calls of a client-balanced consumer come to (docs/spec/client-balanced-groups.md#5 and #15.2)."""
 
 import enum
 from typing import Any

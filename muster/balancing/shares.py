@@ -1,4 +1,4 @@
-"""Who reads what, by functions that every member works out for itself (client-balanced-groups section 10).
+"""Who reads what, by functions that every member works out for itself (docs/spec/client-balanced-groups.md#10).
 
 Each takes all configured keys, how many members there are, and which of them this one is. The same keys give the same
 shares on every machine, and every key is in exactly one: none of them uses Python's `hash`, which differs from process

@@ -1,4 +1,4 @@
-"""What `start` is asked for, checked before anybody is spoken to (client-balanced-groups 5.1)."""
+"""What `start` is asked for, checked before anybody is spoken to (docs/spec/client-balanced-groups.md#5.1)."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,5 +1,5 @@
 """The consumer of client-balanced groups: its application decides who reads which partition
-(client-balanced-groups section 5)."""
+(docs/spec/client-balanced-groups.md#5)."""
 
 import logging
 import time

@@ -308,7 +308,8 @@ class Consumer(Commits):
             self._complain_if_nobody_is_there()
 
     def _serve(self) -> None:
-        """One pass: the group, callbacks, where partitions begin, commits that are due (consumer-client A7, B1)."""
+        """One pass: the group, callbacks, where partitions begin, commits that are due
+        (docs/spec/consumer-client.md#A7, #B1)."""
         consuming, member = self._consuming, self._member
         self._errands.raise_wakeup()
         if member is not None:

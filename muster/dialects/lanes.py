@@ -1,4 +1,5 @@
-"""Which connection to a node a request takes, where a server answers each connection in order (consumer-client A3).
+"""Which connection to a node a request takes, where a server answers each connection in order
+(docs/spec/consumer-client.md#A3).
 
 What the coordinator is asked never waits behind a fetch, nor behind a JoinGroup or SyncGroup that it holds back.
 """

@@ -1,4 +1,5 @@
-"""Fetching, without I/O: which node to ask for what, and what to make of the answers (consumer-client B2 to B6, C).
+"""Fetching, without I/O: which node to ask for what, and what to make of the answers
+(docs/spec/consumer-client.md#B2 to #B6, #C).
 
 `Fetcher` asks and hears, `Buffer` keeps what came until it is handed out, `FetchedRecords` is one partition's share of
 one answer, `Leaders` knows where to ask, `Questions` finds positions out. Where a consumer stands is in

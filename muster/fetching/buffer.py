@@ -1,4 +1,4 @@
-"""What was fetched and not handed out yet (consumer-client B3)."""
+"""What was fetched and not handed out yet (docs/spec/consumer-client.md#B3)."""
 
 from collections import deque
 from typing import NamedTuple

@@ -2,7 +2,7 @@
 
 One fetch a node is under way, and none for a partition whose records were not handed out yet. A position moves only
 when records are handed out, and only from the offset they were asked for: late, doubled or outdated answers die there
-(consumer-client B6).
+(docs/spec/consumer-client.md#B6).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -191,7 +191,7 @@ class Fetcher:
             self._call(question, node, asked)
 
     def _wanted(self, busy: set[NodeAddress]) -> dict[NodeAddress, dict[TopicPartition, Asked]]:
-        """What to fetch from each node that may be asked (consumer-client B2)."""
+        """What to fetch from each node that may be asked (docs/spec/consumer-client.md#B2)."""
         buffered = self._buffer.partitions()
         wanted: dict[NodeAddress, dict[TopicPartition, Asked]] = {}
         for one, position in self._subscription.items():
@@ -241,8 +241,8 @@ class Fetcher:
         return self._sessions[node]
 
     def _ask_metadata(self) -> None:
-        """Where a leader is not known; and of everything when what is known has grown old (consumer-client A9): a node
-        that has ceased to lead need not say so.
+        """Where a leader is not known; and of everything when what is known has grown old
+        (docs/spec/consumer-client.md#A9): a node that has ceased to lead need not say so.
         """
         if self._metadata_at_ms > self._now_ms or self._is_asking(Metadata):
             return
@@ -356,7 +356,7 @@ class Fetcher:
             self._buffer.add(FetchedRecords(one, position, asked.number, answer, self._settings))
 
     def _hear_error(self, one: TopicPartition, asked: Asked, code: ErrorCode, node: NodeAddress) -> None:
-        """Consumer-client B4."""
+        """See docs/spec/consumer-client.md#B4."""
         position = asked.position
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             leader = self._leaders.at(one)

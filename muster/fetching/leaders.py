@@ -1,4 +1,5 @@
-"""Where each partition is read: at its leader, or at the follower the leader named (consumer-client B2, KIP-392)."""
+"""Where each partition is read: at its leader, or at the follower the leader named (docs/spec/consumer-client.md#B2,
+KIP-392)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

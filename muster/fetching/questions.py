@@ -1,4 +1,5 @@
-"""Finding positions out: where to begin, where a log ends, whether a new leader has what was read (consumer-client B5).
+"""Finding positions out: where to begin, where a log ends, whether a new leader has what was read
+(docs/spec/consumer-client.md#B5).
 
 Each node is asked at most one question of a kind at a time. An answer counts only if the question still stands: the
 same assignment of the partition, in the same state, waiting for the same.

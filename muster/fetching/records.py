@@ -1,4 +1,4 @@
-"""From the bytes of one partition's answer to records for the application (consumer-client B3)."""
+"""From the bytes of one partition's answer to records for the application (docs/spec/consumer-client.md#B3)."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -9,7 +9,8 @@ from muster.topic_partition import TopicPartition
 
 
 class Retries:
-    """Growing pauses, for each partition its own (consumer-client A1, retry.backoff.ms). `now_ms` is the fetcher's."""
+    """Growing pauses, for each partition its own (docs/spec/consumer-client.md#A1, retry.backoff.ms). `now_ms` is the
+    fetcher's."""
 
     def __init__(self, settings: FetchSettings, leaders: Leaders, jitter: Callable[[], float]) -> None:
         self.now_ms = 0

@@ -22,7 +22,8 @@ class Isolation(enum.IntEnum):
 
 
 class Grants(msgspec.Struct, frozen=True):
-    """By which grants of a group's registry a member reads: the epoch of each partition (consumer-client E2)."""
+    """By which grants of a group's registry a member reads: the epoch of each partition
+    (docs/spec/consumer-client.md#E2)."""
 
     group_id: str = ""
     member_id: str = ""
@@ -30,7 +31,7 @@ class Grants(msgspec.Struct, frozen=True):
 
 
 class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and defaults are those of consumer-client A1.
+    """Names and defaults are those of docs/spec/consumer-client.md#A1.
 
     `rack`: read from a follower there if the leader names one (KIP-392). Without `sessions` every request says all that
     it asks for (KIP-227). Without `check_crcs` damaged bytes may be handed out as records. With `validates_positions`

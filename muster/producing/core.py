@@ -63,7 +63,8 @@ class _Sent(msgspec.Struct, frozen=True):
 
 
 class Producing:
-    """Batches what is appended and brings it to the partitions' leaders (consumer-client C; KIP-98, KIP-360).
+    """Batches what is appended and brings it to the partitions' leaders (docs/spec/consumer-client.md#C; KIP-98,
+    KIP-360).
 
     Idempotent, each record that is `Delivered` is in the log once, and those of a partition stand in the order in which
     they were appended. Otherwise those of an answer that was lost may be there twice.

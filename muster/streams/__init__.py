@@ -1,4 +1,4 @@
-"""Queues and streams: `from muster.streams import StreamsConnector` (consumer-client parts D and E).
+"""Queues and streams: `from muster.streams import StreamsConnector` (docs/spec/consumer-client.md#D and #E).
 
 `steps` is a rebalance in its exact order, `holdings` what is owned, `pump` and `queue` the way of a message, `kind` and
 `assignment` how a group shares out: none of them does I/O. `connector`, `stream` and `caller` are the edge.

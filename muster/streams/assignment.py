@@ -1,4 +1,5 @@
-"""Which thread of which member reads which partition (consumer-client D7, G): pure functions that the leader runs."""
+"""Which thread of which member reads which partition (docs/spec/consumer-client.md#D7, #G): pure functions that the
+leader runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,4 +1,5 @@
-"""The queues-and-streams connector (consumer-client D1): N streams a topic, each for a thread of its own."""
+"""The queues-and-streams connector (docs/spec/consumer-client.md#D1): N streams a topic, each for a thread of its
+own."""
 
 import logging
 import random

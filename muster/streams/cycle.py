@@ -1,4 +1,5 @@
-"""What a rebalance knows of itself: what it waits for, how often it was tried, what went wrong (consumer-client E3)."""
+"""What a rebalance knows of itself: what it waits for, how often it was tried, what went wrong
+(docs/spec/consumer-client.md#E3)."""
 
 import enum
 

@@ -1,5 +1,5 @@
-"""What a connector owns, and the streams through which it hands it out (consumer-client D2): what a rebalance stops,
-clears, publishes and starts. Whoever calls holds the connector's lock.
+"""What a connector owns, and the streams through which it hands it out (docs/spec/consumer-client.md#D2): what a
+rebalance stops, clears, publishes and starts. Whoever calls holds the connector's lock.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Holdings:
         self.member_id = ""
         self.generation_id = -1
 
-    # -- the steps of a rebalance, in the order of E3
+    # -- the steps of a rebalance, in the order of docs/spec/consumer-client.md#E3
 
     def stop(self) -> None:
         """S2: nobody can put any more."""

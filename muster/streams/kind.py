@@ -1,5 +1,5 @@
 """How members with streams share out: each says how many threads it has for each topic, and the leader gives every
-partition to one of them (consumer-client E1).
+partition to one of them (docs/spec/consumer-client.md#E1).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,5 @@
-"""The first half of a rebalance, S1 to S6: stop, clear, commit, tell the listener, release (consumer-client E3)."""
+"""The first half of a rebalance, S1 to S6: stop, clear, commit, tell the listener, release
+(docs/spec/consumer-client.md#E3)."""
 
 from muster.errors import RequestTimedOut
 from muster.events import Closing, CommitDone, Effect, ReleaseAsked, Released

@@ -1,7 +1,8 @@
-"""From the fetcher into the queues, and what is owned meanwhile (consumer-client D2, D3).
+"""From the fetcher into the queues, and what is owned meanwhile (docs/spec/consumer-client.md#D2, #D3).
 
 Messages are put here and nowhere else, in a step under the connector's lock: once `stop` has returned nobody can put
-any more (E3, S2). A partition whose queue is full is not fetched; the others are not held up.
+any more (docs/spec/consumer-client.md#E3.S2). A partition whose queue is full is not fetched; the others are not held
+up.
 """
 
 from collections.abc import Callable, Mapping
@@ -64,7 +65,8 @@ class Pump:
 
     def settle(self) -> None:
         """Where all that was queued is consumed, what is consumed moves on to the position: past what is not for the
-        application, and to where a reset led (D3), so that whoever reads next begins there as well.
+        application, and to where a reset led (docs/spec/consumer-client.md#D3), so that whoever reads next begins there
+        as well.
         """
         if not self._is_running:
             return

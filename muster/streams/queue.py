@@ -1,4 +1,4 @@
-"""What lies between the fetcher and the application: one queue a stream (consumer-client D2 to D4).
+"""What lies between the fetcher and the application: one queue a stream (docs/spec/consumer-client.md#D2 to #D4).
 
 Nothing here waits or locks. Whoever calls holds the connector's lock, which is the lock of all its streams.
 """
@@ -45,7 +45,8 @@ class Chunk:
 
 
 class Gate:
-    """Whether anything may be handed out at all: chunks of the present `epoch` may, while the lease runs (E4, V4, V10).
+    """Whether anything may be handed out at all: chunks of the present `epoch` may, while the lease runs
+    (docs/spec/consumer-client.md#E4.V4, #E4.V10).
 
     `lease_from_ms` says since when; it runs out where the coordinator may first give to others what this member has.
     """

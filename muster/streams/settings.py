@@ -1,4 +1,4 @@
-"""What can be set about a streams connector. Names and defaults are those of consumer-client D1."""
+"""What can be set about a streams connector. Names and defaults are those of docs/spec/consumer-client.md#D1."""
 
 import re
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""A rebalance in its exact order (consumer-client E3), without I/O:
+"""A rebalance in its exact order (docs/spec/consumer-client.md#E3), without I/O:
 
     step(event, now_ms) -> effects
 
@@ -180,7 +180,8 @@ class Steps(TakingOn):
     # -- the end
 
     def _shut(self) -> None:
-        """Stop, end the streams; then commit, release and leave, from wherever the rebalance is (D8, E5)."""
+        """Stop, end the streams; then commit, release and leave, from wherever the rebalance is
+        (docs/spec/consumer-client.md#D8, #E5)."""
         if self._is_closing:
             return
         self._is_closing = True

@@ -1,4 +1,4 @@
-"""What applications iterate: the messages of one stream, for ever (consumer-client D4)."""
+"""What applications iterate: the messages of one stream, for ever (docs/spec/consumer-client.md#D4)."""
 
 import threading
 import time

@@ -1,5 +1,5 @@
 """The second half of a rebalance, S7 to S13: what is assigned, read, claimed, published, told and started
-(consumer-client E3). Nobody fetches or hands out before it is known whose it is.
+(docs/spec/consumer-client.md#E3). Nobody fetches or hands out before it is known whose it is.
 """
 
 from muster.errors import GroupRefused, RebalanceFailed

@@ -1,8 +1,8 @@
 """What schemas are made of: a row a field, the versions that have it as columns.
 
 A schema says how one typed message looks on the wire in every version of its API; `reading` and `writing` turn it,
-version by version, into straight-line readers and writers. Encodings are those of group-protocol 8.2; from the API's
-first `flexible` version lengths are unsigned varints and every struct ends with tagged fields.
+version by version, into straight-line readers and writers. Encodings are those of docs/spec/group-protocol.md#8.2; from
+the API's first `flexible` version lengths are unsigned varints and every struct ends with tagged fields.
 """
 
 from collections.abc import Callable, Mapping

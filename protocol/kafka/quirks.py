@@ -54,7 +54,7 @@ def _always_a_message(version: int, _request: FindCoordinator, reply: FindCoordi
 
 
 _OLD_TRANSACTION_ERRORS: Final = (
-    # Error, the first version that knows it, and what older ones are told (group-protocol 4.3).
+    # Error, the first version that knows it, and what older ones are told (docs/spec/group-protocol.md#4.3).
     (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     (ErrorCode.TRANSACTION_ABORTABLE, 4, ErrorCode.INVALID_TXN_STATE),
 )

@@ -1,5 +1,5 @@
 """Client-balanced groups: members choose their partitions, the coordinator checks, records and reports
-(client-balanced-groups section 15.1).
+(docs/spec/client-balanced-groups.md#15.1).
 
 `key` is a PartitionKey, `brokerId:topic:partitionId`. Calls with items are carried out item by item; the
 `error_code` of a reply is for the member or the group.

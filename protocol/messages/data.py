@@ -81,7 +81,7 @@ class ForgottenTopic(Message):
 class Fetch(Message):
     """Long poll: answered when `min_bytes` are there, a partition has an error, or `max_wait_ms` are over. `rack_id`:
     where the reader is (KIP-392). Whoever reads by a grant of the registry says whose: a partition with an
-    `owner_epoch` is read only while that grant holds (consumer-client E2)."""
+    `owner_epoch` is read only while that grant holds (docs/spec/consumer-client.md#E2)."""
 
     topics: tuple[FetchTopic, ...]
     max_wait_ms: Int32 = 500

@@ -1,4 +1,5 @@
-"""Group membership: join, sync, heartbeat, leave, and the admin questions about groups (group-protocol section 2)."""
+"""Group membership: join, sync, heartbeat, leave, and the admin questions about groups
+(docs/spec/group-protocol.md#2)."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import Int32, Int64, Message, Text

@@ -1,4 +1,4 @@
-"""Committed offsets (group-protocol sections 2.5 to 2.7 and 4)."""
+"""Committed offsets (docs/spec/group-protocol.md#2.5 to #2.7 and #4)."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import Int8, Int16, Int32, Int64, Message, Millis, Text
@@ -217,7 +217,7 @@ class TxnOffsetCommitTopic(Message):
 
 
 class TxnOffsetCommit(Message):
-    """Offsets that count once the producer's transaction is committed (group-protocol 4.3)."""
+    """Offsets that count once the producer's transaction is committed (docs/spec/group-protocol.md#4.3)."""
 
     transactional_id: Text
     group_id: Text

@@ -1,4 +1,4 @@
-"""The ownership registry: who may read a partition for its group (consumer-client part E2)."""
+"""The ownership registry: who may read a partition for its group (docs/spec/consumer-client.md#E2)."""
 
 from protocol.errors import ErrorCode
 from protocol.messages import Int32, Int64, Message, Text

@@ -1,4 +1,4 @@
-"""The three kinds of frame (native-protocol, Frames), as typed values and as bytes.
+"""The three kinds of frame (docs/spec/native-protocol.md#Frames), as typed values and as bytes.
 
 `msgspec` decodes whole frames straight into the message a method takes, with no dictionaries between: a third of the
 time of unpacking and converting. It is strict: bytes are `bin`, text is `str`, numbers are never taken from either.

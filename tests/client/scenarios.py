@@ -1,5 +1,5 @@
-"""The scenarios of the consumer (consumer-client H1 to H99) and of client-balanced groups (section 17), each with the
-one test that bears its number.
+"""The scenarios of the consumer (docs/spec/consumer-client.md#H.1 to #H.99) and of client-balanced groups
+(docs/spec/client-balanced-groups.md#17), each with the one test that bears its number.
 
 python -m tests.client.scenarios        prints docs/scenarios.md
 """
@@ -173,7 +173,10 @@ THEMES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 SERIES: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {"h": THEMES, "cb": balanced.THEMES}
-_TITLES = {"h": "Consuming (consumer-client H)", "cb": "Client-balanced groups (client-balanced-groups 17)"}
+_TITLES = {
+    "h": "Consuming (docs/spec/consumer-client.md#H)",
+    "cb": "Client-balanced groups (docs/spec/client-balanced-groups.md#17)",
+}
 
 _NAME = re.compile(r"test_(h|cb)(\d+)_")
 

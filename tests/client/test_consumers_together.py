@@ -65,7 +65,7 @@ class Play:
 
     def leave(self) -> None:
         """In a cooperative rebalance nothing can be committed: whoever leaves then has the others read again what it
-        had not committed before (consumer-client A8, A10), so it waits until that is over.
+        had not committed before (docs/spec/consumer-client.md#A8, #A10), so it waits until that is over.
         """
         if self.consumers:
             leaver = self.chance.choice(self.consumers)

@@ -1,4 +1,5 @@
-"""Cooperative rebalances of a member: what moves is let go of, the rest stays (KIP-429, consumer-client A7)."""
+"""Cooperative rebalances of a member: what moves is let go of, the rest stays (KIP-429,
+docs/spec/consumer-client.md#A7)."""
 
 import pytest
 

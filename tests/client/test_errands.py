@@ -1,4 +1,5 @@
-"""Commits and offset fetches through a member: what is sent, what is refused before it is (consumer-client A5, A8)."""
+"""Commits and offset fetches through a member: what is sent, what is refused before it is
+(docs/spec/consumer-client.md#A5, #A8)."""
 
 import pytest
 

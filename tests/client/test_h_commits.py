@@ -1,4 +1,4 @@
-"""Commits, asked for and automatic: consumer-client H30 to H39."""
+"""Commits, asked for and automatic: docs/spec/consumer-client.md#H.30 to #H.39."""
 
 from typing import Any
 

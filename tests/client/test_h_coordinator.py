@@ -1,4 +1,4 @@
-"""Finding the coordinator and keeping a place: consumer-client H1 to H13."""
+"""Finding the coordinator and keeping a place: docs/spec/consumer-client.md#H.1 to #H.13."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Polls that stay out, and closing: consumer-client H40 to H44."""
+"""Polls that stay out, and closing: docs/spec/consumer-client.md#H.40 to #H.44."""
 
 from typing import Any
 

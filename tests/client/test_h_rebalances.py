@@ -1,4 +1,4 @@
-"""Rebalances, as applications live through them: consumer-client H17 to H29."""
+"""Rebalances, as applications live through them: docs/spec/consumer-client.md#H.17 to #H.29."""
 
 from itertools import pairwise
 

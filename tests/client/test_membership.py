@@ -1,4 +1,5 @@
-"""A member joins, keeps its place, and loses it: what it was told, what it asked for (consumer-client A3 to A7)."""
+"""A member joins, keeps its place, and loses it: what it was told, what it asked for
+(docs/spec/consumer-client.md#A3 to #A7)."""
 
 import itertools
 

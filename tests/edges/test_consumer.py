@@ -1,5 +1,5 @@
-"""The consumer against a real `musterd`, where threads, sockets and processes that die decide: consumer-client H15,
-H45, and on real time what `tests/client/` shows on a simulated clock.
+"""The consumer against a real `musterd`, where threads, sockets and processes that die decide:
+docs/spec/consumer-client.md#H.15, #H.45, and on real time what `tests/client/` shows on a simulated clock.
 """
 
 import selectors

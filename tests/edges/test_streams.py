@@ -1,4 +1,5 @@
-"""Streams with real threads, processes and signals: consumer-client H76, H88 and H89, and the example."""
+"""Streams with real threads, processes and signals: docs/spec/consumer-client.md#H.76, #H.88 and #H.89, and the
+example."""
 
 import os
 import re

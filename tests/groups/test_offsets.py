@@ -89,7 +89,7 @@ def test_the_table_is_a_dictionary(changes: list[tuple[tuple[str, str, int], int
         assert set(table.partitions(group_id)) == {(topic, index) for g, topic, index in expected if g == group_id}
 
 
-# --- what transactions have pending (group-protocol 4.3) ---
+# --- what transactions have pending (docs/spec/group-protocol.md#4.3) ---
 
 
 class ByPosition:

@@ -2,7 +2,7 @@ import pytest
 
 from coordinator.placement import Placement, java_string_hash
 
-# group-protocol 5.1: group id, its hash, its shard of 50
+# See docs/spec/group-protocol.md#5.1: group id, its hash, its shard of 50
 VECTORS = [
     ("", 0, 0),
     ("a", 97, 47),

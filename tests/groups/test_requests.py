@@ -131,7 +131,7 @@ def test_a_group_is_shown_as_it_stands(rig: Rig) -> None:
     assert (numbers.gauges["groups"], numbers.gauges["members"], numbers.shards_loaded) == (1, 1, 2)
 
 
-# --- topics by id (group-protocol 2.5, 2.6) ---
+# --- topics by id (docs/spec/group-protocol.md#2.5, #2.6) ---
 
 
 def id_of(core: Core, name: str) -> bytes:
@@ -220,7 +220,7 @@ def test_everything_by_id_leaves_out_topics_that_are_gone(rig: Rig, core: Core) 
     ]
 
 
-# --- transactions, from inside the process alone (group-protocol 4.3) ---
+# --- transactions, from inside the process alone (docs/spec/group-protocol.md#4.3) ---
 
 
 def pending(producer_epoch: int = 0, group_id: str = "g", generation_id: int = -1) -> TxnOffsetCommit:

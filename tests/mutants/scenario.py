@@ -15,8 +15,8 @@ _NUMBERED = re.compile(r"^(?:async )?def (test_(h|cb)(\d+)_\w+)\(", re.MULTILINE
 
 @cache
 def nodes() -> Mapping[str, tuple[str, ...]]:
-    """The tests that bear a number, by their pytest names: `H12` of consumer-client's part H, `CB17` of
-    client-balanced-groups section 17.
+    """The tests that bear a number, by their pytest names: `H12` of docs/spec/consumer-client.md#H, `CB17` of
+    docs/spec/client-balanced-groups.md#17.
     """
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):

@@ -1,5 +1,5 @@
-"""The ownership registry as members meet it: claims, releases, and how grants end by themselves (consumer-client part
-E)."""
+"""The ownership registry as members meet it: claims, releases, and how grants end by themselves
+(docs/spec/consumer-client.md#E)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,6 @@
 """A member of a client-balanced group in the simulated world: it asks for what is free, reads, confirms, lets go now
-and then, and keeps the lease rule (client-balanced-groups 11): when its lease is over by its own clock, it drops all.
+and then, and keeps the lease rule (docs/spec/client-balanced-groups.md#11): when its lease is over by its own clock, it
+drops all.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Reads transcripts, runs them, and says what they should read.
 
-A file is a sequence of scenarios. One begins with `# 9.1.5 words`: the numbers of group-protocol it shows (or
-`# words`, for what only Muster does). A block is commands, a line `----`, then what they did, up to an empty line.
+A file is a sequence of scenarios. One begins with `# 9.1.5 words`: the numbers of docs/spec/group-protocol.md it shows
+(or `# words`, for what only Muster does). A block is commands, a line `----`, then what they did, up to an empty line.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""Classic groups: JoinGroup and SyncGroup, of any protocol type (group-protocol sections 1 and 2)."""
+"""Classic groups: JoinGroup and SyncGroup, of any protocol type (docs/spec/group-protocol.md#1 and #2)."""

@@ -64,7 +64,8 @@ def admit_pending(group: Group, event: JoinPending, out: Outcome) -> None:
 
 
 def turn_away(group: Group, event: Joining, out: Outcome) -> None:
-    """The group is full: whoever asked is refused, and dropped if it was in or had an id (2.1.7)."""
+    """The group is full: whoever asked is refused, and dropped if it was in or had an id
+    (docs/spec/group-protocol.md#2.1.7)."""
     group.pending.pop(event.member_id, None)
     out.cancel((group.group_id, event.member_id))
     member = group.members.get(event.member_id)
@@ -259,7 +260,8 @@ def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
 
 
 def evict_unsynced(group: Group, event: SyncOverdue, out: Outcome) -> None:
-    """Who has not synced for the whole rebalance timeout is out, even from a Stable group (1.7)."""
+    """Who has not synced for the whole rebalance timeout is out, even from a Stable group
+    (docs/spec/group-protocol.md#1.7)."""
     if group.generation_id != event.generation_id:
         return
     late = [group.members[member_id] for member_id in group.pending_sync]

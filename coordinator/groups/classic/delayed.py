@@ -1,4 +1,5 @@
-"""The four waits of a classic group, and a pending id's: condition, completion, expiry (group-protocol 3.2).
+"""The four waits of a classic group, and a pending id's: condition, completion, expiry
+(docs/spec/group-protocol.md#3.2).
 
 A group has at most one phase operation (join or sync), watched under `phase_key`; it is asked after every event of
 its group. A session is asked only when its deadline comes.

@@ -1,4 +1,4 @@
-"""Who leads, and which protocol is used: pure functions (group-protocol 2.1.5, 2.1.6)."""
+"""Who leads, and which protocol is used: pure functions (docs/spec/group-protocol.md#2.1.5, #2.1.6)."""
 
 from collections.abc import Sequence
 

@@ -77,7 +77,8 @@ class Joining(Event):
         return self.request.group_instance_id
 
     def refused(self, error_code: ErrorCode, text: str = "") -> Message:
-        """Errors echo the id the request came with, except where a full group has just dropped it (2.1.1)."""
+        """Errors echo the id the request came with, except where a full group has just dropped it
+        (docs/spec/group-protocol.md#2.1.1)."""
         kept = error_code not in (ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR)
         return JoinGroupReply(error_code=error_code, member_id=self.request.member_id if kept else "")
 
@@ -206,7 +207,7 @@ class JoinPhaseOver(Event):
 
 
 class InitialDelayOver(Event):
-    """The initial delay is over; it is extended while members keep arriving (group-protocol 2.1.4)."""
+    """The initial delay is over; it is extended while members keep arriving (docs/spec/group-protocol.md#2.1.4)."""
 
     group_id: str
     elapsed_ms: int
@@ -257,9 +258,9 @@ class ReplacementStored(Event):
 
 
 class RetentionDue(Event):
-    """What the group has kept for as long as it may (group-protocol 4.4), or a part of it, as found just now. `places`
-    go now, `expired` counts all that go in this run by topic, and after the last part `is_over`. `leaves_nothing`:
-    the group has no offset then, nor has a transaction one for it."""
+    """What the group has kept for as long as it may (docs/spec/group-protocol.md#4.4), or a part of it, as found just
+    now. `places` go now, `expired` counts all that go in this run by topic, and after the last part `is_over`.
+    `leaves_nothing`: the group has no offset then, nor has a transaction one for it."""
 
     group_id: str
     places: tuple[tuple[str, int], ...]
@@ -269,7 +270,7 @@ class RetentionDue(Event):
 
 
 class Loaded(Event):
-    """The group has just been loaded from the log (group-protocol 5.3)."""
+    """The group has just been loaded from the log (docs/spec/group-protocol.md#5.3)."""
 
     group_id: str
 
@@ -282,7 +283,7 @@ class Unloaded(Event):
 
 class AppendFailed(Event):
     """The records of the event's outcome could not be appended, and nothing of it happened. `error_code` is what
-    clients are told (group-protocol 0.5)."""
+    clients are told (docs/spec/group-protocol.md#0.5)."""
 
     event: "GroupEvent"
     error_code: ErrorCode

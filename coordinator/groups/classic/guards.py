@@ -10,8 +10,8 @@ _NONE = ErrorCode.NONE
 
 
 def has_room(group: Group, event: Joining) -> ErrorCode:
-    """`group.max.size` (2.1.7). A static member coming back to a full group replaces itself, so `ReplaceStatic` has
-    no such guard. Pending ids do not count."""
+    """`group.max.size` (docs/spec/group-protocol.md#2.1.7). A static member coming back to a full group replaces
+    itself, so `ReplaceStatic` has no such guard. Pending ids do not count."""
     maximum = group.settings.max_size
     member = group.members.get(event.member_id) if event.member_id else None
     if group.state is GroupState.PREPARING:
@@ -22,7 +22,8 @@ def has_room(group: Group, event: Joining) -> ErrorCode:
 
 
 def protocols_agree(group: Group, event: Joining) -> ErrorCode:
-    """The protocol gate (2.1.5). A name listed twice would count for two members, so such a list is refused."""
+    """The protocol gate (docs/spec/group-protocol.md#2.1.5). A name listed twice would count for two members, so such a
+    list is refused."""
     protocol_type, protocols = event.request.protocol_type, event.request.protocols
     if not protocol_type or not protocols or len({offer.name for offer in protocols}) < len(protocols):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -34,12 +35,14 @@ def protocols_agree(group: Group, event: Joining) -> ErrorCode:
 
 
 def names_no_instance(group: Group, event: JoinPending) -> ErrorCode:
-    """Only dynamic members are given an id to come back with; the id stays pending (2.1.2)."""
+    """Only dynamic members are given an id to come back with; the id stays pending
+    (docs/spec/group-protocol.md#2.1.2)."""
     return _NONE if event.group_instance_id is None else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def is_member(group: Group, event: Identified) -> ErrorCode:
-    """The member check, in its order: instance unmapped, instance fenced, id unknown (0.2)."""
+    """The member check, in its order: instance unmapped, instance fenced, id unknown
+    (docs/spec/group-protocol.md#0.2)."""
     if event.group_instance_id is not None:
         mapped = group.static_members.get(event.group_instance_id)
         if mapped is None:
@@ -55,7 +58,8 @@ def is_current_generation(group: Group, event: Sync | Heartbeat | Claim) -> Erro
 
 
 def is_same_protocol(group: Group, event: Sync) -> ErrorCode:
-    """What the request names and the group has must agree; what either leaves out does (2.2)."""
+    """What the request names and the group has must agree; what either leaves out does
+    (docs/spec/group-protocol.md#2.2)."""
     for named, actual in (
         (event.request.protocol_type, group.protocol_type),
         (event.request.protocol_name, group.protocol_name),
@@ -66,7 +70,8 @@ def is_same_protocol(group: Group, event: Sync) -> ErrorCode:
 
 
 def may_commit(group: Group, request: OffsetCommit) -> ErrorCode:
-    """Who may commit (2.5): in Empty those without a generation, else members of the present one."""
+    """Who may commit (docs/spec/group-protocol.md#2.5): in Empty those without a generation, else members of the
+    present one."""
     if group.state is GroupState.EMPTY:
         return _NONE if request.generation_id < 0 else ErrorCode.UNKNOWN_MEMBER_ID
     if refused := is_member(group, request):
@@ -75,7 +80,8 @@ def may_commit(group: Group, request: OffsetCommit) -> ErrorCode:
 
 
 def may_commit_in_transaction(group: Group, request: TxnOffsetCommit) -> ErrorCode:
-    """Who says who it is must be a member of the present generation; old clients say nothing, and may (4.3)."""
+    """Who says who it is must be a member of the present generation; old clients say nothing, and may
+    (docs/spec/group-protocol.md#4.3)."""
     if request.generation_id < 0 and (
         group.state is GroupState.EMPTY or (not request.member_id and request.group_instance_id is None)
     ):

@@ -28,9 +28,9 @@ from protocol.messages.groups import CoordinatorMoved, JoinGroupReply, JoinProto
 
 
 def apply(group: Group, record: GroupMetadata, *, live: bool) -> None:
-    """Make the group what the record says: Stable with members, else Empty (group-protocol 5.3). Live, members it had
-    already keep their parked requests and full lists of protocols. Members it had not, and at load all of them, are
-    what the record says and offer the chosen protocol alone."""
+    """Make the group what the record says: Stable with members, else Empty (docs/spec/group-protocol.md#5.3). Live,
+    members it had already keep their parked requests and full lists of protocols. Members it had not, and at load all
+    of them, are what the record says and offer the chosen protocol alone."""
     known = group.members if live else {}
     group.stored = record
     group.generation_id = record.generation_id
@@ -63,7 +63,8 @@ def _member(line: MemberRecord, protocol: str | None) -> Member:
 
 
 def loaded(group: Group, event: Loaded, out: Outcome) -> None:
-    """Everyone gets a full session from now; a group above the limit starts over so that it shrinks (5.3, 2.1.7)."""
+    """Everyone gets a full session from now; a group above the limit starts over so that it shrinks
+    (docs/spec/group-protocol.md#5.3, #2.1.7)."""
     for member in group.members.values():
         restart_session(group, member, out)
     resume_leases(group, out)
@@ -73,7 +74,7 @@ def loaded(group: Group, event: Loaded, out: Outcome) -> None:
 
 
 def unload(group: Group, event: Unloaded, out: Outcome) -> None:
-    """Another node serves the group from now on: nobody is left waiting here (5.4)."""
+    """Another node serves the group from now on: nobody is left waiting here (docs/spec/group-protocol.md#5.4)."""
     for member in group.members.values():
         ref = group.take_join(member)
         if ref is not None:
@@ -102,7 +103,8 @@ def unload(group: Group, event: Unloaded, out: Outcome) -> None:
 
 
 def undo(group: Group, event: AppendFailed, out: Outcome) -> None:
-    """Nothing of the event's outcome happened: answer for it, and mend the soft state its action touched (0.5)."""
+    """Nothing of the event's outcome happened: answer for it, and mend the soft state its action touched
+    (docs/spec/group-protocol.md#0.5)."""
     failed = event.event
     if isinstance(failed, Sync):
         lose_assignment(group, out, event.error_code)

@@ -1,6 +1,6 @@
-"""What a group says to commits, deletions and the expiry of offsets (group-protocol 2.5, 2.7, 2.10, 4.1, 4.4).
-Whether a topic exists and what is stored is not the group's business: it sees partitions that exist, and yields
-records."""
+"""What a group says to commits, deletions and the expiry of offsets
+(docs/spec/group-protocol.md#2.5, #2.7, #2.10, #4.1, #4.4). Whether a topic exists and what is stored is not the group's
+business: it sees partitions that exist, and yields records."""
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Deleted, DeleteOffsets, GroupDeleted, RetentionDue
@@ -76,7 +76,8 @@ def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[Co
 def commit_in_transaction(
     group: Group, request: TxnOffsetCommit, moment: Moment, records: list[CommittedOffset]
 ) -> TxnOffsetCommitReply:
-    """The same as part of the producer's transaction: pending until its marker. It keeps no member alive (4.3)."""
+    """The same as part of the producer's transaction: pending until its marker. It keeps no member alive
+    (docs/spec/group-protocol.md#4.3)."""
     limit, group_id, wall_ms = group.settings.offset_metadata_max_bytes, group.group_id, moment.wall_ms
     topics = []
     for topic in request.topics:
@@ -142,8 +143,9 @@ def _delete(event: DeleteOffsets, out: Outcome, kept: frozenset[str] | None) -> 
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics a consumer group subscribes to; None if unknown, which counts as all (4.5). Metadata is parsed
-    here, when somebody asks, and never when members join: bytes that do not parse disturb nobody (section 6)."""
+    """The topics a consumer group subscribes to; None if unknown, which counts as all
+    (docs/spec/group-protocol.md#4.5). Metadata is parsed here, when somebody asks, and never when members join: bytes
+    that do not parse disturb nobody (docs/spec/group-protocol.md#6)."""
     if group.protocol_name is None:
         return None
     topics: set[str] = set()
@@ -156,7 +158,8 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
 
 
 def _topics_of(metadata: bytes) -> tuple[str, ...]:
-    """Read as version 0, which begins every version: what later versions add may be as broken as it likes (4.5)."""
+    """Read as version 0, which begins every version: what later versions add may be as broken as it likes
+    (docs/spec/group-protocol.md#4.5)."""
     version, rest = metadata[:2], metadata[2:]
     return decode_subscription(bytes(len(version)) + rest).topics
 

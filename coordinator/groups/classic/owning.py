@@ -1,5 +1,5 @@
-"""Who may read which partition of a group whose members claim them (consumer-client part E): the verbs of the registry
-that the table names, and when a grant ends by itself.
+"""Who may read which partition of a group whose members claim them (docs/spec/consumer-client.md#E): the verbs of the
+registry that the table names, and when a grant ends by itself.
 
 A grant ends with a release, with a JoinGroup or the departure of its member, and with the member's lease: one that was
 thrown out for another reason than silence may still be handing out records until its next heartbeat tells it.

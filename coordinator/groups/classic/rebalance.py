@@ -1,4 +1,5 @@
-"""How a rebalance begins and how its join phase ends: the procedures behind the actions (group-protocol 1.5, 1.6).
+"""How a rebalance begins and how its join phase ends: the procedures behind the actions
+(docs/spec/group-protocol.md#1.5, #1.6).
 
 `begin_rebalance` is the only way into PreparingRebalance, and the one place that watches a join: so each rebalance has
 exactly one `DelayedJoin` and exactly one note of kind `rebalance`, by the text and not by discipline.
@@ -67,7 +68,8 @@ def _give_up_sync(group: Group, out: Outcome, error_code: ErrorCode) -> None:
 
 
 def lose_assignment(group: Group, out: Outcome, error_code: ErrorCode) -> None:
-    """The leader's assignment could not be stored: whoever waits for it is told, and the group starts over (2.2)."""
+    """The leader's assignment could not be stored: whoever waits for it is told, and the group starts over
+    (docs/spec/group-protocol.md#2.2)."""
     _give_up_sync(group, out, error_code)
     begin_rebalance(
         group, out, Cause.ASSIGNMENT_LOST, group.leader or "", f"the log refused the assignment: {error_code.name}"
@@ -85,7 +87,7 @@ def _tell_rebalance_started(group: Group, out: Outcome, cause: Cause, initiator:
 
 def extend_or_complete_join(group: Group, out: Outcome, elapsed_ms: int, remaining_ms: int) -> None:
     """The initial delay ran out: once more, if somebody came since and the rebalance timeout allows, else on
-    (2.1.4)."""
+    (docs/spec/group-protocol.md#2.1.4)."""
     if not group.member_added or remaining_ms <= 0:
         complete_join(group, out)
         return
@@ -96,7 +98,8 @@ def extend_or_complete_join(group: Group, out: Outcome, elapsed_ms: int, remaini
 
 
 def complete_join(group: Group, out: Outcome) -> None:
-    """The join phase is over: a new generation, of those who joined and of absent static members (1.6)."""
+    """The join phase is over: a new generation, of those who joined and of absent static members
+    (docs/spec/group-protocol.md#1.6)."""
     _drop_absent(group, out)
     leader = elect_leader(group)
     if leader is None and group.members:
@@ -205,7 +208,7 @@ def rebalance_timeout_ms(request: JoinGroup) -> int:
 
 def park(group: Group, member: Member, event: Joining, out: Outcome) -> None:
     """Take over what the JoinGroup says and keep it unanswered. An older one still parked is told to try again: it
-    would otherwise never be answered (2.1.9)."""
+    would otherwise never be answered (docs/spec/group-protocol.md#2.1.9)."""
     request = event.request
     older = group.take_join(member)
     if older is not None:

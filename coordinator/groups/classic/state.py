@@ -1,7 +1,7 @@
 """A classic group and its members: data, the moves its state may make, and the bookkeeping that must never drift.
 
-Hard state is what a `GroupMetadata` record says (group-protocol 5.2); `stored` is the last one applied. Everything else
-is soft: a crash forgets it, and members bring it back.
+Hard state is what a `GroupMetadata` record says (docs/spec/group-protocol.md#5.2); `stored` is the last one applied.
+Everything else is soft: a crash forgets it, and members bring it back.
 """
 
 import enum
@@ -17,7 +17,8 @@ from protocol.messages.groups import JoinProtocol
 from protocol.session import RequestRef
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
-"""How long a member may stay in its first join phase, whatever its session timeout (group-protocol 1.7)."""
+"""How long a member may stay in its first join phase, whatever its session timeout
+(docs/spec/group-protocol.md#1.7)."""
 
 
 class GroupState(enum.IntEnum):
@@ -44,11 +45,11 @@ MAY_BECOME: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING, GroupState.DEAD}),
     GroupState.DEAD: frozenset({GroupState.DEAD}),
 }
-"""group-protocol 1.2. Asserted by `become`; `apply` takes the state from the record instead."""
+"""See docs/spec/group-protocol.md#1.2. Asserted by `become`; `apply` takes the state from the record instead."""
 
 
 class GroupSettings(msgspec.Struct, frozen=True, gc=False):
-    """What the configuration says about classic groups (group-protocol 7.1)."""
+    """What the configuration says about classic groups (docs/spec/group-protocol.md#7.1)."""
 
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2_147_483_647
@@ -132,7 +133,7 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The largest over the members; 0 with none (group-protocol 1.4)."""
+        """The largest over the members; 0 with none (docs/spec/group-protocol.md#1.4)."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -203,7 +204,8 @@ class Group:
         return any(self.supported.get(protocol.name, 0) == everyone for protocol in protocols)
 
     def _count(self, protocols: tuple[JoinProtocol, ...], by: int) -> None:
-        # An offer lists each name once: a duplicate would count for two members (group-protocol 2.1.5) and is refused.
+        # An offer lists each name once: a duplicate would count for two members (docs/spec/group-protocol.md#2.1.5) and
+        # is refused.
         for protocol in protocols:
             self.metadata_bytes += by * len(protocol.metadata)
             count = self.supported.get(protocol.name, 0) + by

@@ -1,5 +1,5 @@
-"""Static membership: an instance that was restarted takes its old place under a new member id (group-protocol
-2.1.8)."""
+"""Static membership: an instance that was restarted takes its old place under a new member id
+(docs/spec/group-protocol.md#2.1.8)."""
 
 import msgspec
 
@@ -25,7 +25,8 @@ from protocol.messages.groups import JoinGroup, MemberRemoved
 
 
 def replace_static(group: Group, event: ReplaceStatic, out: Outcome) -> None:
-    """In PreparingRebalance: the restarted instance takes the old one's place under a new id (2.1.8)."""
+    """In PreparingRebalance: the restarted instance takes the old one's place under a new id
+    (docs/spec/group-protocol.md#2.1.8)."""
     park(group, _replace(group, event, out), event, out)
 
 
@@ -82,7 +83,8 @@ def _metadata(request: JoinGroup, protocol: str | None) -> bytes:
 
 
 def replacement_stored(group: Group, event: ReplacementStored, out: Outcome) -> None:
-    """The new id is on record: give it what the record does not hold, and answer (table of 2.1.8)."""
+    """The new id is on record: give it what the record does not hold, and answer (table of
+    docs/spec/group-protocol.md#2.1.8)."""
     member = group.members[event.member_id]
     group.offer(member, event.request.protocols)
     member.connection = event.connection

@@ -1,5 +1,5 @@
-"""What is wrong with a StartMember whatever the group is like, in the order clients can observe (client-balanced-groups
-6.1, checks 1 to 5)."""
+"""What is wrong with a StartMember whatever the group is like, in the order clients can observe
+(docs/spec/client-balanced-groups.md#6.1, checks 1 to 5)."""
 
 import re
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""The one wait of a client-balanced group: a member's lease, which covers all that it owns (client-balanced-groups
-11)."""
+"""The one wait of a client-balanced group: a member's lease, which covers all that it owns
+(docs/spec/client-balanced-groups.md#11)."""
 
 from typing import TYPE_CHECKING
 

@@ -15,8 +15,8 @@ CONSUME_POSITIONS = (FIRST, LATEST, ALWAYS_MAX)
 
 
 def initial_position(policy: str, place: Place, *, is_first: bool) -> int:
-    """Where reading begins that names no offset (client-balanced-groups 7). What is stored and out of reach by now is
-    moved to what is nearest."""
+    """Where reading begins that names no offset (docs/spec/client-balanced-groups.md#7). What is stored and out of
+    reach by now is moved to what is nearest."""
     if is_first and policy == ALWAYS_MAX:
         return place.end
     if place.committed >= 0:

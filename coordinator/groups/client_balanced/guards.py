@@ -1,5 +1,5 @@
-"""The checks the table names, in the order clients can observe (client-balanced-groups 6.1, 15.2). Each lets pass with
-None, or says why not."""
+"""The checks the table names, in the order clients can observe (docs/spec/client-balanced-groups.md#6.1, #15.2). Each
+lets pass with None, or says why not."""
 
 from coordinator.groups.client_balanced.events import OfMember, Start
 from coordinator.groups.client_balanced.state import BalancedGroup, Member

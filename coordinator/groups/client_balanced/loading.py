@@ -49,7 +49,7 @@ def _member(known: Member | None, line: BalancedMember) -> Member:
 
 def loaded(group: BalancedGroup, event: Loaded, out: Outcome) -> None:
     """Everyone has a full lease from now on, so that nobody's partitions are another's before it was time
-    (client-balanced-groups 15.5)."""
+    (docs/spec/client-balanced-groups.md#15.5)."""
     for member in group.members.values():
         watch_lease(group, member, out)
 

@@ -1,4 +1,5 @@
-"""The verbs of coming and going (client-balanced-groups 6, 11). Who goes owns nothing in the same outcome."""
+"""The verbs of coming and going (docs/spec/client-balanced-groups.md#6, #11). Who goes owns nothing in the same
+outcome."""
 
 from collections.abc import Iterable
 
@@ -115,8 +116,9 @@ def _tell_of_start(group: BalancedGroup, event: Start, replaced: Member | None, 
 
 
 def _hold_again(group: BalancedGroup, event: Start, out: Outcome) -> tuple[list[GrantedKey], list[LostKey]]:
-    """What is held is granted anew if it is free and its last grant was this one (client-balanced-groups 11). What it
-    owns and did not name is over; it stays if the request may be one that comes late."""
+    """What is held is granted anew if it is free and its last grant was this one
+    (docs/spec/client-balanced-groups.md#11). What it owns and did not name is over; it stays if the request may be one
+    that comes late."""
     granted: list[GrantedKey] = []
     lost: list[LostKey] = []
     positions: Positions = []
@@ -257,8 +259,8 @@ def emptied(stored: BalancedMetadata, wall_ms: int) -> BalancedMetadata:
 
 
 def mark(group: BalancedGroup, event: Mark, out: Outcome) -> None:
-    """Every member that is here now will be told, once, to go to the end of what it owns (client-balanced-groups
-    13.3)."""
+    """Every member that is here now will be told, once, to go to the end of what it owns
+    (docs/spec/client-balanced-groups.md#13.3)."""
     number = group.on_record.from_max_id + 1
     out.records.append(replace(group.on_record, from_max_id=number))
     text = f"{partitions(len(list(group.owners)))} are owned"

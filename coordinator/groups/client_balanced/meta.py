@@ -1,4 +1,5 @@
-"""The configured partitions of a group, and the version that stands for what they are (client-balanced-groups 9)."""
+"""The configured partitions of a group, and the version that stands for what they are
+(docs/spec/client-balanced-groups.md#9)."""
 
 from collections.abc import Iterable
 from hashlib import blake2b

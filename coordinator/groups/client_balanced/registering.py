@@ -1,5 +1,5 @@
-"""The verbs of owning and reading: register, unregister, fetch, confirm (client-balanced-groups 7, 8). Items are
-carried out one by one, each with its own answer; of two with one key the second is refused."""
+"""The verbs of owning and reading: register, unregister, fetch, confirm (docs/spec/client-balanced-groups.md#7, #8).
+Items are carried out one by one, each with its own answer; of two with one key the second is refused."""
 
 from coordinator.groups.client_balanced.events import (
     Confirm,

@@ -1,5 +1,6 @@
-"""Heartbeats: signs of life, what members say that they own, and what they are told in return (client-balanced-groups
-11, 13). A report is information and changes nothing: `owners` is the truth, and whoever claims more is told so."""
+"""Heartbeats: signs of life, what members say that they own, and what they are told in return
+(docs/spec/client-balanced-groups.md#11, #13). A report is information and changes nothing: `owners` is the truth, and
+whoever claims more is told so."""
 
 from collections.abc import Iterable
 from itertools import islice

@@ -1,4 +1,5 @@
-"""A client-balanced group and its members (client-balanced-groups): data, and the moves its state may make.
+"""A client-balanced group and its members (docs/spec/client-balanced-groups.md): data, and the moves its state may
+make.
 
 Hard state is what the last `BalancedMetadata` record says, and the grants in `owners`. Everything else is soft: a crash
 forgets it, and members bring it back. The classic group of the same id is the home of what is committed, and of

@@ -56,7 +56,7 @@ class Group:
         ]
 
     def _kept(self, name: str) -> tuple[TopicPartition, ...]:
-        """Partitions of dropped topics are let go before the join (consumer-client A7)."""
+        """Partitions of dropped topics are let go before the join (docs/spec/consumer-client.md#A7)."""
         return tuple(one for one in self.owned[name] if one.topic in self.members[name][0])
 
     def rebalance(self) -> Assignment:

@@ -1,4 +1,4 @@
-"""Cooperative sharing: what moves from a living owner waits a round (group-protocol 6.6, KIP-429)."""
+"""Cooperative sharing: what moves from a living owner waits a round (docs/spec/group-protocol.md#6.6, KIP-429)."""
 
 import pytest
 

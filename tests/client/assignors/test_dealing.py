@@ -1,4 +1,4 @@
-"""Assignors: the examples of group-protocol 6.3 and 6.4, and what holds for every input."""
+"""Assignors: the examples of docs/spec/group-protocol.md#6.3 and #6.4, and what holds for every input."""
 
 import pytest
 from hypothesis import given, settings

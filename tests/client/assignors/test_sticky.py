@@ -1,4 +1,5 @@
-"""The sticky assignor: the examples of group-protocol 6.5, claims, and members that read different topics."""
+"""The sticky assignor: the examples of docs/spec/group-protocol.md#6.5, claims, and members that read different
+topics."""
 
 import pytest
 

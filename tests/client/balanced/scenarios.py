@@ -1,4 +1,5 @@
-"""The scenarios of client-balanced groups (client-balanced-groups 17), by theme, in the order of their numbers."""
+"""The scenarios of client-balanced groups (docs/spec/client-balanced-groups.md#17), by theme, in the order of their
+numbers."""
 
 THEMES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (

@@ -1,4 +1,4 @@
-"""Owning partitions and giving them up: client-balanced-groups 17, 22 to 47."""
+"""Owning partitions and giving them up: docs/spec/client-balanced-groups.md#17.22 to #17.47."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Leases, joining again, going away: client-balanced-groups 17, 55 to 60."""
+"""Leases, joining again, going away: docs/spec/client-balanced-groups.md#17.55 to #17.60."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What is refused before anybody is spoken to, and starting once: client-balanced-groups 17, 2 to 7."""
+"""What is refused before anybody is spoken to, and starting once: docs/spec/client-balanced-groups.md#17.2 to #17.7."""
 
 import pytest
 

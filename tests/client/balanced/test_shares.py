@@ -1,4 +1,4 @@
-"""Shares that every member works out for itself: client-balanced-groups 16 and 17, 61 and 62."""
+"""Shares that every member works out for itself: docs/spec/client-balanced-groups.md#16 and #17.61 and #17.62."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a coordinator may say instead, and what a member makes of it: client-balanced-groups 5.6, 15.2."""
+"""What a coordinator may say instead, and what a member makes of it: docs/spec/client-balanced-groups.md#5.6, #15.2."""
 
 import pytest
 

@@ -104,7 +104,8 @@ class Node:
     # -- fetching
 
     def begin(self, message: Fetch) -> tuple[int, dict[TopicPartition, FetchPartition]] | FetchReply:
-        """The session the request belongs to (0: none) and all it asks for; or the refusal (consumer-client C)."""
+        """The session the request belongs to (0: none) and all it asks for; or the refusal
+        (docs/spec/consumer-client.md#C)."""
         said = {TopicPartition(t.topic, p.partition): p for t in message.topics for p in t.partitions}
         if message.session_epoch in (0, -1):
             self.sessions.pop(message.session_id, None)

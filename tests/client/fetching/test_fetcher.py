@@ -1,4 +1,4 @@
-"""Fetching: which node is asked for what, and what becomes of the answers (consumer-client B2 to B6)."""
+"""Fetching: which node is asked for what, and what becomes of the answers (docs/spec/consumer-client.md#B2 to #B6)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Fetches over a simulated network: consumer-client H49 to H57."""
+"""Fetches over a simulated network: docs/spec/consumer-client.md#H.49 to #H.57."""
 
 import pytest
 

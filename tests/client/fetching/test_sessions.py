@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: consumer-client C, H65 to H70."""
+"""Incremental fetch sessions: docs/spec/consumer-client.md#C, #H.65 to #H.70."""
 
 from collections.abc import Callable
 

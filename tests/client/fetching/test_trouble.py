@@ -1,4 +1,4 @@
-"""Errors, resets and what is left out: consumer-client H58 to H64."""
+"""Errors, resets and what is left out: docs/spec/consumer-client.md#H.58 to #H.64."""
 
 from typing import Any
 

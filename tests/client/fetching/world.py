@@ -1,6 +1,7 @@
 """A consumer's loop around a fetcher, in a world of nodes, delays and losses with a clock of its own.
 
-`poll` is consumer-client B1 without its coordinator: collect, send what comes next, wait for something usable.
+`poll` is docs/spec/consumer-client.md#B1 without its coordinator: collect, send what comes next, wait for something
+usable.
 """
 
 import heapq

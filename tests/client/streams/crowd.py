@@ -1,5 +1,5 @@
 """Many connectors at once, on a world that goes wrong: they join, leave, are killed and stand still, connections break,
-the daemon loses its power; and what must hold whatever happens (consumer-client E4).
+the daemon loses its power; and what must hold whatever happens (docs/spec/consumer-client.md#E4).
 """
 
 import heapq

@@ -1,4 +1,5 @@
-"""The order of a rebalance (consumer-client E3, V9): what may come right after what, of one connector."""
+"""The order of a rebalance (docs/spec/consumer-client.md#E3, #E4.V9): what may come right after what, of one
+connector."""
 
 from collections.abc import Iterable
 

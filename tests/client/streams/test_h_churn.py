@@ -1,4 +1,4 @@
-"""Connectors that come and go under load: consumer-client H78 to H80."""
+"""Connectors that come and go under load: docs/spec/consumer-client.md#H.78 to #H.80."""
 
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""Many connectors on a world that goes wrong: consumer-client H96, and seeds of smaller ones with more of it."""
+"""Many connectors on a world that goes wrong: docs/spec/consumer-client.md#H.96, and seeds of smaller ones with more of
+it."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Claims, releases and leases, as a connector meets them: consumer-client H81 to H87 and H97 to H99."""
+"""Claims, releases and leases, as a connector meets them:
+docs/spec/consumer-client.md#H.81 to #H.87 and #H.97 to #H.99."""
 
 from itertools import pairwise
 from typing import Any

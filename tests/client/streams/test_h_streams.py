@@ -1,4 +1,4 @@
-"""Streams as applications have them: consumer-client H73 to H77 and H90 to H95."""
+"""Streams as applications have them: docs/spec/consumer-client.md#H.73 to #H.77 and #H.90 to #H.95."""
 
 from typing import Any
 

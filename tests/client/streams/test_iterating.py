@@ -1,4 +1,4 @@
-"""What a stream hands out, and when a message counts as consumed (consumer-client D3, D4)."""
+"""What a stream hands out, and when a message counts as consumed (docs/spec/consumer-client.md#D3, #D4)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a rebalance does when things go wrong in it (consumer-client E3, E4, E5)."""
+"""What a rebalance does when things go wrong in it (docs/spec/consumer-client.md#E3, #E4, #E5)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,5 @@
-"""Shutting down in whatever phase a rebalance is: it ends at once, and nothing of it stays (consumer-client D8, E5)."""
+"""Shutting down in whatever phase a rebalance is: it ends at once, and nothing of it stays
+(docs/spec/consumer-client.md#D8, #E5)."""
 
 from typing import Any
 

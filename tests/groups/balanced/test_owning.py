@@ -1,4 +1,5 @@
-"""Who owns a partition and where it begins to read (client-balanced-groups 7, 8, 11): raw requests against a node."""
+"""Who owns a partition and where it begins to read (docs/spec/client-balanced-groups.md#7, #8, #11): raw requests
+against a node."""
 
 from typing import Any
 

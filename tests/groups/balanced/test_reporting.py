@@ -1,5 +1,5 @@
-"""What members report, what they are told, and what operators see (client-balanced-groups 9, 13, 14, 15.5): raw
-requests against a node."""
+"""What members report, what they are told, and what operators see
+(docs/spec/client-balanced-groups.md#9, #13, #14, #15.5): raw requests against a node."""
 
 from typing import Any
 
