@@ -47,3 +47,16 @@ def test_the_options_of_the_spark_page_are_those_that_are_read_with_their_defaul
         if default != "*required*":
             value = getattr(parsed, field)
             assert default == ("" if value is None else str(value).lower() if value is True else str(value)), field
+
+
+def test_every_decision_is_short_has_its_three_parts_and_is_in_the_index() -> None:
+    folder = DOCS / "decisions"
+    records = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    index = re.findall(r"^\| \[(\d+)\]\(([\w-]+\.md)\) \| (.+) \|$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert [name for _, name, _ in index] == [path.name for path in records]
+    for (number, name, title), path in zip(index, records, strict=True):
+        text = path.read_text()
+        assert text.startswith(f"# {number} {title}\n"), name
+        assert name.startswith(f"{number}-"), name
+        assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == ["Context", "Decision", "Consequence"], name
+        assert len(text.splitlines()) <= 25, name
