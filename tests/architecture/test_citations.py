@@ -20,7 +20,7 @@ SPEC = ROOT / "docs" / "spec"
 NAMES = sorted(path.stem for path in SPEC.glob("*.md"))
 
 ANCHOR = r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*"
-CITATION = re.compile(rf"docs/spec/([\w-]+)\.md((?:(?:,|,? and| to)?(?:\s+(?:# )?)?#{ANCHOR})*)")
+CITATION = re.compile(rf"docs/spec/([a-z-]+)\.md((?:(?:,|,? and| to)?(?:\s+(?:# )?)?#{ANCHOR})*)")
 
 BY_NAME = re.compile(rf"(?<![\w/.#-])(?:{'|'.join(NAMES)})(?!\.md|[\w/-])", re.IGNORECASE)
 BY_NUMBER = re.compile(r"\((?:section )?(\d{1,2}(?:\.\d{1,2})+)(?:, [\d.]+)*[);,]")

@@ -8,7 +8,7 @@ import pytest
 from coordinator.config.config import KEYS
 from coordinator.groups.classic.notes import Cause
 from pyspark_muster.options import Options
-from tests.architecture.tree import ROOT
+from tests.architecture.tree import BESIDE, PACKAGES, ROOT
 
 DOCS = ROOT / "docs"
 PAGES = sorted((*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "deploy").glob("*.md")))
@@ -60,3 +60,12 @@ def test_every_decision_is_short_has_its_three_parts_and_is_in_the_index() -> No
         assert name.startswith(f"{number}-"), name
         assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == ["Context", "Decision", "Consequence"], name
         assert len(text.splitlines()) <= 25, name
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_every_package_is_on_the_map(page: str) -> None:
+    folders = set(
+        re.findall(r"`(\w+)/`", "".join(re.findall(r"^\| (`[^|]*) \|", (ROOT / page).read_text(), re.MULTILINE)))
+    )
+    wanted = {*PACKAGES, *BESIDE} if page == "README.md" else set(PACKAGES)
+    assert sorted(wanted - folders) == []
