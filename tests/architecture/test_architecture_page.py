@@ -48,7 +48,7 @@ def test_only_the_printed_files_import_asyncio() -> None:
 
 
 def _imports(source: str) -> set[str]:
-    found = set()
+    found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found.update(name.name.split(".")[0] for name in node.names)
