@@ -28,7 +28,8 @@ def hear_lookup(m: Member, event: LookupAnswered) -> None:
         m.channel.look_up_later(m.now_ms)
         if event.reply is None:
             m.effects.append(HangUp(event.sent.node))  # the next lookup asks somebody else
-        if not m.is_asking(Metadata):  # A3, step 5: which nodes there are may have changed
+        # See docs/spec/consumer-client.md#A3, step 5: which nodes there are may have changed
+        if not m.is_asking(Metadata):
             m.call(Metadata(()), timeout_ms=m.settings.request_timeout_ms, anywhere=True)
         return
     # Until the next poll, nothing is looked for: it would only be refused again (A3, step 2).

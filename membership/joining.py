@@ -88,7 +88,8 @@ def join_when_released(m: Member, _event: Released) -> None:
 
 
 def subscribe_or_withdraw(m: Member, event: Subscribed) -> None:
-    """In the middle of a join. With nothing to read any more, the others are not kept waiting (A9)."""
+    """In the middle of a join. With nothing to read any more, the others are not kept waiting
+    (docs/spec/consumer-client.md#A9)."""
     subscribe(m, event)
     if m.topics:
         return
@@ -244,7 +245,8 @@ def _take_over(m: Member, given: tuple[TopicPartition, ...]) -> None:
     m.join_failures = m.sync_failures = 0
     note_heard(m)
     if not all(m.accepts(one.topic) for one in given):
-        m.rejoin = "the assignment has topics no longer subscribed to"  # A7, R7: the application never sees it
+        # See docs/spec/consumer-client.md#A7.R7: the application never sees it
+        m.rejoin = "the assignment has topics no longer subscribed to"
         return
     if m.pattern is not None:  # the leader may know of a topic before this member does
         m.topics = m.joined_topics = tuple(sorted({*m.topics, *(one.topic for one in given)}))

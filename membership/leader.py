@@ -48,7 +48,7 @@ def assign(m: Member, event: MetadataAnswered) -> None:
 
 
 def watch(m: Member, event: MetadataAnswered) -> None:
-    """A leader rejoins when what it shared out is no longer what there is (A7, R3)."""
+    """A leader rejoins when what it shared out is no longer what there is (docs/spec/consumer-client.md#A7.R3)."""
     if not m.is_leader or not _is_own(m, event):
         return
     if event.error_code == ErrorCode.NETWORK_EXCEPTION:

@@ -38,7 +38,8 @@ def ask_for_topics(m: Member) -> None:
 
 
 def look_before_joining(m: Member) -> None:
-    """So that all who match it meet a new topic in one rebalance, not each in one of its own (A7, step 4)."""
+    """So that all who match it meet a new topic in one rebalance, not each in one of its own
+    (docs/spec/consumer-client.md#A7, step 4)."""
     if m.pattern is not None and (m.looked_at_ms is None or m.now_ms - m.looked_at_ms >= m.settings.retry_backoff_ms):
         m.looks_first = True
         m.disarm(Timer.TOPICS)

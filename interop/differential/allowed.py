@@ -1,4 +1,4 @@
-"""Differences on purpose: each a predicate with its reason (docs/architecture.md, "Differences from Apache Kafka")."""
+"""Differences on purpose: each a predicate with its reason (docs/kafka-differences.md)."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

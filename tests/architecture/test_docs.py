@@ -8,17 +8,17 @@ import pytest
 from coordinator.config.config import KEYS
 from coordinator.groups.classic.notes import Cause
 from pyspark_muster.options import Options
-from tests.architecture.tree import ROOT
+from tests.architecture.tree import BESIDE, PACKAGES, ROOT
 
 DOCS = ROOT / "docs"
-PAGES = sorted((*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "deploy").glob("*.md")))
+PAGES = sorted((*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "deploy").glob("*.md")))
 
 
 def _read(name: str) -> str:
     return (DOCS / name).read_text()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name if page.parent != ROOT / "deploy" else "deploy")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
@@ -47,3 +47,25 @@ def test_the_options_of_the_spark_page_are_those_that_are_read_with_their_defaul
         if default != "*required*":
             value = getattr(parsed, field)
             assert default == ("" if value is None else str(value).lower() if value is True else str(value)), field
+
+
+def test_every_decision_is_short_has_its_three_parts_and_is_in_the_index() -> None:
+    folder = DOCS / "decisions"
+    records = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    index = re.findall(r"^\| \[(\d+)\]\(([\w-]+\.md)\) \| (.+) \|$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert [name for _, name, _ in index] == [path.name for path in records]
+    for (number, name, title), path in zip(index, records, strict=True):
+        text = path.read_text()
+        assert text.startswith(f"# {number} {title}\n"), name
+        assert name.startswith(f"{number}-"), name
+        assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == ["Context", "Decision", "Consequence"], name
+        assert len(text.splitlines()) <= 25, name
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_every_package_is_on_the_map(page: str) -> None:
+    folders = set(
+        re.findall(r"`(\w+)/`", "".join(re.findall(r"^\| (`[^|]*) \|", (ROOT / page).read_text(), re.MULTILINE)))
+    )
+    wanted = {*PACKAGES, *BESIDE} if page == "README.md" else set(PACKAGES)
+    assert sorted(wanted - folders) == []

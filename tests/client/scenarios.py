@@ -175,7 +175,7 @@ THEMES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 SERIES: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {"h": THEMES, "cb": balanced.THEMES}
 _TITLES = {
-    "h": "ConsumerState (docs/spec/consumer-client.md#H)",
+    "h": "Consuming (docs/spec/consumer-client.md#H)",
     "cb": "Client-balanced groups (docs/spec/client-balanced-groups.md#17)",
 }
 

@@ -1,0 +1,76 @@
+"""That the architecture page tells of the tree as it is."""
+
+import ast
+import re
+
+import pytest
+
+from tests.architecture.tree import BESIDE, PACKAGES, ROOT, project, sources
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+LINES = 200
+ROOTS = (*PACKAGES, *BESIDE)
+
+
+def test_the_page_is_short() -> None:
+    assert len(PAGE.splitlines()) <= LINES
+
+
+def test_every_path_on_the_page_exists() -> None:
+    paths = {one for one in re.findall(r"`([\w./-]+)`", PAGE) if one.split("/")[0] in ROOTS and "/" in one}
+    assert len(paths) > 40
+    assert sorted(one for one in paths if not (ROOT / one).exists()) == []
+
+
+def test_files_are_named_by_their_whole_path() -> None:
+    assert [one for one in re.findall(r"`([\w./-]+\.(?:py|toml))`", PAGE) if not (ROOT / one).exists()] == []
+
+
+def _layers() -> list[set[str]]:
+    contracts = project()["tool"]["importlinter"]["contracts"]
+    (layers,) = (one["layers"] for one in contracts if one.get("containers") == ["coordinator"])
+    return [set(re.findall(r"\w+", layer)) for layer in layers]
+
+
+def test_the_layers_are_those_of_the_import_contract() -> None:
+    table = PAGE.partition("\n## The layers\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]*`) \|", table, re.MULTILINE)
+    assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == _layers()
+
+
+def test_only_the_printed_files_import_asyncio() -> None:
+    (printed,) = re.findall(r"```text\n((?:[\w./]+\n)+)```", PAGE)
+    entries = printed.split()
+    using = {str(path.relative_to(ROOT)) for path in sources(*PACKAGES) if "asyncio" in _imports(path.read_text())}
+    stray = sorted(one for one in using if not one.startswith(tuple(entries)))
+    assert not stray, "print these in docs/architecture.md, or keep the event loop out of them"
+    assert [entry for entry in entries if not any(one.startswith(entry) for one in using)] == []
+
+
+def _imports(source: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(name.name.split(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+STEPS = re.findall(r"^\| \d+ \| `([\w./]+)` \| ([^|]*) \|", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("path", "functions"), STEPS)
+def test_each_step_of_the_walks_is_in_its_file(path: str, functions: str) -> None:
+    defined = {
+        node.name
+        for node in ast.walk(ast.parse((ROOT / path).read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    named = set(re.findall(r"`(\w+)`", functions))
+    assert named
+    assert named <= defined
+
+
+def test_a_request_and_an_expiry_are_walked_through() -> None:
+    assert len(STEPS) > 15
