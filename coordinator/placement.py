@@ -6,7 +6,7 @@ import msgspec
 from protocol.messages import LONGEST_GROUP_ID
 
 
-class NodeAddress(msgspec.Struct, frozen=True):
+class AdvertisedNode(msgspec.Struct, frozen=True):
     """A node, and its address for clients of one dialect."""
 
     node_id: int
@@ -48,7 +48,7 @@ class Placement:
         """Return true if this node serves the shard."""
         return 0 <= shard < self.shards
 
-    def node_of_shard(self, shard: int, dialect: str) -> NodeAddress:
+    def node_of_shard(self, shard: int, dialect: str) -> AdvertisedNode:
         """Node of the shard, with its address for clients of the dialect."""
         return self._self(dialect)
 
@@ -61,10 +61,10 @@ class Placement:
         """Ids of all nodes."""
         return (self.node_id,)
 
-    def nodes(self, dialect: str) -> tuple[NodeAddress, ...]:
+    def nodes(self, dialect: str) -> tuple[AdvertisedNode, ...]:
         """All nodes, with their addresses for clients of the dialect."""
         return (self._self(dialect),)
 
-    def _self(self, dialect: str) -> NodeAddress:
+    def _self(self, dialect: str) -> AdvertisedNode:
         host, port = self.addresses.get(dialect) or next(iter(self.addresses.values()), ("", -1))
-        return NodeAddress(self.node_id, host, port)
+        return AdvertisedNode(self.node_id, host, port)

@@ -4,7 +4,7 @@ import msgspec
 
 from coordinator.gateway.session.front import Proxy, Reach
 from coordinator.gateway.session.session import ProxySession
-from coordinator.placement import NodeAddress, Placement
+from coordinator.placement import AdvertisedNode, Placement
 from protocol.messages.node import ApiVersionsReply
 
 _NO_LISTENER = (
@@ -97,19 +97,19 @@ class GatewayPlacement(Placement):
         super().__init__(placement.node_id, placement.shards, placement.addresses)
         self._brokers = brokers
 
-    def node_of_shard(self, shard: int, dialect: str) -> NodeAddress:
+    def node_of_shard(self, shard: int, dialect: str) -> AdvertisedNode:
         """Clients of Kafka's must find the broker's id at the address that Metadata tells them."""
         known = self._brokers.in_order
         if dialect != "kafka" or not known:
             return super().node_of_shard(shard, dialect)
         return _address(known[shard % len(known)])
 
-    def nodes(self, dialect: str) -> tuple[NodeAddress, ...]:
+    def nodes(self, dialect: str) -> tuple[AdvertisedNode, ...]:
         """The brokers, for Kafka's clients; this node for others."""
         if dialect != "kafka":
             return super().nodes(dialect)
         return tuple(_address(broker) for broker in self._brokers.in_order)
 
 
-def _address(broker: Broker) -> NodeAddress:
-    return NodeAddress(broker.node_id, broker.front_host, broker.front_port)
+def _address(broker: Broker) -> AdvertisedNode:
+    return AdvertisedNode(broker.node_id, broker.front_host, broker.front_port)

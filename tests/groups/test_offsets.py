@@ -126,7 +126,7 @@ _CHANGES = st.lists(
         st.tuples(st.just("commit"), _PARTITION, st.integers(0, 99)),
         st.tuples(st.just("pend"), _PRODUCER, _PARTITION, st.integers(0, 99)),
         st.tuples(st.just("end"), _PRODUCER, st.booleans()),
-        st.tuples(st.just("forget"), _PARTITION),
+        st.tuples(st.just("remove"), _PARTITION),
     ),
     max_size=30,
 )

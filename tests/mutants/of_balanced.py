@@ -156,7 +156,7 @@ MUTANTS = (
         ),
         Edit(
             _META,
-            "    if record is stored and not gone:\n        return\n    if record is not stored:\n",
+            "    if record is stored and not orphaned:\n        return\n    if record is not stored:\n",
             "    if record.members:\n",
         ),
     ),
