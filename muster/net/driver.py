@@ -52,6 +52,8 @@ class Driver(Generic[C]):
         self._connections: dict[ConnectionKey, C] = {}
         self._due: deque[tuple[Driven, MemberEvent]] = deque()
         """What cores have yet to hear, when they are not in the middle of something else."""
+        self._held: list[tuple[int, Driven, Call, NodeAddress]] = []
+        """Calls to nodes that may be connected to again at that time."""
 
     @abstractmethod
     def now_ms(self) -> int:
@@ -107,12 +109,17 @@ class Driver(Generic[C]):
         finally:
             self.changed.notify_all()
 
-    def _send(self, driven: Driven, call: Call) -> None:
-        address = call.node or self._bootstrap_address
+    def _send(self, driven: Driven, call: Call, to: NodeAddress | None = None) -> None:
+        address = to or call.node or self._bootstrap_address
         group = self._connections.get(ConnectionKey(driven, address, Lane.GROUP))
         held_back = () if group is None else group.exchange.unanswered
         lane = lane_of(call.message, dialect_of(address, self._where.dialect), held_back)
-        connection = self._connection(ConnectionKey(driven, address, lane))
+        key = ConnectionKey(driven, address, lane)
+        at_ms = self.refusals.reconnect_at_ms(address)
+        if at_ms > self.now_ms() and key not in self._connections:
+            self._held.append((at_ms, driven, call, address))
+            return
+        connection = self._connection(key)
         if connection is None:
             self._due.append((driven, CallFailed(call.call, is_unreached=True)))
             return
@@ -150,6 +157,12 @@ class Driver(Generic[C]):
             connection = self._connections.get(ConnectionKey(driven, node, lane))
             if connection is not None:
                 self._close(connection)
+        held, self._held = self._held, []
+        for one in held:
+            if one[1] is driven and one[3] == node:
+                self._due.append((driven, CallFailed(one[2].call, is_unreached=True)))
+            else:
+                self._held.append(one)
 
     def _is_current(self, connection: C) -> bool:
         return self._connections.get(connection.way) is connection
@@ -219,6 +232,8 @@ class Driver(Generic[C]):
     # -- time
 
     def _pass_time(self) -> None:
+        if self._held:
+            self._send_held()
         while self._due:
             self._step(*self._due.popleft())
         now_ms = self.now_ms()
@@ -227,11 +242,21 @@ class Driver(Generic[C]):
             if due is not None and due <= now_ms:
                 self._step(driven, Woke())
 
+    def _send_held(self) -> None:
+        now_ms, held, self._held = self.now_ms(), self._held, []
+        for one in held:
+            at_ms, driven, call, address = one
+            if at_ms <= now_ms:
+                self._send(driven, call, address)
+            else:
+                self._held.append(one)
+
     @property
     def _next_due_ms(self) -> int | None:
         if self._due:
             return 0
-        due = (driven.core.next_deadline_ms for driven in self._driven)
+        due = [driven.core.next_deadline_ms for driven in self._driven]
+        due += [one[0] for one in self._held]
         return min((at for at in due if at is not None), default=None)
 
     @property

@@ -84,6 +84,7 @@ class LoopDriver(Driver["LoopConnection"]):
         for connection in tuple(self._connections.values()):
             self._close(connection)
         self._due.clear()
+        self._held.clear()
 
     def _open(self, way: ConnectionKey) -> "LoopConnection":
         connection = LoopConnection(self, way, self._exchange(way.address), self._tunnel(way.address))

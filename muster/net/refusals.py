@@ -40,6 +40,7 @@ class Refusals:
     """The newest refusal, for the next call to raise; the pause of each server."""
 
     __slots__ = (
+        "_reconnect_at_ms",
         "_failure",
         "_failed_attempts",
         "_jitter",
@@ -54,6 +55,7 @@ class Refusals:
         """`jitter` gives numbers in [0, 1), as `random.random` does."""
         self._jitter = jitter
         self._failed_attempts: dict[tuple[str, int], int] = {}
+        self._reconnect_at_ms: dict[tuple[str, int], int] = {}
         self._until_ms: dict[tuple[str, int], int] = {}
         self._sentence = ""
         self._last: tuple[NodeAddress, AuthenticationFailed] | None = None
@@ -96,7 +98,11 @@ class Refusals:
         key = address.host, address.port
         attempts = self._failed_attempts[key] = self._failed_attempts.get(key, 0) + 1
         pause_ms = min(_RECONNECT_MS << min(attempts - 1, 10), _RECONNECT_MAX_MS) * (0.8 + 0.4 * self._jitter())
-        self._until_ms[key] = max(now_ms + int(pause_ms), self._until_ms.get(key, 0))
+        self._reconnect_at_ms[key] = now_ms + int(pause_ms)
+
+    def reconnect_at_ms(self, address: NodeAddress) -> int:
+        """The time from which on the next attempt at this node may be made."""
+        return self._reconnect_at_ms.get((address.host, address.port), 0)
 
     def answered(self, address: NodeAddress) -> None:
         """More than a greeting."""

@@ -38,14 +38,13 @@ def test_attempts_to_reconnect_pause_longer_and_longer_each_node_by_itself() -> 
     refusals, now_ms, pauses = Refusals(), 0, list[int]()
     for _ in range(7):
         refusals.attempt_failed(NODE, now_ms)
-        assert not refusals.bars(OTHER, now_ms)
-        pauses.append(next(pause for pause in range(2_000) if not refusals.bars(NODE, now_ms + pause)))
+        assert refusals.reconnect_at_ms(OTHER) == 0
+        pauses.append(refusals.reconnect_at_ms(NODE) - now_ms)
         now_ms += pauses[-1]
     assert pauses == [50, 100, 200, 400, 800, 1_000, 1_000]
     refusals.answered(NODE)
     refusals.attempt_failed(NODE, now_ms)
-    assert refusals.bars(NODE, now_ms + 49)
-    assert not refusals.bars(NODE, now_ms + 50)
+    assert refusals.reconnect_at_ms(NODE) == now_ms + 50
 
 
 def test_who_lets_us_in_later_is_no_trouble_any_more() -> None:
