@@ -47,7 +47,7 @@ lint: $(ALL) ## ruff, mypy --strict and the import contracts
 simulate: $(ALL) ## SEEDS=N simulated worlds of each kind, each checked after every step; ARGS is for the first kind alone
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 ifeq ($(ARGS),)
-	$(BIN)/python -m tests.client.streams.lives --seeds $(SEEDS)
+	$(BIN)/python -m tests.client.streams.connector_histories --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.balanced_world --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.beside_world --seeds $(SEEDS)
 endif
