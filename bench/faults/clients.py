@@ -66,7 +66,7 @@ class Served:
         return f"{host}:{port}"
 
     def has_failed(self) -> bool:
-        """Whether it ended because its disk failed. Raises Broken if it ended otherwise."""
+        """Return whether the daemon ended because its disk failed. Raises Broken if it ended otherwise."""
         code = self.server.process.poll()
         check(code in (None, _DISK_FAILED), f"musterd ended with exit code {code}")
         return code is not None
@@ -112,7 +112,7 @@ class Served:
 
 
 class Ledger:
-    """What was acknowledged, and what was tried since; of each group one offset, committed for all partitions."""
+    """The acknowledged offset of each group, and the one tried since; it is committed for all partitions."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[str, int] = {}
@@ -237,7 +237,7 @@ class Crew:
 
 
 class Watch:
-    """What the journal says of the crew's group since a moment, or the start."""
+    """Return the notes of the crew's group since a moment, or the start."""
 
     def __init__(self, served: Served, *, from_start: bool = False) -> None:
         self._served = served

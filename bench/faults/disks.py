@@ -105,7 +105,7 @@ def _commit(served: Served, ledger: Ledger, groups: range, times: int) -> None:
 
 
 def loses_power(folder: Path) -> str:
-    """What was not synced is gone, again and again; the daemon ends by itself, or with its machine."""
+    """Lose unsynced bytes again and again; the daemon ends by itself, or with its machine."""
     ledger, ended = Ledger(), 0
     with LoopDisk(folder) as disk, _served(disk, folder) as served:
         for cut in range(_POWER_CUTS):

@@ -66,12 +66,12 @@ class LoopDisk:
         run("mount", "-o", "loop,noatime,errors=continue", str(self._image), str(self.path))
 
     def remount(self) -> None:
-        """What was in memory alone is gone, and the journal is replayed."""
+        """Drop what was in memory alone, and replay the journal."""
         run("umount", str(self.path))
         self._mount()
 
     def was_cut(self) -> bool:
-        """Whether what was not synced is gone, once it is mounted again: else the fault was none."""
+        """Return whether unsynced bytes are gone after the next mount: else there was no fault."""
         unsynced = self.path / _UNSYNCED
         return not unsynced.exists() or not unsynced.stat().st_size
 
@@ -95,7 +95,7 @@ class LoopDisk:
         self._thin.unlink()
 
     def has_lost_writes(self) -> bool:
-        """Whether what was written back was lost, as a file of our own shows: else the fault was none."""
+        """Return whether a file of our own has lost its writeback: else there was no fault."""
         try:
             os.fsync(self._canary)
         except OSError:
@@ -114,7 +114,7 @@ class LoopDisk:
             os.close(handle)
 
     def forget_inodes(self) -> None:
-        """As under memory pressure: files that nobody has open are forgotten, and what went wrong with them too."""
+        """Evict inodes that no process has open, and their errors with them, as memory pressure does."""
         for file in self.path.rglob("*"):
             if file.is_file():
                 handle = os.open(file, os.O_RDONLY)

@@ -87,7 +87,7 @@ class Comparison:
         return not any(one.rule is None or one.rule.ends for one in self.seen)
 
     def leaders(self, group: int) -> tuple[str | None, str | None]:
-        """Of the group, at both servers."""
+        """The group's description at both servers."""
         return self._sides[0].leaders[group], self._sides[1].leaders[group]
 
     def _facts(

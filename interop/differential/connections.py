@@ -23,7 +23,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing is unanswered, and it is open."""
+        """Return whether the connection is open and owes no answer."""
         return self._heard is None and self._transport is not None
 
     def ask(self, message: Message, version: int, heard: Heard) -> None:
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
-    """Those of one history to one server, by client id."""
+    """The connections of one history to one server, by client id."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address

@@ -69,7 +69,7 @@ class Side:
 
 
 def is_own(ask: Ask) -> bool:
-    """Whether the client asked as itself, so that the answer says where it stands."""
+    """Return whether the client asked as itself, so that the answer tells its state."""
     if type(ask).api not in SAYS_WHERE_IT_STANDS:
         return False
     who: Any = getattr(ask, "who", Who.OWN)

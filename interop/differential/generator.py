@@ -244,7 +244,7 @@ SUITES: Mapping[str, Callable[[int], History]] = {"classic": draw}
 
 
 def unspoken(spoken: Mapping[int, range]) -> list[str]:
-    """What histories ask that a server does not speak."""
+    """Return the APIs that histories need and a server does not speak."""
     return [
         f"{ask.api.__name__} v{version}"
         for ask in ASKS

@@ -43,7 +43,7 @@ class Names:
         return self._names.get(member_id)
 
     def client_of(self, member_id: str) -> int | None:
-        """Who was given it."""
+        """The client that was given the id."""
         return self._clients.get(member_id)
 
 
@@ -87,11 +87,11 @@ class Member:
 
     @property
     def leads(self) -> bool:
-        """Whether it was told so."""
+        """Return whether the client was told so."""
         return bool(self.member_id) and self.leader == self.member_id
 
     def forget(self) -> None:
-        """As after a restart of its process."""
+        """Forget everything, as a restart of the process does."""
         self.phase, self.member_id, self.generation_id, self._roster = Phase.OUT, NO_ID, -1, ()
         self.leader = NO_ID
 

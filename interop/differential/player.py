@@ -24,12 +24,12 @@ from protocol.messages.groups import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 
 TICK_S = TICK_MS / 1_000
 WINDOW = 0.15
-"""Of a tick."""
+"""The fraction of a tick in which requests are made."""
 PATIENCE_S, GRACE_S = 0.25, 0.008
 
 
 class Outcome(NamedTuple):
-    """What came of one run: its requests by API, differences, and a line an answer. `ended` is the step after which
+    """The outcome of one run: its requests by API, differences, and a line an answer. `ended` is the step after which
     there was nothing to compare any more, or None."""
 
     asked: Mapping[str, int]
@@ -129,7 +129,7 @@ class Player:
         return is_plain or isinstance(step, GoOn)
 
     def _made(self, number: int, step: Step) -> Exchange | None:
-        """What it asks of both; None where that is nothing."""
+        """Return the request to both servers; None if there is none."""
         asks = [step.ask(side.member(step)) if isinstance(step, GoOn) else step for side in self._sides]
         ask = asks[0]
         if ask != asks[1]:
@@ -152,7 +152,7 @@ class Player:
         return exchange
 
     async def _send_all(self, exchanges: list[Exchange], index: int) -> None:
-        """Of several that sync together the leader's comes last: what it brings is for all who have asked."""
+        """Put the leader's SyncGroup last: its assignments are for all that have asked."""
         side = self._sides[index]
         leading = [one for one in exchanges if side.member(one.ask).leads]
         for exchange in exchanges:

@@ -1,4 +1,4 @@
-"""What came of many histories, as text."""
+"""The outcome of many histories, as text."""
 
 from collections.abc import Iterator
 

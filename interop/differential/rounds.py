@@ -19,7 +19,7 @@ _TRIED = 3
 """Histories of which one is shrunk: the first that shows its difference again."""
 _TELLS_EVERY = 100
 _CHANCES = 2
-"""What depends on an id's hash does not come each time."""
+"""A difference that depends on an id's hash does not show each time."""
 _PHASES = 17
 """Runs begin at so many points of a tick: else all would ask at once."""
 

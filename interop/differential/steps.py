@@ -91,7 +91,7 @@ class Ask(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class GoOn(Step):
-    """What a client's library would ask next: to join, to sync, or a heartbeat, each in its version."""
+    """The request that a client's library would make next: to join, to sync, or a heartbeat, each in its version."""
 
     join_version: int
     sync_version: int

@@ -58,7 +58,7 @@ class Profile:
 
 
 class View(Protocol):
-    """What a step may know of its client in its group, at one server."""
+    """The facts that a step may know of its client in its group, at one server."""
 
     profile: Profile
     group_id: str
