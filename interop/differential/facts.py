@@ -33,8 +33,9 @@ class Facts(NamedTuple):
         return self.leaders[0] != self.leaders[1]
 
     def votes_tie(self, one: str, other: str, newcomer: int | None = None) -> bool:
-        """Return whether as many members of the generation prefer one protocol as the other, of those that all support. A
-        newcomer stands for the previous holder of its instance."""
+        """Return whether as many members of the generation prefer one protocol as the other, of those that all support.
+
+        A newcomer stands for the previous holder of its instance."""
         clients = set(self.rosters[1])
         if newcomer is not None:
             instance = self.profiles[newcomer].instance
