@@ -163,6 +163,8 @@ class Keeper:
         if isinstance(reply, MetadataReply):
             world.checkers.topology(reply)
             if not reply.topics[0].error_code:
+                if self._id != reply.topics[0].topic_id:
+                    self._stored = -1  # of a topic that is gone; a full disk may refuse all commits for the new one
                 self._id = reply.topics[0].topic_id
                 self._offset += 1
                 self._in_doubt.add(self._offset)
