@@ -57,7 +57,7 @@ fuzz: $(ALL) ## INPUTS=N broken inputs for each decoder of strangers' bytes, and
 
 explore: $(ALL) ## ROUNDS=N times the properties, each time with examples nobody has seen; ARGS="-k NAME" chooses
 	set -e; for round in $$(seq $(ROUNDS)); do \
-		MUSTER_EXAMPLES=explore MUSTER_ENUMERATIONS=all $(BIN)/python -m pytest -q -m hypothesis -n 2 --dist loadgroup $(ARGS); \
+		MUSTER_EXAMPLES=explore TEST_ENUMERATIONS=all $(BIN)/python -m pytest -q -m hypothesis -n 2 --dist loadgroup $(ARGS); \
 	done
 
 bench: $(ALL) ## microseconds a request, rebalance times and timers, next to a bare echo server

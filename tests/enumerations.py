@@ -1,4 +1,4 @@
-"""Enumerations that `make test` runs a third of, and `make check`, which CI runs, the whole: `MUSTER_ENUMERATIONS=all`.
+"""Enumerations that `make test` runs a third of, and `make check`, which CI runs, the whole: `TEST_ENUMERATIONS=all`.
 
 The same cases are chosen each time, from all over an enumeration. Nothing else may depend on the variable.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 Case = TypeVar("Case")
-VARIABLE = "MUSTER_ENUMERATIONS"
+VARIABLE = "TEST_ENUMERATIONS"
 SHARE = {"all": 1, "third": 3}[os.environ.get(VARIABLE, "third")]
 """One case of so many is run."""
 

@@ -29,7 +29,7 @@ from tests.enumerations import share_of
 from tests.upstream.pair import Pair
 
 BATCH = encode_batch([(b"k", b"v" * 50)], timestamp_ms=1)
-SEEDS, SHARES = share_of(60), share_of(3)
+SEEDS, SHARES = share_of(60), 1
 MARKS = (
     *("acknowledged", "cut", "lost twins", "garbage", "nonsense", "left", "passed"),
     *("Fetch", "Produce", "JoinGroup"),

@@ -1,6 +1,5 @@
 """DescribeAcls, key 29. Written and its answer read, never served: ACLs are the brokers'.
 
-0  as it began
 1  pattern types (KIP-290)
 2  flexible
 3  resources of type USER (KIP-373)
@@ -12,13 +11,13 @@ from protocol.messages.acls import DescribeAcls, DescribeAclsReply, DescribedAcl
 REQUEST = schema(
     DescribeAcls,
     f("resource_type_filter", INT8),
-    f("resource_name_filter", STRING, nullable=0),
-    f("pattern_type_filter", INT8, since=1),
-    f("principal_filter", STRING, nullable=0),
-    f("host_filter", STRING, nullable=0),
+    f("resource_name_filter", STRING, nullable=1),
+    f("pattern_type_filter", INT8),
+    f("principal_filter", STRING, nullable=1),
+    f("host_filter", STRING, nullable=1),
     f("operation", INT8),
     f("permission_type", INT8),
-    versions=(0, 3),
+    versions=(1, 3),
     flexible=2,
 )
 
@@ -26,13 +25,13 @@ REPLY = schema(
     DescribeAclsReply,
     f("throttle_time_ms", INT32),
     f("error_code", ERROR),
-    f("error_message", LONG_STRING, nullable=0),
+    f("error_message", LONG_STRING, nullable=1),
     array(
         "resources",
         DescribedAclResource,
         f("resource_type", INT8),
         f("resource_name", STRING),
-        f("pattern_type", INT8, since=1),
+        f("pattern_type", INT8),
         array(
             "acls",
             DescribedAcl,
@@ -42,6 +41,6 @@ REPLY = schema(
             f("permission_type", INT8),
         ),
     ),
-    versions=(0, 3),
+    versions=(1, 3),
     flexible=2,
 )
