@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 # A daemon whose files take no change, from whichever thread, while the file `frozen` is there.
 STANDS_STILL = """
 import os, sys, time
-from coordinator import beside
+from coordinator.io import fsync as beside
 from coordinator.__main__ import main
 
 frozen, by_kernel = sys.argv[1], sys.argv[2] == "kernel"

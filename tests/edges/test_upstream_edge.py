@@ -329,7 +329,7 @@ async def test_who_finds_no_place_in_time_fails_alone_and_the_link_stays_open() 
     async with linked(cluster) as link:
         told = await asked(link, 500, timeout_s=0.5)
         assert link.is_open
-        assert {"HeartbeatReply", "AskFailed"} == set(told)
+        assert {"HeartbeatReply", "RequestFailed"} == set(told)
         assert cluster.heard <= told.count("HeartbeatReply") + MOST_UNDER_WAY * 2
         cluster.delay_s = 0
         assert await asked(link, 5) == ["HeartbeatReply"] * 5
@@ -351,7 +351,7 @@ async def test_a_broker_that_falls_silent_fails_all_who_asked_or_wait_for_a_plac
     async with linked(cluster) as link:
         assert await asked(link, 3) == ["HeartbeatReply"] * 3
         cluster.is_silent = True
-        assert await asked(link, 2 * MOST_UNDER_WAY, timeout_s=0.3) == ["AskFailed"] * (2 * MOST_UNDER_WAY)
+        assert await asked(link, 2 * MOST_UNDER_WAY, timeout_s=0.3) == ["RequestFailed"] * (2 * MOST_UNDER_WAY)
         assert not link.is_open
         with pytest.raises(RequestFailed, match="closed"):
             await link.ask(Heartbeat("g", 1, "m"), 5)

@@ -24,7 +24,7 @@ async def _silent_after_versions(reader: asyncio.StreamReader, writer: asyncio.S
 
 def test_all_who_wait_for_a_broker_that_says_nothing_are_told_so() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert runner.run(_asked_at_once(5)) == ["AskFailed"] * 5
+        assert runner.run(_asked_at_once(5)) == ["RequestFailed"] * 5
 
 
 async def _asked_at_once(count: int) -> list[str]:

@@ -7,7 +7,7 @@ from coordinator.gateway.io.broker_client import BrokerClient, HostPort
 
 
 class BrokerClients:
-    """`open_link` raises AskFailed."""
+    """`open_link` raises RequestFailed."""
 
     def __init__(self, open_link: Callable[[HostPort], Awaitable[BrokerClient]]) -> None:
         self._open_link = open_link

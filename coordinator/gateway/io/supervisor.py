@@ -235,7 +235,7 @@ class Supervisor:
             await asyncio.sleep(self._plan.refresh_s)
 
     async def _find(self) -> dict[int, Broker]:
-        """Every broker of the cluster, with its listener. Raises AskFailed if none answers."""
+        """Every broker of the cluster, with its listener. Raises RequestFailed if none answers."""
         reply = await self._topology()
         await self._ask_authorizer()
         self._listeners.keep({broker.node_id for broker in reply.brokers})  # their ports may be wanted now
@@ -260,7 +260,7 @@ class Supervisor:
 
     async def _ask_authorizer(self) -> bool:
         """Ask who answered last, once a minute. A broker without an authorizer says SECURITY_DISABLED, others anything
-        else; one that has never heard of ACLs has none. Raises AskFailed where it was never answered."""
+        else; one that has never heard of ACLs has none. Raises RequestFailed where it was never answered."""
         assert self._lookout is not None
         now_s = asyncio.get_running_loop().time()
         link, known = self._lookout[1], self._authorizer
