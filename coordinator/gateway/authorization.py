@@ -65,7 +65,7 @@ class Authorization:
         self.clients: dict[int, _Client] = {}
         self._waiting: set[int] = set()
         self.is_away = False
-        """Whether no broker can be asked: the last answers hold."""
+        """True while no broker can be asked: the last answers hold."""
 
     def admit(self, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Serve the permitted part of the request, once it is known; refuse the rest."""

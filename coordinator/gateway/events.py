@@ -6,7 +6,7 @@ from protocol.messages import Message
 
 
 class Forwarded(Event):
-    """What the broker sent on the upstream side of a connection in front of it."""
+    """Bytes that the broker sent on the upstream side of a proxied connection."""
 
     connection: int
     data: bytes
@@ -41,7 +41,7 @@ class UpstreamUnreachable(Event):
 
 
 class UpstreamReply(Event):
-    """What came of an `AskUpstream`. `reply` None: nothing, for this reason."""
+    """The outcome of an `UpstreamRequest`. `reply` None: it failed, for this reason."""
 
     call_id: int
     reply: Message | None

@@ -147,7 +147,7 @@ class Gateway:
             self._ask(((Metadata(None), None),), None, Metadata(None), moment, self._listed)
 
     def _list_topics_soon(self, moment: Moment) -> None:
-        """What is known of leaders is old: not many times a second, whoever asks how often."""
+        """List the topics again, since known leaders are old; once a second at most."""
         now_ms = moment.monotonic_ms
         if self.brokers.is_reachable and now_ms - self._hurried_ms >= _LOOK_EVERY_MS:
             self._hurried_ms = now_ms

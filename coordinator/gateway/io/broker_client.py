@@ -36,7 +36,7 @@ HostPort = tuple[str, int]
 
 
 class Login(NamedTuple):
-    """Who we are to the brokers."""
+    """The login of Muster at the brokers."""
 
     username: str
     password: str

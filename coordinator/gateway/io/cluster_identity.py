@@ -76,7 +76,7 @@ class Identity:
 
     @property
     def had_authorizer(self) -> bool:
-        """Whether the cluster had one when it was last asked. Raises OSError."""
+        """Return whether the cluster had an authorizer when it was last asked. Raises OSError."""
         return self._authorizer_file.exists()
 
     def note_authorizer(self, *, has_authorizer: bool) -> None:

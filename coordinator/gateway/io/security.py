@@ -27,7 +27,7 @@ def upstream_tls(config: Config) -> UpstreamTls | None:
 
 
 def upstream_login(config: Config) -> Login | None:
-    """Who we are to the brokers."""
+    """The login of Muster at the brokers."""
     username, password = config.upstream_sasl_username, config.upstream_sasl_password
     if username is None or password is None:
         return None

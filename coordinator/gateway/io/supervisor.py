@@ -92,7 +92,7 @@ class Supervisor:
         self._listeners = Listeners(plan.host, plan.told_host, plan.ports, plan.listening, told_port=plan.told_port)
         self._told_own: set[tuple[int, HostPort]] = set()
         self._authorizer: tuple[bool, float] | None = None
-        """Whether the cluster has one, and when it was asked."""
+        """Presence of an authorizer in the cluster, and the time it was asked."""
         self._turn = 0
         self._reason = ""
         self._tasks: set[asyncio.Task[None]] = set()
