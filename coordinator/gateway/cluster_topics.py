@@ -182,6 +182,12 @@ class UpstreamTopics(EmbeddedTopics):
                 wanted.append(topic)
         return _questions(wanted)
 
+    def outdate(self, names: Iterable[str]) -> None:
+        """Ask the cluster again before the next Metadata: a request of a client has just changed these topics."""
+        self.listed_ms = None
+        for name in names:
+            self._asked.pop(name, None)
+
     # ------------------------------------------------------------------------------------------------ what there is
 
     @property

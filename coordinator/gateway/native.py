@@ -19,6 +19,7 @@ from protocol.messages.configs import AlterConfigs, DescribeConfigs, Incremental
 from protocol.messages.node import Refused
 from protocol.messages.topics import (
     CreatePartitions,
+    CreatePartitionsReply,
     CreateTopics,
     CreateTopicsReply,
     DeleteTopics,
@@ -79,9 +80,13 @@ def _learn(topics: UpstreamTopics, message: Message, said: Message, now_ms: int)
         if len(made) > _MOST_MADE:
             made.clear()
         made.update((one.name, now_ms + _MADE_FOR_MS) for one in said.topics if not one.error_code)
+        topics.outdate(one.name for one in said.topics)
+    elif isinstance(said, CreatePartitionsReply):
+        topics.outdate(one.name for one in said.results)
     elif isinstance(said, DeleteTopicsReply):
         for gone in said.responses:
             made.pop(gone.name or "", None)
+        topics.outdate(one.name or "" for one in said.responses)
 
 
 def is_ours(message: Message) -> bool:

@@ -47,9 +47,13 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
         if isinstance(stored, ErrorCode):
             core.outbox.send(ref, OffsetCommitReply(refused_topics(message.topics, stored)))
         else:
+            group.commits_by(message.member_id, ref.connection)
             core.outbox.hold(shard.position_of(message.group_id), ref, stored)
         return
     topics, position = commit_what_exists(core, message, moment)
+    group = core.find(message.group_id)[1]
+    if position and group is not None:
+        group.commits_by(message.member_id, ref.connection)
     core.outbox.hold(position, ref, OffsetCommitReply(topics))
 
 

@@ -7,8 +7,11 @@ replaces the group lock and the class of races in which expiry and heartbeat mee
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from coordinator.clock import Moment
 from coordinator.config.config import Config
+from coordinator.groups.classic.events import SessionOverdue
 from coordinator.groups.client_balanced.events import LeaseOverdue
 from coordinator.handlers.budget import OVERDUE_A_STEP
 from coordinator.handlers.core import Core
@@ -94,6 +97,7 @@ class Node:
             ProduceAnswered: lambda event, _moment: answer_produces(core, (event,)),
             TaskDue: lambda event, moment: self.tasks[event.name](moment),
             LeaseOverdue: self._lease_overdue,
+            SessionOverdue: self._session_overdue,
         }
         """Handler of each event that a delayed operation completes with; all others are events of a classic group."""
         self._woken_fetches = WokenFetches()
@@ -210,6 +214,13 @@ class Node:
         shard, group = self.core.find(event.group_id)
         if group is not None:
             shard.process(group, event, moment)
+
+    def _session_overdue(self, event: SessionOverdue, moment: Moment) -> None:
+        shard, group = self.core.find(event.group_id)
+        member = None if group is None else group.members.get(event.member_id)
+        if group is not None and member is not None:
+            waits_for_disk = self.serving.waits_for_disk(member.connection)
+            shard.process(group, replace(event, waits_for_disk=waits_for_disk), moment)
 
     def _lease_overdue(self, event: LeaseOverdue, moment: Moment) -> None:
         shard, _ = self.core.find(event.group_id)

@@ -149,6 +149,12 @@ class Serving:
             self.touched[number] = connection
             self.serve(connection, moment)
 
+    def waits_for_disk(self, number: int) -> bool:
+        """Return true if a reply of the connection is held until the disk has its record. Meanwhile a dialect that
+        answers in order reads no further request, a heartbeat included."""
+        connection = self._core.connections.get(number)
+        return connection is not None and bool(self._core.outbox.held) and connection.session.unanswered > 0
+
     def _serve_requests(self, connection: Connection, moment: Moment) -> None:
         session, core, now_ms = connection.session, self._core, moment.monotonic_ms
         budget = core.budget

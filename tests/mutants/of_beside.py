@@ -103,7 +103,7 @@ MUTANTS = (
                 "coordinator/gateway/broker_timeout.py", "elif silent_ms + passed_ms < self._allowed_ms:", "elif True:"
             ),
         ),
-        _worlds(5, 4),
+        _worlds(9, 3),
     ),
     Mutant(
         "reading-without-end",

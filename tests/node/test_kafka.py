@@ -31,7 +31,7 @@ from protocol.messages.groups import (
     SyncGroupReply,
 )
 from protocol.messages.node import ApiVersions, ApiVersionsReply, FindCoordinator, FindCoordinatorReply
-from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from protocol.record_batch import encode_batch
 from tests.node.desk import Desk
 
@@ -139,6 +139,35 @@ def test_a_join_that_waits_keeps_its_own_connection_waiting_and_no_other() -> No
     assert isinstance(joined, JoinGroupReply) and joined.error_code is ErrorCode.NONE
     assert isinstance(found, FindCoordinatorReply)
     assert refused == HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def test_a_member_whose_heartbeats_wait_behind_its_commit_for_the_disk_is_not_evicted() -> None:
+    desk = KafkaDesk()
+    desk.make_topic()
+    peer = Peer(desk, 1)
+    member_id, generation_id = member_of(peer)
+    commit = OffsetCommit(
+        "g",
+        (OffsetCommitTopic("orders", (OffsetCommitPartition(0, 1),)),),
+        generation_id=generation_id,
+        member_id=member_id,
+    )
+    peer.send((Heartbeat("g", generation_id, member_id), 4))
+    peer.heard()
+    desk.holds_disk = True
+    peer.send((commit, 8))
+    for _ in range(9):  # 18 s, three times the session timeout
+        desk.wait(2_000)
+        assert peer.ask((Heartbeat("g", generation_id, member_id), 4)) == []
+    desk.holds_disk = False
+    desk.flush()
+    committed, *beats = peer.heard()
+    assert isinstance(committed, OffsetCommitReply)
+    assert beats == [HeartbeatReply()] * 9
+    desk.wait(5_900)
+    assert peer.ask((Heartbeat("g", generation_id, member_id), 4)) == [HeartbeatReply()]
+    desk.wait(6_100)  # silent, with nothing held up by the disk
+    assert peer.ask((Heartbeat("g", generation_id, member_id), 4)) == [HeartbeatReply(ErrorCode.UNKNOWN_MEMBER_ID)]
 
 
 def test_a_connection_with_a_mebibyte_waiting_is_not_read_until_it_is_answered() -> None:

@@ -58,18 +58,26 @@ class Heartbeats:
             if isinstance(event, SessionOverdue):
                 group = node.core.find(event.group_id)[1]
                 if group is not None and (member := group.members.get(event.member_id)) is not None:
-                    self._ends(event.group_id, event.member_id, group.generation_id, member, moment, now_ms())
-            elif isinstance(event, LeaseOverdue):
+                    deadline_ms, generation_id = member.deadline_ms, group.generation_id
+                    happen(event, moment)
+                    if group.members.get(event.member_id) is not member:
+                        self._ends(
+                            event.group_id, event.member_id, generation_id, member, deadline_ms, moment, now_ms()
+                        )
+                return
+            if isinstance(event, LeaseOverdue):
                 balanced = node.core.shard_of(event.group_id).balanced.get(event.group_id)
                 for one in balanced.members.values() if balanced is not None else ():
                     if one.deadline_ms <= moment.monotonic_ms:  # all whose time is over go at once
-                        self._ends(event.group_id, one.consumer_id, one.epoch, one, moment, now_ms())
+                        self._ends(event.group_id, one.consumer_id, one.epoch, one, one.deadline_ms, moment, now_ms())
             happen(event, moment)
 
         node.complete = watched  # type: ignore[method-assign]
 
-    def _ends(self, group_id: str, member_id: str, epoch: int, member: Any, moment: Moment, now_ms: int) -> None:
-        if 0 < moment.monotonic_ms - member.deadline_ms <= STALL_MS:
+    def _ends(
+        self, group_id: str, member_id: str, epoch: int, member: Any, deadline_ms: int, moment: Moment, now_ms: int
+    ) -> None:
+        if 0 < moment.monotonic_ms - deadline_ms <= STALL_MS:
             return  # a stall that ended so soon after the deadline is no stall to the daemon
         for beat in self._beats.get((group_id, member_id), ()):
             in_time = now_ms - member.session_timeout_ms < beat.arrives_ms < now_ms

@@ -128,6 +128,7 @@ UPSTREAM: dict[str, Kind] = {
 }
 ABOUT = KINDS | UPSTREAM
 AMBIENT = ("weather", "ledger")
+OF_FILES = ("still", "lost write", "lost sync")
 FAULTS = tuple(kind for kind in KINDS if kind not in (*AMBIENT, "member"))
 
 
@@ -168,7 +169,8 @@ class Plan(msgspec.Struct, frozen=True):
 def draw(seed: int, pace: Pace = BRISK, on: Iterable[str] | None = None) -> Plan:
     """What the seed decides; with `on`, these faults and no others."""
     random = Random(f"plan-{seed}")
-    drawn = tuple(kind for kind in FAULTS if random.random() < 0.55)
+    of_files = Random(f"files-{seed}")  # of their own: other faults of a seed are what they were
+    drawn = tuple(kind for kind in FAULTS if (of_files if kind in OF_FILES else random).random() < 0.55)
     chosen = drawn if on is None else tuple(on)
     found: list[tuple[int, str, str, int]] = [(0, kind, "", 0) for kind in AMBIENT]
     names = [f"m{index + 1}" for index in range(random.randrange(2, 6) * pace.members // 9)]

@@ -12,7 +12,7 @@ MARKS = (
     *("grants", "batches delivered", "batches confirmed", "balancers killed"),
     "requests that came again, late",
     *("leases that were over by the member's clock", "power failures", "daemons killed", "stops", "full disks"),
-    *("balanced: register PARTITION_OCCUPIED", "balanced: MemberHeartbeat NO_NODE", "pushes: PartitionsLost"),
+    *("balanced: register PARTITION_OCCUPIED", "balanced: MemberHeartbeat NO_NODE"),
     *("notes: lease over", "notes: member replaced", "notes: member left"),
 )
 """What a share of the worlds must have seen."""
@@ -24,6 +24,11 @@ def test_no_partition_has_two_owners_and_all_is_read_when_faults_have_stopped(sh
     for seed in range(share, SEEDS, SHARES):
         total.update(BalancedWorld(seed).run().counts)
     assert [mark for mark in MARKS if not total[mark]] == []
+
+
+def test_a_member_is_told_which_partitions_it_lost() -> None:
+    """Rare: in these two of the first sixty worlds."""
+    assert all(BalancedWorld(seed).run().counts["pushes: PartitionsLost"] for seed in (17, 26))
 
 
 def test_one_seed_is_one_trace() -> None:

@@ -112,6 +112,20 @@ def test_a_list_of_all_topics_is_a_second_old_at_most() -> None:
     assert ask(pair, MetadataReply, Metadata(None)).topics == ()
 
 
+def test_a_native_client_lists_the_topics_as_its_own_request_has_left_them() -> None:
+    pair = natively()
+    assert ask(pair, MetadataReply, Metadata(None)).topics == ()
+    ask(pair, CreateTopicsReply, CreateTopics((CreatableTopic("orders", 2),)))
+    assert [len(topic.partitions) for topic in ask(pair, MetadataReply, Metadata(None)).topics] == [2]
+    ask(pair, CreatePartitionsReply, CreatePartitions((GrowingTopic("orders", 3),)))
+    assert [len(topic.partitions) for topic in ask(pair, MetadataReply, Metadata(None)).topics] == [3]
+    assert len(metadata(pair, "orders").topics[0].partitions) == 3
+    ask(pair, CreatePartitionsReply, CreatePartitions((GrowingTopic("orders", 4),)))
+    assert len(metadata(pair, "orders").topics[0].partitions) == 4
+    ask(pair, DeleteTopicsReply, DeleteTopics((DeletableTopic("orders"),)))
+    assert ask(pair, MetadataReply, Metadata(None)).topics == ()
+
+
 def test_while_the_cluster_is_away_what_is_known_is_told_and_nobody_hears_that_a_topic_is_not_there() -> None:
     pair = natively()
     make_topic(pair)

@@ -249,9 +249,13 @@ def _remove_leaver(group: Group, member_id: str, connection: int, out: Outcome) 
 
 
 def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
-    """Evict a member that sent nothing for its session timeout."""
+    """Evict a member that sent nothing for its session timeout. One whose heartbeats wait behind a reply that the disk
+    holds up gets a new session."""
     member = group.members.get(event.member_id)
     if member is None:
+        return
+    if event.waits_for_disk:
+        restart_session(group, member, out)
         return
     silent_ms = NEW_MEMBER_TIMEOUT_MS if member.is_new else member.session_timeout_ms
     dismiss(group, member, out, ErrorCode.UNKNOWN_MEMBER_ID, Cause.SESSION_EXPIRED)

@@ -233,6 +233,12 @@ class Group:
             else:
                 del self.supported[protocol.name]
 
+    def commits_by(self, member_id: str, connection: int) -> None:
+        """Note the connection on which the member waits for the reply to its commit."""
+        member = self.members.get(member_id)
+        if member is not None:
+            member.connection = connection
+
     def check(self) -> None:
         """Assert what must hold between any two steps; tests call it after each."""
         members = self.members.values()

@@ -3,14 +3,13 @@
 from random import Random
 
 from tests.simulation.beside.watch import MOVED
-from tests.simulation.plan import UPSTREAM, Decision, Pace, Plan, draw
+from tests.simulation.plan import OF_FILES, UPSTREAM, Decision, Pace, Plan, draw
 
 BESIDE = Pace(40_000, 0.6, 6, ("orders", "orders", "delays", MOVED), is_slow=False)
 NODE_FAULTS = (
     *("cut", "delay", "reorder", "deaf", "mute", "half-open", "reset in reply", "lose reply", "resend", "stall"),
     *("kill", "leave", "replace", "leader dies", "never sync", "power", "power in job", "power in swap"),
     *("daemon killed", "restart", "pause", "slow disk", "full", "fail", "clock"),
-    *("still", "lost write", "lost sync"),
 )
 UPSTREAM_FAULTS = tuple(kind for kind in UPSTREAM if not kind.startswith("old"))
 _OLD_FROM = 100_000
@@ -18,11 +17,12 @@ _OLD_FROM = 100_000
 
 def draw_beside(seed: int, on: tuple[str, ...] | None = None) -> Plan:
     """A swarm of what befalls the node, the brokers and what lies between."""
-    random = Random(f"beside-{seed}")
+    random, of_files = Random(f"beside-{seed}"), Random(f"beside-files-{seed}")
     if on is None:
         on = (
             *(kind for kind in NODE_FAULTS if random.random() < 0.3),
             *(kind for kind in UPSTREAM_FAULTS if random.random() < 0.5),
+            *(kind for kind in OF_FILES if of_files.random() < 0.3),
         )
     plan = draw(seed, BESIDE, on)
     return plan.with_decisions(sorted((*plan.decisions, *_old(random)), key=lambda one: one.at_ms))
