@@ -51,9 +51,9 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
             core.outbox.hold(shard.position_of(message.group_id), ref, stored)
         return
     topics, position = commit_what_exists(core, message, moment)
-    group = core.find(message.group_id)[1]
-    if position and group is not None:
-        group.commits_by(message.member_id, ref.connection)
+    stored_in = core.find(message.group_id)[1]
+    if position and stored_in is not None:
+        stored_in.commits_by(message.member_id, ref.connection)
     core.outbox.hold(position, ref, OffsetCommitReply(topics))
 
 
