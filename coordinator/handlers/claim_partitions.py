@@ -2,7 +2,7 @@
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Claim
-from coordinator.handlers.admission import admit, admit_write
+from coordinator.handlers.admission import Found
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.ownership import ClaimPartitions, ClaimPartitionsReply
@@ -11,13 +11,12 @@ from protocol.session import RequestRef
 _NO_OFFSET = -1
 
 
-def claim_partitions(core: Core, ref: RequestRef, message: ClaimPartitions, moment: Moment) -> None:
+def claim_partitions(core: Core, ref: RequestRef, message: ClaimPartitions, found: Found, moment: Moment) -> None:
     """Grant all partitions or none. The committed offsets are read in the same step as the grant is made, so no commit
     of a former owner can come in between."""
-    refused = admit(core, message.group_id) or admit_write(core)
-    shard, group = core.find(message.group_id)
-    if refused or group is None:
-        core.outbox.send(ref, ClaimPartitionsReply(error_code=refused or ErrorCode.UNKNOWN_MEMBER_ID))
+    shard, group = found
+    if group is None:
+        core.outbox.send(ref, ClaimPartitionsReply(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         return
     committed = []
     for topic, partition in dict.fromkeys((item.topic, item.partition) for item in message.items):

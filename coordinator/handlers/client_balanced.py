@@ -2,17 +2,18 @@
 partitions."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import BalancedEvent, MetaMade, OffsetsByKey
 from coordinator.groups.client_balanced.meta import is_current
 from coordinator.groups.client_balanced.state import BalancedGroup
-from coordinator.handlers.admission import admit
+from coordinator.handlers.admission import Admission, Found, admit, admit_write
 from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
 from coordinator.handlers.core import Core
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.balanced import ConfirmConsumed, LeaveMember, UnregisterPartitions
 from protocol.session import RequestRef
 
@@ -28,6 +29,16 @@ M = TypeVar("M", LeaveMember, UnregisterPartitions, ConfirmConsumed)
 def admit_client_balanced(core: Core, group_id: str) -> ErrorCode:
     """Check that this node serves the group."""
     return admit(core, group_id) if group_id else BAD
+
+
+def to_balanced_group(reply: Callable[..., Message], *, writes: bool = False) -> Admission:
+    """Admit a request to its client-balanced group; `writes`: only while the log takes records."""
+
+    def admission(core: Core, message: Any) -> Found | Message:
+        refused = admit_client_balanced(core, message.group_id) or (writes and admit_write(core))
+        return reply(error_code=refused) if refused else Found(*core.find(message.group_id))
+
+    return admission
 
 
 def find(core: Core, group_id: str, moment: Moment) -> tuple[Shard, BalancedGroup]:

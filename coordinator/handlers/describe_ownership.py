@@ -1,21 +1,18 @@
 """Answer DescribeOwnership (docs/spec/consumer-client.md#E2)."""
 
 from coordinator.clock import Moment
-from coordinator.handlers.admission import admit
+from coordinator.handlers.admission import Found
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
 from protocol.messages.ownership import DescribeOwnership, DescribeOwnershipReply, OwnedPartition
 from protocol.session import RequestRef
 
 
-def describe_ownership(core: Core, ref: RequestRef, message: DescribeOwnership, moment: Moment) -> None:
+def describe_ownership(core: Core, ref: RequestRef, message: DescribeOwnership, found: Found, moment: Moment) -> None:
     """List the grants as of one instant; answered when they are durable."""
-    refused = admit(core, message.group_id)
-    shard, group = core.find(message.group_id)
-    if not refused and group is None:
-        refused = ErrorCode.GROUP_ID_NOT_FOUND
-    if refused or group is None:
-        core.outbox.send(ref, DescribeOwnershipReply(error_code=refused))
+    shard, group = found
+    if group is None:
+        core.outbox.send(ref, DescribeOwnershipReply(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
         return
     wanted = None if message.topics is None else frozenset(message.topics)
     items = [

@@ -7,7 +7,7 @@ from coordinator.groups.client_balanced.grants import set_in_flight
 from coordinator.groups.client_balanced.registering import next_read
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.groups.ownership import Key
-from coordinator.handlers.admission import admit_operation
+from coordinator.handlers.admission import Found, admit_operation
 from coordinator.handlers.client_balanced import admit_client_balanced, find
 from coordinator.handlers.client_balanced_topics import places
 from coordinator.handlers.core import Core
@@ -25,12 +25,9 @@ _WAIT_MS = 300
 """Delay before a partition that cannot be read is tried again."""
 
 
-def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, moment: Moment) -> None:
+def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, _found: Found, moment: Moment) -> None:
     """Answer at once if the member owns none of the partitions, or names several and owns only some; else when there
     are records."""
-    if refused := admit_client_balanced(core, message.group_id):
-        core.outbox.send(ref, FetchRegisteredReply(refused))
-        return
     shard, group = find(core, message.group_id, moment)
     known = places(core, shard, message.group_id, [item.key for item in message.items])
     ran = shard.run(group, Fetching(ref, message, known), moment)

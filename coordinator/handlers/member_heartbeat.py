@@ -4,18 +4,16 @@ from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import Beat
 from coordinator.groups.client_balanced.reporting import is_plain, keep_connection
 from coordinator.groups.client_balanced.table import answer
-from coordinator.handlers.client_balanced import admit_client_balanced, find
+from coordinator.handlers.admission import Found
+from coordinator.handlers.client_balanced import find
 from coordinator.handlers.client_balanced_topics import places
 from coordinator.handlers.core import Core
 from protocol.messages.balanced import MemberHeartbeat, MemberHeartbeatReply
 from protocol.session import RequestRef
 
 
-def member_heartbeat(core: Core, ref: RequestRef, message: MemberHeartbeat, moment: Moment) -> None:
+def member_heartbeat(core: Core, ref: RequestRef, message: MemberHeartbeat, _found: Found, moment: Moment) -> None:
     """Keep the member alive; most heartbeats do nothing else (docs/spec/client-balanced-groups.md#11, #13)."""
-    if refused := admit_client_balanced(core, message.group_id):
-        core.outbox.send(ref, MemberHeartbeatReply(refused))
-        return
     shard, group = find(core, message.group_id, moment)
     keep_connection(group, message, ref.connection)
     if is_plain(group, message):

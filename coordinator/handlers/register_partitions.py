@@ -2,20 +2,19 @@
 
 from coordinator.clock import Moment
 from coordinator.groups.client_balanced.events import LeaseOverdue, Register
-from coordinator.handlers.admission import admit_write
-from coordinator.handlers.client_balanced import admit_client_balanced, find
+from coordinator.handlers.admission import Found
+from coordinator.handlers.client_balanced import find
 from coordinator.handlers.client_balanced_topics import places
 from coordinator.handlers.core import Core
-from protocol.messages.balanced import RegisterPartitions, RegisterPartitionsReply
+from protocol.messages.balanced import RegisterPartitions
 from protocol.session import RequestRef
 
 
 # --- partitions ---
-def register_partitions(core: Core, ref: RequestRef, message: RegisterPartitions, moment: Moment) -> None:
+def register_partitions(
+    core: Core, ref: RequestRef, message: RegisterPartitions, _found: Found, moment: Moment
+) -> None:
     """Grant partitions to the first member that asks (docs/spec/client-balanced-groups.md#7, #8)."""
-    if refused := admit_client_balanced(core, message.group_id) or admit_write(core):
-        core.outbox.send(ref, RegisterPartitionsReply(refused))
-        return
     shard, group = find(core, message.group_id, moment)
     keys = [item.key for item in message.items]
     for key in keys:

@@ -8,32 +8,25 @@ The unit is an entry: a partition, a member or a group named, some 3 microsecond
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from coordinator.handlers.core import Core
+from coordinator.runtime.slices import SLICE_US
+from protocol.errors import ErrorCode
 from protocol.messages import Message
-from protocol.messages.balanced import (
-    ConfirmConsumed,
-    ConsumeFromMax,
-    DescribeBalanced,
-    FetchRegistered,
-    LeaveMember,
-    MemberHeartbeat,
-    RegisterPartitions,
-    StartMember,
-    UnregisterPartitions,
-)
-from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
-from protocol.messages.data import Fetch, OffsetForLeaderEpoch, Produce
-from protocol.messages.groups import DeleteGroups, DescribeGroups, JoinGroup, LeaveGroup, ListGroups, SyncGroup
-from protocol.messages.node import FindCoordinator
-from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetDelete, OffsetFetch, TxnOffsetCommit
-from protocol.messages.ownership import ClaimPartitions, DescribeOwnership, ReleasePartitions
-from protocol.messages.topics import (
-    CreatePartitions,
-    CreateTopics,
-    DeleteTopics,
-    DescribeTopicPartitions,
-    Metadata,
-)
+from protocol.messages.balanced import DescribeBalanced, PartitionMeta, StartMember
+from protocol.messages.data import Produce
+from protocol.messages.groups import DescribeGroups, ListGroups
+from protocol.messages.node import Refused
+from protocol.messages.offsets import DescribeExpiry, OffsetCommit, OffsetFetch, TxnOffsetCommit
+from protocol.messages.topics import CreatePartitions, CreateTopics, DeleteTopics
 
+_ENTRIES_A_TOPIC = _ENTRIES_A_FETCH = 50
+"""Cost of a topic with its partitions, and of a fetch; estimates."""
+_CONFIGURED_AN_ENTRY = 4
+_OFFSETS_AN_ENTRY = 8
+"""Offsets that cost one entry if they are only looked at."""
+_LISTED_AN_ENTRY = 3
+_MOST_A_SLICE = SLICE_US // 3
+"""Cost that one step serves of a long request (see `slices`)."""
 _CHARACTERS_AN_ENTRY = 32
 _ENTRIES_A_PROTOCOL = 200
 _ENTRIES_A_NEW_TOPIC = 20
@@ -44,10 +37,23 @@ _MOST_DESCRIBED = 2_000
 
 
 class Cost(NamedTuple):
-    """The field that grows, and its cost in entries."""
+    """Cost of a message in entries: one, that of the items its `field` names, and that of the items listed for it. A
+    message whose field names too many is refused before anything else is checked."""
 
-    field: str
-    cost: Callable[[Any], int]
+    field: str = ""
+    named: Callable[[Any], int] = lambda _message: 0
+    listed: Callable[[Core, Any], int] = lambda _core, _message: 0
+
+    def of(self, core: Core, message: Message) -> int:
+        return 1 + self.named(message) + self.listed(core, message)
+
+    def refusal(self, message: Message, most: int) -> Refused | None:
+        """Refuse a request that would take too long for all other clients."""
+        entries = self.named(message)
+        if entries <= most:
+            return None
+        text = f"{self.field}: worth {entries} entries, at most {most} are allowed (max.entries.per.request)"
+        return Refused(ErrorCode.INVALID_REQUEST, f"{text}; ask in parts")
 
 
 def _names(names: Iterable[str]) -> int:
@@ -92,47 +98,103 @@ def _commit(message: OffsetCommit | TxnOffsetCommit) -> int:
     return entries
 
 
-COSTS: dict[type[Message], Cost] = {
-    JoinGroup: Cost("protocols", lambda m: _ENTRIES_A_PROTOCOL * len(m.protocols)),
-    SyncGroup: Cost("assignments", lambda m: len(m.assignments)),
-    LeaveGroup: Cost("members", lambda m: len(m.members)),
-    DescribeGroups: Cost("groups", lambda m: _names(m.groups)),
-    DeleteGroups: Cost("groups_names", lambda m: _names(m.groups_names)),
-    ListGroups: Cost("states_filter, types_filter", lambda m: len(m.states_filter) + len(m.types_filter)),
-    FindCoordinator: Cost("coordinator_keys", lambda m: _names(m.coordinator_keys)),
-    OffsetCommit: Cost("topics", _commit),
-    TxnOffsetCommit: Cost("topics", _commit),
-    OffsetFetch: Cost("groups", _offset_fetch),
-    OffsetDelete: Cost("topics", lambda m: sum(1 + len(topic.partition_indexes) for topic in m.topics)),
-    ListOffsets: Cost("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
-    Metadata: Cost("topics", lambda m: len(m.topics or ())),
-    DescribeTopicPartitions: Cost(
-        "topics", lambda m: _names(topic.name for topic in m.topics) + min(m.response_partition_limit, _MOST_DESCRIBED)
-    ),
-    CreateTopics: Cost("topics", _new_topics),
-    DeleteTopics: Cost("topics", lambda m: _ENTRIES_A_NEW_TOPIC * len(m.topics)),
-    CreatePartitions: Cost("topics", _more_partitions),
-    DescribeConfigs: Cost("resources", lambda m: _ENTRIES_A_RESOURCE * len(m.resources)),
-    IncrementalAlterConfigs: Cost(
-        "resources", lambda m: sum(_ENTRIES_A_RESOURCE + len(resource.configs) for resource in m.resources)
-    ),
-    AlterConfigs: Cost(
-        "resources", lambda m: sum(_ENTRIES_A_RESOURCE + len(resource.configs) for resource in m.resources)
-    ),
-    ClaimPartitions: Cost("items", lambda m: len(m.items)),
-    ReleasePartitions: Cost("items", lambda m: len(m.items)),
-    StartMember: Cost("topics", _start),
-    MemberHeartbeat: Cost("owned", lambda m: len(m.owned or ()) + len(m.released)),
-    RegisterPartitions: Cost("items", lambda m: _ENTRIES_A_GRANT * len(m.items)),
-    UnregisterPartitions: Cost("items", lambda m: len(m.items)),
-    FetchRegistered: Cost("items", lambda m: len(m.items)),
-    ConfirmConsumed: Cost("items", lambda m: len(m.items)),
-    LeaveMember: Cost("released", lambda m: len(m.released)),
-    DescribeBalanced: Cost("groups", lambda m: _names(m.groups or ())),
-    ConsumeFromMax: Cost("groups", lambda m: _names(m.groups)),
-    DescribeOwnership: Cost("topics", lambda m: _names(m.topics or ())),
-    OffsetForLeaderEpoch: Cost("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
-    Produce: Cost("topic_data", lambda m: sum(1 + len(topic.partition_data) for topic in m.topic_data)),
-    Fetch: Cost("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics)),
-}
-"""Costs of the messages that can be of any size."""
+def _listed_groups(core: Core, message: DescribeGroups) -> int:
+    found = [core.directory.get(group_id) for group_id in message.groups]
+    return sum([len(one[1].members) for one in found if one is not None])
+
+
+def _listed_offsets(core: Core, message: OffsetFetch) -> int:
+    listed = 0
+    for group in message.groups:
+        if group.topics is None:
+            listed += core.shard_of(group.group_id).offsets.count_of(group.group_id)
+    return listed
+
+
+def _inspected(core: Core, message: DescribeExpiry) -> int:
+    kept = core.find(message.group_id)[0].offsets.count_of(message.group_id)
+    return min(max(message.limit, 0), kept) + min(kept // _OFFSETS_AN_ENTRY, _MOST_A_SLICE)
+
+
+def _produced(core: Core, message: Produce) -> int:
+    return sum([len(part.records) for topic in message.topic_data for part in topic.partition_data]) // 64
+
+
+def _deleted_partitions(core: Core, message: DeleteTopics) -> int:
+    names = [topic.name or core.topics.name_of(topic.topic_id) or "" for topic in message.topics]
+    return sum([core.topics.partition_count(name) or 0 for name in names])
+
+
+def partitions_of(core: Core, topics: Iterable[str]) -> int:
+    """Number of partitions of these topics."""
+    return sum([core.topics.partition_count(topic) or 0 for topic in dict.fromkeys(topics)])
+
+
+def _configured(core: Core, message: PartitionMeta) -> int:
+    group = core.find(message.group_id)[0].balanced.get(message.group_id)
+    is_listed = group is not None and group.on_record.meta_version != message.meta_version
+    return len(group.meta) // _CONFIGURED_AN_ENTRY if group is not None and is_listed else 0
+
+
+def _described(core: Core, message: DescribeBalanced) -> int:
+    shards = core.shards
+    return sum([len(one.meta) + len(one.members) for shard in shards for one in shard.balanced.values()])
+
+
+def _groups_listed(core: Core, message: ListGroups) -> int:
+    listed = core.count_groups() if message.limit < 0 else min(core.count_groups(), message.limit)
+    return min(listed // _LISTED_AN_ENTRY, _MOST_A_SLICE)
+
+
+JOIN_GROUP = Cost("protocols", lambda m: _ENTRIES_A_PROTOCOL * len(m.protocols))
+SYNC_GROUP = Cost("assignments", lambda m: len(m.assignments))
+LEAVE_GROUP = Cost("members", lambda m: len(m.members))
+DESCRIBE_GROUPS = Cost("groups", lambda m: _names(m.groups), _listed_groups)
+DELETE_GROUPS = Cost("groups_names", lambda m: _names(m.groups_names))
+LIST_GROUPS = Cost("states_filter, types_filter", lambda m: len(m.states_filter) + len(m.types_filter), _groups_listed)
+FIND_COORDINATOR = Cost("coordinator_keys", lambda m: _names(m.coordinator_keys))
+OFFSET_COMMIT = Cost("topics", _commit)
+TXN_OFFSET_COMMIT = Cost("topics", _commit)
+OFFSET_FETCH = Cost("groups", _offset_fetch, _listed_offsets)
+OFFSET_DELETE = Cost("topics", lambda m: sum(1 + len(topic.partition_indexes) for topic in m.topics))
+LIST_OFFSETS = Cost("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics))
+METADATA = Cost(
+    "topics",
+    lambda m: len(m.topics or ()),
+    lambda core, message: 0 if message.topics is not None else _ENTRIES_A_TOPIC * core.topics.topic_count,
+)
+DESCRIBE_TOPIC_PARTITIONS = Cost(
+    "topics", lambda m: _names(topic.name for topic in m.topics) + min(m.response_partition_limit, _MOST_DESCRIBED)
+)
+CREATE_TOPICS = Cost("topics", _new_topics)
+DELETE_TOPICS = Cost("topics", lambda m: _ENTRIES_A_NEW_TOPIC * len(m.topics), _deleted_partitions)
+CREATE_PARTITIONS = Cost("topics", _more_partitions)
+DESCRIBE_CONFIGS = Cost("resources", lambda m: _ENTRIES_A_RESOURCE * len(m.resources))
+INCREMENTAL_ALTER_CONFIGS = Cost(
+    "resources", lambda m: sum(_ENTRIES_A_RESOURCE + len(resource.configs) for resource in m.resources)
+)
+ALTER_CONFIGS = Cost(
+    "resources", lambda m: sum(_ENTRIES_A_RESOURCE + len(resource.configs) for resource in m.resources)
+)
+CLAIM_PARTITIONS = Cost("items", lambda m: len(m.items))
+RELEASE_PARTITIONS = Cost("items", lambda m: len(m.items))
+START_MEMBER = Cost("topics", _start, lambda core, message: partitions_of(core, message.topics) // _CONFIGURED_AN_ENTRY)
+MEMBER_HEARTBEAT = Cost("owned", lambda m: len(m.owned or ()) + len(m.released))
+REGISTER_PARTITIONS = Cost("items", lambda m: _ENTRIES_A_GRANT * len(m.items))
+UNREGISTER_PARTITIONS = Cost("items", lambda m: len(m.items))
+FETCH_REGISTERED = Cost("items", lambda m: len(m.items), lambda _core, _message: _ENTRIES_A_FETCH)
+CONFIRM_CONSUMED = Cost("items", lambda m: len(m.items))
+LEAVE_MEMBER = Cost("released", lambda m: len(m.released))
+DESCRIBE_BALANCED = Cost("groups", lambda m: _names(m.groups or ()), _described)
+CONSUME_FROM_MAX = Cost("groups", lambda m: _names(m.groups))
+DESCRIBE_OWNERSHIP = Cost("topics", lambda m: _names(m.topics or ()))
+OFFSET_FOR_LEADER_EPOCH = Cost("topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics))
+PRODUCE = Cost("topic_data", lambda m: sum(1 + len(topic.partition_data) for topic in m.topic_data), _produced)
+FETCH = Cost(
+    "topics", lambda m: sum(1 + len(topic.partitions) for topic in m.topics), lambda _core, _message: _ENTRIES_A_FETCH
+)
+DESCRIBE_NODE = Cost(listed=lambda core, _message: len(core.shards))
+PARTITION_META = Cost(listed=_configured)
+DESCRIBE_EXPIRY = Cost(listed=_inspected)
+ONE = Cost()
+"""The cost of a message that names one thing."""

@@ -5,25 +5,32 @@ from coordinator.groups.classic.state import GroupState
 from coordinator.groups.client_balanced.checks import refuse_forbidden, refuse_identity, refuse_targets
 from coordinator.groups.client_balanced.events import LeaseOverdue, Start
 from coordinator.groups.client_balanced.guards import topics_of
+from coordinator.groups.client_balanced.state import bytes_of, bytes_of_member
 from coordinator.groups.table import Refusal
-from coordinator.handlers.admission import admit_operation, admit_start, admit_write, partitions_of
+from coordinator.handlers.admission import Found, admit_bytes, admit_operation, admit_write
 from coordinator.handlers.client_balanced import BAD, admit_client_balanced, find
 from coordinator.handlers.client_balanced_topics import as_of, partition_states, places, shape_of
 from coordinator.handlers.core import Core
+from coordinator.handlers.request_cost import partitions_of
 from coordinator.runtime.shard import Shard
 from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.balanced import StartMember, StartMemberReply
 from protocol.session import RequestRef
 
 
-# --- members ---
-def start_member(core: Core, ref: RequestRef, message: StartMember, moment: Moment) -> None:
-    """Admit a new member, or let a present one start again (docs/spec/client-balanced-groups.md#6.1)."""
+def admit_start(core: Core, message: StartMember) -> Found | Message:
+    """Admit a StartMember, with its own limits."""
     refusal = _refuse_start(core, message)
     if refusal is not None:
-        core.outbox.send(ref, StartMemberReply(refusal.error_code, refusal.text))
-        return
-    shard, classic = core.find(message.group_id)
+        return StartMemberReply(refusal.error_code, refusal.text)
+    return Found(*core.find(message.group_id))
+
+
+# --- members ---
+def start_member(core: Core, ref: RequestRef, message: StartMember, found: Found, moment: Moment) -> None:
+    """Admit a new member, or let a present one start again (docs/spec/client-balanced-groups.md#6.1)."""
+    shard, classic = found
     if classic is None and (failed := _create(shard, message.group_id, moment)):
         core.outbox.send(ref, StartMemberReply(failed))
         return
@@ -51,13 +58,22 @@ def _refuse_start(core: Core, message: StartMember) -> Refusal | None:
         return refusal
     if refusal := refuse_forbidden(message, *core.group_configs.forbidden(message.group_id)):
         return refusal
-    if error := admit_start(core, message):
+    if error := _admit_metadata(core, message):
         return Refusal(error, "what its members say of themselves has no room (group.max.metadata.bytes)")
     partitions, most = partitions_of(core, message.topics), core.config.max_entries_per_request
     if partitions > most:
         text = f"topics: {partitions} partitions, and a group may read {most} (max.entries.per.request)"
         return Refusal(BAD, text)
     return _make_room(core, message.group_id)
+
+
+def _admit_metadata(core: Core, message: StartMember) -> ErrorCode:
+    """Check the limits of memory for a StartMember of a client-balanced group."""
+    group = core.find(message.group_id)[0].balanced.get(message.group_id)
+    added = bytes_of_member(message)
+    if group is None or not group.members:
+        return admit_bytes(core, 0, added + bytes_of(message.topics, message.filters.items()))
+    return ErrorCode.NONE if message.consumer_id in group.members else admit_bytes(core, group.metadata_bytes, added)
 
 
 def _make_room(core: Core, group_id: str) -> Refusal | None:

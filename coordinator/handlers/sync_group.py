@@ -2,21 +2,30 @@
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import Sync
-from coordinator.handlers.admission import admit_sync
+from coordinator.handlers.admission import Found, admit
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
+from protocol.messages import Message
 from protocol.messages.groups import SyncGroup, SyncGroupReply
 from protocol.session import RequestRef
 
 
-def sync_group(core: Core, ref: RequestRef, message: SyncGroup, moment: Moment) -> None:
+def admit_sync(core: Core, message: SyncGroup) -> Found | Message:
+    """Admit a SyncGroup: the newest version must name its protocol. While the shard loads the error is
+    REBALANCE_IN_PROGRESS, since clients take error 14 here as fatal (docs/spec/group-protocol.md#0.3)."""
+    if message.must_name_protocol and (message.protocol_type is None or message.protocol_name is None):
+        return SyncGroupReply(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    refused = admit(core, message.group_id)
+    if refused is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        refused = ErrorCode.REBALANCE_IN_PROGRESS
+    return SyncGroupReply(error_code=refused) if refused else Found(*core.find(message.group_id))
+
+
+def sync_group(core: Core, ref: RequestRef, message: SyncGroup, found: Found, moment: Moment) -> None:
     """Return the member's assignment of a generation; the leader's request brings them all
     (docs/spec/group-protocol.md#2.2)."""
-    refused = admit_sync(core, message)
-    shard, group = core.find(message.group_id)
-    if not refused and group is None:
-        refused = ErrorCode.UNKNOWN_MEMBER_ID
-    if refused or group is None:
-        core.outbox.send(ref, SyncGroupReply(error_code=refused))
-        return
-    shard.process(group, Sync(ref, message), moment)
+    shard, group = found
+    if group is None:
+        core.outbox.send(ref, SyncGroupReply(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    else:
+        shard.process(group, Sync(ref, message), moment)

@@ -49,19 +49,30 @@ from coordinator.handlers import (
     txn_offset_commit,
     unregister_partitions,
 )
+from coordinator.handlers import request_cost as cost
+from coordinator.handlers.admission import Admission, Found, to_group
+from coordinator.handlers.client_balanced import to_balanced_group
 from coordinator.handlers.core import Core
+from coordinator.handlers.request_cost import Cost
 from protocol.messages import Message
 from protocol.messages.balanced import (
     ConfirmConsumed,
+    ConfirmConsumedReply,
     ConsumeFromMax,
     DescribeBalanced,
     FetchRegistered,
+    FetchRegisteredReply,
     LeaveMember,
+    LeaveMemberReply,
     MemberHeartbeat,
+    MemberHeartbeatReply,
     PartitionMeta,
+    PartitionMetaReply,
     RegisterPartitions,
+    RegisterPartitionsReply,
     StartMember,
     UnregisterPartitions,
+    UnregisterPartitionsReply,
 )
 from protocol.messages.configs import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
 from protocol.messages.data import Fetch, InitProducerId, OffsetForLeaderEpoch, Produce
@@ -71,8 +82,10 @@ from protocol.messages.groups import (
     Heartbeat,
     JoinGroup,
     LeaveGroup,
+    LeaveGroupReply,
     ListGroups,
     ListNotes,
+    ListNotesReply,
     SyncGroup,
 )
 from protocol.messages.node import DescribeCluster, DescribeNode, FindCoordinator
@@ -85,7 +98,14 @@ from protocol.messages.offsets import (
     OffsetFetch,
     TxnOffsetCommit,
 )
-from protocol.messages.ownership import ClaimPartitions, DescribeOwnership, ReleasePartitions
+from protocol.messages.ownership import (
+    ClaimPartitions,
+    ClaimPartitionsReply,
+    DescribeOwnership,
+    DescribeOwnershipReply,
+    ReleasePartitions,
+    ReleasePartitionsReply,
+)
 from protocol.messages.topics import (
     CreatePartitions,
     CreateTopics,
@@ -99,60 +119,169 @@ Handler = Callable[[Core, RequestRef, Any, Moment], None]
 
 
 class Api(NamedTuple):
-    """One request. Its cost is in `request_cost`, the order of its checks in `admission`."""
+    """One request. `admit` finds the one group that the request names, and is called before the handler, which gets
+    its result. It is None if the request names no group, or several, or is admitted anew in each of its slices."""
 
     message: type[Message]
-    handler: Handler
+    admit: Admission | None
+    cost: Cost
+    handler: Callable[..., None]
     path: Path
     is_internal: bool = False
     """True if only the process itself may send it: no dialect offers the message."""
 
+    def serving(self) -> Handler:
+        """Return the handler with its admission before it."""
+        admit, handler = self.admit, self.handler
+        if admit is None:
+            return handler
+
+        def serve(core: Core, ref: RequestRef, message: Any, moment: Moment) -> None:
+            found = admit(core, message)
+            if isinstance(found, Found):
+                handler(core, ref, message, found, moment)
+            else:
+                core.outbox.send(ref, found)
+
+        return serve
+
 
 APIS: tuple[Api, ...] = (
-    Api(JoinGroup, join_group.join_group, Path.FULL),
-    Api(SyncGroup, sync_group.sync_group, Path.FULL),
-    Api(Heartbeat, heartbeat.heartbeat_request, Path.READ_ONLY),
-    Api(LeaveGroup, leave_group.leave_group, Path.FULL),
-    Api(DescribeGroups, describe_groups.describe_groups, Path.READ_ONLY),
-    Api(ListGroups, list_groups.list_groups, Path.SLICED),
-    Api(DeleteGroups, delete_groups.delete_groups, Path.SLICED),
-    Api(ListNotes, list_notes.list_notes, Path.READ_ONLY),
-    Api(OffsetCommit, offset_commit.offset_commit, Path.APPEND_ONLY),
-    Api(OffsetFetch, offset_fetch.offset_fetch, Path.READ_ONLY),
-    Api(OffsetDelete, offset_delete.offset_delete, Path.FULL),
-    Api(DescribeExpiry, describe_expiry.describe_expiry, Path.READ_ONLY),
-    Api(FindCoordinator, find_coordinator.find_coordinator, Path.READ_ONLY),
-    Api(DescribeNode, describe_node.describe, Path.READ_ONLY),
-    Api(DescribeCluster, describe_cluster.describe_cluster, Path.READ_ONLY),
-    Api(Metadata, metadata.metadata, Path.READ_ONLY),
-    Api(DescribeTopicPartitions, describe_topic_partitions.describe_topic_partitions, Path.READ_ONLY),
-    Api(CreateTopics, create_topics.create_topics, Path.APPEND_ONLY),
-    Api(DeleteTopics, delete_topics.delete_topics, Path.SLICED),
-    Api(CreatePartitions, create_partitions.create_partitions, Path.APPEND_ONLY),
-    Api(DescribeConfigs, describe_configs.describe_configs, Path.READ_ONLY),
-    Api(IncrementalAlterConfigs, alter_configs.alter_configs, Path.APPEND_ONLY),
-    Api(AlterConfigs, alter_configs.replace_configs, Path.APPEND_ONLY),
-    Api(Produce, produce.produce, Path.SLICED),
-    Api(InitProducerId, init_producer_id.init_producer_id, Path.READ_ONLY),
-    Api(Fetch, fetch.fetch, Path.READ_ONLY),
-    Api(ListOffsets, list_offsets.list_offsets, Path.READ_ONLY),
-    Api(ClaimPartitions, claim_partitions.claim_partitions, Path.FULL),
-    Api(ReleasePartitions, release_partitions.release_partitions, Path.FULL),
-    Api(DescribeOwnership, describe_ownership.describe_ownership, Path.READ_ONLY),
-    Api(StartMember, start_member.start_member, Path.FULL),
-    Api(MemberHeartbeat, member_heartbeat.member_heartbeat, Path.FULL),
-    Api(PartitionMeta, partition_meta.partition_meta, Path.FULL),
-    Api(RegisterPartitions, register_partitions.register_partitions, Path.FULL),
-    Api(UnregisterPartitions, unregister_partitions.unregister_partitions, Path.FULL),
-    Api(FetchRegistered, fetch_registered.fetch_registered, Path.FULL),
-    Api(ConfirmConsumed, confirm_consumed.confirm_consumed, Path.FULL),
-    Api(LeaveMember, leave_member.leave_member, Path.FULL),
-    Api(DescribeBalanced, describe_balanced.describe_balanced, Path.READ_ONLY),
-    Api(ConsumeFromMax, consume_from_max.consume_from_max, Path.FULL),
-    Api(OffsetForLeaderEpoch, offset_for_leader_epoch.offset_for_leader_epoch, Path.READ_ONLY),
-    Api(TxnOffsetCommit, txn_offset_commit.txn_offset_commit, Path.APPEND_ONLY, is_internal=True),
-    Api(EndTransaction, end_transaction.end_transaction, Path.APPEND_ONLY, is_internal=True),
+    Api(JoinGroup, join_group.admit_join, cost.JOIN_GROUP, join_group.join_group, Path.FULL),
+    Api(SyncGroup, sync_group.admit_sync, cost.SYNC_GROUP, sync_group.sync_group, Path.FULL),
+    Api(Heartbeat, None, cost.ONE, heartbeat.heartbeat_request, Path.READ_ONLY),
+    Api(LeaveGroup, to_group(LeaveGroupReply), cost.LEAVE_GROUP, leave_group.leave_group, Path.FULL),
+    Api(DescribeGroups, None, cost.DESCRIBE_GROUPS, describe_groups.describe_groups, Path.READ_ONLY),
+    Api(ListGroups, None, cost.LIST_GROUPS, list_groups.list_groups, Path.SLICED),
+    Api(DeleteGroups, None, cost.DELETE_GROUPS, delete_groups.delete_groups, Path.SLICED),
+    Api(ListNotes, to_group(ListNotesReply, may_be_empty=True), cost.ONE, list_notes.list_notes, Path.READ_ONLY),
+    Api(OffsetCommit, None, cost.OFFSET_COMMIT, offset_commit.offset_commit, Path.APPEND_ONLY),
+    Api(OffsetFetch, None, cost.OFFSET_FETCH, offset_fetch.offset_fetch, Path.READ_ONLY),
+    Api(OffsetDelete, None, cost.OFFSET_DELETE, offset_delete.offset_delete, Path.FULL),
+    Api(DescribeExpiry, None, cost.DESCRIBE_EXPIRY, describe_expiry.describe_expiry, Path.READ_ONLY),
+    Api(FindCoordinator, None, cost.FIND_COORDINATOR, find_coordinator.find_coordinator, Path.READ_ONLY),
+    Api(DescribeNode, None, cost.DESCRIBE_NODE, describe_node.describe, Path.READ_ONLY),
+    Api(DescribeCluster, None, cost.ONE, describe_cluster.describe_cluster, Path.READ_ONLY),
+    Api(Metadata, None, cost.METADATA, metadata.metadata, Path.READ_ONLY),
+    Api(
+        DescribeTopicPartitions,
+        None,
+        cost.DESCRIBE_TOPIC_PARTITIONS,
+        describe_topic_partitions.describe_topic_partitions,
+        Path.READ_ONLY,
+    ),
+    Api(CreateTopics, None, cost.CREATE_TOPICS, create_topics.create_topics, Path.APPEND_ONLY),
+    Api(DeleteTopics, None, cost.DELETE_TOPICS, delete_topics.delete_topics, Path.SLICED),
+    Api(CreatePartitions, None, cost.CREATE_PARTITIONS, create_partitions.create_partitions, Path.APPEND_ONLY),
+    Api(DescribeConfigs, None, cost.DESCRIBE_CONFIGS, describe_configs.describe_configs, Path.READ_ONLY),
+    Api(
+        IncrementalAlterConfigs,
+        None,
+        cost.INCREMENTAL_ALTER_CONFIGS,
+        alter_configs.alter_configs,
+        Path.APPEND_ONLY,
+    ),
+    Api(AlterConfigs, None, cost.ALTER_CONFIGS, alter_configs.replace_configs, Path.APPEND_ONLY),
+    Api(Produce, None, cost.PRODUCE, produce.produce, Path.SLICED),
+    Api(InitProducerId, None, cost.ONE, init_producer_id.init_producer_id, Path.READ_ONLY),
+    Api(Fetch, None, cost.FETCH, fetch.fetch, Path.READ_ONLY),
+    Api(ListOffsets, None, cost.LIST_OFFSETS, list_offsets.list_offsets, Path.READ_ONLY),
+    Api(
+        ClaimPartitions,
+        to_group(ClaimPartitionsReply, writes=True),
+        cost.CLAIM_PARTITIONS,
+        claim_partitions.claim_partitions,
+        Path.FULL,
+    ),
+    Api(
+        ReleasePartitions,
+        to_group(ReleasePartitionsReply, writes=True),
+        cost.RELEASE_PARTITIONS,
+        release_partitions.release_partitions,
+        Path.FULL,
+    ),
+    Api(
+        DescribeOwnership,
+        to_group(DescribeOwnershipReply),
+        cost.DESCRIBE_OWNERSHIP,
+        describe_ownership.describe_ownership,
+        Path.READ_ONLY,
+    ),
+    Api(StartMember, start_member.admit_start, cost.START_MEMBER, start_member.start_member, Path.FULL),
+    Api(
+        MemberHeartbeat,
+        to_balanced_group(MemberHeartbeatReply),
+        cost.MEMBER_HEARTBEAT,
+        member_heartbeat.member_heartbeat,
+        Path.FULL,
+    ),
+    Api(
+        PartitionMeta,
+        to_balanced_group(PartitionMetaReply),
+        cost.PARTITION_META,
+        partition_meta.partition_meta,
+        Path.FULL,
+    ),
+    Api(
+        RegisterPartitions,
+        to_balanced_group(RegisterPartitionsReply, writes=True),
+        cost.REGISTER_PARTITIONS,
+        register_partitions.register_partitions,
+        Path.FULL,
+    ),
+    Api(
+        UnregisterPartitions,
+        to_balanced_group(UnregisterPartitionsReply, writes=True),
+        cost.UNREGISTER_PARTITIONS,
+        unregister_partitions.unregister_partitions,
+        Path.FULL,
+    ),
+    Api(
+        FetchRegistered,
+        to_balanced_group(FetchRegisteredReply),
+        cost.FETCH_REGISTERED,
+        fetch_registered.fetch_registered,
+        Path.FULL,
+    ),
+    Api(
+        ConfirmConsumed,
+        to_balanced_group(ConfirmConsumedReply, writes=True),
+        cost.CONFIRM_CONSUMED,
+        confirm_consumed.confirm_consumed,
+        Path.FULL,
+    ),
+    Api(
+        LeaveMember,
+        to_balanced_group(LeaveMemberReply, writes=True),
+        cost.LEAVE_MEMBER,
+        leave_member.leave_member,
+        Path.FULL,
+    ),
+    Api(DescribeBalanced, None, cost.DESCRIBE_BALANCED, describe_balanced.describe_balanced, Path.READ_ONLY),
+    Api(ConsumeFromMax, None, cost.CONSUME_FROM_MAX, consume_from_max.consume_from_max, Path.FULL),
+    Api(
+        OffsetForLeaderEpoch,
+        None,
+        cost.OFFSET_FOR_LEADER_EPOCH,
+        offset_for_leader_epoch.offset_for_leader_epoch,
+        Path.READ_ONLY,
+    ),
+    Api(
+        TxnOffsetCommit,
+        None,
+        cost.TXN_OFFSET_COMMIT,
+        txn_offset_commit.txn_offset_commit,
+        Path.APPEND_ONLY,
+        is_internal=True,
+    ),
+    Api(EndTransaction, None, cost.ONE, end_transaction.end_transaction, Path.APPEND_ONLY, is_internal=True),
 )
 
-HANDLERS: dict[type[Message], Handler] = {api.message: api.handler for api in APIS if not api.is_internal}
-INTERNAL_HANDLERS: dict[type[Message], Handler] = {api.message: api.handler for api in APIS if api.is_internal}
+HANDLERS: dict[type[Message], Handler] = {api.message: api.serving() for api in APIS if not api.is_internal}
+INTERNAL_HANDLERS: dict[type[Message], Handler] = {api.message: api.serving() for api in APIS if api.is_internal}
+_COSTS: dict[type[Message], Cost] = {api.message: api.cost for api in APIS}
+
+
+def cost_of(message: Message) -> Cost:
+    """Return the cost of the message."""
+    return _COSTS.get(type(message), cost.ONE)

@@ -9,11 +9,10 @@ A gateway takes part by `open_session`, `handlers`, `guards`, `flushers`, `on_cl
 from collections.abc import Callable, Mapping
 
 from coordinator.clock import Moment
-from coordinator.handlers.admission import admit_size, cost_of
 from coordinator.handlers.budget import COST_A_STEP
 from coordinator.handlers.core import INTERNAL, Connection, Core
 from coordinator.handlers.heartbeat import heartbeat
-from coordinator.handlers.table import HANDLERS, INTERNAL_HANDLERS, Handler
+from coordinator.handlers.table import HANDLERS, INTERNAL_HANDLERS, Handler, cost_of
 from coordinator.node.effects import Close, Effect, Pause, Resume, Return, Send
 from coordinator.node.events import Call, Ended, Idle, Lost, Opened, Received
 from coordinator.node.receive_backlog import largest_backlogs
@@ -49,6 +48,7 @@ class Serving:
         """Connections that sent more than one step may serve; nothing is read from them meanwhile."""
         self._core = core
         self._effects = effects
+        self._most_entries = core.config.max_entries_per_request
         self._check_every_bytes = core.config.max_unfinished_bytes // _CHECKS_A_LIMIT
         self._bytes_to_check = self._check_every_bytes
 
@@ -116,7 +116,7 @@ class Serving:
         if handler is None:
             text = f"{type(event.message).__name__} is not served"
             self._core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, text))
-        elif (refused := admit_size(self._core, event.message)) is not None:
+        elif (refused := cost_of(event.message).refusal(event.message, self._most_entries)) is not None:
             self._core.outbox.send(ref, refused)
         else:
             handler(self._core, ref, event.message, moment)
@@ -173,10 +173,11 @@ class Serving:
             text = f"more than {core.config.max_requests_per_connection} requests of this connection wait"
             core.outbox.send(ref, Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text))
             return
-        cost = cost_of(core, request.message)
+        cost_of_kind = cost_of(request.message)
+        cost = cost_of_kind.of(core, request.message)
         core.budget.cost -= cost
         connection.is_heavy = cost > COST_A_STEP and type(request.message) is not Produce
-        if cost > core.config.max_entries_per_request and (refused := admit_size(core, request.message)):
+        if cost > self._most_entries and (refused := cost_of_kind.refusal(request.message, self._most_entries)):
             core.outbox.send(ref, refused)
             return
         self.handlers[type(request.message)](core, ref, request.message, moment)

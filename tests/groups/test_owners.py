@@ -11,7 +11,7 @@ from coordinator.groups.ownership import Owners
 from coordinator.handlers.claim_partitions import claim_partitions
 from coordinator.handlers.describe_ownership import describe_ownership
 from coordinator.handlers.release_partitions import release_partitions
-from coordinator.handlers.table import HANDLERS
+from coordinator.handlers.table import APIS
 from coordinator.records.muster_codec import OWNERSHIP_KEY, decode_own, encode_own
 from coordinator.records.records import LogCorrupt, Owner, Ownership
 from protocol.messages.ownership import ClaimPartitions, DescribeOwnership, ReleasePartitions
@@ -68,7 +68,8 @@ def test_what_a_group_without_registry_is_asked_for_is_nobodys_and_stays_so() ->
 
 
 def test_each_call_has_its_answer() -> None:
-    assert [HANDLERS[kind] for kind in (ClaimPartitions, ReleasePartitions, DescribeOwnership)] == [
+    handlers = {api.message: api.handler for api in APIS}
+    assert [handlers[kind] for kind in (ClaimPartitions, ReleasePartitions, DescribeOwnership)] == [
         claim_partitions,
         release_partitions,
         describe_ownership,

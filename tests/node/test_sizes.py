@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from coordinator.handlers.request_cost import COSTS
-from coordinator.handlers.table import INTERNAL_HANDLERS
+from coordinator.handlers.table import APIS, INTERNAL_HANDLERS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import Fetch, FetchPartition, FetchTopic, Produce, ProducePartition, ProduceTopic
@@ -136,4 +135,4 @@ def test_a_large_group_asked_for_many_times_is_described_until_there_is_no_more_
 def test_every_request_that_holds_a_list_is_counted() -> None:
     served = {method.request for method in METHODS.values()} | INTERNAL_HANDLERS.keys()
     lists = {one for one in served if any("tuple" in str(field.type) for field in msgspec.structs.fields(one))}
-    assert lists == COSTS.keys()
+    assert lists == {api.message for api in APIS if api.cost.field}

@@ -11,8 +11,8 @@ from coordinator.groups.classic.state import Group
 from coordinator.groups.classic.subscriptions import names_of
 from coordinator.groups.client_balanced.state import BalancedGroup
 from coordinator.handlers import list_groups
-from coordinator.handlers.admission import cost_of
 from coordinator.handlers.delete_groups import BATCH_OFFSETS
+from coordinator.handlers.table import cost_of
 from coordinator.handlers.views import list_group
 from coordinator.node.events import Call, Lost, Stopping, Woke
 from coordinator.runtime.slices import SLICE_US
@@ -118,7 +118,7 @@ def test_a_probe_of_the_node_looks_at_no_group(monkeypatch: pytest.MonkeyPatch) 
     reply = ask(desk, DescribeNode())
     assert isinstance(reply, DescribeNodeReply)
     assert (reply.group_states["Empty"], reply.gauges["groups"], reply.gauges["committed_offsets"]) == (30, 30, 30)
-    assert cost_of(desk.node.core, DescribeNode()) < 10
+    assert cost_of(DescribeNode()).of(desk.node.core, DescribeNode()) < 10
 
 
 def test_counts_follow_groups_that_come_change_and_go() -> None:
@@ -170,7 +170,7 @@ def test_a_list_of_many_groups_takes_many_steps_and_shows_each_group_once(monkey
     reply = desk.replied[LIST]
     assert isinstance(reply, ListGroupsReply)
     assert [group.group_id for group in reply.groups] == [f"g{number:05}" for number in range(count)]
-    assert cost_of(desk.node.core, ListGroups()) <= SLICE_US
+    assert cost_of(ListGroups()).of(desk.node.core, ListGroups()) <= SLICE_US
 
 
 def test_groups_that_come_and_go_while_a_list_is_made_disturb_no_other() -> None:
@@ -197,7 +197,7 @@ def test_a_page_of_groups_costs_what_it_shows(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(list_groups, "list_group", showing)
     reply = ask(desk, ListGroups(after="g00009", limit=3))
     assert [group.group_id for group in reply.groups] == shown == ["g00010", "g00011", "g00012"]
-    assert cost_of(desk.node.core, ListGroups(limit=3)) <= 2
+    assert cost_of(ListGroups(limit=3)).of(desk.node.core, ListGroups(limit=3)) <= 2
     assert ask(desk, ListGroups(after="g00039", limit=3)).groups == ()
     assert ask(desk, ListGroups(("Stable",), limit=3)).groups == ()
     assert len(ask(desk, ListGroups(("empty",), after="g00036", limit=50)).groups) == 3
@@ -449,4 +449,4 @@ def test_when_a_group_of_many_offsets_goes_is_looked_up_over_many_steps() -> Non
     steps, reply = finish(desk, OTHER)
     assert steps >= 2
     assert (len(reply.offsets), reply.has_more, reply.group_expires_ms > 0) == (1, True, True)
-    assert cost_of(desk.node.core, DescribeExpiry("g", 1)) <= SLICE_US // 3 + 2
+    assert cost_of(DescribeExpiry("g", 1)).of(desk.node.core, DescribeExpiry("g", 1)) <= SLICE_US // 3 + 2

@@ -30,7 +30,7 @@ from coordinator.handlers.describe_balanced import describe_balanced
 from coordinator.handlers.fetch import room
 from coordinator.handlers.fetch_completion import fetch_ready
 from coordinator.handlers.fetch_registered import fetch_registered
-from coordinator.handlers.table import HANDLERS
+from coordinator.handlers.table import APIS, HANDLERS
 from coordinator.keys import BalancedLeaseKey
 from coordinator.records.records import BalancedMember, BalancedMetadata, BalancedTombstone, Owner, Ownership
 from coordinator.runtime.group_kinds import append_failed
@@ -72,7 +72,7 @@ def is_nothing(out: Outcome) -> bool:
 def test_every_event_has_its_row_and_the_routes_are_the_methods() -> None:
     assert {row.event for row in TABLE.on(Path.FULL)} == set(get_args(BalancedEvent))
     assert [row.event for row in TABLE.on(Path.READ_ONLY)] == [MemberHeartbeat]
-    assert HANDLERS[FetchRegistered] is fetch_registered
+    assert {api.message: api.handler for api in APIS}[FetchRegistered] is fetch_registered
     assert HANDLERS[DescribeBalanced] is describe_balanced
     assert fetch_ready.__module__ == "coordinator.handlers.fetch_completion"
     assert room.__module__ == "coordinator.handlers.fetch"

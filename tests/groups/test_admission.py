@@ -4,11 +4,14 @@ from typing import Any
 import pytest
 
 from coordinator.config.config import Config
-from coordinator.handlers.admission import admit, admit_join, admit_sync, admit_write
+from coordinator.handlers.admission import Found, admit, admit_write
 from coordinator.handlers.core import Core
+from coordinator.handlers.join_group import admit_join
+from coordinator.handlers.sync_group import admit_sync
 from coordinator.runtime.shard import ShardState
 from protocol.errors import ErrorCode
-from protocol.messages.groups import JoinProtocol, SyncGroup
+from protocol.messages import Message
+from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, SyncGroup, SyncGroupReply
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from tests.groups.bench import join
 from tests.transcripts.rig import Rig
@@ -33,6 +36,21 @@ def core(rig: Rig) -> Core:
     return rig.node.core
 
 
+def error_of(found: Found | Message) -> ErrorCode:
+    if isinstance(found, Found):
+        return NONE
+    assert isinstance(found, JoinGroupReply | SyncGroupReply)
+    return found.error_code
+
+
+def joins(core: Core, message: JoinGroup) -> ErrorCode:
+    return error_of(admit_join(core, message))
+
+
+def syncs(core: Core, message: SyncGroup) -> ErrorCode:
+    return error_of(admit_sync(core, message))
+
+
 def becomes(core: Core, state: ShardState) -> None:
     for shard in core.shards:
         shard.state = state
@@ -40,8 +58,8 @@ def becomes(core: Core, state: ShardState) -> None:
 
 def test_a_shard_that_serves_lets_pass(core: Core) -> None:
     assert admit(core, "g") is NONE
-    assert admit_join(core, join()) is NONE
-    assert admit_sync(core, SyncGroup("g", 1, "m")) is NONE
+    assert joins(core, join()) is NONE
+    assert syncs(core, SyncGroup("g", 1, "m")) is NONE
 
 
 def test_the_group_id_is_looked_at_first(core: Core) -> None:
@@ -49,22 +67,22 @@ def test_the_group_id_is_looked_at_first(core: Core) -> None:
     assert admit(core, "") is ErrorCode.INVALID_GROUP_ID
     assert admit(core, "", may_be_empty=True) is ErrorCode.NOT_COORDINATOR
     wrong = join(session_timeout_ms=1)
-    assert admit_join(core, type(wrong)("", 1)) is ErrorCode.INVALID_GROUP_ID
+    assert joins(core, type(wrong)("", 1)) is ErrorCode.INVALID_GROUP_ID
 
 
 def test_then_the_session_timeout_and_then_the_shard(core: Core) -> None:
     becomes(core, ShardState.FAILED)
-    assert admit_join(core, join(session_timeout_ms=5_999)) is ErrorCode.INVALID_SESSION_TIMEOUT
-    assert admit_join(core, join()) is ErrorCode.NOT_COORDINATOR
+    assert joins(core, join(session_timeout_ms=5_999)) is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert joins(core, join()) is ErrorCode.NOT_COORDINATOR
     becomes(core, ShardState.LOADING)
-    assert admit_join(core, join()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert joins(core, join()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 @pytest.mark.parametrize(
     ("session_ms", "passes"), [(5_999, False), (6_000, True), (1_800_000, True), (1_800_001, False)]
 )
 def test_session_timeouts_have_bounds_that_are_allowed(core: Core, session_ms: int, passes: bool) -> None:
-    assert (admit_join(core, join(session_timeout_ms=session_ms)) is NONE) is passes
+    assert (joins(core, join(session_timeout_ms=session_ms)) is NONE) is passes
 
 
 def test_a_shard_of_another_node_is_not_served_here(core: Core) -> None:
@@ -74,20 +92,20 @@ def test_a_shard_of_another_node_is_not_served_here(core: Core) -> None:
 
 def test_a_sync_while_loading_is_told_to_try_again(core: Core) -> None:
     becomes(core, ShardState.LOADING)
-    assert admit_sync(core, SyncGroup("g", 1, "m")) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert syncs(core, SyncGroup("g", 1, "m")) is ErrorCode.REBALANCE_IN_PROGRESS
     becomes(core, ShardState.FAILED)
-    assert admit_sync(core, SyncGroup("g", 1, "m")) is ErrorCode.NOT_COORDINATOR
+    assert syncs(core, SyncGroup("g", 1, "m")) is ErrorCode.NOT_COORDINATOR
 
 
 @pytest.mark.parametrize("named", [(None, "range"), ("consumer", None), (None, None)])
 def test_who_must_name_its_protocol_must_name_both_parts(core: Core, named: tuple[str | None, str | None]) -> None:
-    refused = admit_sync(core, SyncGroup("", 1, "m", None, *named, must_name_protocol=True))
+    refused = syncs(core, SyncGroup("", 1, "m", None, *named, must_name_protocol=True))
     assert refused is ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "before the group id is looked at"
-    assert admit_sync(core, SyncGroup("g", 1, "m", None, *named)) is NONE
+    assert syncs(core, SyncGroup("g", 1, "m", None, *named)) is NONE
 
 
 def big_join(rig: Rig, metadata_bytes: int, member_id: str = "") -> ErrorCode:
-    return admit_join(rig.node.core, join(member_id, protocols=(JoinProtocol("range", b"x" * metadata_bytes),)))
+    return joins(rig.node.core, join(member_id, protocols=(JoinProtocol("range", b"x" * metadata_bytes),)))
 
 
 def test_metadata_of_a_group_has_a_limit_that_counts_all_its_members(rig: Rig) -> None:
