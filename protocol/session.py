@@ -71,6 +71,10 @@ class Session(Protocol):
         """Bytes received and not yet turned into requests."""
 
     @property
+    def has_waiting_request(self) -> bool:
+        """True if a whole request has arrived that is not read before an earlier one is answered."""
+
+    @property
     def is_behind(self) -> bool:
         """Whether so much waits behind unanswered requests that no more should be read."""
 

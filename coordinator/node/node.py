@@ -219,8 +219,8 @@ class Node:
         shard, group = self.core.find(event.group_id)
         member = None if group is None else group.members.get(event.member_id)
         if group is not None and member is not None:
-            waits_for_disk = self.serving.waits_for_disk(member.connection)
-            shard.process(group, replace(event, waits_for_disk=waits_for_disk), moment)
+            is_kept_waiting = self.serving.keeps_waiting(member.connection)
+            shard.process(group, replace(event, is_kept_waiting=is_kept_waiting), moment)
 
     def _lease_overdue(self, event: LeaseOverdue, moment: Moment) -> None:
         shard, _ = self.core.find(event.group_id)

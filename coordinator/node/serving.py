@@ -149,11 +149,14 @@ class Serving:
             self.touched[number] = connection
             self.serve(connection, moment)
 
-    def waits_for_disk(self, number: int) -> bool:
-        """Return true if a reply of the connection is held until the disk has its record. Meanwhile a dialect that
-        answers in order reads no further request, a heartbeat included."""
+    def keeps_waiting(self, number: int) -> bool:
+        """Return true if a reply of the connection is held until the disk has its record, or if requests of it wait
+        behind one that this node, the disk or a broker has not answered: heartbeats may be among them."""
         connection = self._core.connections.get(number)
-        return connection is not None and bool(self._core.outbox.held) and connection.session.unanswered > 0
+        if connection is None:
+            return False
+        session = connection.session
+        return session.has_waiting_request or (bool(self._core.outbox.held) and session.unanswered > 0)
 
     def _serve_requests(self, connection: Connection, moment: Moment) -> None:
         session, core, now_ms = connection.session, self._core, moment.monotonic_ms

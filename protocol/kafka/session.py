@@ -361,6 +361,10 @@ class KafkaSession:
         return self._waiting_bytes + self._unfinished_bytes
 
     @property
+    def has_waiting_request(self) -> bool:
+        return bool(self._frames)
+
+    @property
     def is_behind(self) -> bool:
         """Whether so much waits behind an unanswered request that no more should be read."""
         return self._call is not None and self._waiting_bytes + self._unfinished_bytes > MAX_WAITING_BYTES

@@ -141,6 +141,10 @@ class NativeSession:
         return not self._unanswered
 
     @property
+    def has_waiting_request(self) -> bool:
+        return False  # nothing ever waits behind a request
+
+    @property
     def is_behind(self) -> bool:
         return False  # nothing ever waits behind a request
 

@@ -203,7 +203,12 @@ class Daemon(Process):
 
     def _frames_of(self, sound: SimDisk) -> int:
         """How many a start finds in the write-ahead log of a sound disk."""
-        return LogStore(sound.clone(), FOLDER, self.limits, cluster_id=CLUSTER, node_id=1).open().frames
+        disk = sound.clone()
+        while True:
+            try:
+                return LogStore(disk, FOLDER, self.limits, cluster_id=CLUSTER, node_id=1).open().frames
+            except SyncFailed:  # an older failure: a disk tells it once for each file
+                disk.kill()
 
     def _watch_appends(self, store: LogStore) -> None:
         append, seen = store.append, self._seen
@@ -275,5 +280,6 @@ class Daemon(Process):
             self._life += 1
             self.node = None
             self._jobs.clear()
+        self._sound.is_full = self.disk.is_full  # it may have been filled, or emptied, since the copy was made
         self.disk, self._sound = self._sound, None
         self._retry()

@@ -1,7 +1,8 @@
 """Nobody who sends heartbeats in time is evicted for silence, whatever the daemon was doing when they came.
 
 In time is by the socket: a heartbeat that has arrived less than a session timeout ago over a connection that is whole,
-read or not.
+read or not. One exception: on a connection to brokers it waits behind a request that its broker has not answered, and
+the node has read nothing there that names the member.
 """
 
 from collections import deque
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from coordinator.active_clock import STALL_MS
 from coordinator.clock import Moment
 from coordinator.gateway.gateway import Gateway
+from coordinator.gateway.session.session import ProxySession
 from coordinator.groups.classic.events import SessionOverdue
 from coordinator.groups.client_balanced.events import LeaseOverdue
 from coordinator.node.node import AnyNode, Node
@@ -29,6 +31,16 @@ class Beat(NamedTuple):
     arrives_ms: int
     epoch: int
     link: Link
+
+
+class EndedSession(NamedTuple):
+    """A session that ended `late_ms` after its deadline. `names`: the group and the member."""
+
+    names: tuple[str, str]
+    epoch: int
+    timeout_ms: int
+    late_ms: int
+    connection: int
 
 
 class Heartbeats:
@@ -58,29 +70,42 @@ class Heartbeats:
             if isinstance(event, SessionOverdue):
                 group = node.core.find(event.group_id)[1]
                 if group is not None and (member := group.members.get(event.member_id)) is not None:
-                    deadline_ms, generation_id = member.deadline_ms, group.generation_id
+                    session = EndedSession(
+                        (event.group_id, event.member_id),
+                        group.generation_id,
+                        member.session_timeout_ms,
+                        moment.monotonic_ms - member.deadline_ms,
+                        member.connection,
+                    )
                     happen(event, moment)
                     if group.members.get(event.member_id) is not member:
-                        self._ends(
-                            event.group_id, event.member_id, generation_id, member, deadline_ms, moment, now_ms()
-                        )
+                        self._ends(node, session, now_ms())
                 return
             if isinstance(event, LeaseOverdue):
                 balanced = node.core.shard_of(event.group_id).balanced.get(event.group_id)
                 for one in balanced.members.values() if balanced is not None else ():
-                    if one.deadline_ms <= moment.monotonic_ms:  # all whose time is over go at once
-                        self._ends(event.group_id, one.consumer_id, one.epoch, one, one.deadline_ms, moment, now_ms())
+                    late_ms = moment.monotonic_ms - one.deadline_ms
+                    if late_ms >= 0:  # all whose time is over go at once
+                        names = event.group_id, one.consumer_id
+                        session = EndedSession(names, one.epoch, one.session_timeout_ms, late_ms, one.connection)
+                        self._ends(node, session, now_ms())
             happen(event, moment)
 
         node.complete = watched  # type: ignore[method-assign]
 
-    def _ends(
-        self, group_id: str, member_id: str, epoch: int, member: Any, deadline_ms: int, moment: Moment, now_ms: int
-    ) -> None:
-        if 0 < moment.monotonic_ms - deadline_ms <= STALL_MS:
+    def _ends(self, node: Node, session: EndedSession, now_ms: int) -> None:
+        if 0 < session.late_ms <= STALL_MS:
             return  # a stall that ended so soon after the deadline is no stall to the daemon
-        for beat in self._beats.get((group_id, member_id), ()):
-            in_time = now_ms - member.session_timeout_ms < beat.arrives_ms < now_ms
-            if in_time and beat.epoch == epoch and beat.link.is_whole:
+        for beat in self._beats.get(session.names, ()):
+            in_time = now_ms - session.timeout_ms < beat.arrives_ms < now_ms
+            if in_time and beat.epoch == session.epoch and beat.link.is_whole and not _is_unread(node, beat, session):
+                group_id, member_id = session.names
                 ago_ms = now_ms - beat.arrives_ms
                 raise Broken(f"{group_id}: {member_id} is evicted for silence, its heartbeat came {ago_ms} ms ago")
+
+
+def _is_unread(node: Node, beat: Beat, session: EndedSession) -> bool:
+    connection = node.core.connections.get(beat.link.number)
+    if connection is None or not isinstance(connection.session, ProxySession):
+        return False
+    return connection.session.has_waiting_request and session.connection != beat.link.number

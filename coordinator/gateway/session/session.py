@@ -33,6 +33,7 @@ MAX_ACKS_AT: Final = 1 << 17
 """How far into a Produce its `acks` may stand: behind two names."""
 PASS_BYTES: Final = 64 * 1024
 """What must be left of an answer at least, to let it pass by itself."""
+_SIZE_BYTES: Final = 4
 _HEAD_BYTES: Final = 14
 _LEAST_FRAME: Final = 10
 _REPLY_HEAD_BYTES: Final = 8
@@ -380,6 +381,12 @@ class ProxySession:
     @property
     def buffered_bytes(self) -> int:
         return self._inbox.size + self._replies.size
+
+    @property
+    def has_waiting_request(self) -> bool:
+        if self._passing or self._inbox.size < _SIZE_BYTES:
+            return False
+        return self._inbox.size >= _SIZE_BYTES + int.from_bytes(self._inbox.head(_SIZE_BYTES), "big")
 
     @property
     def is_behind(self) -> bool:

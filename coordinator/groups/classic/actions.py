@@ -249,12 +249,12 @@ def _remove_leaver(group: Group, member_id: str, connection: int, out: Outcome) 
 
 
 def evict(group: Group, event: SessionOverdue, out: Outcome) -> None:
-    """Evict a member that sent nothing for its session timeout. One whose heartbeats wait behind a reply that the disk
-    holds up gets a new session."""
+    """Evict a member that sent nothing for its session timeout. One whose heartbeats may wait behind an unanswered
+    request gets a new session."""
     member = group.members.get(event.member_id)
     if member is None:
         return
-    if event.waits_for_disk:
+    if event.is_kept_waiting:
         restart_session(group, member, out)
         return
     silent_ms = NEW_MEMBER_TIMEOUT_MS if member.is_new else member.session_timeout_ms

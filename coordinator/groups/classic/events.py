@@ -225,12 +225,12 @@ class SyncOverdue(ClassicEvent):
 
 
 class SessionOverdue(ClassicEvent):
-    """The member sent nothing for its session timeout. `waits_for_disk`: the reply to its last request waits for the
-    disk, so a later heartbeat of its connection cannot have been served."""
+    """The member sent nothing for its session timeout. `is_kept_waiting`: its connection has requests that are
+    not answered yet, so a later heartbeat cannot have been served."""
 
     group_id: str
     member_id: str
-    waits_for_disk: bool = False
+    is_kept_waiting: bool = False
 
 
 class PendingIdOverdue(ClassicEvent):
