@@ -82,6 +82,11 @@ class Inbox:
         self.size -= count
         return b"".join(pieces)
 
+    @property
+    def has_frame(self) -> bool:
+        """True if a whole frame of Kafka's protocol (INT32 size, then as many bytes) is there."""
+        return self.size >= 4 and self.size >= 4 + int.from_bytes(self.head(4), "big")
+
     def clear(self) -> None:
         """Nothing has arrived."""
         self._chunks, self._at, self.size = [], 0, 0

@@ -33,7 +33,6 @@ MAX_ACKS_AT: Final = 1 << 17
 """How far into a Produce its `acks` may stand: behind two names."""
 PASS_BYTES: Final = 64 * 1024
 """What must be left of an answer at least, to let it pass by itself."""
-_SIZE_BYTES: Final = 4
 _HEAD_BYTES: Final = 14
 _LEAST_FRAME: Final = 10
 _REPLY_HEAD_BYTES: Final = 8
@@ -384,9 +383,7 @@ class ProxySession:
 
     @property
     def has_waiting_request(self) -> bool:
-        if self._passing or self._inbox.size < _SIZE_BYTES:
-            return False
-        return self._inbox.size >= _SIZE_BYTES + int.from_bytes(self._inbox.head(_SIZE_BYTES), "big")
+        return not self._passing and self._inbox.has_frame
 
     @property
     def is_behind(self) -> bool:
