@@ -29,7 +29,7 @@ SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with running(tmp_path_factory.mktemp("aio-rows") / "data", *SETTINGS, with_kafka=True) as daemon:
+    with running(tmp_path_factory.mktemp("aio-interceptors") / "data", *SETTINGS, with_kafka=True) as daemon:
         yield daemon
 
 
