@@ -28,6 +28,7 @@ from muster.blocking import (  # noqa: E402  (after the check they would trip ov
     Sent,
     Written,
 )
+from muster.client.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord  # noqa: E402
 from muster.core.fetching import ConsumerRecord  # noqa: E402
 from muster.errors import (  # noqa: E402
     AuthenticationFailed,
@@ -64,6 +65,7 @@ __all__ = [
     "CommitRefused",
     "ConcurrentUse",
     "Consumer",
+    "ConsumerInterceptor",
     "ConsumerRecord",
     "CorruptRecords",
     "ErrorCode",
@@ -76,6 +78,8 @@ __all__ = [
     "OffsetOutOfRange",
     "OffsetToCommit",
     "Producer",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "RangeReader",
     "Refused",
     "RequestTimedOut",

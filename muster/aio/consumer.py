@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self, overload
 
 from membership.events import OffsetToCommit
 from membership.topic_partition import TopicPartition
@@ -12,6 +12,7 @@ from muster.aio.runner import LoopRunner
 from muster.aio.topics import LoopTopics
 from muster.client.consumer import ConsumerProcedures
 from muster.core.fetching import ConsumerRecord
+from muster.core.fetching.records import group_by_partition
 from muster.errors import ClientClosed
 
 
@@ -41,16 +42,27 @@ class Consumer(LoopTopics, ConsumerProcedures):
         """Read nothing: listeners are told, the group is left, nothing is committed."""
         await self._runner.run_alone(self._unsubscribe())
 
-    async def poll(self, timeout_s: float = 1.0) -> list[ConsumerRecord]:
+    @overload
+    async def poll(self, timeout_s: float = 1.0, *, by_partition: Literal[False] = False) -> list[ConsumerRecord]: ...
+
+    @overload
+    async def poll(
+        self, timeout_s: float = 1.0, *, by_partition: Literal[True]
+    ) -> dict[TopicPartition, list[ConsumerRecord]]: ...
+
+    async def poll(
+        self, timeout_s: float = 1.0, *, by_partition: bool = False
+    ) -> list[ConsumerRecord] | dict[TopicPartition, list[ConsumerRecord]]:
         """Records as soon as there are any, an empty list after `timeout_s`, or sooner if only what is not for the
-        application was read. Other tasks get their turn even where records are there at once.
+        application was read; with `by_partition` a dict of them, a list for each partition. Other tasks get their turn
+        even where records are there at once.
 
         Raises `GroupRefused`, `Fenced`, `CannotConnect`, `WokenUp`, and what cannot be read: `OffsetOutOfRange`,
         `NoOffset`, `CorruptRecords`, `CannotDeserialize`, `Refused`. What a listener raises comes out of here too.
         """
         records: list[ConsumerRecord] = []
         await self._runner.run_alone(self._poll(timeout_s, records))
-        return records
+        return group_by_partition(records) if by_partition else records
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Records one by one, until another task closes the consumer. What counts as done is what was given, not what

@@ -109,8 +109,7 @@ class TaskGuard:
         return self._work is not None and self._me is self._work
 
 
-async def said_to(listener: Callable[..., object] | None, *arguments: object) -> None:
+async def said_to(listener: Callable[..., object] | None, *arguments: object) -> object:
     """Call a function of the application, and wait if it gives something to wait for."""
     result = None if listener is None else listener(*arguments)
-    if isawaitable(result):
-        await result
+    return await result if isawaitable(result) else result

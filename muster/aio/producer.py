@@ -7,7 +7,9 @@ from typing import Self
 
 from muster.aio.runner import LoopRunner
 from muster.aio.sent import Sent
+from muster.client.interceptors import ProducerRecord
 from muster.client.producer import ProducerProcedures
+from muster.core.producing.batch import Pending
 from muster.core.producing.handles import Headers, pending
 from muster.errors import MusterError
 
@@ -41,12 +43,22 @@ class Producer(ProducerProcedures):
         if self._owes_turn:  # else one who sends and sends would keep the loop from hearing answers
             self._owes_turn = False
             await asyncio.sleep(0)
-        wall_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        if self._interceptors:
+            taken: Sent = await self._runner.run(
+                self._send_intercepted(ProducerRecord(topic, value, key, partition, headers, timestamp_ms))
+            )
+            return taken
+        wall_ms = _now_ms() if timestamp_ms is None else timestamp_ms
         sent = Sent(topic, wall_ms, self._driver.refusals)
         record = pending(key, value, headers, wall_ms, sent)
         if self._append(topic, partition, record, sent) < 0:
             await self._runner.run(self._append_later(topic, partition, record, sent))
         return sent
+
+    def _begin(self, record: ProducerRecord) -> tuple[Sent, Pending]:
+        wall_ms = _now_ms() if record.timestamp_ms is None else record.timestamp_ms
+        sent = Sent(record.topic, wall_ms, self._driver.refusals, self._interceptors.callbacks)
+        return sent, pending(record.key, record.value, record.headers, wall_ms, sent)
 
     async def flush(self, timeout_s: float | None = None) -> None:
         """Send what was collected and wait until all of it is acknowledged or given up: within `delivery_timeout_ms`
@@ -71,6 +83,8 @@ class Producer(ProducerProcedures):
         finally:
             self._give_up()
             await self._driver.stop()
+            await asyncio.sleep(0)  # the loop calls interceptors and callbacks of what was given up
+            await self._runner.run(self._interceptors.close())
 
     async def __aenter__(self) -> Self:
         return self
@@ -83,3 +97,7 @@ class Producer(ProducerProcedures):
         except MusterError:
             if error is None:  # what came first is what people must see
                 raise
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -17,6 +17,7 @@ class LoopRunner:
     """Awaits what a procedure waits for. Nothing else of the client runs between two steps."""
 
     def __init__(self, where: Bootstrap, client_id: str, what: str) -> None:
+        self.client_id = client_id
         self.driver = LoopDriver(where, client_id)
         self.guard = TaskGuard(what, self.driver.changed)
 
@@ -87,7 +88,7 @@ class LoopRunner:
             case WaitUntil(holds, timeout_s):
                 return await self.driver.changed.wait_for(holds, timeout_s)
             case CallApplication(function, arguments):
-                await said_to(function, *arguments)
+                return await said_to(function, *arguments)
             case Shield(procedure):
                 await self.guard.call(self.run(procedure))
             case FinishShielded():

@@ -29,7 +29,13 @@ class Sent:
         "topic",
     )
 
-    def __init__(self, topic: str, timestamp_ms: int, refusals: Refusals | None = None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        timestamp_ms: int,
+        refusals: Refusals | None = None,
+        callbacks: "tuple[Callable[[Sent], object], ...]" = (),
+    ) -> None:
         self.topic = topic
         self.partition = -1
         self.is_told = False
@@ -39,7 +45,7 @@ class Sent:
         self._written: Written | None = None
         self._error: MusterError | None = None
         self._ended: asyncio.Future[None] | None = None
-        self._callbacks: tuple[Callable[[Sent], object], ...] = ()
+        self._callbacks = callbacks
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -91,6 +97,11 @@ class Sent:
             self._end()
 
     # -- by the producer
+
+    @property
+    def outcome(self) -> tuple[Written, MusterError | None]:
+        """Where it stands, or why it does not, once it is done."""
+        return self._written or Written(self.topic, self.partition, -1, self._timestamp_ms), self._error
 
     def deliver(self, offset: int, append_time_ms: int) -> None:
         timestamp_ms = self._timestamp_ms if append_time_ms < 0 else append_time_ms

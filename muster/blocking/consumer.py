@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self, overload
 
 from membership.events import OffsetToCommit
 from membership.topic_partition import TopicPartition
@@ -11,6 +11,7 @@ from muster.blocking.runner import ThreadRunner
 from muster.blocking.topics import ThreadTopics
 from muster.client.consumer import ConsumerProcedures
 from muster.core.fetching import ConsumerRecord
+from muster.core.fetching.records import group_by_partition
 
 _LOOK_S = 1.0
 """Of one poll of iteration."""
@@ -36,18 +37,29 @@ class Consumer(ThreadTopics, ConsumerProcedures):
         """Read nothing: listeners are told, the group is left, nothing is committed."""
         self._runner.run_alone(self._unsubscribe())
 
-    def poll(self, timeout_s: float = 1.0) -> list[ConsumerRecord]:
+    @overload
+    def poll(self, timeout_s: float = 1.0, *, by_partition: Literal[False] = False) -> list[ConsumerRecord]: ...
+
+    @overload
+    def poll(
+        self, timeout_s: float = 1.0, *, by_partition: Literal[True]
+    ) -> dict[TopicPartition, list[ConsumerRecord]]: ...
+
+    def poll(
+        self, timeout_s: float = 1.0, *, by_partition: bool = False
+    ) -> list[ConsumerRecord] | dict[TopicPartition, list[ConsumerRecord]]:
         """Records as soon as there are any, an empty list after `timeout_s`, or sooner if only what is not for the
-        application was read. Raises as `GroupMember.poll` does, `WokenUp`, and what cannot be read: `OffsetOutOfRange`,
-        `NoOffset`, `CorruptRecords`, `CannotDeserialize`, `Refused`. What a listener raises comes out of here too.
+        application was read; with `by_partition` a dict of them, a list for each partition. Raises as
+        `GroupMember.poll` does, `WokenUp`, and what cannot be read: `OffsetOutOfRange`, `NoOffset`, `CorruptRecords`,
+        `CannotDeserialize`, `Refused`. What a listener raises comes out of here too.
         """
         records: list[ConsumerRecord] = []
         try:
             self._runner.run_alone(self._poll(timeout_s, records))
+            return group_by_partition(records) if by_partition else records
         except BaseException:  # a Ctrl-C on the way out: the application has not got them
             self._consuming.get_back(records)
             raise
-        return records
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one by one, for ever. What counts as done is what was handed out here: who breaks off and commits

@@ -7,7 +7,9 @@ from typing import Self
 from muster.blocking.callbacks import Callbacks
 from muster.blocking.runner import ThreadRunner
 from muster.blocking.sent import Sent
+from muster.client.interceptors import ProducerRecord
 from muster.client.producer import ProducerProcedures
+from muster.core.producing.batch import Pending
 from muster.core.producing.handles import Headers, pending
 from muster.errors import MusterError, RequestTimedOut
 
@@ -47,7 +49,12 @@ class Producer(ProducerProcedures):
         `RequestTimedOut` if nothing is known of the topic in `max_block_ms`, `BufferFull` if there is no room so long;
         `AuthenticationFailed` if it has to wait and a server does not let us in.
         """
-        wall_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        if self._interceptors:
+            taken: Sent = self._runner.run(
+                self._send_intercepted(ProducerRecord(topic, value, key, partition, headers, timestamp_ms))
+            )
+            return taken
+        wall_ms = _now_ms() if timestamp_ms is None else timestamp_ms
         sent = Sent(self._callbacks, topic, wall_ms)
         record = pending(key, value, headers, wall_ms, sent)
         with self._driver.changed:
@@ -55,6 +62,11 @@ class Producer(ProducerProcedures):
         if placed < 0:
             self._runner.run(self._append_later(topic, partition, record, sent))
         return sent
+
+    def _begin(self, record: ProducerRecord) -> tuple[Sent, Pending]:
+        wall_ms = _now_ms() if record.timestamp_ms is None else record.timestamp_ms
+        sent = Sent(self._callbacks, record.topic, wall_ms, _wanted=self._interceptors.callbacks)
+        return sent, pending(record.key, record.value, record.headers, wall_ms, sent)
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Send what was collected and wait until all of it is acknowledged or given up, within `delivery_timeout_ms`
@@ -88,6 +100,7 @@ class Producer(ProducerProcedures):
             self._driver.stop()
             self._callbacks.wait(_left_s(deadline))
             self._callbacks.stop()
+            self._runner.run(self._interceptors.close())
 
     def __enter__(self) -> Self:
         return self
@@ -100,6 +113,10 @@ class Producer(ProducerProcedures):
         except MusterError:
             if error is None:  # what came first is what people must see
                 raise
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _left_s(deadline: float | None) -> float | None:

@@ -19,6 +19,7 @@ class ThreadRunner:
     is_closing: Final = False
 
     def __init__(self, where: Bootstrap, client_id: str, what: str) -> None:
+        self.client_id = client_id
         self.driver = ThreadDriver(where, client_id)
         self.guard = ThreadGuard(what)
         self._changed = self.driver.changed

@@ -72,6 +72,11 @@ class Sent(msgspec.Struct, eq=False):
 
     # -- by the producer, under the lock
 
+    @property
+    def outcome(self) -> tuple[Written, MusterError | None]:
+        """Where it stands, or why it does not, once it is done."""
+        return self._written or Written(self.topic, self.partition, -1, self._timestamp_ms), self._error
+
     def deliver(self, offset: int, append_time_ms: int) -> None:
         timestamp_ms = self._timestamp_ms if append_time_ms < 0 else append_time_ms
         self._written = Written(self.topic, self.partition, offset, timestamp_ms)

@@ -5,6 +5,7 @@ from typing import Any
 
 from membership.events import CommitDone, OffsetToCommit
 from membership.topic_partition import TopicPartition
+from muster.client.interceptors import ConsumerInterceptors
 from muster.client.member import MemberProcedures
 from muster.client.operations import Operations
 from muster.client.positions import PositionProcedures
@@ -20,7 +21,13 @@ CommitCallback = Callable[[Mapping[TopicPartition, int], MusterError | None], ob
 class CommitProcedures(PositionProcedures):
     """With a membership; without one there is nowhere to store anything."""
 
-    def __init__(self, runner: Any, consuming: ConsumerState, membership: MemberProcedures | None) -> None:
+    def __init__(
+        self,
+        runner: Any,
+        consuming: ConsumerState,
+        membership: MemberProcedures | None,
+        interceptors: ConsumerInterceptors,
+    ) -> None:
         super().__init__(runner, consuming)
         self._membership = membership
         driver = self._driver
@@ -28,6 +35,23 @@ class CommitProcedures(PositionProcedures):
             membership.operations if membership else Operations(driver.changed.notify_all, driver.refusals)
         )
         self._fenced: Fenced | None = None
+        self._interceptors = interceptors
+        if interceptors:
+            self._operations.on_commit = interceptors.on_commit
+
+    def metrics(self, partition: TopicPartition | None = None) -> dict[str, float]:
+        """What was measured, by the names of Kafka's consumer metrics; with `partition`, its "records-lag" and
+        "records-lead". Times are in milliseconds. Means, maxima and rates are those of the last half minute to minute,
+        totals those since the beginning; NaN: nothing was measured. May be called at any time, from any thread unless
+        the client belongs to an event loop. Raises ValueError for a partition that is not assigned.
+        """
+        with self._runner.locked():
+            if partition is not None:
+                return self._consuming.measured_of(partition)
+            now_ms = self._driver.now_ms()
+            of_group = {} if self._membership is None else self._consuming.metrics.of_membership(now_ms)
+            assigned = {"assigned-partitions": float(len(self._consuming.subscription.assigned))}
+            return {**self._consuming.measured(now_ms), **of_group, **assigned}
 
     @property
     def _group(self) -> MemberProcedures:

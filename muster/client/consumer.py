@@ -1,7 +1,7 @@
 """The consumer's procedures: subscribe, poll, commit, close."""
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Unpack
 
@@ -19,6 +19,7 @@ from membership.events import (
 from membership.member import MemberOptions
 from membership.topic_partition import TopicPartition
 from muster.client.commits import CommitProcedures
+from muster.client.interceptors import ConsumerInterceptor, ConsumerInterceptors
 from muster.client.member import Audience, Listener, MemberProcedures, Tell, listeners, member_settings_of
 from muster.client.steps import LET_OTHERS_RUN, Procedure, Step, Wait
 from muster.core.completions import Done
@@ -58,6 +59,7 @@ class ConsumerProcedures(CommitProcedures):
         dialect: str | None = None,
         security: SecurityLike | None = None,
         broker_security: SecurityLike | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
         **member_settings: Unpack[MemberOptions],
     ) -> None:
         """`auto_offset_reset` says where to begin without a committed offset: "latest", "earliest", or "none" (an
@@ -83,16 +85,18 @@ class ConsumerProcedures(CommitProcedures):
         self._max_poll_records = max_poll_records
         self._listeners = listeners()
         self._is_letting_go = False
+        chain = ConsumerInterceptors(interceptors)
         where = parse_bootstrap(bootstrap, dialect, security, broker_security)
         runner = self._runner_of(where, client_id, "consumer")
+        consuming = ConsumerState(fetch, commits, runner.driver.jitter)
         membership: MemberProcedures | None = None
         if group_id is not None:
             settings = member_settings_of(group_id, rack_id, member_settings)
             audience = Audience(
                 self._assigned, self._revoked, self._lost, self._before_revoking, self._before_rejoining
             )
-            membership = MemberProcedures(runner.driver, settings, (), audience)
-        super().__init__(runner, ConsumerState(fetch, commits, runner.driver.jitter), membership)
+            membership = MemberProcedures(runner.driver, settings, (), audience, consuming.metrics)
+        super().__init__(runner, consuming, membership, chain)
 
     @property
     def driver(self) -> Any:
@@ -202,7 +206,9 @@ class ConsumerProcedures(CommitProcedures):
             if is_done or left_s <= 0:
                 break
             yield self._wait(left_s)
-        if not self._consuming.unread and timeout_s > 0:
+        if self._consuming.unread and self._interceptors:
+            yield from self._interceptors.on_consume(self._consuming)
+        elif not self._consuming.unread and timeout_s > 0:
             self._complain_if_nobody_is_there()
 
     def _position(self, partition: TopicPartition, timeout_s: float) -> Procedure[int]:
@@ -257,6 +263,16 @@ class ConsumerProcedures(CommitProcedures):
     # -- the end
 
     def _close(self, timeout_s: float) -> Procedure[None]:
+        try:
+            yield from self._leave(timeout_s)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from self._interceptors.close()
+            raise
+        yield from self._interceptors.close()
+
+    def _leave(self, timeout_s: float) -> Procedure[None]:
         deadline, group = self._driver.time() + timeout_s, self._membership
         self._consuming.give_back()
         failure: BaseException | None = None

@@ -27,8 +27,9 @@ from muster.client.operations import Operations
 from muster.client.runner import CoreDriver
 from muster.client.steps import FINISH_SHIELDED, Procedure, Shield, Wait, call_application
 from muster.core.completions import Completion, Partitions, RebalanceQueue, found, stored, to_commit, without
+from muster.core.metrics import ConsumerMetrics, MeasuredCore
 from muster.errors import GroupRefused, WokenUp
-from muster.net.cores import Driven
+from muster.net.cores import Core, Driven
 
 Listener = Callable[[Partitions], object]
 
@@ -68,14 +69,22 @@ def member_settings_of(group_id: str, rack_id: str | None, options: MemberOption
 class MemberProcedures:
     """The procedures of a group's member. Guarded as its core is."""
 
-    def __init__(self, driver: CoreDriver, settings: MemberSettings, topics: Iterable[str], audience: Audience) -> None:
+    def __init__(
+        self,
+        driver: CoreDriver,
+        settings: MemberSettings,
+        topics: Iterable[str],
+        audience: Audience,
+        metrics: ConsumerMetrics | None = None,
+    ) -> None:
         self.settings = settings
         self.membership = Membership(settings, topics, driver.jitter)
         self.operations = Operations(driver.changed.notify_all, driver.refusals)
         self.assignment: Partitions = ()
         """What the application was told last that it has, less what was taken away since."""
         self._driver = driver
-        self._driven = Driven(self.membership, self._take)
+        core: Core = self.membership if metrics is None else MeasuredCore(self.membership, metrics)
+        self._driven = Driven(core, self._take)
         driver.add(self._driven)
         self._audience = audience
         self._told = RebalanceQueue(self.operations)
@@ -170,6 +179,7 @@ class MemberProcedures:
         failure: Exception | None = None
         while True:
             try:
+                yield from self.operations.run_callbacks()
                 yield from self._tell_all()
             except GroupRefused:
                 continue  # it is leaving anyhow

@@ -6,6 +6,7 @@ from membership.events import Woke
 from membership.topic_partition import TopicPartition
 from muster.client.topics import TopicProcedures, ignore
 from muster.core.consumer_state import ConsumerState, Partitions
+from muster.core.metrics import MeasuredCore
 from muster.net.cores import Driven
 from protocol.errors import ErrorCode
 
@@ -16,8 +17,14 @@ class PositionProcedures(TopicProcedures):
     def __init__(self, runner: Any, consuming: ConsumerState) -> None:
         super().__init__(runner, consuming.lookups)
         self._consuming = consuming
-        self._driven = Driven(consuming.fetcher, ignore)
+        self._driven = Driven(MeasuredCore(consuming.fetcher, consuming.metrics), ignore)
         self._driver.add(self._driven)
+
+    @property
+    def client_id(self) -> str:
+        """The name that servers show for this client."""
+        name: str = self._runner.client_id
+        return name
 
     @property
     def assignment(self) -> Partitions:

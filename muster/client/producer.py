@@ -1,10 +1,14 @@
 """Writing records: what producers of both edges share, all of it but waiting."""
 
+from abc import abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from membership.events import Effect, Woke
+from muster.client.interceptors import ProducerInterceptor, ProducerInterceptors, ProducerRecord
 from muster.client.steps import Procedure, Wait, WaitUntil
+from muster.core.metrics import MeasuredCore, ProducerMetrics
 from muster.core.producing import Producing
 from muster.core.producing.batch import Pending
 from muster.core.producing.handles import CompressionName, Handle, hand_over, not_answered, not_taken, producer_settings
@@ -50,11 +54,13 @@ class ProducerProcedures:
         dialect: Dialect | str | None = None,
         security: SecurityLike | None = None,
         broker_security: SecurityLike | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
     ) -> None:
         """`acks` -1 or "all": on disk; 1: appended; 0: written to the connection, and nothing is heard of what goes
         wrong from there on. `max_block_ms` is what `send` waits for a topic to be known and for room in
         `buffer_memory_bytes`. Raises ValueError for what cannot work.
         """
+        self._interceptors = ProducerInterceptors(interceptors)
         where = parse_bootstrap(bootstrap, dialect, security, broker_security)
         self._runner = self._runner_of(where, client_id, "producer")
         self._driver = self._runner.driver
@@ -75,7 +81,9 @@ class ProducerProcedures:
             first_turn=int(self._driver.jitter() * 65_536),  # else all short-lived producers begin with partition 0
         )
         self._max_block_s = max_block_ms / 1000
-        self._driven = Driven(self._core, self._take)
+        self._metrics = ProducerMetrics()
+        self._measured = MeasuredCore(self._core, self._metrics)
+        self._driven = Driven(self._measured, self._take)
         self._driver.add(self._driven)
         self._driver.on_failure = self._fail
         self._failed: deque[Any] = deque(maxlen=_REMEMBERED_FAILURES)
@@ -86,10 +94,43 @@ class ProducerProcedures:
     def _set_up(self) -> None:
         """Make what the edge has beside this."""
 
-    def _append(self, topic: str, partition: int | None, record: Pending, sent: Future) -> int:
-        """Append as the core does; below 0, `_append_later` waits. Under the lock."""
+    @property
+    def client_id(self) -> str:
+        """The name that servers show for this client."""
+        name: str = self._runner.client_id
+        return name
+
+    def metrics(self) -> dict[str, float]:
+        """What was measured, by the names of Kafka's producer metrics. Times are in milliseconds. Means, maxima and
+        rates are those of the last half minute to minute, totals those since the beginning; NaN: nothing was measured.
+        A record counts as sent when it is acknowledged. May be called at any time, as `send` may.
+        """
+        with self._runner.locked():
+            return {**self._metrics.read(self._driver.now_ms()), **self._core.measured()}
+
+    @abstractmethod
+    def _begin(self, record: ProducerRecord) -> tuple[Any, Pending]:
+        """Return the future of a record, and the record as the core takes it."""
+
+    def _check_open(self) -> None:
         if self._is_closed:
             raise ClientClosed("this producer was closed")
+
+    def _send_intercepted(self, record: ProducerRecord) -> Procedure[Any]:
+        self._check_open()
+        record = yield from self._interceptors.on_send(record)
+        try:
+            sent, pending = self._begin(record)
+            if self._append(record.topic, record.partition, pending, sent) < 0:
+                yield from self._append_later(record.topic, record.partition, pending, sent)
+        except Exception as error:
+            yield from self._interceptors.on_send_error(record, error)
+            raise
+        return sent
+
+    def _append(self, topic: str, partition: int | None, record: Pending, sent: Future) -> int:
+        """Append as the core does; below 0, `_append_later` waits. Under the lock."""
+        self._check_open()
         self._driver.refusals.raise_failure()
         placed = self._core.append(topic, partition, record, self._driver.now_ms())
         if placed >= 0:
@@ -150,7 +191,7 @@ class ProducerProcedures:
 
     def _abandon(self, error: MusterError) -> None:
         self._core.abandon(error)
-        for effect in self._core.step(Woke(), self._driver.now_ms()):
+        for effect in self._measured.step(Woke(), self._driver.now_ms()):
             self._take(effect)
 
     def _explained(self, error: MusterError) -> MusterError:

@@ -40,6 +40,8 @@ class Completions:
         self._heard: dict[int, Callable[[Done], None]] = {}
         self._later: dict[int, Completion] = {}
         self._finished: deque[tuple[Completion, Done]] = deque()
+        self.on_commit: Completion | None = None
+        """Runs for each commit that was stored, before the one that was given with it."""
         self._is_woken = self._sleeps_through = False
 
     def number(self) -> int:
@@ -61,6 +63,9 @@ class Completions:
 
     def ended(self, done: Done) -> None:
         number = done.operation
+        is_stored = isinstance(done, CommitDone) and done.error_code == ErrorCode.NONE and done.offsets
+        if self.on_commit is not None and is_stored:
+            self._finished.append((self.on_commit, done))
         if number in self._heard:
             self._heard.pop(number)(done)
         elif number in self._later:

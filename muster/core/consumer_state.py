@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from math import isnan, nan
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from membership.member import MemberOptions
 from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord, Deserializer, Fetcher, FetchSettings, Isolation
 from muster.core.lookups import Lookups
+from muster.core.metrics import ConsumerMetrics
 from muster.core.positions import ConsumerPositions, OffsetReset
 from muster.errors import Refused, WrongSubscription
 from protocol.errors import ErrorCode
@@ -148,7 +150,9 @@ class ConsumerState:
         self.kind = SubscriptionKind.NOTHING
         self.unread: deque[ConsumerRecord] = deque()
         """What was taken, and not handed out: no position counts it as done."""
-        self._reset = fetch.reset
+        self.metrics = ConsumerMetrics()
+        self._taken = 0
+        self._isolation = fetch.isolation
         self._commits = commits
         self._commit_at_ms = 0
         self._asked: frozenset[TopicPartition] = frozenset()
@@ -237,8 +241,13 @@ class ConsumerState:
         if self.unread:
             gone = set(partitions)
             keep = [one for one in self.unread if gone and (one.topic, one.partition) not in gone]
-            self.unread.clear()
-            self.unread.extend(keep)
+            self._taken -= len(self.unread) - len(keep)
+            self.replace_unread(keep)
+
+    def replace_unread(self, records: Iterable[ConsumerRecord]) -> None:
+        """Have these handed out instead."""
+        self.unread.clear()
+        self.unread.extend(records)
 
     def _first_unread(self) -> dict[TopicPartition, int]:
         first: dict[TopicPartition, int] = {}
@@ -287,7 +296,11 @@ class ConsumerState:
 
     def take(self, max_records: int) -> bool:
         """Have `unread` filled, as `Fetcher.take_into` does; whether something is there."""
-        self.fetcher.take_into(self.unread, max_records)
+        before = len(self.unread)
+        try:
+            self.fetcher.take_into(self.unread, max_records)
+        finally:
+            self._taken += len(self.unread) - before
         return bool(self.unread)
 
     def hand_out(self, records: list[ConsumerRecord]) -> None:
@@ -298,3 +311,34 @@ class ConsumerState:
     def get_back(self, records: list[ConsumerRecord]) -> None:
         """These were not handed out after all: they come first."""
         self.unread.extendleft(reversed(records))
+
+    # -- metrics
+
+    def measured(self, now_ms: int) -> dict[str, float]:
+        """Return what is known of fetching, by Kafka's names."""
+        first = self._first_unread()
+        of_partitions = [self._distances(one, first) for one in self.subscription.assigned]
+        lags = [one["records-lag"] for one in of_partitions if not isnan(one["records-lag"])]
+        leads = [one["records-lead"] for one in of_partitions if not isnan(one["records-lead"])]
+        return {
+            **self.metrics.of_fetching(now_ms),
+            "records-consumed-total": self._taken - len(self.unread),
+            "records-lag-max": max(lags, default=nan),
+            "records-lead-min": min(leads, default=nan),
+        }
+
+    def measured_of(self, partition: TopicPartition) -> dict[str, float]:
+        """Return how far the position is from either end of the log, as the newest fetch knew it; NaN if it is not
+        known. Raises ValueError for a partition that is not assigned."""
+        return self._distances(partition, self._first_unread())
+
+    def _distances(self, partition: TopicPartition, first_unread: Mapping[TopicPartition, int]) -> dict[str, float]:
+        offset, position = self.subscription.position(partition), self.subscription.at(partition)
+        offset = first_unread.get(partition, offset)
+        if offset is None or position is None:
+            return {"records-lag": nan, "records-lead": nan}
+        end = position.end(is_committed=self._isolation is Isolation.READ_COMMITTED)
+        return {
+            "records-lag": nan if end < 0 else max(0, end - offset),
+            "records-lead": nan if position.log_start_offset < 0 else max(0, offset - position.log_start_offset),
+        }

@@ -81,6 +81,10 @@ class Position:
             and not self.awaits_callback
         )
 
+    def end(self, *, is_committed: bool) -> int:
+        """Return the end that a reader can reach, of all records or of those committed; -1 if unknown."""
+        return self.last_stable_offset if is_committed else self.high_watermark
+
     def go(self, offset: int, offset_epoch: int = -1) -> None:
         """Go on from there; whatever was awaited no longer counts."""
         self._enter(PositionState.FETCHING)

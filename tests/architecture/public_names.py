@@ -12,11 +12,12 @@ from typing import Any, Final
 import muster
 import muster.aio
 import muster.balanced
+import muster.metrics
 import muster.streams
 from membership.member import MemberOptions
 from tests.client.reference import INTERNAL
 
-MODULES: Final[tuple[ModuleType, ...]] = (muster, muster.aio, muster.balanced, muster.streams)
+MODULES: Final[tuple[ModuleType, ...]] = (muster, muster.aio, muster.balanced, muster.metrics, muster.streams)
 _STARS: Final[dict[object, str]] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _SPECIAL: Final = {"__init__", "__iter__", "__next__", "__aiter__", "__await__", "__enter__", "__aenter__"}
 

@@ -35,6 +35,7 @@ from tests.node.desk import Desk
 GROUP = "orders"
 NODE = NodeAddress("desk", 9)
 LATENCY_MS = 1
+_LONG_MS = 600_000
 P = [TopicPartition("t", number) for number in range(12)]
 
 
@@ -97,8 +98,8 @@ class Changed(AbstractContextManager["Changed"]):
         self._theatre.run(max(round(timeout_s * 1000), 1), until=lambda: self._is_notified)
         return self._is_notified
 
-    def wait_for(self, holds: Callable[[], bool], timeout_s: float) -> bool:
-        self._theatre.run(round(timeout_s * 1000), until=holds)
+    def wait_for(self, holds: Callable[[], bool], timeout_s: float | None) -> bool:
+        self._theatre.run(_LONG_MS if timeout_s is None else round(timeout_s * 1000), until=holds)
         return holds()
 
 

@@ -18,12 +18,21 @@ BEGIN, END = "<!-- printed by `make reference`: {} -->", "<!-- end -->"
 
 BLOCKING: Final = ("Consumer", "Producer", "Sent", "GroupMember", "RangeReader")
 AIO: Final = ("Consumer", "Producer", "Sent", "GroupMember")
-VALUES: Final = ("ConsumerRecord", "TopicPartition", "Written", "OffsetToCommit", "Security", "ErrorCode")
+HOOKS: Final = ("ConsumerInterceptor", "ProducerInterceptor")
+VALUES: Final = (
+    "ConsumerRecord",
+    "ProducerRecord",
+    "TopicPartition",
+    "Written",
+    "OffsetToCommit",
+    "Security",
+    "ErrorCode",
+)
 
 INTERNAL: Final = {
     "Consumer": {"driver"},
     "GroupMember": {"of"},
-    "Sent": {"deliver", "fail", "is_told"},
+    "Sent": {"deliver", "fail", "is_told", "outcome"},
 }  # fmt: skip
 """What the client's own parts say to each other."""
 
@@ -52,6 +61,7 @@ MEANINGS: Final = {
     "fetch_min_bytes": "a node answers as soon as it has so many",
     "group_instance_id": "the name of a static member: its place is kept while it is away",
     "heartbeat_interval_ms": "between heartbeats; below `session_timeout_ms`",
+    "interceptors": "`ConsumerInterceptor`s or `ProducerInterceptor`s, which see records and commits on their way",
     "isolation_level": '"read_uncommitted", or "read_committed": nothing of transactions that are open or aborted',
     "key_deserializer": "makes of the bytes of a key what the application works with",
     "linger_ms": "how long a batch waits for more records",
@@ -128,6 +138,8 @@ def _classes() -> Iterator[str]:
         yield from _class("muster", getattr(muster, name), None)
     for name in AIO:
         yield from _class("muster.aio", getattr(muster.aio, name), getattr(muster, name))
+    for name in HOOKS:
+        yield from _class("muster", getattr(muster, name), None)
 
 
 def _class(module: str, kind: type, other: type | None) -> Iterator[str]:
@@ -137,7 +149,7 @@ def _class(module: str, kind: type, other: type | None) -> Iterator[str]:
     yield ""
     yield from _paragraphs(_doc(kind))
     yield ""
-    if other is None and kind is not muster.Sent:  # which nobody makes
+    if other is None and kind.__name__ not in {"Sent", *HOOKS}:  # which nobody makes
         yield f"`{_made(kind)}`"
         yield ""
         yield from _paragraphs(_doc(kind.__init__))  # type: ignore[misc]
@@ -258,7 +270,7 @@ def _default(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, tuple):
-        return ", ".join(value)
+        return ", ".join(value) or "none"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

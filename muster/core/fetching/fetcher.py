@@ -149,8 +149,7 @@ class Fetcher:
         offset, position = self._subscription.position(one), self._subscription.at(one)
         if offset is None or position is None:
             return None
-        is_committed = self._settings.isolation == Isolation.READ_COMMITTED
-        end = position.last_stable_offset if is_committed else position.high_watermark
+        end = position.end(is_committed=self._settings.isolation == Isolation.READ_COMMITTED)
         if end < 0:
             position.wants_end = True
             return None

@@ -1,6 +1,6 @@
 """From the bytes of one partition's answer to records for the application (docs/spec/consumer-client.md#B3)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,14 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     key: Any
     value: Any
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def group_by_partition(records: Iterable[ConsumerRecord]) -> dict[TopicPartition, list[ConsumerRecord]]:
+    """Return them by partition, each in its order."""
+    grouped: dict[TopicPartition, list[ConsumerRecord]] = {}
+    for record in records:
+        grouped.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+    return grouped
 
 
 class FetchedRecords:

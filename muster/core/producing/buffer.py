@@ -24,6 +24,11 @@ class ProducerBuffer:
         """One record always has."""
         return not self.bytes or self.bytes + size <= self._settings.buffer_memory_bytes
 
+    def measured(self) -> dict[str, float]:
+        """Return what is known of the room, by Kafka's names."""
+        total = self._settings.buffer_memory_bytes
+        return {"buffer-total-bytes": total, "buffer-available-bytes": max(total - self.bytes, 0)}
+
     def queue(self, topic: str, partition: int) -> Queue:
         queue = self._queues.get((topic, partition))
         if queue is None:

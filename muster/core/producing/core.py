@@ -77,6 +77,7 @@ class Producing:
         self._topics = ProducerTopics(settings)
         self._placing = Placing(first_turn, settings.batch_bytes)
         self._buffer = ProducerBuffer(settings)
+        self.measured = self._buffer.measured
         self._largest = min(settings.max_request_bytes, settings.buffer_memory_bytes)
         self._producer: ProducerId | None = None
         self._wants_id = False

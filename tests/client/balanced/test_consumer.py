@@ -362,3 +362,25 @@ def test_a_share_function_that_raises_costs_a_round_and_no_more(
     loop.run()
     assert consumer.registered_partitions() == [K0, K1]
     assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+def test_a_loop_that_is_restarted_begins_where_the_application_saved_that_it_is(
+    hands: SimDrivers, world: World
+) -> None:
+    saved: dict[str, int] = {}
+
+    def looped() -> ClientBalancedConsumer:
+        consumer = numbered(hands, 1, 0)
+        loop = BalancedLoop(consumer, saved=saved, period_s=0.0, on_round=lambda _done: loop.stop())
+        loop.run()
+        assert consumer.registered_partitions() == [K0, K1]
+        return consumer
+
+    first = looped()
+    batch = batch_of(first.get_message())
+    saved[batch.key] = batch.curr  # and it is killed before it confirms
+    hands.of(first).is_cut = True
+    world.run(60_000)
+    world.model.configured[K0].append([b"c"])
+    assert world.model.stored.get(K0, 0) < 2, "the server knows of nothing that was done"
+    assert [record.value for record in batch_of(looped().get_message()).messages] == [b"c"]

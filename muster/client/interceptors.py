@@ -1,0 +1,184 @@
+"""Interceptors: code of the application's that sees records and commits on their way, as Kafka's clients have it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from membership.events import CommitDone, OffsetToCommit
+from membership.topic_partition import TopicPartition
+from muster.client.steps import CallApplication, Procedure
+from muster.core.completions import Done
+from muster.core.consumer_state import ConsumerState
+from muster.core.fetching import ConsumerRecord
+from muster.core.producing.handles import Headers, Written
+from muster.net.driver import LOG
+
+_FAILED: Final = "an interceptor failed, the client goes on as if it had not been there: %s"
+
+
+class ProducerRecord(msgspec.Struct, frozen=True):
+    """The arguments of a `send`, as interceptors see them. `partition` None: the key's, or the next in turn;
+    `timestamp_ms` None: now.
+    """
+
+    topic: str
+    value: bytes | str | None
+    key: bytes | str | None = None
+    partition: int | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+
+
+class ConsumerInterceptor(Protocol):
+    """Sees what a `Consumer` hands out and what it has committed. Derive from this, override what is wanted, and give
+    instances as `interceptors=[...]`: they are called in that order, each with what the one before it gave. What one
+    raises is logged by the logger "muster", and the next goes on with what there was. All run in the thread that polls,
+    commits or closes, without a lock. In `muster.aio` they may be coroutine functions.
+    """
+
+    def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord] | Awaitable[list[ConsumerRecord]]:
+        """Return what the application is to be handed instead of these: others, fewer, or the same. The position moves
+        past all of them. Records that were given back, because a loop broke off, come here again.
+        """
+        return records
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetToCommit]) -> object:
+        """Hear of offsets that were stored, whoever asked for it, before the callback of that commit is called."""
+        return None
+
+    def close(self) -> object:
+        """Hear that the consumer was closed: nothing is called after this."""
+        return None
+
+
+class ProducerInterceptor(Protocol):
+    """Sees what a `Producer` sends and what became of it. Derive from this, override what is wanted, and give instances
+    as `interceptors=[...]`: they are called in that order. What one raises is logged by the logger "muster", and the
+    next goes on with what there was.
+    """
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord | Awaitable[ProducerRecord]:
+        """Return what is to be sent instead of `record`, or the same. Runs in the thread that sends, before a partition
+        is chosen; in `muster.aio` it may be a coroutine function.
+        """
+        return record
+
+    def on_acknowledgement(self, written: Written, error: Exception | None) -> object:
+        """Hear where a record stands, or why it does not: then the offset of `written` is -1, and its partition too if
+        none was chosen. Runs before the callbacks of that record and where they do, or in the thread that sends if
+        `send` itself fails. Not a coroutine function.
+        """
+        return None
+
+    def close(self) -> object:
+        """Hear that the producer was closed: nothing is called after this."""
+        return None
+
+
+class Failed:
+    """In place of what an interceptor that raised would have given."""
+
+
+def run_interceptor(call: Callable[..., object], *arguments: object) -> Procedure[Any]:
+    """Return what it gives; `Failed` if it raises, which is logged."""
+    try:
+        return (yield CallApplication(call, arguments))
+    except Exception:  # noqa: BLE001  (the application's own code: records and commits go on all the same)
+        LOG.exception(_FAILED, _name(call))
+        return Failed
+
+
+def _name(call: Callable[..., object]) -> str:
+    return str(getattr(call, "__qualname__", call))
+
+
+def _checked(interceptors: Sequence[Any], kind: type, hooks: tuple[str, ...]) -> tuple[Any, ...]:
+    """Raises ValueError for what is no interceptor of this kind."""
+    if isinstance(interceptors, str | bytes) or not isinstance(interceptors, Iterable):
+        raise ValueError(f"interceptors is {interceptors!r}: a list of {kind.__name__}s is wanted")
+    chain = tuple(interceptors)
+    for one in chain:
+        if isinstance(one, type):
+            raise ValueError(f"interceptors has the class {one.__name__}: give an instance of it, {one.__name__}()")
+        missing = [name for name in hooks if not callable(getattr(one, name, None))]
+        if missing:
+            raise ValueError(f"interceptors has {one!r} without {' and '.join(missing)}: derive from {kind.__name__}")
+    return chain
+
+
+class Interceptors:
+    """The chain of a client's interceptors; true if there are any."""
+
+    def __init__(self, interceptors: Sequence[Any], kind: type, hooks: tuple[str, ...]) -> None:
+        self._chain = _checked(interceptors, kind, (*hooks, "close"))
+
+    def __bool__(self) -> bool:
+        return bool(self._chain)
+
+    def close(self) -> Procedure[None]:
+        for one in self._chain:
+            yield from run_interceptor(one.close)
+
+
+class ConsumerInterceptors(Interceptors):
+    """The chain of a consumer."""
+
+    def __init__(self, interceptors: Sequence[ConsumerInterceptor]) -> None:
+        super().__init__(interceptors, ConsumerInterceptor, ("on_consume", "on_commit"))
+
+    def on_consume(self, consuming: ConsumerState) -> Procedure[None]:
+        """Have the chain see what is unread. Nothing of it is lost if this is interrupted."""
+        records = list(consuming.unread)
+        for one in self._chain:
+            given = yield from run_interceptor(one.on_consume, list(records))
+            if isinstance(given, list) and all(isinstance(record, ConsumerRecord) for record in given):
+                records = given
+            elif given is not Failed:
+                LOG.error("%s returned %r: a list of ConsumerRecords is wanted", _name(one.on_consume), given)
+        consuming.replace_unread(records)
+
+    def on_commit(self, done: Done) -> Procedure[None]:
+        assert isinstance(done, CommitDone)
+        for one in self._chain:
+            yield from run_interceptor(one.on_commit, dict(done.offsets))
+
+
+class Outcome(Protocol):
+    """A record that is over, as its future knows it."""
+
+    @property
+    def outcome(self) -> tuple[Written, Exception | None]: ...
+
+
+class ProducerInterceptors(Interceptors):
+    """The chain of a producer."""
+
+    def __init__(self, interceptors: Sequence[ProducerInterceptor]) -> None:
+        super().__init__(interceptors, ProducerInterceptor, ("on_send", "on_acknowledgement"))
+        self.callbacks: tuple[Callable[[Any], None], ...] = (self._acknowledged,) if self._chain else ()
+        """For the future of each record, to be called first."""
+
+    def on_send(self, record: ProducerRecord) -> Procedure[ProducerRecord]:
+        for one in self._chain:
+            given = yield from run_interceptor(one.on_send, record)
+            if isinstance(given, ProducerRecord):
+                record = given
+            elif given is not Failed:
+                LOG.error("%s returned %r: a ProducerRecord is wanted", _name(one.on_send), given)
+        return record
+
+    def on_send_error(self, record: ProducerRecord, error: Exception) -> Procedure[None]:
+        """`send` fails: nothing was taken."""
+        partition = -1 if record.partition is None else record.partition
+        written = Written(record.topic, partition, -1, -1 if record.timestamp_ms is None else record.timestamp_ms)
+        for one in self._chain:
+            yield from run_interceptor(one.on_acknowledgement, written, error)
+
+    def _acknowledged(self, sent: Outcome) -> None:
+        written, error = sent.outcome
+        for one in self._chain:
+            try:
+                one.on_acknowledgement(written, error)
+            except Exception:  # noqa: BLE001  (as in `run_interceptor`)
+                LOG.exception(_FAILED, _name(one.on_acknowledgement))

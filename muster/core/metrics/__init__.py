@@ -1,0 +1,12 @@
+"""What clients measure, without I/O, by the names of Kafka's metrics.
+
+`MeasuredCore` times the requests of a core and tells an observer of them; the observers `ConsumerMetrics` and
+`ProducerMetrics` keep `Measurements`. They cost a few additions for each request, and nothing for each record; means
+and rates are computed when they are read.
+"""
+
+from muster.core.metrics.consumer import ConsumerMetrics
+from muster.core.metrics.measured import MeasuredCore
+from muster.core.metrics.producer import ProducerMetrics
+
+__all__ = ["ConsumerMetrics", "MeasuredCore", "ProducerMetrics"]

@@ -1,0 +1,53 @@
+"""A core whose requests are timed."""
+
+from typing import Protocol
+
+from membership.events import Call, CallFailed, Departed, Effect, MemberEvent, Replied
+from muster.net.cores import Core
+from protocol.messages import Message
+
+
+class Observer(Protocol):
+    """Hears of a core's requests."""
+
+    @property
+    def kinds(self) -> frozenset[type[Message]]:
+        """The requests that it hears of."""
+
+    def asked(self, message: Message, now_ms: int) -> None:
+        """A request of one of the kinds goes out."""
+
+    def answered(self, kind: type[Message], reply: Message | None, took_ms: int, now_ms: int) -> None:
+        """`reply` None: none will come."""
+
+    def told(self, effect: Effect) -> None:
+        """Any other effect."""
+
+
+class MeasuredCore:
+    """Steps a core, and tells an observer what went out and what came back. The core itself knows nothing of it."""
+
+    def __init__(self, core: Core, observer: Observer) -> None:
+        self._core = core
+        self._observer = observer
+        self._asked: dict[int, tuple[type[Message], int]] = {}
+
+    def step(self, event: MemberEvent, now_ms: int) -> list[Effect]:
+        if isinstance(event, Replied | CallFailed | Departed):
+            asked = self._asked.pop(event.call, None)
+            if asked is not None:
+                kind, sent_ms = asked
+                reply = event.reply if isinstance(event, Replied) else None
+                self._observer.answered(kind, reply, max(now_ms - sent_ms, 0), now_ms)
+        effects = self._core.step(event, now_ms)
+        for effect in effects:
+            if not isinstance(effect, Call):
+                self._observer.told(effect)
+            elif (kind := type(effect.message)) in self._observer.kinds:
+                self._asked[effect.call] = (kind, now_ms)
+                self._observer.asked(effect.message, now_ms)
+        return effects
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._core.next_deadline_ms
