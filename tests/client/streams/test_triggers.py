@@ -20,6 +20,8 @@ def _rebalances(stage: ConnectorRig, *players: SimApplication) -> list[int]:
     for player in players:
         counted = Counter(one.what for one in stage.of(*steps, who=player.who))
         assert {counted[step] for step in steps} == {counted["start"]}, counted
+        joins = [one for one in stage.of("JoinGroup", who=player.who) if one.about.member_id]
+        assert len(joins) == counted["start"], "the others see a rebalance that ends before its start as well"
         counts.append(counted["start"])
     return counts
 
