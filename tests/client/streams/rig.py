@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord
 from muster.errors import ConsumerTimeout
 from muster.streams import MessageStream, StreamsConnector
@@ -75,6 +76,9 @@ class SimApplication:
         self.listener = Listener(streaming, who)
         self.connector.set_rebalance_listener(self.listener)
         self.streams: list[MessageStream] = []
+        self.in_hand: dict[MessageStream, tuple[TopicPartition, int, int]] = {}
+        """The partition, the epoch and the offset of the message that each stream handed out last, until it is asked
+        for the next or the connector is shut down: the application is not done with it."""
         self.has_stopped = False
         self.still_until_ms = 0
 
@@ -86,6 +90,7 @@ class SimApplication:
 
     def shuts(self) -> None:
         """As `leave`, without waiting."""
+        self.in_hand.clear()
         for stream in self.streams:
             stream.finish_here()
         self.connector._is_shut = True
@@ -122,6 +127,7 @@ class SimApplication:
 
     def leave(self) -> None:
         """In good order."""
+        self.in_hand.clear()
         self.connector.shutdown()
         self.has_stopped = True
 
@@ -129,11 +135,14 @@ class SimApplication:
         """What it has now."""
         records: list[ConsumerRecord] = []
         while len(records) < at_most:
+            self.in_hand.pop(stream, None)
             try:
                 record = next(stream)
             except (ConsumerTimeout, StopIteration):
                 break
             records.append(record)
+            one = TopicPartition(record.topic, record.partition)
+            self.in_hand[stream] = one, self.parts.holdings.epochs()[one], record.offset
             self.streaming.write(self.who, "handed out", (record.topic, record.partition, record.offset))
         return records
 

@@ -50,6 +50,11 @@ def test_whatever_goes_wrong_there_is_one_owner_and_nothing_is_skipped(
     live(monkeypatch, seed)
 
 
+@pytest.mark.parametrize("seed", range(share_of(12)))
+def test_whatever_goes_wrong_no_message_in_hand_is_stored(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    live(monkeypatch, seed, at_most=3)
+
+
 def test_who_stood_still_for_longer_than_its_lease_hands_out_and_commits_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
