@@ -189,7 +189,9 @@ def test_a_join_refused_for_a_setting_names_it(code: ErrorCode, sentence: str) -
 
 def test_a_request_refused_as_a_whole_says_why() -> None:
     stage = MemberRig().poll().find().answer(Refused(ErrorCode.INVALID_REQUEST, "group_id is too long"), "JoinGroup")
-    assert stage.told == [Fatal(ErrorCode.INVALID_REQUEST, "group_id is too long")]
+    assert stage.told == [
+        Fatal(ErrorCode.INVALID_REQUEST, f"cannot join group {GROUP}: INVALID_REQUEST (group_id is too long)")
+    ]
 
 
 def test_loading_coordinators_are_asked_again_after_a_pause() -> None:

@@ -113,9 +113,7 @@ class SimConnectors(ConnectorRig):
 
     # -- what may happen
 
-    def comes(
-        self, every_ms: int, counts: dict[str, int], *, at_most: int = 1_000, **settings: Any
-    ) -> SimApplication:
+    def comes(self, every_ms: int, counts: dict[str, int], *, at_most: int = 1_000, **settings: Any) -> SimApplication:
         """Add an application that takes up to `at_most` messages of each stream in its turns. Its streams are made in
         the background, as far as it is concerned."""
         self.made += 1

@@ -60,7 +60,7 @@ class MovingLeaders(ConnectorRig):
         return is_other or (not self.is_gone and named.isdisjoint(self.moved))
 
     def _refused(self, message: Fetch) -> FetchReply:
-        codes = {number: ErrorCode.NOT_LEADER_OR_FOLLOWER for number in self.moved}
+        codes = dict.fromkeys(self.moved, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return FetchReply(
             responses=tuple(
                 FetchTopicReply(

@@ -31,7 +31,7 @@ def _infos(player: SimApplication) -> dict[TopicPartition, PartitionInfo]:
     return {one: info for one, (info, _) in player.parts.holdings._registry.items()}
 
 
-# ------------------------------------------------------------------------------------------ the first rebalance, held back
+# --------------------------------------------------------------------------------------- the first rebalance, held back
 
 
 @pytest.mark.parametrize("step", ["FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "ClaimPartitions"])
@@ -69,7 +69,7 @@ def test_a_listener_that_is_told_of_the_start_holds_back_the_first_fetch(monkeyp
     assert 0 <= min(_fetched(stage.of("Fetch")).values()) - started.at_ms <= AROUND_MS
 
 
-# -------------------------------------------------------------------------------------------- every partition is fetched
+# ------------------------------------------------------------------------------------------- every partition is fetched
 
 
 def _is_in_time(stage: ConnectorRig, player: SimApplication, since: Happened) -> None:
@@ -126,7 +126,7 @@ def test_a_queue_with_room_again_is_fetched_for_within_one_fetch_wait(monkeypatc
     assert _fetched(stage.of("Fetch"))[P[0]] - taken.at_ms <= WAIT_MS + AROUND_MS
 
 
-# ------------------------------------------------------------------------------------------------- the committed offsets
+# ------------------------------------------------------------------------------------------------ the committed offsets
 
 
 def test_a_rebalance_reads_the_offsets_of_exactly_its_own_partitions_once(monkeypatch: pytest.MonkeyPatch) -> None:

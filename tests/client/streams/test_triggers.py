@@ -90,7 +90,7 @@ def test_partitions_that_are_added_cause_one_rebalance_and_each_message_comes_on
 
     def goes_on(*partitions: TopicPartition) -> None:
         stage.append(*partitions, count=3)
-        counts.update({one: 3 for one in partitions})
+        counts.update(dict.fromkeys(partitions, 3))
         if stage.now_ms < began_ms + 20_000:
             stage.after(50, partial(goes_on, *partitions))
 
