@@ -1,4 +1,4 @@
-"""What comes before a JoinGroup, and what an application hears when there is none
+"""The steps before a JoinGroup, and the errors that an application hears when there is none
 (docs/spec/consumer-client.md#A3 to #A7, #A9)."""
 
 import asyncio

@@ -507,7 +507,7 @@ def test_every_event_has_a_cell_for_every_state() -> None:
 
 
 def test_every_answer_in_every_state_leaves_a_member_that_can_go_on() -> None:
-    """Whatever the coordinator says to whatever request, a poll or a deadline follows: nobody is stuck."""
+    """A poll or a deadline follows any answer to any request: no member is stuck."""
     replies = [SyncGroupReply, HeartbeatReply, JoinGroupReply]
     for reply, code, upto in itertools.product(replies, ErrorCode, range(4)):
         stage = MemberRig().poll()

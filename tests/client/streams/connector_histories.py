@@ -74,7 +74,7 @@ def ends_well(connectors: SimConnectors, within_ms: int) -> None:
 
 
 def _tried(seed: int) -> str:
-    """What broke; nothing if all went well."""
+    """Return what broke; an empty text if all went well."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         try:
             live(monkeypatch, seed)

@@ -88,9 +88,9 @@ class SimConnectors(ConnectorRig):
         self.epochs: dict[TopicPartition, int] = defaultdict(int)
         self.appended: dict[TopicPartition, int] = {}
         self.reached: dict[TopicPartition, int] = defaultdict(int)
-        """What was handed out of it, by anybody: all offsets below this."""
+        """The end of what was handed out, by any connector: all offsets below this."""
         self.at: dict[tuple[TopicPartition, int], int] = {}
-        """Where the reader by a grant stands."""
+        """The next offset of the reader by a grant."""
         self.queued: dict[tuple[TopicPartition, int], int] = {}
         """The next offset to fetch by a grant: all below it, from where the grant began, were queued."""
         self.repeated = self.restarts = self.made = 0
@@ -134,7 +134,7 @@ class SimConnectors(ConnectorRig):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether everybody is at rest. Who could not begin has been told so, and goes."""
+        """True if all connectors are at rest. One that could not begin has been told so, and goes."""
         for player in [one for one in self.crew if one.has_failed]:
             self._sees_off(player)
         return all(one.is_settled for one in self.crew)
@@ -148,7 +148,7 @@ class SimConnectors(ConnectorRig):
             self.left(hand)
 
     def stands_still(self, for_ms: int) -> None:
-        """As when a process is stopped, or its machine."""
+        """Stop a connector for a while, as a stopped process or machine is."""
         if self.crew:
             player = self.chance.choice(self.crew)
             self._next_hands[player.who].still_until_ms = self.now_ms + for_ms
@@ -221,7 +221,7 @@ class SimConnectors(ConnectorRig):
         return Owners() if group is None or group.owners is None else group.owners
 
     def owned(self) -> dict[TopicPartition, str]:
-        """What the registry says."""
+        """Owners by the coordinator's registry."""
         return {
             TopicPartition(held.topic, held.partition): held.owner.member_id
             for held in self.owners_now
@@ -258,7 +258,7 @@ class SimConnectors(ConnectorRig):
         self.reached[one] = max(self.reached[one], offset + 1)
 
     def _watch_queues(self, patch: pytest.MonkeyPatch) -> None:
-        """What is fetched follows what was fetched: no offset twice by one grant, and none is left out."""
+        """Check each chunk: it follows the one before, no offset comes twice by one grant, and none is left out."""
         put = Pump._put
 
         def puts(pump: Pump, info: PartitionInfo, queue: StreamQueue, taken: Taken) -> None:
