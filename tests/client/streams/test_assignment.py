@@ -75,6 +75,8 @@ def test_a_partition_given_twice_or_to_nobody_is_seen_by_the_property(second: di
     check_shares({"t": 4}, members, {"C1": {"t": {0: 0, 1: 0}}, "C2": {"t": {2: 0, 3: 0}}})
     with pytest.raises(AssertionError):
         check_shares({"t": 4}, members, {"C1": {"t": {0: 0, 1: 0}}, "C2": {"t": second}})
+    with pytest.raises(AssertionError):  # each member has its half, if the last one counts
+        check_shares({"t": 4}, members, {"C1": {"t": {0: 0, 1: 0, 2: 0}}, "C2": {"t": {2: 0, 3: 0}}})
 
 
 def test_dealt_in_a_circle_every_thread_gets_its_turn_whatever_the_topic() -> None:
