@@ -286,6 +286,10 @@ class Membership:
         return self._member.state is State.STEADY and not _wants_other_share(self._member)
 
     @property
+    def group_id(self) -> str:
+        return self._member.settings.group_id
+
+    @property
     def member_id(self) -> str:
         """Empty while the coordinator has given none."""
         return self._member.member_id

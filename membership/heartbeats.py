@@ -2,7 +2,7 @@
 (docs/spec/consumer-client.md#A3, #A6)."""
 
 from membership.events import HangUp
-from membership.joining import leave_quietly, lose_first, note_heard, note_lease
+from membership.joining import fenced, leave_quietly, lose_first, note_heard, note_lease, with_words
 from membership.member import COORDINATOR_GONE, Member, State, Timer
 from membership.replies import HeartbeatAnswered, LookupAnswered, PollOverdue, SessionOverdue
 from protocol.errors import ErrorCode
@@ -35,7 +35,7 @@ def hear_lookup(m: Member, event: LookupAnswered) -> None:
     # Until the next poll, nothing is looked for: it would only be refused again (A3, step 2).
     for operation in tuple(m.operations.values()):
         operation.end(m, code)
-    m.fail(code, reason or f"cannot find the coordinator of group {m.settings.group_id}: {code.name}")
+    m.fail(code, with_words(f"cannot find the coordinator of group {m.settings.group_id}: {code.name}", reason))
 
 
 def move_coordinator(m: Member, event: CoordinatorMoved) -> None:
@@ -67,12 +67,12 @@ def hear_heartbeat(m: Member, event: HeartbeatAnswered) -> None:
             m.rejoin = m.rejoin or "the group is rebalancing"
     elif code in {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}:
         if m.is_current(event.sent):
-            fall_out(m, code)
+            fall_out(m, code, event.reason)
     elif code in COORDINATOR_GONE:
         m.forget_coordinator()
         _beat_again(m)
     elif code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
-        m.fail(code, event.reason or f"group {m.settings.group_id} no longer admits this member")
+        m.fail(code, with_words(f"group {m.settings.group_id} no longer admits this member", event.reason))
     else:
         _beat_again(m)
 
@@ -82,12 +82,11 @@ def _note_lease(m: Member, event: HeartbeatAnswered) -> None:
         note_lease(m, event.sent)
 
 
-def fall_out(m: Member, code: ErrorCode) -> None:
+def fall_out(m: Member, code: ErrorCode, words: str = "") -> None:
     """The coordinator says this member, or its generation, is no more."""
     m.reset(f"the coordinator answered {code.name}", forget_id=code != ErrorCode.ILLEGAL_GENERATION)
     if code == ErrorCode.FENCED_INSTANCE_ID:
-        reason = f"another member has taken over instance id {m.settings.group_instance_id!r}"
-        m.fail(code, f"{reason} of group {m.settings.group_id}; close this one, or give each its own")
+        m.fail(code, with_words(fenced(m), words))
     elif m.state is State.SYNCING:
         m.stop_asking(SyncGroup, Metadata)
         if not lose_first(m):

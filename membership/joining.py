@@ -35,7 +35,7 @@ def start(m: Member, _event: Polled) -> None:
     if m.is_by_hand:
         return
     if m.fenced:
-        m.fail(ErrorCode.FENCED_INSTANCE_ID, _fenced(m))
+        m.fail(ErrorCode.FENCED_INSTANCE_ID, fenced(m))
         return
     m.arm(Timer.POLL, m.settings.max_poll_interval_ms)
     if m.held:
@@ -164,9 +164,7 @@ def hear_join(m: Member, event: JoinAnswered) -> None:
         m.forget_coordinator()
         _join_later(m)
     else:
-        own = _fatal(m, code, "join")
-        named = f"{own} ({event.reason})" if code in _NAMES_SETTING else event.reason
-        m.fail(code, named if event.reason else own)
+        m.fail(code, with_words(_fatal(m, code, "join"), event.reason))
 
 
 def lose_first(m: Member) -> bool:
@@ -214,14 +212,14 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
     if code == ErrorCode.NONE and event.reply is not None:
         named = event.reply.protocol_name
         if named is not None and named != m.protocol_name:
-            reason = f"joined with {m.protocol_name!r}, the assignment is of {named!r}"
+            reason = f"group {m.settings.group_id}: joined with {m.protocol_name!r}, the assignment is of {named!r}"
             m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
             return
         try:
             note_lease(m, event.sent)
             _take_over(m, m.kind.decode_assignment(event.reply.assignment))
         except ProtocolViolation as malformed:
-            reason = f"the leader's assignment cannot be read: {malformed}"
+            reason = f"group {m.settings.group_id}: the leader's assignment cannot be read: {malformed}"
             m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason)
     elif code == ErrorCode.REBALANCE_IN_PROGRESS:
         m.join_again("the group began to rebalance before the assignment came")
@@ -236,7 +234,7 @@ def hear_sync(m: Member, event: SyncAnswered) -> None:
         m.join_again(m.rejoin, m.backoff_ms(m.sync_failures))
         m.sync_failures += 1
     else:
-        m.fail(code, event.reason or _fatal(m, code, "sync with"))
+        m.fail(code, with_words(_fatal(m, code, "sync with"), event.reason))
 
 
 def _take_over(m: Member, given: tuple[TopicPartition, ...]) -> None:
@@ -336,13 +334,14 @@ def finish(m: Member) -> None:
     m.effects.append(Closed())
 
 
-_NAMES_SETTING = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT})
-"""Refusals for a setting of this member: which, and what it is, the coordinator's sentence does not say."""
+def with_words(sentence: str, words: str) -> str:
+    """Add what the coordinator said: it names neither the group nor a setting of this member."""
+    return f"{sentence} ({words})" if words else sentence
 
 
 def _fatal(m: Member, code: ErrorCode, verb: str) -> str:
     if code == ErrorCode.FENCED_INSTANCE_ID:
-        return _fenced(m)
+        return fenced(m)
     if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
         return (
             f"cannot {verb} group {m.settings.group_id}: its members are of another kind, or offer no assignor of "
@@ -356,7 +355,7 @@ def _fatal(m: Member, code: ErrorCode, verb: str) -> str:
     return f"cannot {verb} group {m.settings.group_id}: {code.name}"
 
 
-def _fenced(m: Member) -> str:
+def fenced(m: Member) -> str:
     return (
         f"another member has taken over instance id {m.settings.group_instance_id!r} of group {m.settings.group_id}; "
         "close this one, or give each its own group_instance_id"

@@ -41,7 +41,7 @@ def assign(m: Member, event: MetadataAnswered) -> None:
     try:
         shares = m.kind.assign(m, m.watched, event.reply)
     except CannotShareOut as unsafe:
-        m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(unsafe))
+        m.fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {m.settings.group_id}: {unsafe}")
         return
     left_out = m.kind.encode_nothing()
     m.plan = tuple(SyncGroupAssignment(one.member_id, shares.get(one.member_id, left_out)) for one in m.roster)

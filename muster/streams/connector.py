@@ -49,6 +49,8 @@ from muster.streams.stream import MessageStream
 
 _LOG = logging.getLogger("muster.streams")
 _LOOK_S = 1.0
+_LISTENER_ENDS_WITHIN_S = 1.0
+"""The time for the listener's thread to end, also where a shutdown without a coordinator has used up its own."""
 
 Name = str | None
 """Of a topic; None for what is shared by all that match."""
@@ -215,7 +217,7 @@ class StreamsConnector:
                 self._driver.carry_out(self._parts.fetching, self._parts.pump.close)
             self._has_ended = True
             self._changed.notify_all()
-        self._caller.stop(max(deadline - time.monotonic(), 0.0))
+        self._caller.stop(max(deadline - time.monotonic(), _LISTENER_ENDS_WITHIN_S))
         self._driver.stop()
         refusals.raise_failure()
 

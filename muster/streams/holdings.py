@@ -60,7 +60,7 @@ class Holdings:
         """S9 and S11: what was granted, each from the offset of its grant, into the queue of its thread."""
         self._registry = {
             one: (
-                PartitionInfo(one, thread, grants[one].epoch, grants[one].committed),
+                PartitionInfo(one, thread, grants[one].epoch, grants[one].committed, grants[one].committed),
                 self._queues_of(one.topic)[thread],
             )
             for one, thread in sorted(threads.items())

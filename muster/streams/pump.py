@@ -49,8 +49,6 @@ class Pump:
         self._registry, self._is_running = registry, True
         self._fetcher.grants = grants
         self._fetcher.assign(registry)
-        for info, _ in registry.values():
-            info.fetched = info.consumed
         self._fetcher.begin({one: info.consumed for one, (info, _) in registry.items()})
 
     def stop(self) -> None:

@@ -23,7 +23,8 @@ class TakingOn(LettingGo):
         if self._is_closing:
             return
         if unknown:
-            sentence = f"the leader of the group assigned {unknown[0]}: this member has no such thread, and leaves"
+            leader = f"the leader of group {self._membership.group_id}"
+            sentence = f"{leader} assigned {unknown[0]}: this member has no such thread, and leaves"
             self._say(GroupRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, sentence))
             self._is_closing = True
             self._holdings.end()
@@ -81,7 +82,7 @@ class TakingOn(LettingGo):
         if self._cycles < self._settings.rebalance_max_retries:
             self._join()
         else:
-            sentence = f"no rebalance has succeeded in {self._cycles} tries: {why}"
+            sentence = f"group {self._membership.group_id}: no rebalance has succeeded in {self._cycles} tries: {why}"
             self._fail(RebalanceFailed(sentence))
 
     def _tell_starting(self) -> None:

@@ -268,14 +268,14 @@ class ConsumerRig:
         return [one for one in self.plot if isinstance(one, Callback)]
 
     def kinds(self, who: str = "", *, of: Iterable[str] = ()) -> list[str]:
-        """What it asked, in order."""
+        """The kinds of requests it sent, in order."""
         return [one.kind for one in self.asked if who in {"", one.who} and (not of or one.kind in of)]
 
     def messages(self, kind: str, who: str = "") -> list[Any]:
         return [one.message for one in self.asked if one.kind == kind and who in {"", one.who}]
 
     def members(self) -> list[str]:
-        """Of the group, as the coordinator has them."""
+        """Ids of the group's members, as the coordinator has them."""
         reply = self.node.ask_inside(DescribeGroups((GROUP,)), call=96)
         assert isinstance(reply, DescribeGroupsReply)
         return [one.member_id for one in reply.groups[0].members]

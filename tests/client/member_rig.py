@@ -101,7 +101,7 @@ class MemberRig:
 
     @property
     def called(self) -> list[tuple[NodeAddress | None, Message]]:
-        """As `sent`, with where to."""
+        """Requests as in `sent`, each with the node it went to."""
         called, self._called = self._called, []
         return called
 
@@ -116,7 +116,7 @@ class MemberRig:
 
     @property
     def told(self) -> list[Effect]:
-        """What the application was told, without hang-ups."""
+        """Effects that the application was told of, without hang-ups."""
         return [one for one in self.heard if isinstance(one, Assigned | Revoked | Lost | Fatal)]
 
     # -- the usual ways there

@@ -1,4 +1,4 @@
-"""What the client offers, from its signatures and docstrings, as the second half of docs/client.md.
+"""Reference of the client, from its signatures and docstrings, as the second half of docs/client.md.
 
 python -m tests.client.reference        takes the page and gives it back, brought up to date between its marks
 """
@@ -34,7 +34,7 @@ INTERNAL: Final = {
     "GroupMember": {"of"},
     "Sent": {"deliver", "fail", "is_told", "outcome"},
 }  # fmt: skip
-"""What the client's own parts say to each other."""
+"""Names that only the client's own parts use."""
 
 POSITIONAL: Final = {"self", "bootstrap", "group_id", "topics", "topic", "partition", "start", "end"}
 LISTENERS: Final = {"on_assigned", "on_revoked", "on_lost"}
@@ -143,7 +143,7 @@ def _classes() -> Iterator[str]:
 
 
 def _class(module: str, kind: type, other: type | None) -> Iterator[str]:
-    """Of the second edge what was said of the first is not said again."""
+    """Print a class; methods of the second edge that equal those of the first are left out."""
     known = {} if other is None else {one.name: one for one in members(other)}
     yield f"### `{module}.{kind.__name__}`"
     yield ""
@@ -234,7 +234,7 @@ def _node(function: Any) -> ast.FunctionDef | ast.AsyncFunctionDef:
 
 
 def settings(kind: type) -> dict[str, Any]:
-    """Those of its constructor with their defaults, those handed on to its membership included."""
+    """Settings of its constructor with their defaults, those handed on to its membership included."""
     found: dict[str, Any] = {}
     for name, parameter in inspect.signature(kind).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:

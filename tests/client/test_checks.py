@@ -1,4 +1,4 @@
-"""What applications get wrong is said to them in the call itself."""
+"""Mistakes of applications are raised by the call that makes them."""
 
 import re
 from collections.abc import Callable

@@ -24,7 +24,7 @@ def steady(*partitions: TopicPartition, generation: int = 1) -> MemberRig:
 
 
 def joined(stage: MemberRig) -> JoinGroup:
-    """What it joined with last."""
+    """The subscription of its newest JoinGroup."""
     return next(one for one in reversed(stage.sent) if isinstance(one, JoinGroup))
 
 

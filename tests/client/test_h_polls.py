@@ -1,4 +1,4 @@
-"""What a poll hands out, when it returns, and what it leaves under way: docs/spec/consumer-client.md#H.46 to #H.48."""
+"""The return of a poll: its records, its moment, its next fetch: docs/spec/consumer-client.md#H.46 to #H.48."""
 
 import pytest
 

@@ -189,7 +189,9 @@ def test_a_join_refused_for_a_setting_names_it(code: ErrorCode, sentence: str) -
 
 def test_a_request_refused_as_a_whole_says_why() -> None:
     stage = MemberRig().poll().find().answer(Refused(ErrorCode.INVALID_REQUEST, "group_id is too long"), "JoinGroup")
-    assert stage.told == [Fatal(ErrorCode.INVALID_REQUEST, "group_id is too long")]
+    assert stage.told == [
+        Fatal(ErrorCode.INVALID_REQUEST, f"cannot join group {GROUP}: INVALID_REQUEST (group_id is too long)")
+    ]
 
 
 def test_loading_coordinators_are_asked_again_after_a_pause() -> None:
@@ -505,7 +507,7 @@ def test_every_event_has_a_cell_for_every_state() -> None:
 
 
 def test_every_answer_in_every_state_leaves_a_member_that_can_go_on() -> None:
-    """Whatever the coordinator says to whatever request, a poll or a deadline follows: nobody is stuck."""
+    """A poll or a deadline follows any answer to any request: no member is stuck."""
     replies = [SyncGroupReply, HeartbeatReply, JoinGroupReply]
     for reply, code, upto in itertools.product(replies, ErrorCode, range(4)):
         stage = MemberRig().poll()

@@ -1,4 +1,4 @@
-"""That the client's page says what the client does."""
+"""The client's page says what the client does."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Who did not let us in: told once, and left alone for a second."""
+"""Servers that did not let us in: told once, and left alone for a second."""
 
 import ssl
 

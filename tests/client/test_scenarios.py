@@ -1,4 +1,4 @@
-"""That every scenario has its one test, and that the page which says so is current."""
+"""Every scenario has its one test, and the page which says so is current."""
 
 import pytest
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +170,97 @@ def test_iterators_in_threads_end_when_the_connector_is_shut_down(daemon: Daemon
         (stream,) = again.create_message_streams({"t": 1})["t"]
         with pytest.raises(ConsumerTimeout):
             next(stream)
+
+
+def test_five_partitions_on_two_members_of_two_threads_come_once_and_in_order(daemon: Daemon) -> None:
+    """docs/spec/consumer-client.md#G, from the producer to four threads of the application."""
+    _topic(daemon, 5)
+    got: dict[tuple[str, int], list[tuple[int, int]]] = {}
+
+    def reads(thread: tuple[str, int], stream: MessageStream) -> None:
+        for message in stream:
+            got[thread].append((message.partition, message.offset))
+
+    threads = []
+    with ExitStack() as stack:
+        connectors = {}
+        for who in ("first", "second"):
+            connector = StreamsConnector(daemon.bootstrap, "group", auto_offset_reset="smallest", client_id=who)
+            connectors[who] = stack.enter_context(connector)
+            for number, stream in enumerate(connector.create_message_streams({"t": 2})["t"]):
+                got[who, number] = []
+                threads.append(threading.Thread(target=reads, args=((who, number), stream)))
+        assert within(10, lambda: sum(len(one.owned.get("t", {})) for one in connectors.values()) == 5)
+        owned = {who: one.owned["t"] for who, one in connectors.items()}
+        assert sorted(owned.values(), key=len) == [{3: 0, 4: 1}, {0: 0, 1: 0, 2: 1}]
+        for thread in threads:
+            thread.start()
+        _send(daemon, 5, range(500))
+        assert within(20, lambda: sum(map(len, got.values())) >= 500), {one: len(all_) for one, all_ in got.items()}
+        assert {who: one.owned["t"] for who, one in connectors.items()} == owned
+    for thread in threads:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in threads)
+    for (who, number), messages in got.items():
+        for partition in range(5):
+            is_its_own = owned[who].get(partition) == number
+            offsets = [offset for one, offset in messages if one == partition]
+            assert offsets == (list(range(100)) if is_its_own else [])
+
+
+class Told:
+    """A listener that counts."""
+
+    def __init__(self) -> None:
+        self.releasing = self.starting = 0
+
+    def before_releasing(self, _owned: object) -> None:
+        self.releasing += 1
+
+    def before_starting(self, _owned: object, _everyone: object) -> None:
+        self.starting += 1
+
+
+def _threads() -> set[threading.Thread]:
+    return set(threading.enumerate())
+
+
+def _is_used(daemon: Daemon, ending: str) -> None:
+    """A connector is made, read from, and shut down in some way."""
+    told = Told()
+    before = _threads()
+    with StreamsConnector(daemon.bootstrap, ending, auto_offset_reset="smallest", **HASTY) as connector:
+        connector.set_rebalance_listener(told)
+        (stream,) = connector.create_message_streams({"t": 1})["t"]
+        assert next(stream).offset == 0
+        assert len(_threads() - before) >= 2, "one for requests, one for the listener"
+        if ending == "in a rebalance":
+            other = StreamsConnector(daemon.bootstrap, ending, **HASTY)
+            helper = threading.Thread(target=other.create_message_streams, args=({"t": 1},))
+            helper.start()
+            assert within(10, lambda: told.releasing == 1)
+            connector.shutdown()
+            helper.join(10)
+            other.shutdown()
+        elif ending == "without a coordinator":
+            daemon.kill()
+            connector._caller.call(lambda: time.sleep(1.2))  # a callback that is under way when the time is over
+        if ending != "by the with":
+            connector.shutdown(1.0)
+            assert _threads() - before == set(), ending
+
+
+def test_no_thread_is_left_after_shutdown(daemon: Daemon) -> None:
+    _topic(daemon, 2, 4)
+    before = _threads()
+    refused = StreamsConnector(daemon.bootstrap, "refused", session_timeout_ms=500, heartbeat_interval_ms=100)
+    with pytest.raises(GroupRefused):
+        refused.create_message_streams({"t": 1})
+    refused.shutdown()
+    assert _threads() - before == set()
+    for ending in ("in good order", "by the with", "in a rebalance", "without a coordinator"):
+        _is_used(daemon, ending)
+        assert _threads() - before == set(), ending
 
 
 def test_a_listener_that_takes_long_costs_nobody_its_place(daemon: Daemon) -> None:

@@ -1,4 +1,4 @@
-"""Who may call an asyncio client, and what is ended whoever is cancelled."""
+"""Tasks that may call an asyncio client, and the work that ends though they are cancelled."""
 
 import asyncio
 

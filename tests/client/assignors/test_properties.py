@@ -1,4 +1,4 @@
-"""What holds for every group: nothing twice, nothing forgotten, balance, stickiness, two rounds, any order."""
+"""Properties of all assignments: nothing twice, nothing forgotten, balance, stickiness, two rounds, any order."""
 
 import random
 

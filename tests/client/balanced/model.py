@@ -94,7 +94,7 @@ class Model:
         return handler(message)  # type: ignore[no-any-return]
 
     def remove(self, consumer_id: str) -> None:
-        """As when its lease is over."""
+        """Remove a member, as the end of its lease does."""
         self.members.pop(consumer_id, None)
         for key, owner in tuple(self.owners.items()):
             if owner.consumer_id == consumer_id:
@@ -292,7 +292,7 @@ class Model:
         return owner is not None and (owner.consumer_id, owner.epoch) == (consumer_id, epoch)
 
     def _settle(self, key: str, owner: Owner, consumed: bool, up_to: int) -> None:
-        """What a late request was handed is nobody's: who is done with something says up to where."""
+        """Settle what a late request was handed: it is nobody's, and a member that is done with it says up to where."""
         if up_to < 0:
             up_to = -1 if owner.in_flight is None else owner.in_flight
         if consumed and up_to > owner.position:

@@ -29,7 +29,7 @@ class Owner(NamedTuple):
 
 
 class BalancedRig(World):
-    """What can be done to a world, whoever coordinates it. Keys are of broker 1."""
+    """Operations on a world, whichever node coordinates it. Keys are of broker 1."""
 
     def make(self, topic: str = "t", partitions: int = 2) -> "BalancedRig":
         """So many there are from now on, which may be more than before."""

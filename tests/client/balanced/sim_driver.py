@@ -28,7 +28,7 @@ class _SimDriver(SimMember):
         self.core = driven.core  # type: ignore[assignment]
 
     def feed(self, *event: Any) -> None:
-        """As a player's, and as a background's: with whom it drives before it."""
+        """Feed an event; the core may stand before it, as a background thread's driver has it."""
         super().feed(event[-1])
         self.changed.notify_all()
 

@@ -1,4 +1,4 @@
-"""What a consumer makes of topics and filters that an operator keeps from its group
+"""Topics and filters that an operator keeps from a group, as its consumer meets them
 (docs/spec/client-balanced-groups.md#9, #15.2), against a real node."""
 
 import pytest

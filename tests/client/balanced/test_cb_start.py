@@ -1,4 +1,4 @@
-"""What is refused before anybody is spoken to, and starting once: docs/spec/client-balanced-groups.md#17.2 to #17.7."""
+"""Refusals before any node is asked, and starting once: docs/spec/client-balanced-groups.md#17.2 to #17.7."""
 
 import pytest
 

@@ -47,7 +47,7 @@ STEPS = st.lists(
 
 @dataclass
 class App:
-    """What an application keeps: what it waits for, and the batches that it has."""
+    """State of an application: the answers it waits for, and the batches that it has."""
 
     player: SimMember
     reading: list[Question] = field(default_factory=list)
@@ -142,7 +142,7 @@ class Play:
         app.player.cut_kinds = frozenset({"MemberHeartbeat", "PartitionMeta", "ConfirmConsumed"})
 
     def do_late(self, app: App, _key: str) -> None:
-        """What is asked now has no answer, and is carried out when nobody thinks of it any more."""
+        """Have requests get no answer, and be carried out long after they were given up."""
         app.player.late_ms = 4_000
 
     def do_heal(self, app: App, _key: str) -> None:

@@ -1,4 +1,4 @@
-"""What a coordinator may say instead, and what a member makes of it: docs/spec/client-balanced-groups.md#5.6, #15.2."""
+"""Refusals by a coordinator, and what members do about them: docs/spec/client-balanced-groups.md#5.6, #15.2."""
 
 import pytest
 

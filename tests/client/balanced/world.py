@@ -47,7 +47,7 @@ class Question:
         self.said: Result | None = None
         self.operation = -1
         self.reg_epoch = -1
-        """Of a batch: the grant by which it was handed out."""
+        """The grant by which a batch was handed out."""
 
     @property
     def result(self) -> Result:
@@ -75,7 +75,7 @@ class SimMember:
         self.late_ms = 0
         """So much later than its connection was lost does a request reach the coordinator all the same."""
         self.cut_kinds: frozenset[str] = frozenset()
-        """Of requests that do not get through, though the others do."""
+        """Kinds of requests that do not get through, though the others do."""
         self.sent: list[tuple[int, Message]] = []
         self.notes: list[Noted] = []
         self.waiting: dict[int, Call] = {}
@@ -113,7 +113,7 @@ class SimMember:
         return self.begin(lambda number: ReadyAsked(number, max_wait_ms))
 
     def get(self) -> Result:
-        """As the edge does: records are made out, and who has nothing of them asks on."""
+        """Make out records as the edge does; a consumer without any asks on."""
         question = self.getting()
         self.world.run_until(lambda: question.is_over)
         return question.result
@@ -257,7 +257,7 @@ class World:
         self.coordinator: Coordinator = coordinator or self.model
         self.players: list[SimMember] = []
         self.refuses_connections = False
-        """Whether who is cut off hears so at once, or nothing at all."""
+        """True if a client that is cut off hears so at once; False: it hears nothing."""
         self.latency_ms = LATENCY_MS
         self._coming: list[tuple[int, int, Callable[[], None]]] = []
         self._counted = 0

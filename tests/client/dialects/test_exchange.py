@@ -1,4 +1,4 @@
-"""What is said over one connection: answers, and what is never answered."""
+"""Requests over one connection: their answers, and those that are never answered."""
 
 import pytest
 

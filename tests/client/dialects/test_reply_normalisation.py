@@ -29,7 +29,7 @@ from tests.client.dialects.server import MAX_FRAME_BYTES, greeted
 
 
 def asked(message: Message, version: int, reply: Message) -> Message:
-    """What a client hears of `reply` when the server knows versions up to this one."""
+    """Return what a client hears of `reply` when the server knows versions up to this one."""
     key = BY_MESSAGE[type(message)].key
     session: KafkaSession = greeted((key, 0, version))
     server = KafkaDialect(MAX_FRAME_BYTES, {api.message for api in APIS.values()}).open()

@@ -43,7 +43,7 @@ def leave(*instances: str | None) -> LeaveGroup:
 
 
 def names_topics_by_id_alone(group: Group, version: int) -> bool:
-    """Whether some struct of this version has a topic's id, and its name in older versions only."""
+    """Tell whether some struct of this version has a topic's id, and its name in older versions only."""
     here = {row.name for row in group.rows if row.since <= version <= row.until}
     gone = {row.name for row in group.rows if row.until < version and row.until != NEWEST}
     if "topic_id" in here and gone & {"name", "topic"} - here:

@@ -1,4 +1,4 @@
-"""Where partitions are read, and whether a new leader has what was read before (KIP-320, KIP-392)."""
+"""The node that a partition is read from, and whether a new leader has what was read before (KIP-320, KIP-392)."""
 
 import pytest
 from msgspec.structs import replace

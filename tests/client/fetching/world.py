@@ -180,6 +180,6 @@ class World:
         return found
 
     def asked(self) -> Iterator[tuple[int, dict[int, int]]]:
-        """Of each fetch that reached a node: the node, and what it named with its offsets."""
+        """Fetches that reached a node: the node, and the partitions named with their offsets."""
         for _, number, message in self.requests:
             yield number, {one.partition: one.fetch_offset for topic in message.topics for one in topic.partitions}

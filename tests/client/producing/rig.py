@@ -74,7 +74,7 @@ class Log:
 
 
 class Brokers:
-    """What nodes answer. All see the same logs; only a partition's leader takes its records."""
+    """Answers of the nodes. All see the same logs; only a partition's leader takes its records."""
 
     def __init__(self, partitions: int) -> None:
         self.logs = {TopicPartition("t", number): Log() for number in range(partitions)}
@@ -186,7 +186,7 @@ class ProducerRig:
         return self.calls.pop(self.waiting(kind)[place].call)
 
     def answer(self, kind: type[Message] = Produce, place: int = 0) -> "ProducerRig":
-        """As the node would."""
+        """Answer as the node would."""
         call = self.take(kind, place)
         node = 0 if call.node is None else call.node.port
         return self.feed(Replied(call.call, self.brokers.answer(node, call.message)))
@@ -236,7 +236,7 @@ class ProducerRig:
 
 
 def batches(call: Call) -> dict[int, tuple[int, int, int]]:
-    """Of each partition: epoch, first sequence, records."""
+    """Epoch, first sequence and records of each partition."""
     assert isinstance(call.message, Produce)
     found = {}
     for topic in call.message.topic_data:

@@ -1,4 +1,4 @@
-"""What goes into a batch, when it goes out, and how its bytes read."""
+"""Contents of a batch, the moment it is sent, and how its bytes read."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whatever is lost, cut and moved: each record is in the log once, in its order."""
+"""Each record is in the log once and in order, whatever is lost, cut and moved."""
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

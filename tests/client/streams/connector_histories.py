@@ -15,8 +15,9 @@ from tests.client.streams.sim_connectors import SimConnectors
 MINUTE_MS = 60_000
 
 
-def live(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Half a minute in which anything happens, and the peace after it. Raises AssertionError."""
+def live(monkeypatch: pytest.MonkeyPatch, seed: int, at_most: int = 1_000) -> None:
+    """Half a minute in which anything happens, and the peace after it. Applications take up to `at_most` messages at a
+    time, and hold the last of them until their next turn. Raises AssertionError."""
     connectors = SimConnectors(monkeypatch, seed, {"s": 3, "t": 4})
     chance = connectors.chance
     connectors.pushes = chance.random() < 0.7
@@ -31,6 +32,7 @@ def live(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
                 connectors.comes(
                     chance.choice((20, 100, 400)),
                     counts,
+                    at_most=at_most,
                     partition_assignment_strategy=strategy,
                     rebalance_backoff_ms=200,
                     rebalance_timeout_ms=chance.choice((4_000, 15_000)),
@@ -72,7 +74,7 @@ def ends_well(connectors: SimConnectors, within_ms: int) -> None:
 
 
 def _tried(seed: int) -> str:
-    """What broke; nothing if all went well."""
+    """Return what broke; an empty text if all went well."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         try:
             live(monkeypatch, seed)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from membership.topic_partition import TopicPartition
 from muster.core.fetching import ConsumerRecord
 from muster.errors import ConsumerTimeout
 from muster.streams import MessageStream, StreamsConnector
@@ -75,17 +76,21 @@ class SimApplication:
         self.listener = Listener(streaming, who)
         self.connector.set_rebalance_listener(self.listener)
         self.streams: list[MessageStream] = []
+        self.in_hand: dict[MessageStream, tuple[TopicPartition, int, int]] = {}
+        """The partition, the epoch and the offset of the message that each stream handed out last, until it is asked
+        for the next or the connector is shut down: the application is not done with it."""
         self.has_stopped = False
         self.still_until_ms = 0
 
     def begins(self, counts: dict[str, int]) -> None:
-        """As `reads`, without waiting for the first rebalance: somebody else's thread makes the streams."""
+        """Make streams as `reads` does, without waiting for the first rebalance: another thread makes them."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(self.connector, "_started", Started())
             self.reads(**counts)
 
     def shuts(self) -> None:
-        """As `leave`, without waiting."""
+        """Shut down as `leave` does, without waiting."""
+        self.in_hand.clear()
         for stream in self.streams:
             stream.finish_here()
         self.connector._is_shut = True
@@ -122,18 +127,22 @@ class SimApplication:
 
     def leave(self) -> None:
         """In good order."""
+        self.in_hand.clear()
         self.connector.shutdown()
         self.has_stopped = True
 
     def take(self, stream: MessageStream, at_most: int = 1_000) -> list[ConsumerRecord]:
-        """What it has now."""
+        """Take the messages that a stream has now."""
         records: list[ConsumerRecord] = []
         while len(records) < at_most:
+            self.in_hand.pop(stream, None)
             try:
                 record = next(stream)
             except (ConsumerTimeout, StopIteration):
                 break
             records.append(record)
+            one = TopicPartition(record.topic, record.partition)
+            self.in_hand[stream] = one, self.parts.holdings.epochs()[one], record.offset
             self.streaming.write(self.who, "handed out", (record.topic, record.partition, record.offset))
         return records
 
@@ -152,13 +161,13 @@ class SimApplication:
 
     @property
     def has_failed(self) -> bool:
-        """Whether making the streams has raised."""
+        """True if making the streams has raised."""
         started = self.connector._started
         return started is not None and started.error is not None
 
     @property
     def is_settled(self) -> bool:
-        """Whether it runs what it owns and nothing is to be done."""
+        """True if it runs what it owns and has nothing to do."""
         steps = self.parts.steps
         return steps.phase is RebalancePhase.RUNNING and not steps._inbox and self.parts.membership.is_steady
 
@@ -180,7 +189,7 @@ class ConnectorRig(ConsumerRig):
         self.players: list[SimApplication] = []
 
     def _watch(self, patch: pytest.MonkeyPatch) -> None:
-        """What a connector does to its streams is in the log before what follows from it."""
+        """Write each step of a connector to the log before what follows from it."""
         for step in ("stop", "clear", "end", "publish", "start"):
             does = getattr(Holdings, step)
 
@@ -223,7 +232,7 @@ class ConnectorRig(ConsumerRig):
         assert holds(), self.now_ms
 
     def owners(self) -> tuple[OwnedPartition, ...]:
-        """What the registry says."""
+        """Entries of the coordinator's registry."""
         reply = self.node.ask_inside(DescribeOwnership(GROUP), call=95)
         assert isinstance(reply, DescribeOwnershipReply)
         return reply.items

@@ -17,8 +17,12 @@ from coordinator.node.events import Lost as ConnectionLost
 from coordinator.records.records import Ownership
 from membership.events import Call, Effect, Woke
 from membership.topic_partition import TopicPartition
+from muster.core.fetching.buffer import Taken
 from muster.net.cores import Driven
+from muster.streams.pump import Pump
+from muster.streams.queue import PartitionInfo, StreamQueue
 from protocol.messages.data import Fetch
+from protocol.messages.offsets import OffsetCommit
 from tests.client.consumer_rig import GROUP, Asked, Callback, SimDriver, _Node
 from tests.client.streams.rig import ConnectorRig, SimApplication
 from tests.groups.checks import CountingIds
@@ -84,9 +88,11 @@ class SimConnectors(ConnectorRig):
         self.epochs: dict[TopicPartition, int] = defaultdict(int)
         self.appended: dict[TopicPartition, int] = {}
         self.reached: dict[TopicPartition, int] = defaultdict(int)
-        """What was handed out of it, by anybody: all offsets below this."""
+        """The end of what was handed out, by any connector: all offsets below this."""
         self.at: dict[tuple[TopicPartition, int], int] = {}
-        """Where the reader by a grant stands."""
+        """The next offset of the reader by a grant."""
+        self.queued: dict[tuple[TopicPartition, int], int] = {}
+        """The next offset to fetch by a grant: all below it, from where the grant began, were queued."""
         self.repeated = self.restarts = self.made = 0
         self.crew: list[SimApplication] = []
         self._next_hands: dict[str, ConnectorDriver] = {}
@@ -96,6 +102,7 @@ class SimConnectors(ConnectorRig):
         self.grants = 0
         self.is_loading = False
         self._watch_grants(patch)
+        self._watch_queues(patch)
         ids = CountingIds()
         patch.setattr("tests.node.desk.CountingIds", lambda: ids)  # no id is given twice, by whichever daemon
         super().__init__(patch, log_retention_ms=-1)
@@ -106,13 +113,14 @@ class SimConnectors(ConnectorRig):
 
     # -- what may happen
 
-    def comes(self, every_ms: int, counts: dict[str, int], **settings: Any) -> SimApplication:
-        """Its streams are made in the background, as far as it is concerned."""
+    def comes(self, every_ms: int, counts: dict[str, int], *, at_most: int = 1_000, **settings: Any) -> SimApplication:
+        """Add an application that takes up to `at_most` messages of each stream in its turns. Its streams are made in
+        the background, as far as it is concerned."""
         self.made += 1
         player = self.player(f"c{self.made}", **settings)
         self.crew.append(player)
         player.begins(counts)
-        player.iterates(every_ms)
+        player.iterates(every_ms, at_most)
         return player
 
     def goes(self) -> None:
@@ -126,7 +134,7 @@ class SimConnectors(ConnectorRig):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether everybody is at rest. Who could not begin has been told so, and goes."""
+        """True if all connectors are at rest. One that could not begin has been told so, and goes."""
         for player in [one for one in self.crew if one.has_failed]:
             self._sees_off(player)
         return all(one.is_settled for one in self.crew)
@@ -140,7 +148,7 @@ class SimConnectors(ConnectorRig):
             self.left(hand)
 
     def stands_still(self, for_ms: int) -> None:
-        """As when a process is stopped, or its machine."""
+        """Stop a connector for a while, as a stopped process or machine is."""
         if self.crew:
             player = self.chance.choice(self.crew)
             self._next_hands[player.who].still_until_ms = self.now_ms + for_ms
@@ -213,7 +221,7 @@ class SimConnectors(ConnectorRig):
         return Owners() if group is None or group.owners is None else group.owners
 
     def owned(self) -> dict[TopicPartition, str]:
-        """What the registry says."""
+        """Owners by the coordinator's registry."""
         return {
             TopicPartition(held.topic, held.partition): held.owner.member_id
             for held in self.owners_now
@@ -222,10 +230,13 @@ class SimConnectors(ConnectorRig):
 
     def write(self, who: str, what: str, about: Any = None) -> None:
         super().write(who, what, about)
+        self._check_offsets(who)
         if what == "handed out":
             self._check_message(who, TopicPartition(*about[:2]), about[2])
         elif what == "Fetch":
-            self._check_fetch(about)
+            self._check_fetch(who, about)
+        elif what == "OffsetCommit":
+            self._check_commit(who, about)
 
     def _check_message(self, who: str, one: TopicPartition, offset: int) -> None:
         """V1, V4, V8, V10: by whom it belongs to; in order; nothing skipped, whoever read before."""
@@ -246,13 +257,51 @@ class SimConnectors(ConnectorRig):
         self.repeated += offset < self.reached[one]
         self.reached[one] = max(self.reached[one], offset + 1)
 
-    def _check_fetch(self, fetch: Fetch) -> None:
-        """V2."""
+    def _watch_queues(self, patch: pytest.MonkeyPatch) -> None:
+        """Check each chunk: it follows the one before, no offset comes twice by one grant, and none is left out."""
+        put = Pump._put
+
+        def puts(pump: Pump, info: PartitionInfo, queue: StreamQueue, taken: Taken) -> None:
+            by = info.partition, info.epoch
+            expected = self.queued.get(by, taken.offset if info.fetched is None else info.fetched)
+            if taken.offset != expected:
+                raise AssertionError(f"{info.partition} is queued from {taken.offset} on, {expected} was next")
+            offsets = [record.offset for record in taken.records]
+            if offsets != list(range(taken.offset, taken.next_offset)):
+                raise AssertionError(f"{offsets} of {info.partition} are queued as {taken.offset}-{taken.next_offset}")
+            put(pump, info, queue, taken)
+            self.queued[by] = taken.next_offset
+
+        patch.setattr(Pump, "_put", puts)
+
+    def _check_offsets(self, who: str) -> None:
+        """V6."""
+        player = next(one for one in reversed(self.players) if one.who == who)
+        for info, _ in player.parts.holdings._registry.values():
+            if info.consumed is not None and (info.fetched is None or info.fetched < info.consumed):
+                raise AssertionError(f"{info.partition}: fetched to {info.fetched}, consumed to {info.consumed}")
+
+    def _check_commit(self, who: str, commit: OffsetCommit) -> None:
+        """No more is stored than was handed out, and of that nothing the application is not done with."""
+        player = next(one for one in reversed(self.players) if one.who == who)
+        in_hand = {(one, epoch): offset for one, epoch, offset in player.in_hand.values()}
+        for topic in commit.topics:
+            for part in topic.partitions:
+                one = TopicPartition(topic.name, part.partition_index)
+                consumed = in_hand.get((one, part.owner_epoch), self.reached[one])
+                if part.committed_offset > consumed:
+                    raise AssertionError(f"{who} stores {one} to {part.committed_offset}, consumed to {consumed}")
+
+    def _check_fetch(self, who: str, fetch: Fetch) -> None:
+        """V2; and each fetch goes on where the one before it ended."""
         for topic in fetch.topics:
             for part in topic.partitions:
                 one = TopicPartition(topic.topic, part.partition)
                 if self.granted.get((one, part.owner_epoch)) != fetch.member_id:
                     raise AssertionError(f"{one} fetched by {fetch.member_id} without a grant: {part.owner_epoch}")
+                expected = self.queued.get((one, part.owner_epoch), part.fetch_offset)
+                if part.fetch_offset != expected:
+                    raise AssertionError(f"{who} fetches {one} from {part.fetch_offset} on, {expected} is next")
 
     @property
     def is_all_read(self) -> bool:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from membership.errors import CannotShareOut
 from membership.topic_partition import TopicPartition
-from muster.streams.assignment import MemberThreads, share_by_range, share_in_circle
+from muster.streams.assignment import MemberThreads, Shares, share_by_range, share_in_circle
 from muster.streams.group_protocol import StreamsProtocol
 from protocol.streams_protocol import encode_streams_assignment
 
@@ -47,17 +47,36 @@ def test_every_partition_goes_to_one_thread_and_threads_of_a_topic_differ_by_one
     partition_counts: dict[str, int], topics: list[dict[str, int]]
 ) -> None:
     members = _members(*topics)
-    shares = share_by_range(partition_counts, members)
+    check_shares(partition_counts, members, share_by_range(partition_counts, members))
+
+
+def check_shares(partition_counts: dict[str, int], members: list[MemberThreads], shares: Shares) -> None:
+    """AssertionError unless each partition of a topic that is read goes to one thread, and threads differ by one."""
     for topic, count in partition_counts.items():
         threads = [(one.member_id, number) for one in members for number in range(one.topics.get(topic, 0))]
-        given_to = {
-            partition: (who, thread)
+        given_to = [
+            (partition, (who, thread))
             for who, share in shares.items()
             for partition, thread in share.get(topic, {}).items()
-        }
-        assert sorted(given_to) == (list(range(count)) if threads else [])
-        sizes = [list(given_to.values()).count(thread) for thread in threads]
+        ]
+        assert sorted(partition for partition, _ in given_to) == (list(range(count)) if threads else [])
+        sizes = [[to for _, to in given_to].count(thread) for thread in threads]
+        assert sum(sizes) == len(given_to), "nothing goes to a thread that is not there"
         assert not threads or max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    "second",
+    [{1: 0, 2: 0, 3: 0}, {1: 0, 3: 0}, {2: 0}, {2: 0, 3: 1}],
+    ids=["one twice", "one twice, another not at all", "one not at all", "to no thread"],
+)
+def test_a_partition_given_twice_or_to_nobody_is_seen_by_the_property(second: dict[int, int]) -> None:
+    members = _members({"t": 1}, {"t": 1})
+    check_shares({"t": 4}, members, {"C1": {"t": {0: 0, 1: 0}}, "C2": {"t": {2: 0, 3: 0}}})
+    with pytest.raises(AssertionError):
+        check_shares({"t": 4}, members, {"C1": {"t": {0: 0, 1: 0}}, "C2": {"t": second}})
+    with pytest.raises(AssertionError):  # each member has its half, if the last one counts
+        check_shares({"t": 4}, members, {"C1": {"t": {0: 0, 1: 0, 2: 0}}, "C2": {"t": {2: 0, 3: 0}}})
 
 
 def test_dealt_in_a_circle_every_thread_gets_its_turn_whatever_the_topic() -> None:

@@ -4,10 +4,13 @@ it."""
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from muster.errors import CommitRefused
 from protocol.errors import ErrorCode
-from tests.client.consumer_rig import P
+from protocol.messages.data import FetchPartition, FetchTopic
+from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from tests.client.consumer_rig import GROUP, P
 from tests.client.streams.connector_histories import MINUTE_MS, ends_well, live
 from tests.client.streams.sim_connectors import SimConnectors
 from tests.enumerations import share_of
@@ -48,6 +51,33 @@ def test_whatever_goes_wrong_there_is_one_owner_and_nothing_is_skipped(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     live(monkeypatch, seed)
+
+
+@pytest.mark.parametrize("seed", range(share_of(12)))
+def test_whatever_goes_wrong_no_message_in_hand_is_stored(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    live(monkeypatch, seed, at_most=3)
+
+
+def test_a_partition_granted_twice_or_fetched_twice_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks of these worlds see what they are for."""
+    connectors = SimConnectors(monkeypatch, 0, {"t": 1})
+    player = connectors.comes(100, {"t": 1}, at_most=2)
+    connectors.append(P[0], count=5)
+    connectors.until(lambda: bool(connectors.handed_out()))
+    (granted,) = connectors.owners_now
+    assert granted.owner is not None
+    with pytest.raises(AssertionError, match="two owners in epoch 1"):
+        connectors.owners_now.apply(replace(granted, owner=replace(granted.owner, member_id="another")))
+    fetch = connectors.of("Fetch")[-1].about
+    again = FetchTopic("t", (FetchPartition(0, 3, owner_epoch=granted.epoch),))
+    with pytest.raises(AssertionError, match="fetches t-0 from 3 on, 5 is next"):
+        connectors.write(player.who, "Fetch", replace(fetch, topics=(again,)))
+    (member,) = connectors.members()
+    commit = OffsetCommitPartition(0, 2, owner_epoch=granted.epoch)
+    with pytest.raises(AssertionError, match="stores t-0 to 2, consumed to 1"):
+        connectors.write(
+            player.who, "OffsetCommit", OffsetCommit(GROUP, (OffsetCommitTopic("t", (commit,)),), 1, member)
+        )
 
 
 def test_who_stood_still_for_longer_than_its_lease_hands_out_and_commits_nothing(

@@ -1,4 +1,4 @@
-"""What a stream hands out, and when a message counts as consumed (docs/spec/consumer-client.md#D3, #D4)."""
+"""Messages that a stream hands out, and when they count as consumed (docs/spec/consumer-client.md#D3, #D4)."""
 
 from typing import Any
 
@@ -252,7 +252,7 @@ def test_a_commit_is_tried_again_as_often_as_that_may_help(monkeypatch: pytest.M
 
 
 def test_largest_is_decided_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who begins at the end commits that, so that what comes during a rebalance is not passed over."""
+    """A connector that begins at the end commits that, so that no message of a rebalance is passed over."""
     stage = ConnectorRig(monkeypatch).make("t", 1)
     stage.append(P[0], count=5)
     first = stage.player("C1", auto_offset_reset="largest", consumer_timeout_ms=1_000).reads(t=1)

@@ -1,4 +1,4 @@
-"""What a rebalance does when things go wrong in it (docs/spec/consumer-client.md#E3, #E4, #E5)."""
+"""Rebalances in which things go wrong (docs/spec/consumer-client.md#E3, #E4, #E5)."""
 
 from collections.abc import Callable
 
@@ -189,7 +189,7 @@ def test_a_thread_that_is_not_there_ends_a_member_that_is_assigned_to_it(monkeyp
     leader = stage.player("C1").reads(t=2).iterates()
     stage.script = _gives_a_thread_too_many
     late = stage.player("C2")
-    with pytest.raises(GroupRefused, match="t-2 for thread 1 of 1"):
+    with pytest.raises(GroupRefused, match="leader of group orders assigned t-2 for thread 1 of 1"):
         late.reads(t=1)
     late.leave()
     stage.script = lambda _who, _message: None
@@ -197,7 +197,7 @@ def test_a_thread_that_is_not_there_ends_a_member_that_is_assigned_to_it(monkeyp
 
 
 def _gives_a_thread_too_many(_who: str, message: Message) -> None:
-    """What the leader writes for the other, changed on its way."""
+    """Change on its way what the leader writes for the other."""
     if isinstance(message, SyncGroup):
         for line in message.assignments:
             if line.member_id != message.member_id:

@@ -1,4 +1,4 @@
-"""What can be set, what cannot, and that the page says so."""
+"""Settings that there are, those that cannot work, and the page that says so."""
 
 import re
 from pathlib import Path

@@ -88,8 +88,8 @@ MUTANTS = (
         "A late answer about an older generation ends the present one",
         Edit(
             _HEARTBEATS,
-            "        if m.is_current(event.sent):\n            fall_out(m, code)\n",
-            "        fall_out(m, code)\n",
+            "        if m.is_current(event.sent):\n            fall_out(m, code, event.reason)\n",
+            "        fall_out(m, code, event.reason)\n",
         ),
     ),
     without(
@@ -121,7 +121,7 @@ MUTANTS = (
         "A fenced member joins again when it is polled, and fences its successor",
         Edit(
             _JOINING,
-            "    if m.fenced:\n        m.fail(ErrorCode.FENCED_INSTANCE_ID, _fenced(m))\n        return\n",
+            "    if m.fenced:\n        m.fail(ErrorCode.FENCED_INSTANCE_ID, fenced(m))\n        return\n",
             "",
         ),
     ),
