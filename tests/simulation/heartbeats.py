@@ -1,8 +1,9 @@
 """Nobody who sends heartbeats in time is evicted for silence, whatever the daemon was doing when they came.
 
-In time is by the socket: a heartbeat that has arrived less than a session timeout ago over a connection that is whole,
-read or not. One exception: on a connection to brokers it waits behind a request that its broker has not answered, and
-the node has read nothing there that names the member.
+In time is by the socket: a heartbeat that has arrived less than a session timeout ago, or since the daemon's last step,
+over a connection that is whole. Clients send no other one before it is answered. One exception: on a connection to
+brokers it waits behind a request that its broker has not answered, and the node has read nothing there that names the
+member.
 """
 
 from collections import deque
@@ -15,6 +16,8 @@ from coordinator.gateway.gateway import Gateway
 from coordinator.gateway.session.session import ProxySession
 from coordinator.groups.classic.events import SessionOverdue
 from coordinator.groups.client_balanced.events import LeaseOverdue
+from coordinator.node.effects import Effect
+from coordinator.node.events import Event
 from coordinator.node.node import AnyNode, Node
 from protocol.messages.balanced import MemberHeartbeat
 from protocol.messages.groups import Heartbeat
@@ -48,6 +51,8 @@ class Heartbeats:
 
     def __init__(self) -> None:
         self._beats: dict[tuple[str, str], deque[Beat]] = {}
+        self._stepped_ms = 0
+        """When the step before this one ended: a heartbeat that arrived since cannot have been read."""
 
     def sent(self, message: Any, link: Link, now_ms: int) -> None:
         """A request has just left on the link; only heartbeats are kept."""
@@ -64,7 +69,12 @@ class Heartbeats:
         """Look at every session that ends."""
         node = watched_node.node if isinstance(watched_node, Gateway) else watched_node
         assert isinstance(node, Node)
-        happen = node.complete
+        happen, step = node.complete, watched_node.step
+
+        def watched_step(event: Event, moment: Moment) -> list[Effect]:
+            effects = step(event, moment)
+            self._stepped_ms = now_ms()
+            return effects
 
         def watched(event: Any, moment: Moment) -> None:
             if isinstance(event, SessionOverdue):
@@ -92,13 +102,19 @@ class Heartbeats:
             happen(event, moment)
 
         node.complete = watched  # type: ignore[method-assign]
+        watched_node.step = watched_step  # type: ignore[method-assign]
 
     def _ends(self, node: Node, session: EndedSession, now_ms: int) -> None:
         if 0 < session.late_ms <= STALL_MS:
             return  # a stall that ended so soon after the deadline is no stall to the daemon
         for beat in self._beats.get(session.names, ()):
-            in_time = now_ms - session.timeout_ms < beat.arrives_ms < now_ms
-            if in_time and beat.epoch == session.epoch and beat.link.is_whole and not _is_unread(node, beat, session):
+            oldest_ms = min(now_ms - session.timeout_ms, self._stepped_ms)
+            if (
+                oldest_ms < beat.arrives_ms < now_ms
+                and beat.epoch == session.epoch
+                and beat.link.is_whole
+                and not _is_unread(node, beat, session)
+            ):
                 group_id, member_id = session.names
                 ago_ms = now_ms - beat.arrives_ms
                 raise Broken(f"{group_id}: {member_id} is evicted for silence, its heartbeat came {ago_ms} ms ago")
