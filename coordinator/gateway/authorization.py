@@ -146,7 +146,7 @@ class Authorization:
         client.deadline_ms = moment.monotonic_ms + self._timeout_ms
         while client.todo and len(client.under_way) < _MOST_UNDER_WAY:
             question = client.todo.popleft()
-            if session.ask(question.message, question.oldest, question.newest):
+            if session.send_query(question.message, question.oldest, question.newest):
                 client.under_way.append((question, moment.monotonic_ms))
             else:
                 client.permissions.learn(refused(question), moment.monotonic_ms)

@@ -41,8 +41,8 @@ class BrokerTimeouts:
             assert isinstance(session, ProxySession)
             if not session.awaits_broker:
                 del self._heard[number]
-            elif session.heard_bytes != heard:
-                self._heard[number] = session.heard_bytes, 0
+            elif session.upstream_bytes != heard:
+                self._heard[number] = session.upstream_bytes, 0
             elif silent_ms + passed_ms < self._allowed_ms:
                 self._heard[number] = heard, silent_ms + passed_ms
             else:

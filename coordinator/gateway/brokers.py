@@ -2,7 +2,7 @@
 
 import msgspec
 
-from coordinator.gateway.session.front import Proxy, Reach
+from coordinator.gateway.session.router import Reachability, Router
 from coordinator.gateway.session.session import ProxySession
 from coordinator.placement import AdvertisedNode, Placement
 from protocol.messages.node import ApiVersionsReply
@@ -29,8 +29,8 @@ class Broker(msgspec.Struct, frozen=True):
 class Brokers:
     """What the edge last found. Away, the cluster keeps the brokers it had: group requests need none of them."""
 
-    def __init__(self, max_frame_bytes: int, most_entries: int, *, wants_exchange: bool = False) -> None:
-        self._wants_exchange = wants_exchange
+    def __init__(self, max_frame_bytes: int, most_entries: int, *, requires_sasl: bool = False) -> None:
+        self._requires_sasl = requires_sasl
         self.known: dict[int, Broker] = {}
         self.in_order: tuple[Broker, ...] = ()
         """The same, by their ids."""
@@ -40,27 +40,27 @@ class Brokers:
         self.since_ms = 0
         """When it could be reached last, or when this began."""
         self._addresses: dict[int, tuple[str, int]] = {}
-        self._fronts: dict[int, Proxy] = {}
-        self._reach = Reach()
+        self._routers: dict[int, Router] = {}
+        self._reachability = Reachability()
         self._max_frame_bytes = max_frame_bytes
         self._most_entries = most_entries
 
     def found(self, brokers: tuple[Broker, ...], now_ms: int) -> None:
         """These, and no others."""
         self.is_reachable, self.reason, self.since_ms = True, "" if brokers else _NO_LISTENER, now_ms
-        self._reach.is_away, self._reach.minute = False, now_ms // 60_000
+        self._reachability.is_offline, self._reachability.minute = False, now_ms // 60_000
         self.in_order = tuple(sorted(brokers, key=lambda broker: broker.node_id))
         known = {broker.node_id: broker for broker in self.in_order}
         for node_id, broker in known.items():
             before = self.known.get(node_id)
             if before is None or before.versions != broker.versions:
-                self._fronts[node_id] = Proxy(
+                self._routers[node_id] = Router(
                     broker.versions,
                     self._addresses,
                     self._max_frame_bytes,
                     self._most_entries,
-                    wants_exchange=self._wants_exchange,
-                    reach=self._reach,
+                    requires_sasl=self._requires_sasl,
+                    reachability=self._reachability,
                 )
         self.known = known
         self._addresses.clear()  # in place: sessions that are open go by it
@@ -70,11 +70,11 @@ class Brokers:
         """None of them can be reached."""
         self.is_reachable = False
         self.reason = reason if self.known else f"no broker of the cluster was reached yet: {reason}"
-        self._reach.is_away = True
+        self._reachability.is_offline = True
 
     def open(self, node_id: int) -> ProxySession:
         """A session in front of the broker, which has been found at least once."""
-        return ProxySession(self._fronts[node_id])
+        return ProxySession(self._routers[node_id])
 
     def age_ms(self, now_ms: int) -> int:
         """How old what is known of the cluster is, while it cannot be reached."""

@@ -24,7 +24,7 @@ from coordinator.gateway.events import (
 from coordinator.gateway.handlers import REFUSED, SERVED, places
 from coordinator.gateway.migration import Migration
 from coordinator.gateway.migration_lookup import OFFSETS_TOPIC, MigrationLookup, NextQuestions, begin, go_on
-from coordinator.gateway.native import HANDED_ON, answer, is_ours, not_now
+from coordinator.gateway.native import FORWARDED_APIS, answer, is_ours, not_now
 from coordinator.gateway.offline import describe_cluster
 from coordinator.gateway.offset_cleanup import OffsetCleanup
 from coordinator.gateway.proxying import Proxying
@@ -69,7 +69,7 @@ class Gateway:
         self.brokers = Brokers(
             config.socket_request_max_bytes,
             2 * config.max_entries_per_request,
-            wants_exchange=config.upstream_sasl_username is not None,
+            requires_sasl=config.upstream_sasl_username is not None,
         )
         self.brokers.since_ms = started.monotonic_ms
         core.placement = GatewayPlacement(core.placement, self.brokers)
@@ -94,7 +94,7 @@ class Gateway:
                 **REFUSED,
                 **dict.fromkeys(SERVED, self._when_known),
                 **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._when_migrated),
-                **dict.fromkeys(HANDED_ON, self._hand_on),
+                **dict.fromkeys(FORWARDED_APIS, self._hand_on),
                 Metadata: self._when_new,
                 DescribeCluster: describe_cluster,
                 DescribeNode: self._describe,
@@ -137,7 +137,7 @@ class Gateway:
         self.proxying.authorization.away(moment)
         for number in self.proxying.timeouts.watched:
             session = self.core.connections[number].session
-            if isinstance(session, ProxySession) and session.awaits_names:
+            if isinstance(session, ProxySession) and session.awaits_rewritten_reply:
                 # Asked again, on a connection of its own, it is answered here.
                 self._effects.append(AbandonUpstream(number, f"no broker can be reached: {event.reason}"))
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from coordinator.clock import Moment
 from coordinator.gateway.brokers import Brokers
 from coordinator.gateway.cluster_topics import UpstreamTopics
-from coordinator.gateway.offline import is_in_front, metadata_of_brokers
-from coordinator.gateway.session.apis import OF_GROUPS, names_groups_alone
+from coordinator.gateway.offline import is_proxied, metadata_of_brokers
+from coordinator.gateway.session.apis import CONFIG_APIS, names_only_groups
 from coordinator.handlers.core import INTERNAL, Core
 from coordinator.handlers.metadata import metadata as metadata_of_nodes
 from coordinator.topics.metadata import CLUSTER_OPERATIONS, operations
@@ -30,7 +30,7 @@ from protocol.messages.topics import (
 )
 from protocol.session import RequestRef
 
-HANDED_ON: Final[tuple[type[Message], ...]] = (CreateTopics, DeleteTopics, CreatePartitions, *OF_GROUPS)
+FORWARDED_APIS: Final[tuple[type[Message], ...]] = (CreateTopics, DeleteTopics, CreatePartitions, *CONFIG_APIS)
 """Settings too, unless they are of groups."""
 _KAFKA: Final = "kafka"
 _UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -50,7 +50,7 @@ def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> 
     topics = core.topics
     assert isinstance(topics, UpstreamTopics)
     known = tuple(_or_not_yet(topics, topic, moment.monotonic_ms) for topic in topics.metadata(message, moment))
-    if is_in_front(core, ref):
+    if is_proxied(core, ref):
         core.outbox.send(ref, metadata_of_brokers(topics, known))
         return
     reply = MetadataReply(
@@ -88,7 +88,7 @@ def is_ours(message: Message) -> bool:
     """Whether it need not be handed on."""
     if not isinstance(message, AlterConfigs | DescribeConfigs | IncrementalAlterConfigs):
         return False
-    return names_groups_alone(message)
+    return names_only_groups(message)
 
 
 def not_now(brokers: Brokers, message: Message) -> Refused:

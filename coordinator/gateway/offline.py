@@ -13,7 +13,7 @@ from protocol.messages.topics import OPERATIONS_NOT_REQUESTED, MetadataBroker, M
 from protocol.session import RequestRef
 
 
-def is_in_front(core: Core, ref: RequestRef) -> bool:
+def is_proxied(core: Core, ref: RequestRef) -> bool:
     """Whether it was asked on a connection that leads to a broker."""
     connection = core.connections.get(ref.connection)
     return connection is not None and connection.broker is not None
@@ -32,7 +32,7 @@ def metadata_of_brokers(topics: UpstreamTopics, known: tuple[MetadataTopicReply,
 
 def describe_cluster(core: Core, ref: RequestRef, message: DescribeCluster, moment: Moment) -> None:
     """The brokers, for who asks in front of one; what others are told is as without brokers."""
-    if message.endpoint_type != BROKERS or not is_in_front(core, ref):
+    if message.endpoint_type != BROKERS or not is_proxied(core, ref):
         describe_nodes(core, ref, message, moment)
         return
     topics = core.topics

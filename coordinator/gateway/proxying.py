@@ -87,12 +87,12 @@ class Proxying:
                 self.authorization.lost(connection.number, moment)
             else:
                 connection.out += session.receive_upstream(event.data)
-                if answers := session.take_answers():
+                if answers := session.take_query_replies():
                     self.authorization.answered(connection.number, answers, moment)
         except ProtocolViolation as violation:
             self._serving.close(connection, str(violation))
             return
-        for reply in session.take_heard():
+        for reply in session.take_observed_metadata():
             self._topics.overhear(reply)
         self._serving.serve(connection, moment)
 
@@ -102,7 +102,7 @@ class Proxying:
             return
         session = connection.session
         assert isinstance(session, ProxySession)
-        if session.passed(event.size):
+        if session.spliced(event.size):
             self._serving.touched[connection.number] = connection
             self._serving.serve(connection, moment)
 
@@ -113,7 +113,7 @@ class Proxying:
         # Piece by piece, as they came: nothing is copied to make one of them.
         self._effects += [Send(connection.number, piece) for piece in connection.out if piece]
         self._effects += [Forward(connection.number, piece) for piece in session.take_forward()]
-        if size := session.take_pass():
+        if size := session.take_splice():
             self._effects.append(Splice(connection.number, size))
         connection.out.clear()
         if session.awaits_broker and connection.number in self._core.connections:  # and not just closed

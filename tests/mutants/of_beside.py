@@ -20,8 +20,8 @@ MUTANTS = (
         (
             Edit(
                 _SESSION,
-                'be there."""\n        if self._awaited and not self._awaits_questions_alone:\n',
-                'be there."""\n        if self._awaited and key == API_VERSIONS:\n',
+                'is answered."""\n        if self._in_flight and not self._awaits_only_queries:\n',
+                'is answered."""\n        if self._in_flight and key == API_VERSIONS:\n',
             ),
         ),
         _worlds(0, 3),
@@ -77,8 +77,8 @@ MUTANTS = (
         (
             Edit(
                 _SESSION,
-                "        if not self._awaits_questions_alone or self._has_exchange or",
-                "        if self._has_exchange or",
+                "        if not self._awaits_only_queries or self._uses_sasl or",
+                "        if self._uses_sasl or",
             ),
         ),
         _worlds(0, 3),
@@ -111,7 +111,7 @@ MUTANTS = (
         (
             Edit(
                 _SESSION,
-                "        return (self._is_out or self._is_blocked) and self._inbox.size > MAX_WAITING_BYTES",
+                "        return (self._is_serving or self._is_blocked) and self._received.size > MAX_WAITING_BYTES",
                 "        return False",
             ),
         ),
@@ -123,8 +123,8 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/gateway/session/replies.py",
-                "            return exchange(frame, self._version, addresses), said\n",
-                "            return frame, said\n",
+                "            return replace_brokers(frame, self._version, addresses), decoded\n",
+                "            return frame, decoded\n",
             ),
         ),
         _worlds(0, 3),
@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         "waits-though-muster-knows",
         "Who asked a broker for topics just before all of them went waits for them",
-        (Edit(_NODE, "and session.awaits_names:", "and False:"),),
+        (Edit(_NODE, "and session.awaits_rewritten_reply:", "and False:"),),
         Test("tests/upstream/test_outage.py::test_who_had_asked_just_before_is_not_left_waiting"),
     ),
     Mutant(
@@ -211,7 +211,7 @@ MUTANTS = (
         "Of an answer that went by the node, it waits for more than there is",
         (Edit(_SESSION, "        self._reply_left -= count\n", "        self._reply_left -= count - 1\n"),),
         Test(
-            "tests/protocol/kafka/front/test_session.py"
+            "tests/upstream/session/test_session.py"
             "::test_a_long_answer_may_pass_by_itself_and_what_waits_for_it_goes_on_when_it_has"
         ),
     ),

@@ -10,16 +10,16 @@ MUTANTS = (
     Mutant(
         "our-answers-pass-to-clients",
         "What the broker answers to the node's own question passes by to the client",
-        (Edit(_SESSION, " and not (self._awaited and self._awaited[0].is_own)", ""),),
+        (Edit(_SESSION, "is_clients and self._reply_left", "self._reply_left"),),
         Test(
-            "tests/protocol/kafka/front/test_session.py"
+            "tests/upstream/session/test_session.py"
             "::test_what_is_not_worth_it_or_not_the_clients_does_not_pass_by_itself"
         ),
     ),
     Mutant(
         "what-passes-is-not-heard",
         "A broker whose long answer passes by slowly is taken for one that says nothing",
-        (Edit(_SESSION, "        self.heard_bytes += count\n", ""),),
+        (Edit(_SESSION, "        self.upstream_bytes += count\n", ""),),
         Test("tests/upstream/test_node.py::test_an_answer_that_passes_by_slowly_is_waited_for"),
     ),
     Mutant(
@@ -103,7 +103,7 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/gateway/io/supervisor.py",
-                "clients = self._forwarding_clients if isinstance(message, HANDED_ON) else self._clients",
+                "clients = self._forwarding_clients if isinstance(message, FORWARDED_APIS) else self._clients",
                 "clients = self._clients",
             ),
         ),

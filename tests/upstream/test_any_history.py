@@ -175,7 +175,7 @@ class History:
 
 @pytest.fixture(autouse=True)
 def _short_answers_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "PASS_BYTES", 20)
+    monkeypatch.setattr(session, "SPLICE_MIN_BYTES", 20)
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -8,7 +8,7 @@ from protocol.kafka.client import KafkaClient, encode_request
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, SaslHandshake
 from protocol.messages.topics import Metadata, MetadataReply
-from tests.protocol.kafka.front.fronts import (
+from tests.upstream.session.frames import (
     BEAT,
     BROKER,
     FRAME_BYTES,

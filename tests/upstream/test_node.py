@@ -547,7 +547,7 @@ def test_a_broker_that_speaks_newer_versions_is_offered_so_to_whoever_comes_next
     brokers = tuple(pair.node.brokers.known.values())
     pair.front.step(BrokersFound(brokers))
     assert pair.node.brokers.known[1].versions == pair.versions
-    assert pair.node.brokers.open(1)._front is pair.node.brokers.open(1)._front
+    assert pair.node.brokers.open(1)._router is pair.node.brokers.open(1)._router
 
 
 def test_settings_of_a_group_are_kept_here() -> None:

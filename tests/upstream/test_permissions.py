@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.gateway.authorized_parts import GUARDED
 from coordinator.gateway.permissions import CLUSTER, GROUP, NAMES_A_QUESTION, TOPIC, Need, Permissions, questions
-from coordinator.gateway.session.apis import OF_GROUPS, OURS
+from coordinator.gateway.session.apis import CONFIG_APIS, LOCAL_APIS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import (
@@ -37,7 +37,7 @@ def verdict(need: Need, reply: Message) -> ErrorCode | None:
 
 
 def test_every_request_about_groups_that_is_answered_here_is_guarded() -> None:
-    assert set(OURS) | set(OF_GROUPS) == GUARDED
+    assert set(LOCAL_APIS) | set(CONFIG_APIS) == GUARDED
 
 
 @pytest.mark.parametrize(

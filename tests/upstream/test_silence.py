@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from coordinator.gateway.broker_timeout import BrokerTimeouts
 from coordinator.gateway.effects import AbandonUpstream
-from coordinator.gateway.session.front import Proxy
+from coordinator.gateway.session.router import Router
 from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.core import Connection
 from protocol.kafka.client import encode_request
@@ -18,7 +18,7 @@ _LIST_OFFSETS = 2
 def asked() -> tuple[ProxySession, Mapping[int, Connection]]:
     """A connection whose broker owes an answer."""
     broker = ApiVersionsReply(api_keys=(ApiVersion(_LIST_OFFSETS, 0, 9),))
-    session = ProxySession(Proxy(broker, {}, 1_000_000))
+    session = ProxySession(Router(broker, {}, 1_000_000))
     session.receive_data(encode_request(ListOffsets(()), 6, 1, "c"))
     assert session.next_request() is None
     assert session.awaits_broker

@@ -25,7 +25,7 @@ from coordinator.gateway.io.proxied_connection import ProxiedClientProtocol
 from coordinator.gateway.io.splice import PipePool
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
-from coordinator.gateway.native import HANDED_ON
+from coordinator.gateway.native import FORWARDED_APIS
 from coordinator.io.exit import exit_process
 from coordinator.io.server import ClientProtocol, Server
 from coordinator.io.tls.listening import ListeningTls
@@ -203,7 +203,7 @@ class Supervisor:
         broker = self._brokers.get(node_id) if node_id is not None else None
         if broker is None:
             raise RequestFailed(f"broker {node_id} is not known")
-        clients = self._forwarding_clients if isinstance(message, HANDED_ON) else self._clients
+        clients = self._forwarding_clients if isinstance(message, FORWARDED_APIS) else self._clients
         client = await clients.get((broker.host, broker.port))
         return await client.ask(message, max(self._plan.timeout_s, _server_timeout_s(message)))
 

@@ -66,7 +66,7 @@ class BesideWorld(World):
         random = self._chance = Random(f"beside world {seed}")
         watch = self.checkers
         self.old: dict[str, Reader] = {}
-        self._limits = random.choice((100, 1_000, session.PASS_BYTES)), random.choice((1 << 16, 1 << 18, 1 << 20))
+        self._limits = random.choice((100, 1_000, session.SPLICE_MIN_BYTES)), random.choice((1 << 16, 1 << 18, 1 << 20))
         watch.most_held = self._limits[1] + MOST_UNFINISHED
         self._at_broker = Checkers()
         self._of_broker = Seen()
@@ -122,7 +122,7 @@ class BesideWorld(World):
     def run(self) -> Seen:
         """With limits that are reached, as any world goes."""
         passing, waiting = self._limits
-        with patch.multiple(session, PASS_BYTES=passing, MAX_WAITING_BYTES=waiting):
+        with patch.multiple(session, SPLICE_MIN_BYTES=passing, MAX_WAITING_BYTES=waiting):
             return super().run()
 
     def befall(self, decision: Decision) -> None:

@@ -4,8 +4,8 @@ from struct import pack, unpack_from
 
 from msgspec.structs import replace
 
-from coordinator.gateway.session.front import Proxy
 from coordinator.gateway.session.replies import Addresses
+from coordinator.gateway.session.router import Router
 from coordinator.gateway.session.session import ProxySession
 from protocol.apis import APIS
 from protocol.kafka.calls import Call
@@ -43,7 +43,7 @@ TOPOLOGY = MetadataReply(
 
 
 def opened(broker: ApiVersionsReply = BROKER, frame_bytes: int = FRAME_BYTES) -> ProxySession:
-    return ProxySession(Proxy(broker, HERE, frame_bytes))
+    return ProxySession(Router(broker, HERE, frame_bytes))
 
 
 def raw(key: int, version: int, number: int, body: bytes, client: bytes = b"c") -> bytes:
