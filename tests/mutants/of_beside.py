@@ -32,8 +32,8 @@ MUTANTS = (
         (
             Edit(
                 _ADOPTION,
-                "    return FoundOffsets(reply, cut) if there else NothingFound()\n",
-                "    return NothingFound()\n",
+                "    return ClusterOffsets(reply, truncated) if topics else NoOffsets()\n",
+                "    return NoOffsets()\n",
             ),
         ),
         _worlds(1, 4),
@@ -42,8 +42,8 @@ MUTANTS = (
         "members-elsewhere",
         "A group comes over while it has members at the brokers",
         (
-            Edit(_ADOPTION, "    if group.members or group.group_state not in _AT_REST:\n", "    if False:\n"),
-            Edit(_ADOPTION, "looking.group_id and group.group_state not in _AT_REST:\n", "'':\n"),
+            Edit(_ADOPTION, "    if group.members or group.group_state not in _EMPTY_STATES:\n", "    if False:\n"),
+            Edit(_ADOPTION, "lookup.group_id and group.group_state not in _EMPTY_STATES:\n", "'':\n"),
         ),
         _worlds(4, 4),
     ),
@@ -100,7 +100,7 @@ MUTANTS = (
         "A broker that never answers keeps its client waiting",
         (
             Edit(
-                "coordinator/gateway/broker_timeout.py", "elif silent_ms + passed_ms < self._allowed_ms:", "elif True:"
+                "coordinator/gateway/broker_timeout.py", "elif silent_ms + elapsed_ms < self._timeout_ms:", "elif True:"
             ),
         ),
         _worlds(5, 4),
@@ -135,8 +135,8 @@ MUTANTS = (
         (
             Edit(
                 _NODE,
-                "    self._go_on(ref, message, moment)\n\n    def _handed_on",
-                "    if delayed.sole[1]:\n                self._go_on(ref, message, moment)\n\n    def _handed_on",
+                "    self._serve(ref, message, moment)\n\n    def _on_forwarded_reply",
+                "    if delayed.single_exchange[1]:\n                self._serve(ref, message, moment)\n\n    def _on_forwarded_reply",
             ),
         ),
         _worlds(0, 3),

@@ -95,7 +95,7 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/gateway/gateway.py",
-                "        elif not self._commit_order.is_behind(ref, message):\n",
+                "        elif not self._commit_order.enqueue_behind(ref, message):\n",
                 "        else:\n",
             ),
         ),

@@ -215,7 +215,7 @@ def told(seed: int) -> Counter[str]:
         # Which one came last is for those to say who were not held up behind a broker.
         assert committed(history.pair, group, topic, int(partition)) in history.sent[key]
     assert isinstance(history.pair.ask_inside(DescribeNode()), DescribeNodeReply)
-    assert set(history.pair.node.proxying.timeouts.watched) <= set(history.live())
+    assert set(history.pair.node.proxied.timeouts.watched) <= set(history.live())
     return history.seen
 
 

@@ -78,7 +78,7 @@ def guarded(*of_alice: Any, **settings: Any) -> GuardedPair:
 
 def guard_of(pair: GuardedPair) -> Authorization:
     assert isinstance(pair.node, Gateway)
-    return pair.node.proxying.authorization
+    return pair.node.proxied.authorization
 
 
 def commit(*topics: str, group: str = "pay") -> OffsetCommit:
@@ -505,4 +505,4 @@ def test_permissions_that_are_kept_are_bounded() -> None:
     pair = guarded(max_entries_per_request=100_000)
     groups = tuple(f"g{number}" for number in range(10_001))
     assert code_of(pair.ask(EVE, DescribeGroups(groups), 5)) is REFUSED
-    assert len(guard_of(pair).clients[EVE].permissions._known) < 10_000
+    assert len(guard_of(pair).clients[EVE].cache._known) < 10_000

@@ -137,18 +137,18 @@ def test_and_so_are_those_that_somebody_wanted_news_of(monkeypatch: pytest.Monke
     assert len(pair.node.topics._asked) <= 6
 
 
-@pytest.mark.parametrize(("has_members", "kept"), [(False, "_nothing"), (True, "_refusals")])
+@pytest.mark.parametrize(("has_members", "remembered"), [(False, "_without_offsets"), (True, "_rejections")])
 def test_and_groups_that_the_cluster_was_asked_for(
-    monkeypatch: pytest.MonkeyPatch, has_members: bool, kept: str
+    monkeypatch: pytest.MonkeyPatch, has_members: bool, remembered: str
 ) -> None:
-    monkeypatch.setattr("coordinator.gateway.migration._MOST_KEPT", 5)
+    monkeypatch.setattr("coordinator.gateway.migration._MAX_REMEMBERED", 5)
     pair = adopting.paired(has_offsets=False)
     for number in range(20):
         group_id = f"g-{number}"
         if has_members:
             pair.ask_broker(replace(JOIN, group_id=group_id), 3)
         pair.ask(1, OffsetFetch((replace(FETCH.groups[0], group_id=group_id),)), 8)
-    assert 0 < len(getattr(pair.node.migration, kept)) <= 5
+    assert 0 < len(getattr(pair.node.migration, remembered)) <= 5
 
 
 # ------------------------------------------------------------------------------------------------------- who is asked

@@ -6,7 +6,7 @@ from typing import Any
 from coordinator.config.keys import UpstreamOffsets
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.events import BrokersFound, Forwarded, Spliced
-from coordinator.gateway.handlers import REFUSED
+from coordinator.gateway.handlers import REJECTED
 from coordinator.node.events import Ended, Lost, Received
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -280,7 +280,7 @@ def test_what_is_heard_of_a_connection_that_is_gone_is_let_go() -> None:
     pair.front.step(Lost(1))
     pair.run()
     pair.wait(5_000)
-    assert not pair.node.proxying.timeouts.watched
+    assert not pair.node.proxied.timeouts.watched
 
 
 def test_what_piles_up_behind_a_fetch_pauses_the_client() -> None:
@@ -525,7 +525,7 @@ def test_records_are_refused_with_a_sentence_to_whoever_asks_here() -> None:
     pair = paired()
     asks: tuple[Message, ...] = (Fetch(()), Produce((), -1))
     for message in asks:
-        assert type(message) in REFUSED
+        assert type(message) in REJECTED
         reply = pair.ask_inside(message)
         assert isinstance(reply, Refused)
         assert "brokers" in reply.error_message

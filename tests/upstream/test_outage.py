@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.config.keys import UpstreamOffsets
 from coordinator.gateway.events import BrokersFound
-from coordinator.gateway.offline import metadata_of_brokers
+from coordinator.gateway.offline import proxied_metadata
 from coordinator.node.events import Received
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -117,7 +117,7 @@ def test_brokers_have_the_listeners_addresses_and_the_cluster_its_own_name() -> 
     assert [(one.node_id, one.host, one.port) for one in here.brokers] == [(1, "front", 9101)]
     assert (here.brokers, here.cluster_id, here.controller_id) == (there.brokers, there.cluster_id, 1)
     assert here.cluster_id is not None
-    assert metadata_of_brokers(pair.node.topics, ()) == here
+    assert proxied_metadata(pair.node.topics, ()) == here
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

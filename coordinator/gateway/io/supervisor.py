@@ -151,7 +151,7 @@ class Supervisor:
         if not task.cancelled() and (error := task.exception()) is not None:
             exit_process("Supervisor", error)
 
-    # ------------------------------------------------------------------------------------------------ for connections
+    # -------------------------------------------------------------------------------------------------- for connections
 
     def any_broker(self) -> int | None:
         """Return the next reachable broker, else the next known one; round robin."""
@@ -184,7 +184,7 @@ class Supervisor:
         if isinstance(client, ProxiedClientProtocol) and client.upstream is not None:
             client.upstream.abandon(effect.reason)
 
-    # ------------------------------------------------------------------------------------------------------ questions
+    # -------------------------------------------------------------------------------------------------------- questions
 
     def _start_request(self, effect: UpstreamRequest) -> None:
         self._start_task(self._perform(effect))
@@ -220,7 +220,7 @@ class Supervisor:
             *address, self._plan.timeout_s, self._plan.login, self._plan.tls, check_addresses
         )
 
-    # ---------------------------------------------------------------------------------------------------- who is there
+    # ----------------------------------------------------------------------------------------------------- who is there
 
     async def _discover_forever(self) -> None:
         while True:

@@ -112,7 +112,7 @@ class ProxySession:
         self._query_replies: list[Message] = []
         self.upstream_bytes = 0
 
-    # ------------------------------------------------------------------------------------------------ from the client
+    # -------------------------------------------------------------------------------------------------- from the client
 
     @property
     def client_id(self) -> str:
@@ -227,7 +227,7 @@ class ProxySession:
             )  # doubled: few attempts, however small the fragments
             return None
 
-    # ------------------------------------------------------------------------------------------------- to the client
+    # ---------------------------------------------------------------------------------------------------- to the client
 
     def encoding(self, reply: Message) -> Generator[None, None, Message]:
         return self._local.encoding(reply)
@@ -242,7 +242,7 @@ class ProxySession:
     def take_data(self) -> bytes:
         return self._local.take_data()
 
-    # ------------------------------------------------------------------------------------------------------ the broker
+    # ------------------------------------------------------------------------------------------------------- the broker
 
     def take_forward(self) -> list[bytes]:
         """Return the bytes for the broker, in pieces."""
@@ -360,7 +360,7 @@ class ProxySession:
         self._upstream_received.clear()
         self._needed_reply_bytes = _REPLY_HEADER_BYTES
 
-    # ------------------------------------------------------------------------------------------------------- state
+    # ------------------------------------------------------------------------------------------------------------ state
 
     @property
     def _in_flight_count(self) -> int:

@@ -328,7 +328,7 @@ class BesideWorld(World):
             raise Broken(f"the brokers are there, and {sorted(node.brokers.known)} are known")
         if node.migration._waiting:
             raise Broken(f"{sorted(node.migration._waiting)} wait to be met")
-        if set(node.proxying.timeouts.watched) - node.core.connections.keys():
+        if set(node.proxied.timeouts.watched) - node.core.connections.keys():
             raise Broken("connections are watched that are gone")
         if any(broker.front_host == BROKER_HOST for broker in node.brokers.known.values()):
             raise Broken("clients are told of the brokers themselves")
