@@ -128,13 +128,13 @@ def permission_queries(permissions: Iterable[Permission]) -> Iterator[Permission
 def _query(kind: str, operation: AclOperation, name_type: type, permissions: tuple[Permission, ...]) -> PermissionQuery:
     names = tuple(permission.name for permission in permissions)
     if kind == CLUSTER:
-        message = Metadata((), allow_auto_topic_creation=False, include_cluster_authorized_operations=True)
-        return PermissionQuery(message, 8, 10, permissions, _read_cluster)
+        metadata = Metadata((), allow_auto_topic_creation=False, include_cluster_authorized_operations=True)
+        return PermissionQuery(metadata, 8, 10, permissions, _read_cluster)
     if kind == TOPIC:
         unique = dict.fromkeys(names)
         topics = tuple(MetadataTopic(name) if isinstance(name, str) else MetadataTopic(None, name) for name in unique)
-        message = Metadata(topics, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
-        return PermissionQuery(message, 12 if name_type is bytes else 8, 12, permissions, _read_topics)
+        metadata = Metadata(topics, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
+        return PermissionQuery(metadata, 12 if name_type is bytes else 8, 12, permissions, _read_topics)
     message, newest, read = _GROUP_QUERIES[operation](tuple(map(str, names)))
     return PermissionQuery(message, 0, newest, permissions, read)
 

@@ -106,7 +106,7 @@ class Heard:
     def last_found(self) -> dict[int, int]:
         """The listeners' ports, by broker."""
         found = [event for event in self.events if isinstance(event, BrokersFound)]
-        return {broker.node_id: broker.front_port for broker in found[-1].brokers} if found else {}
+        return {broker.node_id: broker.advertised_port for broker in found[-1].brokers} if found else {}
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(15):

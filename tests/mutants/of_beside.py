@@ -136,7 +136,8 @@ MUTANTS = (
             Edit(
                 _NODE,
                 "    self._serve(ref, message, moment)\n\n    def _on_forwarded_reply",
-                "    if delayed.single_exchange[1]:\n                self._serve(ref, message, moment)\n\n    def _on_forwarded_reply",
+                "    if delayed.single_exchange[1]:\n"
+                "                self._serve(ref, message, moment)\n\n    def _on_forwarded_reply",
             ),
         ),
         _worlds(0, 3),

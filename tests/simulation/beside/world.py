@@ -330,5 +330,5 @@ class BesideWorld(World):
             raise Broken(f"{sorted(node.migration._waiting)} wait to be met")
         if set(node.proxied.timeouts.watched) - node.core.connections.keys():
             raise Broken("connections are watched that are gone")
-        if any(broker.front_host == BROKER_HOST for broker in node.brokers.known.values()):
+        if any(broker.advertised_host == BROKER_HOST for broker in node.brokers.known.values()):
             raise Broken("clients are told of the brokers themselves")
