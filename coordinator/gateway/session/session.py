@@ -165,7 +165,7 @@ class ProxySession:
                 return True
         if key == SASL_HANDSHAKE:
             self._is_authenticating = self._uses_sasl = True
-        self._expect_reply(correlation_id, route.rewriter)
+        self._expect_reply(_InFlight(correlation_id, route.rewriter))
         self._forward(4 + size)
         return True
 
@@ -177,7 +177,7 @@ class ProxySession:
         if not self._has_bytes(length):
             return False
         if key in SHARED_KEYS and self._router.belongs_to_broker(key, version, self._received.peek(length)):
-            self._expect_reply(correlation_id, route.rewriter)
+            self._expect_reply(_InFlight(correlation_id, route.rewriter))
             self._forward(length)
             return True
         if self._router.requires_sasl and not self._uses_sasl and key != API_VERSIONS:
@@ -187,7 +187,7 @@ class ProxySession:
             # Only the broker knows whether the client is authenticated still: else it does not answer Metadata.
             probe = encode_request(Metadata(()), self._router.probe_version, _PROBE_CORRELATION_ID, "muster")
             self._to_forward.append(probe)
-            self._expect_reply(_PROBE_CORRELATION_ID, None, is_internal=True)
+            self._expect_reply(_InFlight(_PROBE_CORRELATION_ID, is_internal=True))
             self._is_blocked = True
             return False
         self._needed_bytes = 4
@@ -202,17 +202,10 @@ class ProxySession:
         self._frame_left = length
         self._needed_bytes = 4
 
-    def _expect_reply(
-        self,
-        correlation_id: int,
-        rewriter: ReplyRewriter | None,
-        *,
-        is_internal: bool = False,
-        query_reader: ReplyRewriter | None = None,
-    ) -> None:
+    def _expect_reply(self, expected: _InFlight) -> None:
         if self._in_flight is None:
             self._in_flight = deque()
-        self._in_flight.append(_InFlight(correlation_id, rewriter, is_internal, query_reader))
+        self._in_flight.append(expected)
 
     def _is_unacknowledged(self, length: int, version: int) -> bool | None:
         """Return whether a Produce has `acks` 0; None if more bytes must arrive first."""
@@ -284,7 +277,7 @@ class ProxySession:
         assert self._is_serving and not self._frame_left
         self._to_forward.append(encode_request(message, version, _QUERY_CORRELATION_ID, "muster"))
         reader = reply_rewriter(BY_MESSAGE[type(message)].key, version)
-        self._expect_reply(_QUERY_CORRELATION_ID, None, is_internal=True, query_reader=reader)
+        self._expect_reply(_InFlight(_QUERY_CORRELATION_ID, is_internal=True, query_reader=reader))
         return True
 
     def take_query_replies(self) -> list[Message]:
@@ -295,10 +288,8 @@ class ProxySession:
     def take_splice(self) -> int:
         """Return the count of bytes that may be spliced to the client now; 0 if it is not worth it. Spliced bytes are
         reported to `spliced`, others go to `receive_upstream`, in any parts."""
-        if not self._can_splice:
-            return 0
-        self._can_splice = False
-        return self._reply_left
+        size, self._can_splice = self._reply_left if self._can_splice else 0, False
+        return size
 
     def spliced(self, count: int) -> bool:
         """Count bytes that were spliced. Return whether the reply is complete, so that waiting requests may come out of
@@ -306,10 +297,9 @@ class ProxySession:
         assert 0 < count <= self._reply_left
         self.upstream_bytes += count
         self._reply_left -= count
-        if self._reply_left:
-            return False
-        self._complete_reply()
-        return True
+        if not self._reply_left:
+            self._complete_reply()
+        return not self._reply_left
 
     def _handle_next_reply(self, out: list[bytes]) -> bool:
         size, correlation_id = _REPLY_HEADER(self._upstream_received.peek(_REPLY_HEADER_BYTES))
