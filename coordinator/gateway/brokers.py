@@ -36,7 +36,7 @@ class Brokers:
         """The same brokers, sorted by id."""
         self.is_reachable = False
         self.reason = "the cluster has not been found yet"
-        """Why the cluster, or any of its brokers from the clients' side, cannot be reached."""
+        """The problem that keeps clients from the cluster or its brokers; empty if there is none."""
         self.since_ms = 0
         """Clock reading when the cluster was last reached, or at start."""
         self._addresses: dict[int, tuple[str, int]] = {}

@@ -100,7 +100,7 @@ def read(consumer: Consumer, count: int, seconds: float = 20) -> list[bytes]:
 
 
 def remote_ports() -> set[int]:
-    """Whom this process is connected to."""
+    """Return the remote ports of this process's connections."""
     inodes = set()
     for link in Path("/proc/self/fd").iterdir():
         try:

@@ -1,4 +1,4 @@
-"""Who asks brokers over links that others share, at links that are pretended."""
+"""Clients of brokers that callers share, with pretended connections."""
 
 import asyncio
 from typing import cast
@@ -24,7 +24,7 @@ class Pretended:
 
 
 class Opening:
-    """Of links, when `go` is set; every one `made` is told of. `fails`: there is nobody."""
+    """Opens pretended clients while `go` is set, and lists them in `made`. `fails`: no broker answers."""
 
     def __init__(self) -> None:
         self.made: list[Pretended] = []

@@ -1,5 +1,4 @@
-"""What stands between a node and its cluster's brokers, at brokers that are pretended: their listeners, and what is
-asked of them by many at once."""
+"""The supervisor of brokers with pretended ones: discovery, their listeners, and many requests at once."""
 
 import asyncio
 import contextlib
@@ -131,7 +130,7 @@ async def beside(
     advertised_host: str = "127.0.0.1",
     advertised_port: int = 0,
 ) -> AsyncIterator[tuple[Heard, int]]:
-    """What it tells, and the port where clients begin."""
+    """Run a supervisor; yield its events and the port of the bootstrap listener."""
     async with tcp_server(cluster.serve) as cluster.port:
         heard = Heard()
         servers = (Address("127.0.0.1", cluster.port),)
@@ -326,7 +325,7 @@ async def linked(cluster: Cluster) -> AsyncIterator[BrokerClient]:
 
 
 async def asked(link: BrokerClient, count: int, timeout_s: float = 5) -> list[str]:
-    """Of so many at once, how each went."""
+    """Send requests at once; return the type name of each reply or error."""
     asks = (link.ask(Heartbeat("g", 1, "m"), timeout_s) for _ in range(count))
     return [type(one).__name__ for one in await asyncio.gather(*asks, return_exceptions=True)]
 

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def refused(folder: Path, *arguments: str) -> str:
-    """What a musterd over the folder says when it does not start."""
+    """Return the last line of a musterd that refuses to start over the folder."""
     command = [sys.executable, "-m", "coordinator", "--data-dir", str(folder), "--native", "127.0.0.1:0", *arguments]
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": path}

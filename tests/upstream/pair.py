@@ -1,5 +1,5 @@
-"""A node beside a broker, both in memory: the broker is another node, with embedded topics. Bytes travel between the
-two when the test lets them."""
+"""A gateway and a broker in memory: the broker is another node, with embedded topics. Bytes travel between them when
+the test lets them."""
 
 import random
 from collections.abc import Callable
@@ -49,7 +49,8 @@ _VERSIONS: dict[type[Message], int] = {
 }
 """In which the edge asks, by and large."""
 _TWINS, _OWN = 10_000, 20_000
-"""By these the broker knows what comes from the node's side: twins of clients, and the node's own connection."""
+"""Connection numbers at the broker: upstream sides of clients count from the first, the gateway's own connection has
+the second."""
 
 
 class Half:
@@ -97,8 +98,8 @@ class Half:
 
 
 class Pair:
-    """`front` and `broker`. While `is_cut` the broker cannot be reached; while `is_silent` what is sent to it is
-    never answered."""
+    """The gateway `front` and its `broker`. While `is_cut` the broker cannot be reached; while `is_silent` it answers
+    nothing."""
 
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 0
@@ -108,7 +109,7 @@ class Pair:
         self.to_broker: list[Forward] = []
         self.to_front: list[tuple[int, bytes]] = []
         self.passes: dict[int, int] = {}
-        """How many of the next bytes from the broker may go to the client by themselves."""
+        """Bytes of the broker's next ones that may be spliced to the client, by connection."""
         self.passed_bytes = 0
         self.questions: list[UpstreamRequest] = []
         self.asked: list[UpstreamRequest] = []
@@ -121,7 +122,7 @@ class Pair:
         self._clients: dict[int, KafkaClient] = {}
         self._native: dict[int, NativeClient] = {}
         self.sentences: list[str] = []
-        """What native clients were told for people."""
+        """Error messages of native replies."""
         self._twins: set[int] = set()
         self._own = KafkaClient("own", FRAME_BYTES)
         self._own_answers: list[Message] = []
@@ -150,7 +151,7 @@ class Pair:
     # ------------------------------------------------------------------------------------------- what the edge does
 
     def find(self, *more: int) -> None:
-        """As the edge does from time to time: broker 1, and such that are not there."""
+        """Report broker 1, and the given ones that do not exist, as the edge does at each discovery."""
         brokers = [
             Broker(number, "hidden", 10 + number, "front", 9100 + number, self.versions) for number in (1, *more)
         ]

@@ -1,5 +1,5 @@
-"""Whatever happens between clients, the node and the broker: nobody is answered twice or out of order (the client's own
-codec sees to that), every request is answered or its connection closed, and what was acknowledged is there."""
+"""Random histories of clients, the gateway and a broker: no request is answered twice or out of order (the client's
+codec checks that), every request is answered or its connection closed, and acknowledged records are there."""
 
 import random
 from collections import Counter
@@ -34,7 +34,7 @@ MARKS = (
     *("acknowledged", "cut", "lost twins", "garbage", "nonsense", "left", "passed"),
     *("Fetch", "Produce", "JoinGroup"),
 )
-"""What a share of the histories must have in it."""
+"""Marks that each share of the histories must contain."""
 
 
 class History:

@@ -1,4 +1,4 @@
-"""What the edge finds from time to time, as connections see it that are open, and those that come next."""
+"""Discovered brokers, as open connections and the next ones see them."""
 
 from msgspec.structs import replace
 
@@ -34,7 +34,7 @@ def begun(*numbers: int) -> Brokers:
 
 
 def ports_told(session: ProxySession) -> list[int]:
-    """Where a client of the connection is told that brokers are."""
+    """Return the brokers' ports as a client of the connection is told them."""
     client = KafkaClient("c", FRAME_BYTES)
     number, data = client.encode_request(Metadata(), 9)
     session.receive_data(data)

@@ -1,4 +1,4 @@
-"""Where the cluster's partitions end: how old what is told is, and who is asked how often."""
+"""Offsets at the ends of the cluster's partitions: how old a reply may be, and how often leaders are asked."""
 
 from msgspec.structs import replace
 

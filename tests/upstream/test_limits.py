@@ -163,7 +163,7 @@ def test_a_broker_that_answers_again_is_asked_again_at_once() -> None:
 
 
 class Moved(Pair):
-    """Whose broker leads nothing any more, and does not know it when it is asked who leads."""
+    """A pair whose broker leads nothing any more, and does not say so in Metadata."""
 
     def _answer(self, question: UpstreamRequest) -> Message | None:
         if not isinstance(question.message, ListOffsets):

@@ -1,4 +1,4 @@
-"""Who is owed an answer and hears nothing."""
+"""Timeouts of brokers that owe a reply and send nothing."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ def asked() -> tuple[ProxySession, Mapping[int, Connection]]:
 
 
 def looked_at(silence: BrokerTimeouts, connections: Mapping[int, Connection], first_ms: int, last_ms: int) -> list[int]:
-    """When somebody was given up, of a look a second."""
+    """Return the times at which a broker was given up, with a check a second."""
     return [now_ms for now_ms in range(first_ms, last_ms + 1, _EVERY_MS) if silence.expired(connections, now_ms)]
 
 

@@ -1,4 +1,5 @@
-"""What is taken over from the cluster's coordinator: all of it, however long, or nothing; and what is not believed."""
+"""Import of a group's offsets from the cluster: all of them, however many, or none; and offsets that are not
+believed."""
 
 from typing import Any
 
@@ -26,8 +27,8 @@ _OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class Told(Pair):
-    """Whose broker says of the group's offsets what the test wants, and as broker `behind` has not heard that there
-    are any."""
+    """A pair whose broker returns the offsets that the test gives, and which has no offsets topic as broker
+    `behind`."""
 
     def __init__(self, *parts: OffsetFetchPartitionReply, name: str = "orders", **settings: Any) -> None:
         self.parts, self.name = parts, name

@@ -1,5 +1,5 @@
-"""Whatever pieces the bytes of both sides come in, and whoever is slow: the order and the bytes are the same. The judge
-is an oracle that never sees a piece: a list of requests, and of the answer to each."""
+"""Both byte streams cut anywhere, with slow parties: order and bytes stay the same. The oracle never sees a piece: it
+is a list of requests with the reply to each."""
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -111,11 +111,11 @@ class Run:
         self.seen: list[bytes] = []
         self.got = b""
         self.allowed = 0
-        """How many of the broker's next bytes may go to the client by themselves."""
+        """Bytes of the broker's next ones that may be spliced to the client."""
         self.parked: list[int] = []
 
     def pull(self) -> None:
-        """What follows from any event, as a node does it."""
+        """Do everything that follows from an event, as a node does."""
         while (request := self.session.next_request()) is not None:
             self.parked.append(request.number)
         assert len(self.parked) <= 1
