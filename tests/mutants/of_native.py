@@ -99,6 +99,8 @@ MUTANTS = (
                 "        else:\n",
             ),
         ),
-        Test("tests/upstream/test_turns.py::test_a_newer_commit_does_not_overtake_one_that_waits_for_the_cluster"),
+        Test(
+            "tests/upstream/test_commit_order.py::test_a_newer_commit_does_not_overtake_one_that_waits_for_the_cluster"
+        ),
     ),
 )

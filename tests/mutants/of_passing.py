@@ -32,7 +32,7 @@ MUTANTS = (
                 "            if True:\n                asyncio.",
             ),
         ),
-        Test("tests/edges/test_passing.py::test_what_passes_waits_until_the_client_has_what_it_was_given_before"),
+        Test("tests/edges/test_splice.py::test_what_passes_waits_until_the_client_has_what_it_was_given_before"),
     ),
     Mutant(
         "slow-clients-are-silent-brokers",
@@ -60,7 +60,7 @@ MUTANTS = (
                 "self._pipes.release(self._pipe, is_empty=True)",
             ),
         ),
-        Test("tests/edges/test_passing.py::test_a_client_that_goes_ends_it_and_what_was_on_its_way_is_torn"),
+        Test("tests/edges/test_splice.py::test_a_client_that_goes_ends_it_and_what_was_on_its_way_is_torn"),
     ),
     Mutant(
         "lost-and-sent-after-all",

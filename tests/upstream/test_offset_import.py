@@ -21,7 +21,7 @@ from protocol.messages.offsets import (
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataReply, MetadataTopicReply
 from tests.upstream.pair import Pair
-from tests.upstream.test_adoption import inside, joined, notes, offsets, paired
+from tests.upstream.test_migration import inside, joined, notes, offsets, paired
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 
