@@ -48,5 +48,5 @@ class BrokerTimeouts:
                 self._silence[number] = bytes_received, silent_ms + elapsed_ms
             else:
                 self._silence[number] = bytes_received, 0
-                expired_sides.append(AbandonUpstream(number, f"it has said nothing for {self._timeout_ms} ms"))
+                expired_sides.append(AbandonUpstream(number, f"the broker has sent nothing for {self._timeout_ms} ms"))
         return expired_sides

@@ -144,7 +144,7 @@ def _after_metadata(lookup: MigrationLookup, answers: Sequence[Message | None]) 
     if any(topic.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in replies):
         return _find_coordinator(lookup)
     if len(replies) < len(answers):
-        return LookupFailed("not every broker said whether the cluster has offsets")
+        return LookupFailed("not every broker answered whether the cluster has offsets")
     return NoOffsets()
 
 
@@ -155,7 +155,7 @@ def _find_coordinator(lookup: MigrationLookup) -> NextRequests:
 
 def _after_find_coordinator(lookup: MigrationLookup, answer: Message | None) -> NextRequests | LookupResult:
     if not isinstance(answer, FindCoordinatorReply) or not answer.coordinators:
-        return LookupFailed("the cluster did not say who coordinates the group there")
+        return LookupFailed("the cluster named no coordinator of the group")
     found = answer.coordinators[0]
     if found.error_code:
         return LookupFailed(f"the cluster's coordinator of the group: {found.error_code.name}")
@@ -170,7 +170,7 @@ def _after_describe(
     if not isinstance(described, DescribeGroupsReply) or not isinstance(fetched, OffsetFetchReply):
         return LookupFailed("the cluster's coordinator of the group did not answer")
     if not described.groups or not fetched.groups:
-        return LookupFailed("the cluster's coordinator of the group says nothing of it")
+        return LookupFailed("the cluster's coordinator left the group out of its reply")
     group = described.groups[0]
     offsets = msgspec.structs.replace(fetched.groups[0], group_id=lookup.group_id)  # old versions leave it out
     if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
@@ -207,7 +207,7 @@ def _after_list_groups(lookup: MigrationLookup, answer: Message | None) -> Looku
 def _validated(offsets: OffsetFetchGroupReply) -> LookupResult:
     if problem := _invalid_offset(offsets):
         return LookupFailed(
-            f"what the cluster's coordinator of the group says cannot be: {problem}", needs_operator=True
+            f"the cluster's coordinator sent an invalid offset of the group: {problem}", needs_operator=True
         )
     truncated = 0
     topics = []

@@ -40,7 +40,7 @@ def test_who_says_nothing_for_so_long_is_given_up_counted_from_the_first_look() 
     _, connections = asked()
     silence = watching()
     assert looked_at(silence, connections, 1_000, 5_000) == []
-    assert silence.expired(connections, 6_000) == [AbandonUpstream(1, "it has said nothing for 5000 ms")]
+    assert silence.expired(connections, 6_000) == [AbandonUpstream(1, "the broker has sent nothing for 5000 ms")]
     assert looked_at(silence, connections, 7_000, 12_000) == [11_000]
 
 

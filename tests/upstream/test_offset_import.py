@@ -133,7 +133,7 @@ def test_a_coordinator_that_says_what_cannot_be_is_not_believed(lie: str) -> Non
     ((cause, detail),) = notes(pair)
     assert (cause, detail) == (
         "offsets not adopted",
-        f"what the cluster's coordinator of the group says cannot be: {lie}",
+        f"the cluster's coordinator sent an invalid offset of the group: {lie}",
     )
     assert len(pair.complaints) == 1
 

@@ -144,7 +144,7 @@ class BrokerClient:
             assert isinstance(reply, ApiVersionsReply)
             if reply.error_code is not ErrorCode.UNSUPPORTED_VERSION:
                 return reply
-        raise self._error("the broker does not say which versions it speaks")
+        raise self._error("the broker does not answer ApiVersions")
 
     async def ask(self, message: Message, timeout_s: float) -> Message:
         """Send the request in the newest version that both sides know; return the reply. Raises RequestFailed."""
@@ -154,7 +154,7 @@ class BrokerClient:
             if row.api_key == key and row.max_version >= request.oldest and row.min_version <= request.newest:
                 newest = min(row.max_version, request.newest, _NEWEST_VERSIONS.get(type(message), request.newest))
                 return await self._exchange(message, newest, timeout_s)
-        raise self._error(f"the broker speaks no version of {type(message).__name__} that is known here")
+        raise self._error(f"the broker speaks no version of {type(message).__name__} that Muster speaks")
 
     async def _exchange(self, message: Message, version: int, timeout_s: float) -> Message:
         """Send a request and wait for the reply.

@@ -108,7 +108,7 @@ class Listeners:
             try:
                 await server.start_serving()
                 if not _sockets(server):
-                    raise OSError("somebody else listens there")
+                    raise OSError("another process listens there")
             except OSError as error:
                 log.warning("a broker's listener is lost", broker=node_id, port=self._ports[node_id], why=str(error))
                 server.close()
@@ -153,8 +153,8 @@ class Listeners:
 
 def _sockets(server: asyncio.Server) -> list[socket]:
     """Return the open sockets: uvloop silently closes one that cannot listen."""
-    told = cast(Sequence[socket | None], server.sockets)
-    return [one for one in told if one is not None and one.fileno() >= 0]
+    sockets = cast(Sequence[socket | None], server.sockets)
+    return [one for one in sockets if one is not None and one.fileno() >= 0]
 
 
 def _unmapped(address: str) -> str:

@@ -220,7 +220,7 @@ class Supervisor:
             *address, self._plan.timeout_s, self._plan.login, self._plan.tls, check_addresses
         )
 
-    # ----------------------------------------------------------------------------------------------------- who is there
+    # -------------------------------------------------------------------------------------------------------- discovery
 
     async def _discover_forever(self) -> None:
         while True:
@@ -254,7 +254,7 @@ class Supervisor:
         return {broker.node_id: broker for broker in found if broker is not None}
 
     async def _fetch_brokers(self) -> MetadataReply:
-        why = "nobody to ask"
+        why = "no broker to ask"
         for address in self._discovery_addresses():
             try:
                 reply = await (await self._discovery_client(address)).ask(Metadata(()), self._plan.timeout_s)
