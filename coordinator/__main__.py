@@ -21,9 +21,9 @@ from coordinator import __version__
 from coordinator.config.config import Address, Config, ConfigError, load_config
 from coordinator.config.help import asked, help_text
 from coordinator.gateway.gateway import Gateway
-from coordinator.gateway.io.cluster_identity import Identity, embedded_topics
+from coordinator.gateway.io.cluster_identity import ClusterIdentity, embedded_topics
 from coordinator.gateway.io.security import upstream_login, upstream_tls
-from coordinator.gateway.io.splice import FILES_A_PASS, MAX_PASSES
+from coordinator.gateway.io.splice import FILES_PER_TRANSFER, MAX_TRANSFERS
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
@@ -121,9 +121,9 @@ def _within_open_files(config: Config) -> Config:
     customary limit of 1,024 a log could fail to open, which stops the daemon. Where the system allows no more files,
     the limit of connections is lowered so that the logs have theirs."""
     # A proxied connection has a second one to its broker, and spliced answers have files of their own.
-    files, passing = (1, 0) if config.upstream_servers is None else (2, MAX_PASSES * FILES_A_PASS)
+    files, spliced = (1, 0) if config.upstream_servers is None else (2, MAX_TRANSFERS * FILES_PER_TRANSFER)
     # A connection counts towards the limit only after its handshake.
-    of_others = _FILES_OF_LOGS + passing + (0 if config.tls_certificate_location is None else MOST_HANDSHAKES)
+    of_others = _FILES_OF_LOGS + spliced + (0 if config.tls_certificate_location is None else MOST_HANDSHAKES)
     of_http = 0 if config.http is None else config.http_max_connections
     wanted = files * config.max_connections + of_others + of_http
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -133,7 +133,7 @@ def _within_open_files(config: Config) -> Config:
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed >= wanted:
         return config
-    set_aside = min(of_others, max(allowed // 4, _LEAST_FILES_OF_LOGS + passing))
+    set_aside = min(of_others, max(allowed // 4, _LEAST_FILES_OF_LOGS + spliced))
     http_connections = max(min(config.http_max_connections, allowed // _LEAST_A_HTTP_FILE), 1)
     connections = max(min(config.max_connections, (allowed - set_aside - min(of_http, http_connections)) // files), 1)
     told = {"allowed": allowed, "wanted": wanted, "max_connections": connections}
@@ -145,7 +145,7 @@ def _within_open_files(config: Config) -> Config:
     return msgspec.structs.replace(config, max_connections=connections, http_max_connections=http_connections)
 
 
-def _open(config: Config, disk: OsDisk, identity: Identity) -> LogStore:
+def _open(config: Config, disk: OsDisk, identity: ClusterIdentity) -> LogStore:
     """Open and recover the data folder. Raises ConfigError where it is not to be served with this configuration."""
     cluster_id = config.cluster_id or str(uuid.uuid4())
     store = LogStore(
@@ -156,10 +156,10 @@ def _open(config: Config, disk: OsDisk, identity: Identity) -> LogStore:
         node_id=config.node_id,
         made_with={_SHARDS_KEY: config.offsets_topic_num_partitions},
     )
-    if config.upstream_servers is None and (problem := identity.alone_problem()):
+    if config.upstream_servers is None and (problem := identity.problem_without_upstream()):
         raise ConfigError(problem)
     recovered = store.open()
-    if config.upstream_servers is not None and (problem := identity.beside_problem(embedded_topics(store))):
+    if config.upstream_servers is not None and (problem := identity.problem_with_upstream(embedded_topics(store))):
         store.close()
         raise ConfigError(problem)
     made_with = store.identity.made_with.get(_SHARDS_KEY, config.offsets_topic_num_partitions)
@@ -178,7 +178,7 @@ def _open(config: Config, disk: OsDisk, identity: Identity) -> LogStore:
 async def _serve(config: Config) -> None:
     config = _within_open_files(config)
     tls, brokers_tls = listening_tls(config), upstream_tls(config)
-    identity = Identity(Path(config.data_dir))
+    identity = ClusterIdentity(Path(config.data_dir))
     disk = OsDisk()
     store = _open(config, disk, identity)
     server = Server(disk, config.max_unsent_bytes, config.max_total_unsent_bytes)
@@ -305,7 +305,7 @@ def _cannot_listen(kind: str, wanted: Address, error: OSError, is_needed: bool =
 def _beside(
     config: Config,
     server: Server,
-    identity: Identity,
+    identity: ClusterIdentity,
     tls: ListeningTls | None,
     brokers_tls: UpstreamTls | None,
     unguarded: UnguardedListeners,

@@ -1,1 +1,1 @@
-"""The node in front of an existing cluster: groups and offsets are Muster's, records and topics the cluster's."""
+"""A node in front of a Kafka cluster: groups and offsets are Muster's, records and topics the cluster's."""

@@ -1,5 +1,5 @@
-"""The guard of groups beside a cluster that has an authorizer: a request is served when the client's own broker has
-said, on the client's own connection, what its principal may do."""
+"""Authorization of group requests in front of a cluster with ACLs. The client's own broker decides: it is queried on
+the client's connection, as the client's principal."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final
 
 from coordinator.clock import Moment
-from coordinator.gateway.authorized_parts import divide, join, needs_of, needs_of_reply
-from coordinator.gateway.permissions import Need, Permissions, Question, questions, refused
+from coordinator.gateway.authorized_parts import divide, merge_reply, permissions_for, permissions_for_reply
+from coordinator.gateway.permissions import Permission, PermissionCache, PermissionQuery, denied, permission_queries
 from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.core import Core
 from protocol.errors import ErrorCode
@@ -18,188 +18,199 @@ from protocol.messages.offsets import OffsetFetch
 from protocol.session import RequestRef
 
 Serve = Callable[[RequestRef, Message, Moment], None]
-_Then = Callable[[Moment], None]
+_Continuation = Callable[[Moment], None]
 
-_MOST_UNDER_WAY: Final = 32
-"""Questions of one connection; the next are asked when all of these are answered."""
-_PAUSE_MS: Final = 1_000
-"""No question is put on a connection for so long after one that failed."""
+_MAX_IN_FLIGHT: Final = 32
+"""Queries in flight on a connection; the next are sent once all of these are answered."""
+_RETRY_AFTER_MS: Final = 1_000
+"""Pause on a connection after a query that failed."""
 _UNKNOWN: Final = "the client's broker does not answer what the client may do"
 
 
-class _Client:
-    """One connection. `message` and `refused`: the request that is out, and the reply to the part of it that is not
-    permitted. `then` goes on when the permissions that wait in `todo` are known, or at `deadline_ms`."""
+class _ClientState:
+    """Authorization state of one connection.
+
+    `message` is the request that is served, `denied` the reply to its part that is not permitted. `continuation` runs
+    once the `pending` queries are answered, or at `deadline_ms`.
+    """
 
     __slots__ = (
-        "asked_ms",
+        "cache",
+        "continuation",
         "deadline_ms",
+        "denied",
+        "in_flight",
         "message",
-        "paused_until_ms",
-        "permissions",
-        "refused",
-        "then",
-        "todo",
-        "under_way",
+        "pending",
+        "retry_at_ms",
     )
 
     def __init__(self) -> None:
-        self.permissions = Permissions()
+        self.cache = PermissionCache()
         self.message: Message | None = None
-        self.refused: Message | None = None
-        self.todo: deque[Question] = deque()
-        self.under_way: deque[tuple[Question, int]] = deque()
-        self.then: _Then | None = None
+        self.denied: Message | None = None
+        self.pending: deque[PermissionQuery] = deque()
+        self.in_flight: deque[tuple[PermissionQuery, int]] = deque()
+        self.continuation: _Continuation | None = None
         self.deadline_ms = 0
-        self.asked_ms = 0
-        self.paused_until_ms = 0
+        self.retry_at_ms = 0
 
 
 class Authorization:
-    """All connections in front of brokers that asked for groups. `serve` serves what is permitted."""
+    """Proxied connections that sent group requests. `serve` gets the permitted part of a request."""
 
     def __init__(self, core: Core, timeout_ms: int, serve: Serve) -> None:
         self._core = core
         self._timeout_ms = timeout_ms
         self._serve = serve
-        self.clients: dict[int, _Client] = {}
+        self.clients: dict[int, _ClientState] = {}
         self._waiting: set[int] = set()
-        self.is_away = False
-        """True while no broker can be asked: the last answers hold."""
+        self.is_offline = False
+        """True while no broker can be queried: the last answers hold."""
 
     def admit(self, ref: RequestRef, message: Message, moment: Moment) -> None:
-        """Serve the permitted part of the request, once it is known; refuse the rest."""
+        """Serve the permitted part of the request once the permissions are known; deny the rest."""
         client = self.clients.get(ref.connection)
         if client is None:
-            client = self.clients[ref.connection] = _Client()
-        client.message, client.refused = message, None
-        needs = tuple(needs_of(message))
-        self._know(ref.connection, client, needs, partial(self._decide, ref, client, needs), moment)
+            client = self.clients[ref.connection] = _ClientState()
+        client.message, client.denied = message, None
+        required = tuple(permissions_for(message))
+        self._ensure_known(ref.connection, client, required, partial(self._decide, ref, client, required), moment)
 
-    def _decide(self, ref: RequestRef, client: _Client, needs: tuple[Need, ...], moment: Moment) -> None:
+    def _decide(self, ref: RequestRef, client: _ClientState, required: tuple[Permission, ...], moment: Moment) -> None:
         message = client.message
         assert message is not None
-        if not client.permissions.knows(needs):
-            self._core.outbox.send(ref, self._told(client, _unknown(message)))
+        if not client.cache.knows(required):
+            self._core.outbox.send(ref, self._finish(client, _retriable_denial(message)))
             return
-        division = divide(message, client.permissions.code)
-        client.refused = division.refused
+        division = divide(message, client.cache.code)
+        client.denied = division.denied
         if division.permitted is not None:
             self._serve(ref, division.permitted, moment)
         else:
-            assert division.refused is not None
-            self._core.outbox.send(ref, self._told(client, division.refused))
+            assert division.denied is not None
+            self._core.outbox.send(ref, self._finish(client, division.denied))
 
-    def tell(self, ref: RequestRef, reply: Message, moment: Moment) -> Message | None:
-        """The reply to the client in place of the node's; None if it is told later, through the outbox."""
+    def filter_reply(self, ref: RequestRef, reply: Message, moment: Moment) -> Message | None:
+        """Return the reply for the client in place of the node's; None if it follows through the outbox."""
         client = self.clients.get(ref.connection)
         if client is None or client.message is None:
             return reply
         message = client.message
         if isinstance(reply, Refused):
-            return self._told(client, reply)
-        needs = tuple(needs_of_reply(message, reply, client.permissions.code))
-        if not client.permissions.unknown(needs, moment.monotonic_ms):
-            return self._told(client, join(message, reply, client.refused, client.permissions.code))
-        self._know(ref.connection, client, needs, partial(self._tell_later, ref, client, needs, reply), moment)
+            return self._finish(client, reply)
+        required = tuple(permissions_for_reply(message, reply, client.cache.code))
+        if not client.cache.unknown(required, moment.monotonic_ms):
+            return self._finish(client, merge_reply(message, reply, client.denied, client.cache.code))
+        self._ensure_known(
+            ref.connection, client, required, partial(self._finish_reply, ref, client, required, reply), moment
+        )
         return None
 
-    def _tell_later(
-        self, ref: RequestRef, client: _Client, needs: tuple[Need, ...], reply: Message, moment: Moment
+    def _finish_reply(
+        self, ref: RequestRef, client: _ClientState, required: tuple[Permission, ...], reply: Message, moment: Moment
     ) -> None:
         message = client.message
         assert message is not None
-        if client.permissions.knows(needs):
-            reply = join(message, reply, client.refused, client.permissions.code)
+        if client.cache.knows(required):
+            reply = merge_reply(message, reply, client.denied, client.cache.code)
         else:
-            reply = _unknown(message)
-        self._core.outbox.send(ref, self._told(client, reply))
+            reply = _retriable_denial(message)
+        self._core.outbox.send(ref, self._finish(client, reply))
 
-    def _told(self, client: _Client, reply: Message) -> Message:
-        client.message = client.refused = None
-        client.permissions.trim()
+    def _finish(self, client: _ClientState, reply: Message) -> Message:
+        client.message = client.denied = None
+        client.cache.trim()
         return reply
 
-    def forget(self, number: int) -> None:
-        """The connection is over."""
+    def remove(self, number: int) -> None:
+        """Forget a closed connection."""
         self.clients.pop(number, None)
         self._waiting.discard(number)
 
-    # ------------------------------------------------------------------------------------------------------ questions
+    # ---------------------------------------------------------------------------------------------------------- queries
 
-    def _know(self, number: int, client: _Client, needs: Iterable[Need], then: _Then, moment: Moment) -> None:
-        """Go on when these permissions are known, or when it is known that they cannot be had now."""
+    def _ensure_known(
+        self,
+        number: int,
+        client: _ClientState,
+        required: Iterable[Permission],
+        continuation: _Continuation,
+        moment: Moment,
+    ) -> None:
+        """Run the continuation once these permissions are known, or cannot be had now."""
         now_ms = moment.monotonic_ms
-        unknown = client.permissions.unknown(needs, now_ms)
-        # While an answer is overdue, nobody waits behind its question.
-        if not unknown or self.is_away or client.under_way or now_ms < client.paused_until_ms:
-            then(moment)
+        unknown = client.cache.unknown(required, now_ms)
+        # Queries in flight here are overdue ones: no request waits behind them.
+        if not unknown or self.is_offline or client.in_flight or now_ms < client.retry_at_ms:
+            continuation(moment)
             return
-        client.todo.extend(questions(unknown))
-        client.then = then
+        client.pending.extend(permission_queries(unknown))
+        client.continuation = continuation
         self._waiting.add(number)
-        self._ask_on(number, client, moment)
+        self._send_queries(number, client, moment)
 
-    def _ask_on(self, number: int, client: _Client, moment: Moment) -> None:
+    def _send_queries(self, number: int, client: _ClientState, moment: Moment) -> None:
         session = self._core.connections[number].session
         assert isinstance(session, ProxySession)
         client.deadline_ms = moment.monotonic_ms + self._timeout_ms
-        while client.todo and len(client.under_way) < _MOST_UNDER_WAY:
-            question = client.todo.popleft()
-            if session.ask(question.message, question.oldest, question.newest):
-                client.under_way.append((question, moment.monotonic_ms))
+        while client.pending and len(client.in_flight) < _MAX_IN_FLIGHT:
+            query = client.pending.popleft()
+            if session.send_query(query.message, query.oldest, query.newest):
+                client.in_flight.append((query, moment.monotonic_ms))
             else:
-                client.permissions.learn(refused(question), moment.monotonic_ms)
-        if not client.under_way:
-            self._go_on(number, client, moment)
+                client.cache.learn(denied(query), moment.monotonic_ms)
+        if not client.in_flight:
+            self._resume(number, client, moment)
 
-    def _go_on(self, number: int, client: _Client, moment: Moment) -> None:
-        """Nobody waits for an answer any more."""
+    def _resume(self, number: int, client: _ClientState, moment: Moment) -> None:
+        """Run the continuation with whatever is known."""
         self._waiting.discard(number)
-        client.todo.clear()
-        then, client.then = client.then, None
-        if then is not None:
-            then(moment)
+        client.pending.clear()
+        continuation, client.continuation = client.continuation, None
+        if continuation is not None:
+            continuation(moment)
 
-    def answered(self, number: int, replies: list[Message], moment: Moment) -> None:
-        """Answers of the broker, in the order of the questions."""
+    def on_replies(self, number: int, replies: list[Message], moment: Moment) -> None:
+        """Learn the broker's replies, in the order of the queries."""
         client = self.clients.get(number)
-        for reply in replies if client is not None else ():
-            assert client is not None
-            question, asked_ms = client.under_way.popleft()
-            client.permissions.learn(question.read(question.needs, reply), asked_ms)
-        if client is not None and replies and not client.under_way and client.then is not None:
-            self._ask_on(number, client, moment)
+        if client is None or not replies:
+            return
+        for reply in replies:
+            query, sent_ms = client.in_flight.popleft()
+            client.cache.learn(query.read(query.permissions, reply), sent_ms)
+        if not client.in_flight and client.continuation is not None:
+            self._send_queries(number, client, moment)
 
-    def lost(self, number: int, moment: Moment) -> None:
-        """The connection's broker is gone, and answers no question any more."""
+    def on_broker_lost(self, number: int, moment: Moment) -> None:
+        """Fail the queries in flight: the connection's broker side is closed."""
         client = self.clients.get(number)
-        if client is not None and client.under_way:
-            client.under_way.clear()
+        if client is not None and client.in_flight:
+            client.in_flight.clear()
             self._fail(number, client, moment)
 
-    def _fail(self, number: int, client: _Client, moment: Moment) -> None:
-        client.paused_until_ms = moment.monotonic_ms + _PAUSE_MS
-        self._go_on(number, client, moment)
+    def _fail(self, number: int, client: _ClientState, moment: Moment) -> None:
+        client.retry_at_ms = moment.monotonic_ms + _RETRY_AFTER_MS
+        self._resume(number, client, moment)
 
-    def away(self, moment: Moment) -> None:
-        """No broker can be reached: nobody waits for one."""
-        self.is_away = True
+    def on_unreachable(self, moment: Moment) -> None:
+        """Fail all queries: no broker can be reached."""
+        self.is_offline = True
         self._fail_all(moment, lambda _client: True)
 
-    def look(self, moment: Moment) -> None:
-        """Requests that have waited for too long go on with what is known."""
+    def expire(self, moment: Moment) -> None:
+        """Resume requests whose deadline has passed with what is known."""
         self._fail_all(moment, lambda client: client.deadline_ms <= moment.monotonic_ms)
 
-    def _fail_all(self, moment: Moment, which: Callable[[_Client], bool]) -> None:
+    def _fail_all(self, moment: Moment, matches: Callable[[_ClientState], bool]) -> None:
         for number in sorted(self._waiting):
             client = self.clients.get(number)
-            if client is not None and which(client):
+            if client is not None and matches(client):
                 self._fail(number, client, moment)
 
 
-def _unknown(message: Message) -> Refused:
-    # librdkafka's AdminClient (2.16) dies of the other error to OffsetFetch; both are a reason to try again.
+def _retriable_denial(message: Message) -> Refused:
+    # Both errors are retriable, but librdkafka's AdminClient (2.16) crashes on the other one in an OffsetFetch.
     is_fetch = isinstance(message, OffsetFetch)
     return Refused(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE, _UNKNOWN

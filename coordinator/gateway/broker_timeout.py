@@ -1,4 +1,4 @@
-"""Brokers that owe a client's connection an answer and say nothing, for too long."""
+"""Timeouts of brokers that owe a proxied connection a reply and send nothing."""
 
 from collections.abc import Collection, Mapping
 
@@ -8,44 +8,45 @@ from coordinator.handlers.core import Connection
 
 
 class BrokerTimeouts:
-    """Looked at every `look_every_ms`: who has sent no byte between two looks has said nothing in between. Whoever has
-    said nothing for `allowed_ms` is given up. While the process itself stood still, nobody could be heard: of a look
-    that comes late no more counts than twice that time."""
+    """Timeouts, checked every `check_every_ms`: a broker that sent no byte for `timeout_ms` is given up.
 
-    def __init__(self, allowed_ms: int, look_every_ms: int) -> None:
-        self._allowed_ms = allowed_ms
-        self._most_a_look_ms = 2 * look_every_ms
-        self._looked_ms: int | None = None
-        self._heard: dict[int, tuple[int, int]] = {}
-        """By connection, how many bytes its broker had sent, and for how long no more."""
+    A paused process receives nothing, so a late check counts at most twice the interval.
+    """
+
+    def __init__(self, timeout_ms: int, check_every_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._max_elapsed_ms = 2 * check_every_ms
+        self._checked_ms: int | None = None
+        self._silence: dict[int, tuple[int, int]] = {}
+        """Bytes that the broker had sent, and the milliseconds since, by connection."""
 
     def watch(self, number: int) -> None:
-        """The broker owes this connection an answer."""
-        self._heard.setdefault(number, (-1, 0))
+        """Watch a connection whose broker owes it a reply."""
+        self._silence.setdefault(number, (-1, 0))
 
     @property
     def watched(self) -> Collection[int]:
-        """The connections that are."""
-        return self._heard.keys()
+        """Numbers of the watched connections."""
+        return self._silence.keys()
 
-    def forget(self, number: int) -> None:
-        self._heard.pop(number, None)
+    def remove(self, number: int) -> None:
+        self._silence.pop(number, None)
 
-    def given_up(self, connections: Mapping[int, Connection], now_ms: int) -> list[AbandonUpstream]:
-        """Whose time is over; it begins anew, should the connection outlive that."""
-        passed_ms = 0 if self._looked_ms is None else min(now_ms - self._looked_ms, self._most_a_look_ms)
-        self._looked_ms = now_ms
-        over = []
-        for number, (heard, silent_ms) in list(self._heard.items()):
+    def expired(self, connections: Mapping[int, Connection], now_ms: int) -> list[AbandonUpstream]:
+        """Return effects for the connections that timed out. Their time begins anew, should they survive that."""
+        elapsed_ms = 0 if self._checked_ms is None else min(now_ms - self._checked_ms, self._max_elapsed_ms)
+        self._checked_ms = now_ms
+        expired_sides = []
+        for number, (bytes_received, silent_ms) in list(self._silence.items()):
             session = connections[number].session
             assert isinstance(session, ProxySession)
             if not session.awaits_broker:
-                del self._heard[number]
-            elif session.heard_bytes != heard:
-                self._heard[number] = session.heard_bytes, 0
-            elif silent_ms + passed_ms < self._allowed_ms:
-                self._heard[number] = heard, silent_ms + passed_ms
+                del self._silence[number]
+            elif session.upstream_bytes != bytes_received:
+                self._silence[number] = session.upstream_bytes, 0
+            elif silent_ms + elapsed_ms < self._timeout_ms:
+                self._silence[number] = bytes_received, silent_ms + elapsed_ms
             else:
-                self._heard[number] = heard, 0
-                over.append(AbandonUpstream(number, f"it has said nothing for {self._allowed_ms} ms"))
-        return over
+                self._silence[number] = bytes_received, 0
+                expired_sides.append(AbandonUpstream(number, f"the broker has sent nothing for {self._timeout_ms} ms"))
+        return expired_sides

@@ -1,8 +1,8 @@
-"""The brokers of the cluster this node stands in front of, and where clients reach each of them through us."""
+"""The cluster's brokers, and the addresses at which clients reach them through the gateway."""
 
 import msgspec
 
-from coordinator.gateway.session.front import Proxy, Reach
+from coordinator.gateway.session.router import Reachability, Router
 from coordinator.gateway.session.session import ProxySession
 from coordinator.placement import AdvertisedNode, Placement
 from protocol.messages.node import ApiVersionsReply
@@ -14,74 +14,76 @@ _NO_LISTENER = (
 
 
 class Broker(msgspec.Struct, frozen=True):
-    """`host` and `port` are its own; clients are told `front_host` and `front_port`. `versions` is what it answered to
+    """A broker: its own `host` and `port`, its listener at `advertised_host` and `advertised_port`, and its reply to
     ApiVersions."""
 
     node_id: int
     host: str
     port: int
-    front_host: str
-    front_port: int
+    advertised_host: str
+    advertised_port: int
     versions: ApiVersionsReply
     rack: str | None = None
 
 
 class Brokers:
-    """What the edge last found. Away, the cluster keeps the brokers it had: group requests need none of them."""
+    """Brokers as last discovered. An unreachable cluster keeps them: group requests need none of them."""
 
-    def __init__(self, max_frame_bytes: int, most_entries: int, *, wants_exchange: bool = False) -> None:
-        self._wants_exchange = wants_exchange
+    def __init__(self, max_frame_bytes: int, max_entries: int, *, requires_sasl: bool = False) -> None:
+        self._requires_sasl = requires_sasl
         self.known: dict[int, Broker] = {}
-        self.in_order: tuple[Broker, ...] = ()
-        """The same, by their ids."""
+        self.by_id: tuple[Broker, ...] = ()
+        """The same brokers, sorted by id."""
         self.is_reachable = False
         self.reason = "the cluster has not been found yet"
-        """Why it cannot be reached; or why no client can, though it was."""
+        """The problem that keeps clients from the cluster or its brokers; empty if there is none."""
         self.since_ms = 0
-        """When it could be reached last, or when this began."""
+        """Clock reading when the cluster was last reached, or at start."""
         self._addresses: dict[int, tuple[str, int]] = {}
-        self._fronts: dict[int, Proxy] = {}
-        self._reach = Reach()
+        self._routers: dict[int, Router] = {}
+        self._reachability = Reachability()
         self._max_frame_bytes = max_frame_bytes
-        self._most_entries = most_entries
+        self._max_entries = max_entries
 
     def found(self, brokers: tuple[Broker, ...], now_ms: int) -> None:
-        """These, and no others."""
+        """Replace the brokers by these."""
         self.is_reachable, self.reason, self.since_ms = True, "" if brokers else _NO_LISTENER, now_ms
-        self._reach.is_away, self._reach.minute = False, now_ms // 60_000
-        self.in_order = tuple(sorted(brokers, key=lambda broker: broker.node_id))
-        known = {broker.node_id: broker for broker in self.in_order}
+        self._reachability.is_offline, self._reachability.minute = False, now_ms // 60_000
+        self.by_id = tuple(sorted(brokers, key=lambda broker: broker.node_id))
+        known = {broker.node_id: broker for broker in self.by_id}
         for node_id, broker in known.items():
             before = self.known.get(node_id)
             if before is None or before.versions != broker.versions:
-                self._fronts[node_id] = Proxy(
+                self._routers[node_id] = Router(
                     broker.versions,
                     self._addresses,
                     self._max_frame_bytes,
-                    self._most_entries,
-                    wants_exchange=self._wants_exchange,
-                    reach=self._reach,
+                    self._max_entries,
+                    requires_sasl=self._requires_sasl,
+                    reachability=self._reachability,
                 )
         self.known = known
-        self._addresses.clear()  # in place: sessions that are open go by it
-        self._addresses.update({one.node_id: (one.front_host, one.front_port) for one in known.values()})
+        self._addresses.clear()  # in place: routers of open sessions refer to it
+        self._addresses.update(
+            {broker.node_id: (broker.advertised_host, broker.advertised_port) for broker in known.values()}
+        )
 
-    def away(self, reason: str) -> None:
-        """None of them can be reached."""
+    def unreachable(self, reason: str) -> None:
+        """Note that no broker can be reached."""
         self.is_reachable = False
         self.reason = reason if self.known else f"no broker of the cluster was reached yet: {reason}"
-        self._reach.is_away = True
+        self._reachability.is_offline = True
 
     def open(self, node_id: int) -> ProxySession:
-        """A session in front of the broker, which has been found at least once."""
-        return ProxySession(self._fronts[node_id])
+        """Open a proxied session to a broker that was discovered at least once."""
+        return ProxySession(self._routers[node_id])
 
     def age_ms(self, now_ms: int) -> int:
-        """How old what is known of the cluster is, while it cannot be reached."""
+        """Milliseconds since the cluster was last reached; 0 while it can be."""
         return 0 if self.is_reachable else max(0, now_ms - self.since_ms)
 
     def gauges(self, now_ms: int) -> dict[str, int]:
-        """How the cluster looks from here, in numbers."""
+        """Return the gauges of the cluster."""
         return {
             "upstream_reachable": int(self.is_reachable),
             "upstream_brokers": len(self.known),
@@ -90,26 +92,26 @@ class Brokers:
 
 
 class GatewayPlacement(Placement):
-    """Every broker's listener leads to this node, so each shard's groups are at one of them, told apart by shard as
-    Kafka does it: a client that has found its coordinator stays where it is, and connections are spread."""
+    """Placement of shards on the brokers' listeners, by shard as Kafka does it. All of them lead to this node: a client
+    stays with its coordinator, and connections are spread."""
 
     def __init__(self, placement: Placement, brokers: Brokers) -> None:
         super().__init__(placement.node_id, placement.shards, placement.addresses)
         self._brokers = brokers
 
     def node_of_shard(self, shard: int, dialect: str) -> AdvertisedNode:
-        """Clients of Kafka's must find the broker's id at the address that Metadata tells them."""
-        known = self._brokers.in_order
+        """Return the coordinator: Kafka clients need a broker id that Metadata told them, at its address there."""
+        known = self._brokers.by_id
         if dialect != "kafka" or not known:
             return super().node_of_shard(shard, dialect)
         return _address(known[shard % len(known)])
 
     def nodes(self, dialect: str) -> tuple[AdvertisedNode, ...]:
-        """The brokers, for Kafka's clients; this node for others."""
+        """Return the brokers' listeners for Kafka clients; this node for others."""
         if dialect != "kafka":
             return super().nodes(dialect)
-        return tuple(_address(broker) for broker in self._brokers.in_order)
+        return tuple(_address(broker) for broker in self._brokers.by_id)
 
 
 def _address(broker: Broker) -> AdvertisedNode:
-    return AdvertisedNode(broker.node_id, broker.front_host, broker.front_port)
+    return AdvertisedNode(broker.node_id, broker.advertised_host, broker.advertised_port)

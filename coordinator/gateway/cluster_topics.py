@@ -68,7 +68,7 @@ class UpstreamTopics(EmbeddedTopics):
         self.listed_ms: int | None = None
         """When all topics were last listed."""
 
-    # ------------------------------------------------------------------------------------------------------ learning
+    # --------------------------------------------------------------------------------------------------------- learning
 
     def overhear(self, reply: MetadataReply | None) -> None:
         """What the cluster told a client; None: more than was read."""

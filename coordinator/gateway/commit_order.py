@@ -1,6 +1,5 @@
-"""Commits of one client to one group, stored in their order: a newer one that need not wait for the cluster must not go
-before an older one that does, or the older would be what remains. Kafka's dialect answers one request after the other
-anyway."""
+"""Order of the commits of one client to one group. A newer commit that need not wait for the cluster must not overtake
+an older one that does, or the older offset would remain. Kafka's dialect answers in order anyway."""
 
 from collections import deque
 
@@ -8,47 +7,47 @@ from protocol.messages import Message
 from protocol.messages.offsets import OffsetCommit
 from protocol.session import RequestRef
 
-Waiting = tuple[RequestRef, Message]
-_Line = tuple[int, str]
-"""A connection, and a group."""
+PendingCommit = tuple[RequestRef, Message]
+_QueueKey = tuple[int, str]
+"""A connection and a group."""
 
 
 class CommitOrder:
-    """Who stands behind whom. All of a line may wait for the cluster at the same time, so nobody waits longer than who
-    stands before, who began earlier."""
+    """Queues of commits. All commits of a queue may wait for the cluster at the same time, so none waits longer than
+    the ones before it, which started earlier."""
 
     def __init__(self) -> None:
-        self._lines: dict[_Line, deque[Waiting]] = {}
-        self._ready: set[RequestRef] = set()
+        self._queues: dict[_QueueKey, deque[PendingCommit]] = {}
+        self._finished: set[RequestRef] = set()
 
-    def wait(self, ref: RequestRef, message: Message) -> None:
-        """It waits for the cluster from now on, until `ready`."""
+    def start(self, ref: RequestRef, message: Message) -> None:
+        """Queue a commit that waits for the cluster until `finish`."""
         if isinstance(message, OffsetCommit):
-            self._lines.setdefault(_line(ref, message), deque()).append((ref, message))
+            self._queues.setdefault(_key_of(ref, message), deque()).append((ref, message))
 
-    def is_behind(self, ref: RequestRef, message: Message) -> bool:
-        """Whether it stands behind somebody who waits: `ready` will hand it out then."""
-        line = self._lines.get(_line(ref, message)) if isinstance(message, OffsetCommit) else None
-        if line is None:
+    def enqueue_behind(self, ref: RequestRef, message: Message) -> bool:
+        """Queue a commit behind others that wait; return whether there are any. `finish` returns it then."""
+        queue = self._queues.get(_key_of(ref, message)) if isinstance(message, OffsetCommit) else None
+        if queue is None:
             return False
-        line.append((ref, message))
-        self._ready.add(ref)
+        queue.append((ref, message))
+        self._finished.add(ref)
         return True
 
-    def ready(self, ref: RequestRef, message: Message) -> list[Waiting]:
-        """It need not wait any more: who is to be served now, in this order."""
+    def finish(self, ref: RequestRef, message: Message) -> list[PendingCommit]:
+        """Note that the request need not wait any more; return the requests to serve now, in order."""
         if not isinstance(message, OffsetCommit):
             return [(ref, message)]
-        self._ready.add(ref)
-        key = _line(ref, message)
-        line, served = self._lines[key], list[Waiting]()
-        while line and line[0][0] in self._ready:
-            served.append(line.popleft())
-            self._ready.discard(served[-1][0])
-        if not line:
-            del self._lines[key]
+        self._finished.add(ref)
+        key = _key_of(ref, message)
+        queue, served = self._queues[key], list[PendingCommit]()
+        while queue and queue[0][0] in self._finished:
+            served.append(queue.popleft())
+            self._finished.discard(served[-1][0])
+        if not queue:
+            del self._queues[key]
         return served
 
 
-def _line(ref: RequestRef, message: OffsetCommit) -> _Line:
+def _key_of(ref: RequestRef, message: OffsetCommit) -> _QueueKey:
     return ref.connection, message.group_id

@@ -5,32 +5,32 @@ from protocol.messages import Message
 
 
 class Forward(Effect):
-    """Send to the broker, on the connection's upstream side; opened now if there is none. It ends with the connection.
-    What comes back is `Forwarded`, or `UpstreamLost`."""
+    """Send to the broker on the connection's upstream side, which is opened if there is none and ends with the
+    connection. Comes back as `Forwarded` or `UpstreamLost`."""
 
     connection: int
     data: bytes
 
 
 class Splice(Effect):
-    """The next `size` bytes from the connection's upstream side are the client's, as they come. Whoever can, may let
-    them go there by themselves, which comes back as `Passed`; all others come as `Forwarded`, like any."""
+    """Send the next `size` bytes of the upstream side to the client. The edge may splice them, which comes back as
+    `Spliced`; the others come as `Forwarded`."""
 
     connection: int
     size: int
 
 
 class AbandonUpstream(Effect):
-    """The broker owes an answer on the connection's upstream side, and nothing of it was heard for long: give that side
-    up, which comes back as `UpstreamLost`. Not if it is the client who takes nothing: then nobody has listened."""
+    """Close the connection's upstream side: the broker owes a reply and has been silent for long. Comes back as
+    `UpstreamLost`. The edge ignores it if the client reads nothing: then the broker was not read either."""
 
     connection: int
     reason: str
 
 
 class UpstreamRequest(Effect):
-    """RunJob the cluster, over a connection of our own: the broker of this id, or any. Comes back as
-    `UpstreamAnswered(call_id, ...)`, whatever becomes of it."""
+    """Send a request to the broker of this id, or to any, over a connection of Muster's own. Always comes back as
+    `UpstreamReply(call_id, ...)`."""
 
     call_id: int
     message: Message

@@ -13,35 +13,35 @@ class Forwarded(Event):
 
 
 class Spliced(Event):
-    """So many of the bytes of a `Pass` have gone to the client, since the last that was heard of it."""
+    """Bytes of a `Splice` that have gone to the client since the last such event."""
 
     connection: int
     size: int
 
 
 class UpstreamLost(Event):
-    """The upstream side of the connection is gone, or could not be had. The next `Forward` opens another."""
+    """The upstream side of a connection is closed or could not be opened. The next `Forward` opens another."""
 
     connection: int
     reason: str
 
 
 class BrokersFound(Event):
-    """The cluster was asked for its brokers: these have a listener, and no others. `has_authorizer`: it has ACLs, so
-    clients' permissions for groups are asked of their brokers."""
+    """Brokers of the cluster that have a listener, all of them. `has_authorizer`: the cluster has ACLs, so clients'
+    permissions are asked of their brokers."""
 
     brokers: tuple[Broker, ...]
     has_authorizer: bool = False
 
 
 class UpstreamUnreachable(Event):
-    """The cluster was asked, and nobody answered."""
+    """No broker answered the last discovery."""
 
     reason: str
 
 
 class UpstreamReply(Event):
-    """The outcome of an `UpstreamRequest`. `reply` None: it failed, for this reason."""
+    """Outcome of an `UpstreamRequest`. `reply` None: it failed, for this reason."""
 
     call_id: int
     reply: Message | None

@@ -21,15 +21,26 @@ from coordinator.gateway.events import (
     UpstreamReply,
     UpstreamUnreachable,
 )
-from coordinator.gateway.handlers import REFUSED, SERVED, places
+from coordinator.gateway.handlers import REJECTED, TOPIC_HANDLERS, named_partitions
 from coordinator.gateway.migration import Migration
-from coordinator.gateway.migration_lookup import OFFSETS_TOPIC, MigrationLookup, NextQuestions, begin, go_on
-from coordinator.gateway.native import HANDED_ON, answer, is_ours, not_now
+from coordinator.gateway.migration_lookup import (
+    OFFSETS_TOPIC,
+    MigrationLookup,
+    NextRequests,
+    continue_lookup,
+    start_lookup,
+)
+from coordinator.gateway.native import FORWARDED_APIS, forwarded_reply, is_local, unavailable
 from coordinator.gateway.offline import describe_cluster
 from coordinator.gateway.offset_cleanup import OffsetCleanup
-from coordinator.gateway.proxying import Proxying
+from coordinator.gateway.proxied_connections import ProxiedConnections
 from coordinator.gateway.session.session import ProxySession
-from coordinator.gateway.upstream_requests import DelayedUpstreamRequest, Then, UpstreamRequestDone, UpstreamRequests
+from coordinator.gateway.upstream_requests import (
+    Continuation,
+    DelayedUpstreamRequest,
+    UpstreamRequestDone,
+    UpstreamRequests,
+)
 from coordinator.handlers.core import INTERNAL
 from coordinator.handlers.table import HANDLERS
 from coordinator.handlers.views import describe_node
@@ -45,13 +56,13 @@ from protocol.messages.offsets import ListOffsets, OffsetCommit, OffsetFetch
 from protocol.messages.topics import Metadata
 from protocol.session import RequestRef
 
-_LOOK, _LOOK_EVERY_MS = "upstream", 1_000
-_FORGET = "forgetting"
+_UPSTREAM_TASK, _CHECK_EVERY_MS = "upstream", 1_000
+_CLEANUP_TASK = "forgetting"
 
 
 class Gateway:
-    """A node in front of a cluster. It wraps a `Node` and takes part in its steps by handlers, events and
-    tasks of its own, with the topics of the cluster in place of embedded ones."""
+    """A node in front of a cluster. It wraps a `Node` and takes part in its steps by handlers, events and tasks of its
+    own, with the cluster's topics in place of embedded ones."""
 
     def __init__(
         self,
@@ -69,7 +80,7 @@ class Gateway:
         self.brokers = Brokers(
             config.socket_request_max_bytes,
             2 * config.max_entries_per_request,
-            wants_exchange=config.upstream_sasl_username is not None,
+            requires_sasl=config.upstream_sasl_username is not None,
         )
         self.brokers.since_ms = started.monotonic_ms
         core.placement = GatewayPlacement(core.placement, self.brokers)
@@ -81,23 +92,23 @@ class Gateway:
         self._commit_order = CommitOrder()
         self.upstream_requests = UpstreamRequests(config.upstream_ask_timeout_ms, self._effects.append)
         self._list_every_ms = config.upstream_metadata_max_age_ms
-        self._is_listing = False
-        self._hurried_ms = started.monotonic_ms - _LOOK_EVERY_MS
+        self._is_listing_topics = False
+        self._refreshed_ms = started.monotonic_ms - _CHECK_EVERY_MS
         self.migration = Migration(core, config.upstream_offsets is UpstreamOffsets.ADOPT)
-        self.proxying = Proxying(
+        self.proxied = ProxiedConnections(
             node,
             self.topics,
-            BrokerTimeouts(config.upstream_request_timeout_ms, _LOOK_EVERY_MS),
+            BrokerTimeouts(config.upstream_request_timeout_ms, _CHECK_EVERY_MS),
             config.upstream_ask_timeout_ms,
             {
                 **HANDLERS,
-                **REFUSED,
-                **dict.fromkeys(SERVED, self._when_known),
-                **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._when_migrated),
-                **dict.fromkeys(HANDED_ON, self._hand_on),
-                Metadata: self._when_new,
+                **REJECTED,
+                **dict.fromkeys(TOPIC_HANDLERS, self._after_topics_known),
+                **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._after_migration),
+                **dict.fromkeys(FORWARDED_APIS, self._forward_to_cluster),
+                Metadata: self._after_fresh_metadata,
                 DescribeCluster: describe_cluster,
-                DescribeNode: self._describe,
+                DescribeNode: self._describe_node,
             },
         )
         open_session = node.serving.open_session
@@ -105,13 +116,13 @@ class Gateway:
             open_session(event) if event.broker is None else self.brokers.open(event.broker)
         )
         node.handlers |= {
-            BrokersFound: self._found,
-            UpstreamUnreachable: self._unreachable,
-            UpstreamReply: self._upstream_answered,
+            BrokersFound: self._on_brokers_found,
+            UpstreamUnreachable: self._on_unreachable,
+            UpstreamReply: self._on_upstream_reply,
         }
-        node.tasks |= {_LOOK: self._look, _FORGET: self._clean_up_offsets}
-        node.completions[UpstreamRequestDone] = self._request_done
-        core.schedule(_LOOK, started.monotonic_ms + _LOOK_EVERY_MS)
+        node.tasks |= {_UPSTREAM_TASK: self._check_upstream, _CLEANUP_TASK: self._clean_up_offsets}
+        node.completions[UpstreamRequestDone] = self._on_request_done
+        core.schedule(_UPSTREAM_TASK, started.monotonic_ms + _CHECK_EVERY_MS)
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -123,57 +134,57 @@ class Gateway:
         """See `Node`."""
         return self.node.is_loaded
 
-    # ------------------------------------------------------------------------------------------------- the cluster
+    # ------------------------------------------------------------------------------------------------------ the cluster
 
-    def _found(self, event: BrokersFound, moment: Moment) -> None:
-        was_away = not self.brokers.is_reachable
+    def _on_brokers_found(self, event: BrokersFound, moment: Moment) -> None:
+        was_unreachable = not self.brokers.is_reachable
         self.brokers.found(event.brokers, moment.monotonic_ms)
-        self.proxying.guard(has_authorizer=event.has_authorizer)
-        if was_away:
+        self.proxied.set_guarded(has_authorizer=event.has_authorizer)
+        if was_unreachable:
             self._list_topics(moment)
 
-    def _unreachable(self, event: UpstreamUnreachable, moment: Moment) -> None:
-        self.brokers.away(event.reason)
-        self.proxying.authorization.away(moment)
-        for number in self.proxying.timeouts.watched:
+    def _on_unreachable(self, event: UpstreamUnreachable, moment: Moment) -> None:
+        self.brokers.unreachable(event.reason)
+        self.proxied.authorization.on_unreachable(moment)
+        for number in self.proxied.timeouts.watched:
             session = self.core.connections[number].session
-            if isinstance(session, ProxySession) and session.awaits_names:
-                # Asked again, on a connection of its own, it is answered here.
+            if isinstance(session, ProxySession) and session.awaits_rewritten_reply:
+                # The client repeats the request on a new connection, where it is answered here.
                 self._effects.append(AbandonUpstream(number, f"no broker can be reached: {event.reason}"))
 
     def _list_topics(self, moment: Moment) -> None:
-        if not self._is_listing:
-            self._is_listing = True
-            self._ask(((Metadata(None), None),), None, Metadata(None), moment, self._listed)
+        if not self._is_listing_topics:
+            self._is_listing_topics = True
+            self._request_upstream(((Metadata(None), None),), None, Metadata(None), moment, self._on_topics_listed)
 
-    def _list_topics_soon(self, moment: Moment) -> None:
-        """List the topics again, since known leaders are old; once a second at most."""
+    def _refresh_topics(self, moment: Moment) -> None:
+        """List the topics because known leaders are outdated; once a second at most."""
         now_ms = moment.monotonic_ms
-        if self.brokers.is_reachable and now_ms - self._hurried_ms >= _LOOK_EVERY_MS:
-            self._hurried_ms = now_ms
+        if self.brokers.is_reachable and now_ms - self._refreshed_ms >= _CHECK_EVERY_MS:
+            self._refreshed_ms = now_ms
             self._list_topics(moment)
 
-    def _look(self, moment: Moment) -> None:
-        """At what is old, and who waits for a broker that says nothing."""
+    def _check_upstream(self, moment: Moment) -> None:
+        """List topics when they are old, confirm deletions, and expire queries and silent brokers."""
         now_ms = moment.monotonic_ms
         listed_ms = self.topics.listed_ms
         if self.brokers.is_reachable and (listed_ms is None or now_ms - listed_ms >= self._list_every_ms):
             self._list_topics(moment)
-        self._look_for_gone(moment)
-        self.proxying.authorization.look(moment)
-        self._effects += self.proxying.timeouts.given_up(self.core.connections, now_ms)
-        self.core.schedule(_LOOK, now_ms + _LOOK_EVERY_MS)
+        self._confirm_deletions(moment)
+        self.proxied.authorization.expire(moment)
+        self._effects += self.proxied.timeouts.expired(self.core.connections, now_ms)
+        self.core.schedule(_UPSTREAM_TASK, now_ms + _CHECK_EVERY_MS)
 
-    def _look_for_gone(self, moment: Moment) -> None:
-        """Every broker is asked whether the topics that are missed are gone, as often as topics are listed."""
+    def _confirm_deletions(self, moment: Moment) -> None:
+        """Ask every broker whether absent topics are deleted, as often as topics are listed."""
         gone = self.topics.gone
         gone.look_at(moment)
         can_ask = self.brokers.is_reachable and self.brokers.known and not self.upstream_requests.is_full
-        if can_ask and (question := gone.to_ask()) is not None:
-            asks = tuple((question, broker) for broker in self.brokers.known)
-            self._ask(asks, None, question, moment, self._confirmed)
+        if can_ask and (request := gone.to_ask()) is not None:
+            requests = tuple((request, broker) for broker in self.brokers.known)
+            self._request_upstream(requests, None, request, moment, self._on_deletions_confirmed)
 
-    def _confirmed(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
+    def _on_deletions_confirmed(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
         gone = self.topics.gone
         gone.look_at(moment)
         assert isinstance(delayed.message, Metadata)
@@ -182,149 +193,150 @@ class Gateway:
             self._clean_up_offsets(moment)
 
     def _clean_up_offsets(self, moment: Moment) -> None:
-        """A slice of what is to be forgotten."""
+        """Delete a slice of the offsets of deleted topics."""
         delay_ms = self._offset_cleanup.run(self.core.shards, moment)
         if delay_ms is not None:
-            self.core.schedule(_FORGET, moment.monotonic_ms + delay_ms)
+            self.core.schedule(_CLEANUP_TASK, moment.monotonic_ms + delay_ms)
 
-    def _describe(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
-        """The node's health in numbers, and the cluster's as it looks from here."""
+    def _describe_node(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
+        """Answer with the node's gauges and those of the cluster."""
         known = describe_node(self.core)
         gauges = self.brokers.gauges(moment.monotonic_ms) | {"upstream_topics_missed": len(self.topics.gone)}
         self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges, upstream_problem=self.brokers.reason))
 
-    # ------------------------------------------------------------------------------------------- groups not met yet
+    # ------------------------------------------------------------------------------------------------ groups to migrate
 
-    def _when_migrated(
+    def _after_migration(
         self, core: object, ref: RequestRef, message: JoinGroup | OffsetCommit | OffsetFetch, moment: Moment
     ) -> None:
-        """Serve it when it is known what the cluster's own coordinator knows of the group."""
-        group_id = self.migration.unmet(ref, message, moment)
+        """Serve the request once its group is migrated."""
+        group_id = self.migration.group_to_migrate(ref, message, moment)
         if group_id is None:
             if isinstance(message, JoinGroup):
                 HANDLERS[JoinGroup](self.core, ref, message, moment)
             else:
-                self._when_known(core, ref, message, moment)
+                self._after_topics_known(core, ref, message, moment)
         elif not self.brokers.is_reachable or self.upstream_requests.is_full:
-            self._tell(self.migration.put_off(group_id, ref, message, moment))
-        elif self.migration.wait(group_id, ref, message):
+            self._log(self.migration.reject_unreachable(group_id, ref, message, moment))
+        elif self.migration.enqueue(group_id, ref, message):
             has_offsets = self.topics.id_of(OFFSETS_TOPIC) is not None
-            self._look_up(begin(group_id, self.brokers.known, has_offsets=has_offsets), moment)
+            self._send_lookup(start_lookup(group_id, self.brokers.known, has_offsets=has_offsets), moment)
 
-    def _look_up(self, next_one: NextQuestions, moment: Moment) -> None:
-        self._ask(next_one.questions, None, next_one.looking, moment, self._looked_up)
+    def _send_lookup(self, step: NextRequests, moment: Moment) -> None:
+        self._request_upstream(step.requests, None, step.lookup, moment, self._on_lookup_replies)
 
-    def _looked_up(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
-        looking = delayed.message
-        assert isinstance(looking, MigrationLookup)
-        verdict = go_on(looking, list(delayed.answers.values()))
-        if isinstance(verdict, NextQuestions):
-            self._look_up(verdict, moment)
+    def _on_lookup_replies(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
+        lookup = delayed.message
+        assert isinstance(lookup, MigrationLookup)
+        result = continue_lookup(lookup, list(delayed.answers.values()))
+        if isinstance(result, NextRequests):
+            self._send_lookup(result, moment)
             return
-        waiting, sentence = self.migration.over(looking.group_id, verdict, self.topics, moment)
-        self._tell(sentence)
+        waiting, line = self.migration.complete(lookup.group_id, result, self.topics, moment)
+        self._log(line)
         for ref, message in waiting:
-            self._when_migrated(self.core, ref, message, moment)
+            self._after_migration(self.core, ref, message, moment)
 
-    def _tell(self, sentence: str) -> None:
-        if sentence:
-            self._effects.append(LogError(sentence))
+    def _log(self, line: str) -> None:
+        if line:
+            self._effects.append(LogError(line))
 
-    # ---------------------------------------------------------------------------------------------------- questions
+    # ------------------------------------------------------------------------------------------------ upstream requests
 
-    def _when_known(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
-        """Serve what names topics when the cluster has been asked for those that are not known."""
-        missing = () if self.upstream_requests.is_full else self.topics.to_ask(places(message), moment.monotonic_ms)
+    def _after_topics_known(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
+        """Serve the request once the cluster has been asked for the unknown topics that it names."""
+        missing = (
+            () if self.upstream_requests.is_full else self.topics.to_ask(named_partitions(message), moment.monotonic_ms)
+        )
         if missing:
-            self._commit_order.wait(ref, message)
-            self._ask_for_topics(missing, ref, message, moment)
-        elif not self._commit_order.is_behind(ref, message):
-            self._go_on(ref, message, moment)
+            self._commit_order.start(ref, message)
+            self._request_topics(missing, ref, message, moment)
+        elif not self._commit_order.enqueue_behind(ref, message):
+            self._serve(ref, message, moment)
 
-    def _when_new(self, core: object, ref: RequestRef, message: Metadata, moment: Moment) -> None:
-        """Tell clients where to read when the cluster has said it just now."""
-        asks = ref.connection != INTERNAL and not self.upstream_requests.is_full
-        news = self.topics.news_of(message, moment.monotonic_ms) if asks else ()
-        if news:
-            self._ask_for_topics(news, ref, message, moment)
+    def _after_fresh_metadata(self, core: object, ref: RequestRef, message: Metadata, moment: Moment) -> None:
+        """Answer Metadata once the cluster has been asked: leaders move."""
+        can_ask = ref.connection != INTERNAL and not self.upstream_requests.is_full
+        stale = self.topics.news_of(message, moment.monotonic_ms) if can_ask else ()
+        if stale:
+            self._request_topics(stale, ref, message, moment)
         else:
-            self._when_known(core, ref, message, moment)
+            self._after_topics_known(core, ref, message, moment)
 
-    def _ask_for_topics(
-        self, questions: tuple[Metadata, ...], ref: RequestRef, message: Message, moment: Moment
-    ) -> None:
-        asks = tuple((question, None) for question in questions)
-        self._ask(asks, ref, message, moment, self._heard_of_topics)
+    def _request_topics(self, queries: tuple[Metadata, ...], ref: RequestRef, message: Message, moment: Moment) -> None:
+        requests = tuple((query, None) for query in queries)
+        self._request_upstream(requests, ref, message, moment, self._on_topics_received)
 
-    def _hand_on(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
-        """Have the cluster do it."""
-        if is_ours(message):
+    def _forward_to_cluster(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
+        """Forward the request to a broker, unless it is about groups."""
+        if is_local(message):
             HANDLERS[type(message)](self.core, ref, message, moment)
         elif self.brokers.is_reachable and not self.upstream_requests.is_full:
-            self._ask(((message, None),), ref, message, moment, self._handed_on)
+            self._request_upstream(((message, None),), ref, message, moment, self._on_forwarded_reply)
         else:
-            self.core.outbox.send(ref, not_now(self.brokers, message))
+            self.core.outbox.send(ref, unavailable(self.brokers, message))
 
-    def _go_on(self, ref: RequestRef, message: Message, moment: Moment) -> None:
+    def _serve(self, ref: RequestRef, message: Message, moment: Moment) -> None:
         if isinstance(message, ListOffsets):
-            self._list_ends(ref, message, moment)
+            self._list_offsets(ref, message, moment)
         else:
-            SERVED[type(message)](self.core, ref, message, moment)
+            TOPIC_HANDLERS[type(message)](self.core, ref, message, moment)
 
-    def _list_ends(self, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
-        """Where partitions end, which their leaders are asked; what is known serves if it is new enough, or if there is
-        nobody to ask."""
+    def _list_offsets(self, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
+        """Answer from the partitions' leaders; from memory if that is recent enough or no leader can be asked."""
         ends, now_ms = self.topics.ends, moment.monotonic_ms
         if self.brokers.is_reachable and not self.upstream_requests.is_full:
-            asks, joined = ends.to_ask(message, self.topics.leader_of, self.upstream_requests.under_way, now_ms)
-            if asks or joined:
-                ends.asked(self._ask(asks, ref, message, moment, self._heard_of_ends, joined))
+            requests, joined = ends.to_ask(
+                message, self.topics.leader_of, self.upstream_requests.pending_request, now_ms
+            )
+            if requests or joined:
+                ends.asked(self._request_upstream(requests, ref, message, moment, self._on_offsets_received, joined))
                 return
         self.core.outbox.send(ref, ends.reply(message, None, now_ms, self.topics.partition_count))
 
-    def _ask(
+    def _request_upstream(
         self,
-        questions: tuple[tuple[Message, int | None], ...],
+        requests: tuple[tuple[Message, int | None], ...],
         ref: RequestRef | None,
         message: Message,
         moment: Moment,
-        then: Then,
+        continuation: Continuation,
         joined: tuple[int, ...] = (),
     ) -> DelayedUpstreamRequest:
-        delayed = self.upstream_requests.ask(questions, ref, message, moment, joined)
-        delayed.then = then
+        delayed = self.upstream_requests.send(requests, ref, message, moment, joined)
+        delayed.continuation = continuation
         self.core.purgatory.try_complete_else_watch(delayed)
         return delayed
 
-    def _upstream_answered(self, event: UpstreamReply, moment: Moment) -> None:
-        asked, waiting = self.upstream_requests.answered(event)
-        if asked is not None and not self.topics.ends.learn(asked, event.reply, moment.monotonic_ms):
-            self._list_topics_soon(moment)
+    def _on_upstream_reply(self, event: UpstreamReply, moment: Moment) -> None:
+        answered, waiting = self.upstream_requests.on_reply(event)
+        if answered is not None and not self.topics.ends.learn(answered, event.reply, moment.monotonic_ms):
+            self._refresh_topics(moment)
         for delayed in waiting:
-            for done in self.core.purgatory.check_and_complete(delayed.key):
-                self.node.complete(done, moment)
+            for completed in self.core.purgatory.check_and_complete(delayed.key):
+                self.node.complete(completed, moment)
 
-    def _listed(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
-        self._is_listing = False
-        self.topics.hear(delayed.heard, moment.monotonic_ms)
+    def _on_topics_listed(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
+        self._is_listing_topics = False
+        self.topics.hear(delayed.exchanges, moment.monotonic_ms)
 
-    def _heard_of_topics(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
-        self.topics.hear(delayed.heard, moment.monotonic_ms)
+    def _on_topics_received(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
+        self.topics.hear(delayed.exchanges, moment.monotonic_ms)
         assert delayed.ref is not None
-        for ref, message in self._commit_order.ready(delayed.ref, delayed.message):
-            self._go_on(ref, message, moment)
+        for ref, message in self._commit_order.finish(delayed.ref, delayed.message):
+            self._serve(ref, message, moment)
 
-    def _handed_on(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
+    def _on_forwarded_reply(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
         assert delayed.ref is not None
-        self.core.outbox.send(delayed.ref, answer(self.topics, *delayed.sole, moment.monotonic_ms))
+        self.core.outbox.send(delayed.ref, forwarded_reply(self.topics, *delayed.single_exchange, moment.monotonic_ms))
 
-    def _heard_of_ends(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
+    def _on_offsets_received(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
         assert delayed.ref is not None
         assert isinstance(delayed.message, ListOffsets)
         ends, now_ms = self.topics.ends, moment.monotonic_ms
         ends.silent(delayed, now_ms)
         self.core.outbox.send(delayed.ref, ends.reply(delayed.message, delayed, now_ms, self.topics.partition_count))
 
-    def _request_done(self, event: UpstreamRequestDone, moment: Moment) -> None:
-        delayed = self.upstream_requests.done(event)
-        delayed.then(delayed, moment)
+    def _on_request_done(self, event: UpstreamRequestDone, moment: Moment) -> None:
+        delayed = self.upstream_requests.on_done(event)
+        delayed.continuation(delayed, moment)

@@ -1,5 +1,5 @@
-"""Who answers what, beside real brokers, where that differs from a node of its own: what names topics that are not
-known waits until the cluster was asked; where partitions end is the cluster's to say; records are not ours at all."""
+"""Handlers that differ from a node's own: requests that name unknown topics wait until the cluster was asked, and
+requests for records are rejected."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from coordinator.handlers.core import Core
 from coordinator.handlers.list_offsets import list_offsets
 from coordinator.handlers.offset_commit import offset_commit
 from coordinator.handlers.offset_delete import offset_delete
-from coordinator.handlers.offset_fetch import offset_fetch as offset_fetch_of_all
+from coordinator.handlers.offset_fetch import offset_fetch as offset_fetch_unchecked
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
@@ -27,25 +27,25 @@ from protocol.messages.topics import DescribeTopicPartitions, Metadata
 from protocol.session import RequestRef
 
 Handler = Callable[[Core, RequestRef, Any, Moment], None]
-Place = tuple[str, bytes, int]
-"""A topic by name, or by id where that is empty, and a partition of it."""
+NamedPartition = tuple[str, bytes, int]
+"""A topic's name, its id where the name is empty, and a partition."""
 
-_RECORDS = "records and topics are the cluster's that this node stands beside: ask its brokers"
+_ADVICE = "records and topics are the cluster's: ask its brokers"
 
 
-def refuse(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
-    """What only the brokers can do."""
-    core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, f"{type(message).__name__} is not served: {_RECORDS}"))
+def reject(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
+    """Reject a request that only brokers can serve."""
+    core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, f"{type(message).__name__} is not served: {_ADVICE}"))
 
 
 def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
-    """Whoever reads a topic that was made anew begins it, although what was committed for the old one is still kept."""
+    """Answer OffsetFetch, without offsets that were committed for a deleted topic of the same name."""
     assert isinstance(core.topics, UpstreamTopics)
     core.topics.gone.look_at(moment)
-    offset_fetch_of_all(core, ref, message, moment, core.topics.gone.committed_for_others)
+    offset_fetch_unchecked(core, ref, message, moment, core.topics.gone.committed_for_others)
 
 
-REFUSED: dict[type[Message], Handler] = dict.fromkeys(
+REJECTED: dict[type[Message], Handler] = dict.fromkeys(
     (
         Produce,
         InitProducerId,
@@ -56,28 +56,28 @@ REFUSED: dict[type[Message], Handler] = dict.fromkeys(
         RegisterPartitions,
         FetchRegistered,
     ),
-    refuse,
+    reject,
 )
 
-SERVED: dict[type[Message], Handler] = {
+TOPIC_HANDLERS: dict[type[Message], Handler] = {
     OffsetCommit: offset_commit,
     OffsetFetch: offset_fetch,
     OffsetDelete: offset_delete,
     Metadata: metadata,
     ListOffsets: list_offsets,
 }
-"""What may have to wait for the cluster, and who serves it then."""
+"""Requests that may have to wait for the cluster, and their handlers."""
 
 
-def places(message: Message) -> Iterator[Place]:
-    """What the request wants to know of topics."""
+def named_partitions(message: Message) -> Iterator[NamedPartition]:
+    """Yield the topics that must be known to serve the request, each with its highest partition."""
     match message:
         case OffsetCommit():
             for topic in message.topics:
                 yield topic.name, topic.topic_id, max((part.partition_index for part in topic.partitions), default=0)
         case OffsetFetch():
             for group in message.groups:
-                # By name nobody asks: what is committed is told, whether the topic is there or not.
+                # By name the cluster is not asked: committed offsets are returned whether the topic exists or not.
                 yield from (("", wanted.topic_id, 0) for wanted in group.topics or () if not wanted.name)
         case OffsetDelete():
             for deleted in message.topics:

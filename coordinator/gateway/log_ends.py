@@ -54,7 +54,7 @@ class Ends:
         self._silent: dict[int, int] = {}
         """Until when a broker is not asked."""
 
-    # ------------------------------------------------------------------------------------------------------- asking
+    # ----------------------------------------------------------------------------------------------------------- asking
 
     def to_ask(
         self, message: ListOffsets, leader_of: LeaderOf, under_way: UnderWay, now_ms: int
@@ -88,7 +88,7 @@ class Ends:
                     if question[1] in _KEPT:
                         self._calls.setdefault(topic, {})[question] = call_id
 
-    # ------------------------------------------------------------------------------------------------------ learning
+    # --------------------------------------------------------------------------------------------------------- learning
 
     def learn(self, asked: PendingRequest, answer: Message | None, now_ms: int) -> bool:
         """What a leader told, if it was asked for ends. False if it said nothing, or that others lead: what is known
@@ -120,7 +120,7 @@ class Ends:
         self._known.pop(topic, None)
         self._calls.pop(topic, None)
 
-    # ------------------------------------------------------------------------------------------------------- telling
+    # ---------------------------------------------------------------------------------------------------------- telling
 
     def reply(
         self,

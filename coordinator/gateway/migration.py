@@ -1,5 +1,5 @@
-"""Requests of groups that this node has not met yet, while it is looked up what the cluster knows of them; and what
-follows from that."""
+"""Migration of groups: requests of a group without state here wait while the cluster is asked for its offsets, which
+are then imported."""
 
 from typing import TypeVar
 
@@ -8,14 +8,14 @@ import msgspec
 from coordinator.clock import Moment
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.migration_lookup import (
-    FoundMembers,
-    FoundOffsets,
-    NothingFound,
-    Unclear,
-    Verdict,
-    answer_of,
+    ActiveMembers,
+    ClusterOffsets,
+    LookupFailed,
+    LookupResult,
+    NoOffsets,
     is_migrated,
-    records_of,
+    offset_fetch_reply,
+    offset_records,
 )
 from coordinator.groups.classic.notes import Cause, counted
 from coordinator.handlers.admission import admit_write
@@ -28,50 +28,52 @@ from protocol.messages.node import Refused
 from protocol.messages.offsets import OffsetCommit, OffsetFetch, OffsetFetchGroupReply
 from protocol.session import RequestRef
 
-AboutGroup = JoinGroup | OffsetCommit | OffsetFetch
-"""What makes this node meet a group."""
-Waiting = list[tuple[RequestRef, AboutGroup]]
+GroupRequest = JoinGroup | OffsetCommit | OffsetFetch
+"""Requests that migrate a group; OffsetFetch alone only reads the cluster's offsets."""
+Waiting = list[tuple[RequestRef, GroupRequest]]
 
-_NOTHING_FOR_MS = 10_000
-"""How long who only asks for offsets of a group of which the cluster has nothing is told so without looking it up
-again. Whoever joins or commits wants to know how it is now: it would never be looked up again."""
-_REFUSED_FOR_MS, _LASTS_FOR_MS = 1_000, 10_000
-"""How long who is refused is told the same again without asking the cluster: many clients try again many times."""
-_MOST_KEPT = 10_000
-_TOLD_EVERY_MS = 60_000
-"""That a group must wait, the operator is told of one at a time: they all wait for the same."""
+_NO_OFFSETS_TTL_MS = 10_000
+"""Validity of "the cluster has no offsets" for OffsetFetch. JoinGroup and OffsetCommit ask anew: they create the group,
+which is never looked up again."""
+_REJECTION_TTL_MS, _OPERATOR_REJECTION_TTL_MS = 1_000, 10_000
+"""Time for which a rejection is repeated without asking the cluster; the second one is for problems that need the
+operator. Many clients retry often."""
+_MAX_REMEMBERED = 10_000
+_LOG_EVERY_MS = 60_000
+"""Interval of log lines about waiting groups: they all wait for the same cluster."""
 _TOO_LARGE = ErrorCode.UNKNOWN_SERVER_ERROR
-"""What a shard says of records that no batch can hold."""
-_NO_ROOM = Unclear("there is no room for the group's offsets here now")
+"""Error of a shard for records that fit no batch."""
+_NO_SPACE = LookupFailed("there is no room for the group's offsets here now")
 
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 
 
-class _Refusal(msgspec.Struct, frozen=True):
-    """What whoever comes is told `until_ms`. `is_for_all`: also who only looks, and takes nothing over."""
+class _Rejection(msgspec.Struct, frozen=True):
+    """A reply for requests of a group until `until_ms`. `for_reads_too`: OffsetFetch is rejected as well, although it
+    imports nothing."""
 
     error: ErrorCode
     text: str
     until_ms: int
-    is_for_all: bool = True
+    for_reads_too: bool = True
 
 
 class Migration:
-    """Every group that is being looked up, and who waits for it."""
+    """Lookups under way and the requests that wait for them."""
 
-    def __init__(self, core: Core, adopts: bool) -> None:
+    def __init__(self, core: Core, is_enabled: bool) -> None:
         self._core = core
-        self._adopts = adopts
+        self._is_enabled = is_enabled
         self._waiting: dict[str, Waiting] = {}
-        self._nothing: dict[str, int] = {}
-        self._refusals: dict[str, _Refusal] = {}
-        self._told_ms: int | None = None
+        self._without_offsets: dict[str, int] = {}
+        self._rejections: dict[str, _Rejection] = {}
+        self._logged_ms: int | None = None
 
-    def unmet(self, ref: RequestRef, message: AboutGroup, moment: Moment) -> str | None:
-        """The group that must be looked up first. Who looks at many groups at once, or from the inside, sees what is
-        here: looking must not take anything over."""
-        if not self._adopts or ref.connection == INTERNAL:
+    def group_to_migrate(self, ref: RequestRef, message: GroupRequest, moment: Moment) -> str | None:
+        """Return the group that must be looked up first, or None. Requests for several groups, and internal ones, see
+        what is here: reading must not import anything."""
+        if not self._is_enabled or ref.connection == INTERNAL:
             return None
         if isinstance(message, OffsetFetch):
             if len(message.groups) != 1:
@@ -81,129 +83,133 @@ class Migration:
             group_id = message.group_id
         if len(group_id) > LONGEST_GROUP_ID or is_migrated(self._core, group_id):
             return None
-        refusal = self._refusals.get(group_id)
-        if refusal is not None and refusal.until_ms <= moment.monotonic_ms:
-            del self._refusals[group_id]
-        told_ms = self._nothing.get(group_id)
-        # In the very moment in which it was told, it is so for whoever waited to hear it.
-        believed_ms = _NOTHING_FOR_MS if isinstance(message, OffsetFetch) else 1
-        return None if told_ms is not None and moment.monotonic_ms - told_ms < believed_ms else group_id
+        rejection = self._rejections.get(group_id)
+        if rejection is not None and rejection.until_ms <= moment.monotonic_ms:
+            del self._rejections[group_id]
+        found_ms = self._without_offsets.get(group_id)
+        # Requests that waited for this result go on at the same clock reading: valid for 1 ms lets them pass.
+        valid_ms = _NO_OFFSETS_TTL_MS if isinstance(message, OffsetFetch) else 1
+        return None if found_ms is not None and moment.monotonic_ms - found_ms < valid_ms else group_id
 
-    def wait(self, group_id: str, ref: RequestRef, message: AboutGroup) -> bool:
-        """Let the request of an unmet group wait; whether it is the first, so that the group must be looked up. Who has
-        just been refused is refused again."""
-        refusal = self._refusals.get(group_id)
-        if refusal is not None and (refusal.is_for_all or not isinstance(message, OffsetFetch)):
-            self._refuse([(ref, message)], refusal)
+    def enqueue(self, group_id: str, ref: RequestRef, message: GroupRequest) -> bool:
+        """Let the request wait; return whether it is the first, so that a lookup must be started. A recent rejection is
+        repeated instead."""
+        rejection = self._rejections.get(group_id)
+        if rejection is not None and (rejection.for_reads_too or not isinstance(message, OffsetFetch)):
+            self._reject([(ref, message)], rejection)
             return False
         waiting = self._waiting.setdefault(group_id, [])
         waiting.append((ref, message))
         return len(waiting) == 1
 
-    def over(self, group_id: str, verdict: Verdict, topics: UpstreamTopics, moment: Moment) -> tuple[Waiting, str]:
-        """Who may go on now, and a sentence for the operator, if there is something new to say. The others are
-        answered."""
+    def complete(
+        self, group_id: str, result: LookupResult, topics: UpstreamTopics, moment: Moment
+    ) -> tuple[Waiting, str]:
+        """Return the requests to serve now, and a log line, empty if there is nothing new. The other requests are
+        answered here."""
         waiting = self._waiting.pop(group_id, [])
-        match verdict:
-            case NothingFound():
-                _keep(self._nothing, group_id, moment.monotonic_ms)
+        match result:
+            case NoOffsets():
+                _remember(self._without_offsets, group_id, moment.monotonic_ms)
                 return waiting, ""
-            case FoundOffsets() if all(isinstance(message, OffsetFetch) for _, message in waiting):
-                self._show(waiting, verdict.reply, topics)
+            case ClusterOffsets() if all(isinstance(message, OffsetFetch) for _, message in waiting):
+                self._reply_offsets(waiting, result.reply, topics)
                 return [], ""
-            case FoundOffsets():
-                refused = self._adopt(group_id, verdict, moment)
-                if refused is None:
+            case ClusterOffsets():
+                failed = self._import_offsets(group_id, result, moment)
+                if failed is None:
                     return waiting, ""
-                return [], self._stay_out(group_id, waiting, refused, moment, is_for_all=False)
-            case FoundMembers():
-                text, until_ms = f"group {group_id!r} {verdict.sentence}", moment.monotonic_ms + _REFUSED_FOR_MS
-                self._refuse_all(group_id, waiting, _Refusal(ErrorCode.NON_EMPTY_GROUP, text, until_ms))
-                return [], self._note_refusal(group_id, Cause.MEMBERS_ELSEWHERE, verdict.sentence, moment)
-            case Unclear():
-                return [], self._stay_out(group_id, waiting, verdict, moment)
+                return [], self._reject_failed(group_id, waiting, failed, moment, for_reads_too=False)
+            case ActiveMembers():
+                text, until_ms = f"group {group_id!r} {result.reason}", moment.monotonic_ms + _REJECTION_TTL_MS
+                self._reject_waiting(group_id, waiting, _Rejection(ErrorCode.NON_EMPTY_GROUP, text, until_ms))
+                return [], self._note_rejection(group_id, Cause.MEMBERS_ELSEWHERE, result.reason, moment)
+            case LookupFailed():
+                return [], self._reject_failed(group_id, waiting, result, moment)
 
-    def _stay_out(
-        self, group_id: str, waiting: Waiting, why: Unclear, moment: Moment, *, is_for_all: bool = True
+    def _reject_failed(
+        self, group_id: str, waiting: Waiting, failure: LookupFailed, moment: Moment, *, for_reads_too: bool = True
     ) -> str:
-        until_ms = moment.monotonic_ms + (_LASTS_FOR_MS if why.lasts else _REFUSED_FOR_MS)
-        refusal = _Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, why.reason, until_ms, is_for_all)
-        self._refuse_all(group_id, waiting, refusal)
-        if why.lasts:
-            return self._note_refusal(group_id, Cause.NOT_ADOPTED, why.reason, moment)
-        return self._tell(group_id, why.reason, moment)
+        until_ms = moment.monotonic_ms + (_OPERATOR_REJECTION_TTL_MS if failure.needs_operator else _REJECTION_TTL_MS)
+        rejection = _Rejection(ErrorCode.COORDINATOR_NOT_AVAILABLE, failure.reason, until_ms, for_reads_too)
+        self._reject_waiting(group_id, waiting, rejection)
+        if failure.needs_operator:
+            return self._note_rejection(group_id, Cause.NOT_ADOPTED, failure.reason, moment)
+        return self._log_line(group_id, failure.reason, moment)
 
-    def put_off(self, group_id: str, ref: RequestRef, message: AboutGroup, moment: Moment) -> str:
-        """Nobody can be asked for the group now; a sentence for the operator as `over` gives it."""
-        reason = f"what offsets {group_id} has is not known while the cluster cannot be asked"
-        self._refuse([(ref, message)], _Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason, 0))
-        return self._tell(group_id, reason, moment)
+    def reject_unreachable(self, group_id: str, ref: RequestRef, message: GroupRequest, moment: Moment) -> str:
+        """Reject a request because the cluster cannot be asked; return a log line as `complete` does."""
+        reason = f"the offsets of {group_id} are unknown while the cluster cannot be asked"
+        self._reject([(ref, message)], _Rejection(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason, 0))
+        return self._log_line(group_id, reason, moment)
 
-    def _tell(self, group_id: str, reason: str, moment: Moment) -> str:
-        if self._told_ms is not None and moment.monotonic_ms - self._told_ms < _TOLD_EVERY_MS:
+    def _log_line(self, group_id: str, reason: str, moment: Moment) -> str:
+        if self._logged_ms is not None and moment.monotonic_ms - self._logged_ms < _LOG_EVERY_MS:
             return ""
-        self._told_ms = moment.monotonic_ms
-        return f"the group {group_id} is not let in yet, and others may wait like it: {reason}"
+        self._logged_ms = moment.monotonic_ms
+        return f"group {group_id} waits to be migrated, and others may wait too: {reason}"
 
-    def _refuse_all(self, group_id: str, waiting: Waiting, refusal: _Refusal) -> None:
-        _keep(self._refusals, group_id, refusal)
-        self._refuse(waiting, refusal)
+    def _reject_waiting(self, group_id: str, waiting: Waiting, rejection: _Rejection) -> None:
+        _remember(self._rejections, group_id, rejection)
+        self._reject(waiting, rejection)
 
-    def _refuse(self, waiting: Waiting, refusal: _Refusal) -> None:
+    def _reject(self, waiting: Waiting, rejection: _Rejection) -> None:
         for ref, message in waiting:
-            error = refusal.error
+            error = rejection.error
             if isinstance(message, OffsetFetch) and error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                # It is as much a reason to try again, and librdkafka's AdminClient (2.16) dies of the other.
+                # Both are retriable, but librdkafka's AdminClient (2.16) crashes on the other one.
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            self._core.outbox.send(ref, Refused(error, refusal.text))
+            self._core.outbox.send(ref, Refused(error, rejection.text))
 
-    def _show(self, waiting: Waiting, offsets: OffsetFetchGroupReply, topics: UpstreamTopics) -> None:
-        """Nobody becomes a member by asking: the group stays where it is."""
+    def _reply_offsets(self, waiting: Waiting, offsets: OffsetFetchGroupReply, topics: UpstreamTopics) -> None:
+        """Answer from the cluster's offsets without importing them: a group that is only read stays where it is."""
         ids = {topic.name: topics.id_of(topic.name) for topic in offsets.topics}
         known = {name: topic_id for name, topic_id in ids.items() if topic_id is not None}
         for ref, message in waiting:
             assert isinstance(message, OffsetFetch)
-            self._core.outbox.send(ref, answer_of(message.groups[0], offsets, known))
+            self._core.outbox.send(ref, offset_fetch_reply(message.groups[0], offsets, known))
 
-    def _adopt(self, group_id: str, offsets: FoundOffsets, moment: Moment) -> Unclear | None:
-        """All of them or none: a group with some of its offsets counts as met."""
+    def _import_offsets(self, group_id: str, offsets: ClusterOffsets, moment: Moment) -> LookupFailed | None:
+        """Import all offsets or none: a group with some of them would count as migrated."""
         core = self._core
         if is_migrated(core, group_id):
-            return None  # it came into being meanwhile
+            return None  # another request has created it since
         shard, group = core.find(group_id)
         if admit_write(core) or (group is None and core.count_groups() >= core.config.max_groups):
-            return _NO_ROOM
+            return _NO_SPACE
         group = group or shard.new_group(group_id)
-        records = records_of(offsets.reply, moment.wall_ms)
-        remark = f", metadata of {offsets.cut} cut" if offsets.cut else ""
+        records = offset_records(offsets.reply, moment.wall_ms)
+        remark = f", metadata of {offsets.truncated} cut" if offsets.truncated else ""
         failed = shard.import_offsets(group, records, moment)
         if failed is _TOO_LARGE and any(record.metadata for record in records):
             remark = ", without their metadata: together it is too long"
-            records = records_of(offsets.reply, moment.wall_ms, with_metadata=False)
+            records = offset_records(offsets.reply, moment.wall_ms, with_metadata=False)
             failed = shard.import_offsets(group, records, moment)
         count = counted(len(records), "offset")
         if failed is _TOO_LARGE:
-            return Unclear(f"{count} at the cluster are too many for wal.segment.bytes: make it larger", lasts=True)
+            return LookupFailed(
+                f"{count} at the cluster are too many for wal.segment.bytes: make it larger", needs_operator=True
+            )
         if failed is not None:
-            return _NO_ROOM
+            return _NO_SPACE
         topics = counted(len(offsets.reply.topics), "topic")
-        self._write_down(group_id, Cause.ADOPTED, f"{count} of {topics}{remark}", moment)
+        self._append_note(group_id, Cause.ADOPTED, f"{count} of {topics}{remark}", moment)
         return None
 
-    def _note_refusal(self, group_id: str, cause: Cause, sentence: str, moment: Moment) -> str:
-        """Once, however often they come again."""
+    def _note_rejection(self, group_id: str, cause: Cause, sentence: str, moment: Moment) -> str:
+        """Append a note unless the last one says the same."""
         noted = self._core.journal.list(ListNotes(group_id, limit=1)).notes
         if noted and noted[0].detail == sentence:
             return ""
-        self._write_down(group_id, cause, sentence, moment)
+        self._append_note(group_id, cause, sentence, moment)
         return f"the group {group_id} {sentence}" if cause is Cause.MEMBERS_ELSEWHERE else f"{group_id}: {sentence}"
 
-    def _write_down(self, group_id: str, cause: Cause, detail: str, moment: Moment) -> None:
+    def _append_note(self, group_id: str, cause: Cause, detail: str, moment: Moment) -> None:
         note = Note(group_id, "admin", cause.value, "", detail, 0, 0, "Empty", moment.wall_ms)
         self._core.shard_of(group_id).append_notes([note], moment)
 
 
-def _keep(kept: dict[str, _T], group_id: str, what: _T) -> None:
-    if len(kept) >= _MOST_KEPT:
-        kept.clear()
-    kept[group_id] = what
+def _remember(remembered: dict[str, T], group_id: str, value: T) -> None:
+    if len(remembered) >= _MAX_REMEMBERED:
+        remembered.clear()
+    remembered[group_id] = value

@@ -1,7 +1,7 @@
-"""A group that this node meets for the first time, and what the cluster's own coordinator knows of it: looked up in
-steps, each a few questions. Pure: what was answered to what is to be asked next, or to a verdict.
+"""The lookup of a group at the cluster's own coordinator, as steps of a few requests each. Pure: the replies lead to
+the next requests or to a result.
 
-Met is who is here. A group that was deleted here, or has expired, is met anew.
+A group counts as migrated once this node has state for it; deletion or expiry resets that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from enum import Enum
 
 import msgspec
 
-from coordinator.gateway.upstream_requests import Question
+from coordinator.gateway.upstream_requests import BrokerRequest
 from coordinator.handlers.core import Core
 from coordinator.records.records import CommittedOffset
 from coordinator.runtime.shard import ShardState
@@ -34,20 +34,20 @@ from protocol.messages.offsets import (
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
 
 OFFSETS_TOPIC = "__consumer_offsets"
-_AT_REST = ("Empty", "Dead", "")
-_MOST_NAMED = 10
+_EMPTY_STATES = ("Empty", "Dead", "")
+_MAX_LISTED_MEMBERS = 10
 _NO_OFFSET = -1
-_LONGEST_NAME = 249
-"""Characters of a topic's name, as Kafka has it."""
-_LONGEST_TEXT = 2**15 - 1
-"""Bytes."""
-_LONGEST_TOLD = 200
-"""Characters of a member's name in a sentence for people."""
+_MAX_TOPIC_NAME_CHARS = 249
+"""Kafka's limit for a topic name."""
+_MAX_METADATA_BYTES = 2**15 - 1
+"""Longest metadata that every version of OffsetFetch can encode."""
+_MAX_CLIENT_ID_CHARS = 200
+"""Characters of a client id in an error message."""
 
 
-class Stage(Enum):
-    """What was asked: is there a topic of offsets at all; who coordinates the group; what of it; is it of a kind that
-    DescribeGroups does not know."""
+class LookupStage(Enum):
+    """Step of a lookup: does the offsets topic exist; who coordinates the group; its state and offsets; its state if
+    DescribeGroups does not know this kind of group."""
 
     TOPIC = 0
     COORDINATOR = 1
@@ -56,195 +56,206 @@ class Stage(Enum):
 
 
 class MigrationLookup(Message):
-    """How far it has come."""
+    """Progress of a lookup. `found` has the offsets during the last step."""
 
     group_id: str
-    stage: Stage = Stage.TOPIC
+    stage: LookupStage = LookupStage.TOPIC
     coordinator: int = -1
     found: OffsetFetchGroupReply | None = None
 
 
-class NextQuestions(msgspec.Struct, frozen=True):
-    """What is to be asked next."""
+class NextRequests(msgspec.Struct, frozen=True):
+    """Requests of the next step."""
 
-    looking: MigrationLookup
-    questions: tuple[Question, ...]
+    lookup: MigrationLookup
+    requests: tuple[BrokerRequest, ...]
 
 
-class NothingFound(msgspec.Struct, frozen=True):
+class NoOffsets(msgspec.Struct, frozen=True):
     """The cluster has no offsets of the group."""
 
 
-class FoundOffsets(msgspec.Struct, frozen=True):
-    """It has these, and no members. `cut`: of how many the metadata is longer than any version can say."""
+class ClusterOffsets(msgspec.Struct, frozen=True):
+    """The cluster has offsets of the group, and no members. `truncated`: offsets whose metadata was too long for some
+    version."""
 
     reply: OffsetFetchGroupReply
-    cut: int = 0
+    truncated: int = 0
 
 
-class FoundMembers(msgspec.Struct, frozen=True):
-    """The group still has members there."""
+class ActiveMembers(msgspec.Struct, frozen=True):
+    """The group has members at the cluster."""
 
     names: tuple[str, ...]
 
     @property
-    def sentence(self) -> str:
-        """For whoever wonders why it is refused."""
-        told = ", ".join(self.names[:_MOST_NAMED]) or "whose names are not told"
-        more = f" and {len(self.names) - _MOST_NAMED} more" if len(self.names) > _MOST_NAMED else ""
-        return f"still has members at the cluster's own coordinator: {told}{more}; stop them first"
+    def reason(self) -> str:
+        """Error message for the operator."""
+        listed = ", ".join(self.names[:_MAX_LISTED_MEMBERS]) or "whose names are not told"
+        more = f" and {len(self.names) - _MAX_LISTED_MEMBERS} more" if len(self.names) > _MAX_LISTED_MEMBERS else ""
+        return f"still has members at the cluster's own coordinator: {listed}{more}; stop them first"
 
 
-class Unclear(msgspec.Struct, frozen=True):
-    """Nobody could say. Whoever waits is to try again. `lasts`: that helps once somebody has done something."""
+class LookupFailed(msgspec.Struct, frozen=True):
+    """The cluster gave no usable reply; clients retry. `needs_operator`: retrying helps only after an operator has
+    acted."""
 
     reason: str
-    lasts: bool = False
+    needs_operator: bool = False
 
 
-Verdict = NothingFound | FoundOffsets | FoundMembers | Unclear
+LookupResult = NoOffsets | ClusterOffsets | ActiveMembers | LookupFailed
 
 
 def is_migrated(core: Core, group_id: str) -> bool:
-    """Whether the group is this node's already; so is one about which a gate will refuse everything anyway."""
+    """Return whether this node has state for the group. Groups whose requests are rejected anyway count as migrated: an
+    empty id, or a shard that is not active."""
     if not group_id or group_id in core.directory:
         return True
     shard = core.shard_of(group_id)
     return shard.state is not ShardState.ACTIVE or group_id in shard.balanced or shard.offsets.holds(group_id)
 
 
-def begin(group_id: str, brokers: Iterable[int] = (), *, has_offsets: bool = False) -> NextQuestions:
-    """The first questions. A cluster that never had a group must not make the topic for it just because it is asked.
-    Unless it is known to have it (`has_offsets`), each of the `brokers` is asked, for one may be behind."""
-    looking = MigrationLookup(group_id)
+def start_lookup(group_id: str, brokers: Iterable[int] = (), *, has_offsets: bool = False) -> NextRequests:
+    """Return the first requests. Asking for the coordinator would make the cluster create its offsets topic, so the
+    topic comes first. Unless it is known to exist (`has_offsets`), all `brokers` are asked: one may be behind."""
+    lookup = MigrationLookup(group_id)
     if has_offsets:
-        return _to_coordinator(looking)
+        return _find_coordinator(lookup)
     wanted = Metadata((MetadataTopic(OFFSETS_TOPIC),))
-    return NextQuestions(looking, tuple((wanted, broker) for broker in brokers) or ((wanted, None),))
+    return NextRequests(lookup, tuple((wanted, broker) for broker in brokers) or ((wanted, None),))
 
 
-def go_on(looking: MigrationLookup, answers: Sequence[Message | None]) -> NextQuestions | Verdict:
-    """What the answers to the last questions amount to."""
-    match looking.stage:
-        case Stage.TOPIC:
-            return _after_topic(looking, answers)
-        case Stage.COORDINATOR:
-            return _after_coordinator(looking, answers[0])
-        case Stage.GROUP:
-            return _after_group(looking, *answers)
-        case Stage.LISTED:
-            return _after_list(looking, answers[0])
+def continue_lookup(lookup: MigrationLookup, answers: Sequence[Message | None]) -> NextRequests | LookupResult:
+    """Return the next requests or the result, given the replies to the last ones; None stands for a missing reply."""
+    match lookup.stage:
+        case LookupStage.TOPIC:
+            return _after_metadata(lookup, answers)
+        case LookupStage.COORDINATOR:
+            return _after_find_coordinator(lookup, answers[0])
+        case LookupStage.GROUP:
+            return _after_describe(lookup, *answers)
+        case LookupStage.LISTED:
+            return _after_list_groups(lookup, answers[0])
 
 
-def _after_topic(looking: MigrationLookup, answers: Sequence[Message | None]) -> NextQuestions | Verdict:
-    told = [answer.topics[0] for answer in answers if isinstance(answer, MetadataReply) and answer.topics]
-    if any(topic.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in told):
-        return _to_coordinator(looking)
-    if len(told) < len(answers):
-        return Unclear("not every broker said whether the cluster has offsets")
-    return NothingFound()
+def _after_metadata(lookup: MigrationLookup, answers: Sequence[Message | None]) -> NextRequests | LookupResult:
+    replies = [answer.topics[0] for answer in answers if isinstance(answer, MetadataReply) and answer.topics]
+    if any(topic.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in replies):
+        return _find_coordinator(lookup)
+    if len(replies) < len(answers):
+        return LookupFailed("not every broker answered whether the cluster has offsets")
+    return NoOffsets()
 
 
-def _to_coordinator(looking: MigrationLookup) -> NextQuestions:
-    asked = msgspec.structs.replace(looking, stage=Stage.COORDINATOR)
-    return NextQuestions(asked, ((FindCoordinator((looking.group_id,), 0), None),))
+def _find_coordinator(lookup: MigrationLookup) -> NextRequests:
+    next_lookup = msgspec.structs.replace(lookup, stage=LookupStage.COORDINATOR)
+    return NextRequests(next_lookup, ((FindCoordinator((lookup.group_id,), 0), None),))
 
 
-def _after_coordinator(looking: MigrationLookup, answer: Message | None) -> NextQuestions | Verdict:
+def _after_find_coordinator(lookup: MigrationLookup, answer: Message | None) -> NextRequests | LookupResult:
     if not isinstance(answer, FindCoordinatorReply) or not answer.coordinators:
-        return Unclear("the cluster did not say who coordinates the group there")
+        return LookupFailed("the cluster named no coordinator of the group")
     found = answer.coordinators[0]
     if found.error_code:
-        return Unclear(f"the cluster's coordinator of the group: {found.error_code.name}")
-    wanted = OffsetFetch((OffsetFetchGroup(looking.group_id),), require_stable=True)
-    asked = msgspec.structs.replace(looking, stage=Stage.GROUP, coordinator=found.node_id)
-    return NextQuestions(asked, ((DescribeGroups((looking.group_id,)), found.node_id), (wanted, found.node_id)))
+        return LookupFailed(f"the cluster's coordinator of the group: {found.error_code.name}")
+    wanted = OffsetFetch((OffsetFetchGroup(lookup.group_id),), require_stable=True)
+    next_lookup = msgspec.structs.replace(lookup, stage=LookupStage.GROUP, coordinator=found.node_id)
+    return NextRequests(next_lookup, ((DescribeGroups((lookup.group_id,)), found.node_id), (wanted, found.node_id)))
 
 
-def _after_group(
-    looking: MigrationLookup, described: Message | None, fetched: Message | None
-) -> NextQuestions | Verdict:
+def _after_describe(
+    lookup: MigrationLookup, described: Message | None, fetched: Message | None
+) -> NextRequests | LookupResult:
     if not isinstance(described, DescribeGroupsReply) or not isinstance(fetched, OffsetFetchReply):
-        return Unclear("the cluster's coordinator of the group did not answer")
+        return LookupFailed("the cluster's coordinator of the group did not answer")
     if not described.groups or not fetched.groups:
-        return Unclear("the cluster's coordinator of the group says nothing of it")
+        return LookupFailed("the cluster's coordinator left the group out of its reply")
     group = described.groups[0]
-    offsets = msgspec.structs.replace(fetched.groups[0], group_id=looking.group_id)  # old versions do not say it
+    offsets = msgspec.structs.replace(fetched.groups[0], group_id=lookup.group_id)  # old versions leave it out
     if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
-        return Unclear(f"the cluster's coordinator of the group: {group.error_code.name}")
-    if group.members or group.group_state not in _AT_REST:
-        return FoundMembers(_names(group))
+        return LookupFailed(f"the cluster's coordinator of the group: {group.error_code.name}")
+    if group.members or group.group_state not in _EMPTY_STATES:
+        return ActiveMembers(_describe_members(group))
     if offsets.error_code:
-        return Unclear(f"the cluster's coordinator of the group: {offsets.error_code.name}")
+        return LookupFailed(f"the cluster's coordinator of the group: {offsets.error_code.name}")
     unstable = [part for topic in offsets.topics for part in topic.partitions if part.error_code]
     if unstable:
-        return Unclear(f"offsets of the group at the cluster: {unstable[0].error_code.name}")
+        return LookupFailed(f"offsets of the group at the cluster: {unstable[0].error_code.name}")
     if group.group_state != "Empty":
-        # Not of the classic kind, or only offsets: the list tells of both.
-        asked = msgspec.structs.replace(looking, stage=Stage.LISTED, found=offsets)
-        return NextQuestions(asked, ((ListGroups(), looking.coordinator),))
-    return _of(offsets)
+        # DescribeGroups does not know other kinds of groups, nor offsets without a group: ListGroups does.
+        next_lookup = msgspec.structs.replace(lookup, stage=LookupStage.LISTED, found=offsets)
+        return NextRequests(next_lookup, ((ListGroups(), lookup.coordinator),))
+    return _validated(offsets)
 
 
-def _names(group: DescribedGroup) -> tuple[str, ...]:
-    return tuple(f"{member.client_id[:_LONGEST_TOLD]} at {member.client_host.lstrip('/')}" for member in group.members)
+def _describe_members(group: DescribedGroup) -> tuple[str, ...]:
+    return tuple(
+        f"{member.client_id[:_MAX_CLIENT_ID_CHARS]} at {member.client_host.lstrip('/')}" for member in group.members
+    )
 
 
-def _after_list(looking: MigrationLookup, answer: Message | None) -> Verdict:
-    if not isinstance(answer, ListGroupsReply) or answer.error_code or looking.found is None:
-        return Unclear("the cluster's coordinator of the group did not list its groups")
+def _after_list_groups(lookup: MigrationLookup, answer: Message | None) -> LookupResult:
+    if not isinstance(answer, ListGroupsReply) or answer.error_code or lookup.found is None:
+        return LookupFailed("the cluster's coordinator of the group did not list its groups")
     for group in answer.groups:
-        if group.group_id == looking.group_id and group.group_state not in _AT_REST:
-            return FoundMembers(())
-    return _of(looking.found)
+        if group.group_id == lookup.group_id and group.group_state not in _EMPTY_STATES:
+            return ActiveMembers(())
+    return _validated(lookup.found)
 
 
-def _of(offsets: OffsetFetchGroupReply) -> Verdict:
-    if lie := _lie_in(offsets):
-        return Unclear(f"what the cluster's coordinator of the group says cannot be: {lie}", lasts=True)
-    cut = 0
-    there = []
+def _validated(offsets: OffsetFetchGroupReply) -> LookupResult:
+    if problem := _invalid_offset(offsets):
+        return LookupFailed(
+            f"the cluster's coordinator sent an invalid offset of the group: {problem}", needs_operator=True
+        )
+    truncated = 0
+    topics = []
     for topic in offsets.topics:
         kept = []
         for part in topic.partitions:
-            text = part.metadata or ""
-            short = _cut(text)
+            metadata = part.metadata or ""
+            shortened = _truncate(metadata)
             if part.committed_offset >= 0:
-                cut += short is not text
-                kept.append(part if short is text else msgspec.structs.replace(part, metadata=short))
+                truncated += shortened is not metadata
+                kept.append(part if shortened is metadata else msgspec.structs.replace(part, metadata=shortened))
         if kept:
-            there.append(msgspec.structs.replace(topic, partitions=tuple(kept)))
-    reply = msgspec.structs.replace(offsets, topics=tuple(there))
-    return FoundOffsets(reply, cut) if there else NothingFound()
+            topics.append(msgspec.structs.replace(topic, partitions=tuple(kept)))
+    reply = msgspec.structs.replace(offsets, topics=tuple(topics))
+    return ClusterOffsets(reply, truncated) if topics else NoOffsets()
 
 
-def _lie_in(offsets: OffsetFetchGroupReply) -> str:
-    """What no coordinator means, if there is something: it could not be kept, or would be for nobody."""
-    places = set()
+def _invalid_offset(offsets: OffsetFetchGroupReply) -> str:
+    """Return what no coordinator would send, or an empty string: such an offset could not be stored or never be
+    read."""
+    seen = set()
     for topic in offsets.topics:
-        if not 0 < len(topic.name) <= _LONGEST_NAME:
+        if not 0 < len(topic.name) <= _MAX_TOPIC_NAME_CHARS:
             return f"a topic with a name of {len(topic.name)} characters"
         for part in topic.partitions:
             if part.partition_index < 0:
                 return f"partition {part.partition_index} of {topic.name}"
             if part.committed_offset < _NO_OFFSET:
                 return f"offset {part.committed_offset} of {topic.name}-{part.partition_index}"
-            if (topic.name, part.partition_index) in places:
+            if (topic.name, part.partition_index) in seen:
                 return f"two offsets of {topic.name}-{part.partition_index}"
-            places.add((topic.name, part.partition_index))
+            seen.add((topic.name, part.partition_index))
     return ""
 
 
-def _cut(text: str) -> str:
-    """As much of it as has a length in every version of OffsetFetch."""
-    if len(text) <= _LONGEST_TEXT // 4:
-        return text
-    data = text.encode()
-    return text if len(data) <= _LONGEST_TEXT else data[:_LONGEST_TEXT].decode(errors="ignore")
+def _truncate(metadata: str) -> str:
+    """Return the longest part of the metadata that every version of OffsetFetch can encode."""
+    if len(metadata) <= _MAX_METADATA_BYTES // 4:
+        return metadata
+    data = metadata.encode()
+    return metadata if len(data) <= _MAX_METADATA_BYTES else data[:_MAX_METADATA_BYTES].decode(errors="ignore")
 
 
-def records_of(offsets: OffsetFetchGroupReply, wall_ms: int, *, with_metadata: bool = True) -> list[CommittedOffset]:
-    """What puts them here. How long a client's metadata may be is no matter: this is not the client's commit."""
+def offset_records(
+    offsets: OffsetFetchGroupReply, wall_ms: int, *, with_metadata: bool = True
+) -> list[CommittedOffset]:
+    """Return the records that import the offsets. `offset.metadata.max.bytes` does not apply: this is not a client's
+    commit."""
     return [
         CommittedOffset(
             offsets.group_id,
@@ -260,8 +271,10 @@ def records_of(offsets: OffsetFetchGroupReply, wall_ms: int, *, with_metadata: b
     ]
 
 
-def answer_of(wanted: OffsetFetchGroup, offsets: OffsetFetchGroupReply, ids: dict[str, bytes]) -> OffsetFetchReply:
-    """Who only asks is told what the cluster has; `ids` are those of topics by name."""
+def offset_fetch_reply(
+    wanted: OffsetFetchGroup, offsets: OffsetFetchGroupReply, ids: dict[str, bytes]
+) -> OffsetFetchReply:
+    """Answer an OffsetFetch from the cluster's offsets; `ids` are topic ids by name."""
     by_name = {topic.name: {part.partition_index: part for part in topic.partitions} for topic in offsets.topics}
     names = {topic_id: name for name, topic_id in ids.items()}
     if wanted.topics is None:
@@ -274,6 +287,6 @@ def answer_of(wanted: OffsetFetchGroup, offsets: OffsetFetchGroupReply, ids: dic
         topics = []
         for topic in wanted.topics:
             parts = by_name.get(topic.name or names.get(topic.topic_id, ""), {})
-            told = [parts.get(index) or OffsetFetchPartitionReply(index) for index in topic.partition_indexes]
-            topics.append(OffsetFetchTopicReply(topic.name, tuple(told), topic.topic_id))
+            partitions = [parts.get(index) or OffsetFetchPartitionReply(index) for index in topic.partition_indexes]
+            topics.append(OffsetFetchTopicReply(topic.name, tuple(partitions), topic.topic_id))
     return OffsetFetchReply((OffsetFetchGroupReply(wanted.group_id, tuple(topics)),))

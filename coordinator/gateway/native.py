@@ -1,5 +1,5 @@
-"""What native clients are told of beside brokers: where records are, which they read there themselves; and what of
-their requests is handed to the cluster, since it alone can do it."""
+"""Metadata for native clients in front of a cluster, which read records at its brokers, and their requests that are
+forwarded to it."""
 
 from typing import Final
 
@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from coordinator.clock import Moment
 from coordinator.gateway.brokers import Brokers
 from coordinator.gateway.cluster_topics import UpstreamTopics
-from coordinator.gateway.offline import is_in_front, metadata_of_brokers
-from coordinator.gateway.session.apis import OF_GROUPS, names_groups_alone
+from coordinator.gateway.offline import is_proxied, proxied_metadata
+from coordinator.gateway.session.apis import CONFIG_APIS, names_only_groups
 from coordinator.handlers.core import INTERNAL, Core
 from coordinator.handlers.metadata import metadata as metadata_of_nodes
 from coordinator.topics.metadata import CLUSTER_OPERATIONS, operations
@@ -31,28 +31,31 @@ from protocol.messages.topics import (
 )
 from protocol.session import RequestRef
 
-HANDED_ON: Final[tuple[type[Message], ...]] = (CreateTopics, DeleteTopics, CreatePartitions, *OF_GROUPS)
-"""Settings too, unless they are of groups."""
+FORWARDED_APIS: Final[tuple[type[Message], ...]] = (CreateTopics, DeleteTopics, CreatePartitions, *CONFIG_APIS)
+"""Requests that the cluster serves; those about configs unless they are about groups."""
 _KAFKA: Final = "kafka"
 _UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_MADE_FOR_MS: Final = 30_000
-"""How long a topic that the cluster has made is one, whichever of its brokers has not heard of it yet."""
-_MOST_MADE: Final = 10_000
+_CREATED_TTL_MS: Final = 30_000
+"""Time for which a topic that the cluster has created counts as existing, even if some broker does not know it yet."""
+_MAX_CREATED: Final = 10_000
 
 
 def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
-    """The cluster's brokers at their own addresses, whose ids partitions' leaders have. Clients of Kafka's dialect ask
-    their broker; while there is none they come here, and are told of brokers as their broker's answer would tell them.
-    Who asks from inside is told of this node.
+    """Answer Metadata with the brokers at their own addresses, which match the partition leaders.
+
+    Kafka clients ask their broker; while none can be reached they are answered here, with the listeners. Internal
+    requests get this node.
     """
     if ref.connection == INTERNAL:
         metadata_of_nodes(core, ref, message, moment)
         return
     topics = core.topics
     assert isinstance(topics, UpstreamTopics)
-    known = tuple(_or_not_yet(topics, topic, moment.monotonic_ms) for topic in topics.metadata(message, moment))
-    if is_in_front(core, ref):
-        core.outbox.send(ref, metadata_of_brokers(topics, known))
+    known = tuple(
+        _retriable_if_unsure(topics, topic, moment.monotonic_ms) for topic in topics.metadata(message, moment)
+    )
+    if is_proxied(core, ref):
+        core.outbox.send(ref, proxied_metadata(topics, known))
         return
     reply = MetadataReply(
         brokers=tuple(
@@ -65,8 +68,9 @@ def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> 
     core.outbox.send(ref, reply)
 
 
-def _or_not_yet(topics: UpstreamTopics, topic: MetadataTopicReply, now_ms: int) -> MetadataTopicReply:
-    """Who is told that a topic is not there gives up: not while nobody can be asked, nor when it has just been made."""
+def _retriable_if_unsure(topics: UpstreamTopics, topic: MetadataTopicReply, now_ms: int) -> MetadataTopicReply:
+    """Replace UNKNOWN_TOPIC_OR_PARTITION, on which clients give up, by a retriable error while the cluster cannot be
+    asked or the topic was just created."""
     if topic.error_code != _UNKNOWN:
         return topic
     if topics.brokers.is_reachable and topics.made.get(topic.name or "", now_ms) <= now_ms:
@@ -74,38 +78,38 @@ def _or_not_yet(topics: UpstreamTopics, topic: MetadataTopicReply, now_ms: int) 
     return replace(topic, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _learn(topics: UpstreamTopics, message: Message, said: Message, now_ms: int) -> None:
+def _track_created(topics: UpstreamTopics, message: Message, reply: Message, now_ms: int) -> None:
     made = topics.made
-    if isinstance(said, CreateTopicsReply) and isinstance(message, CreateTopics) and not message.validate_only:
-        if len(made) > _MOST_MADE:
+    if isinstance(reply, CreateTopicsReply) and isinstance(message, CreateTopics) and not message.validate_only:
+        if len(made) > _MAX_CREATED:
             made.clear()
-        made.update((one.name, now_ms + _MADE_FOR_MS) for one in said.topics if not one.error_code)
-        topics.outdate(one.name for one in said.topics)
-    elif isinstance(said, CreatePartitionsReply):
-        topics.outdate(one.name for one in said.results)
-    elif isinstance(said, DeleteTopicsReply):
-        for gone in said.responses:
+        made.update((one.name, now_ms + _CREATED_TTL_MS) for one in reply.topics if not one.error_code)
+        topics.outdate(one.name for one in reply.topics)
+    elif isinstance(reply, CreatePartitionsReply):
+        topics.outdate(one.name for one in reply.results)
+    elif isinstance(reply, DeleteTopicsReply):
+        for gone in reply.responses:
             made.pop(gone.name or "", None)
-        topics.outdate(one.name or "" for one in said.responses)
+        topics.outdate(one.name or "" for one in reply.responses)
 
 
-def is_ours(message: Message) -> bool:
-    """Whether it need not be handed on."""
+def is_local(message: Message) -> bool:
+    """Return whether the request is served here."""
     if not isinstance(message, AlterConfigs | DescribeConfigs | IncrementalAlterConfigs):
         return False
-    return names_groups_alone(message)
+    return names_only_groups(message)
 
 
-def not_now(brokers: Brokers, message: Message) -> Refused:
-    """It cannot be handed on."""
-    why = brokers.reason or "too many wait for its answers"
+def unavailable(brokers: Brokers, message: Message) -> Refused:
+    """Return the reply to a request that cannot be forwarded now."""
+    why = brokers.reason or "too many requests wait for its replies"
     return Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"{type(message).__name__} is the cluster's to do: {why}")
 
 
-def answer(topics: UpstreamTopics, message: Message, said: Message | None, now_ms: int) -> Message:
-    """What the cluster said of what was handed on to it."""
-    if said is not None:
-        _learn(topics, message, said, now_ms)
-        return said
+def forwarded_reply(topics: UpstreamTopics, message: Message, reply: Message | None, now_ms: int) -> Message:
+    """Return the cluster's reply to a forwarded request, or an error if there is none."""
+    if reply is not None:
+        _track_created(topics, message, reply, now_ms)
+        return reply
     name = type(message).__name__
     return Refused(ErrorCode.REQUEST_TIMED_OUT, f"the cluster did not answer {name} in time: it may be done or not")

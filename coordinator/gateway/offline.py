@@ -1,5 +1,5 @@
-"""What clients in front of the brokers are told in their place while none of them can be reached, as their answers
-would tell it: every address is a listener of ours."""
+"""Replies for proxied clients while no broker can be reached, as their broker would send them, with the listeners as
+addresses."""
 
 from msgspec.structs import replace
 
@@ -13,26 +13,29 @@ from protocol.messages.topics import OPERATIONS_NOT_REQUESTED, MetadataBroker, M
 from protocol.session import RequestRef
 
 
-def is_in_front(core: Core, ref: RequestRef) -> bool:
-    """Whether it was asked on a connection that leads to a broker."""
+def is_proxied(core: Core, ref: RequestRef) -> bool:
+    """Return whether the request came on a proxied connection."""
     connection = core.connections.get(ref.connection)
     return connection is not None and connection.broker is not None
 
 
-def metadata_of_brokers(topics: UpstreamTopics, known: tuple[MetadataTopicReply, ...]) -> MetadataReply:
-    """What is known of topics was told to others, so what they may do there is not."""
+def proxied_metadata(topics: UpstreamTopics, known: tuple[MetadataTopicReply, ...]) -> MetadataReply:
+    """Return known topics at the listeners. Authorized operations are left out: they are another principal's."""
     brokers = topics.brokers.known.values()
     return MetadataReply(
-        brokers=tuple(MetadataBroker(one.node_id, one.front_host, one.front_port, one.rack) for one in brokers),
+        brokers=tuple(
+            MetadataBroker(broker.node_id, broker.advertised_host, broker.advertised_port, broker.rack)
+            for broker in brokers
+        ),
         cluster_id=topics.gone.cluster_id,
         controller_id=_controller(topics),
-        topics=tuple(_for_anybody(topic) for topic in known),
+        topics=tuple(_without_operations(topic) for topic in known),
     )
 
 
 def describe_cluster(core: Core, ref: RequestRef, message: DescribeCluster, moment: Moment) -> None:
-    """The brokers, for who asks in front of one; what others are told is as without brokers."""
-    if message.endpoint_type != BROKERS or not is_in_front(core, ref):
+    """Answer with the brokers on a proxied connection, with this node on others."""
+    if message.endpoint_type != BROKERS or not is_proxied(core, ref):
         describe_nodes(core, ref, message, moment)
         return
     topics = core.topics
@@ -41,17 +44,20 @@ def describe_cluster(core: Core, ref: RequestRef, message: DescribeCluster, mome
     reply = DescribeClusterReply(
         topics.gone.cluster_id or "",
         _controller(topics),
-        tuple(DescribedBroker(one.node_id, one.front_host, one.front_port, one.rack) for one in known),
+        tuple(
+            DescribedBroker(broker.node_id, broker.advertised_host, broker.advertised_port, broker.rack)
+            for broker in known
+        ),
     )
     core.outbox.send(ref, reply)
 
 
-def _for_anybody(topic: MetadataTopicReply) -> MetadataTopicReply:
+def _without_operations(topic: MetadataTopicReply) -> MetadataTopicReply:
     if topic.topic_authorized_operations == OPERATIONS_NOT_REQUESTED:
         return topic
     return replace(topic, topic_authorized_operations=OPERATIONS_NOT_REQUESTED)
 
 
 def _controller(topics: UpstreamTopics) -> int:
-    """Any of them: each hands on what is the controller's."""
+    """Return any broker's id: each forwards requests to the controller."""
     return min(topics.brokers.known, default=-1)

@@ -1,9 +1,10 @@
-"""Permissions of one connection's principal, asked of its broker by requests that do nothing beyond being authorized.
+"""Permissions of a connection's principal, asked of its broker by requests that have no effect beyond their
+authorization.
 
-DescribeGroups with authorized operations (KIP-430) would tell of all operations at once, but only the group's own
+DescribeGroups with authorized operations (KIP-430) would tell all operations at once, but only the group's own
 coordinator fills them in, and no broker does before the cluster has an offsets topic (seen on Apache Kafka 4.3.1). But
-every broker authorizes a request before it looks for the coordinator, so its error code says what is permitted. Topics
-need no coordinator: Metadata tells their operations.
+every broker authorizes a request before it looks for the coordinator, so the error code tells the decision. Topics need
+no coordinator: Metadata tells their operations.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,13 +26,13 @@ from protocol.messages.groups import DescribeGroups, DescribeGroupsReply, Heartb
 from protocol.messages.offsets import OffsetDelete, OffsetDeleteReply
 from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic, MetadataTopicReply
 
-NAMES_A_QUESTION: Final = 200
+NAMES_PER_QUERY: Final = 200
 VALID_MS: Final = 60_000
-"""How long an answer is believed, counted from its question."""
+"""Validity of an answer, counted from its query."""
 
-_MOST_KEPT: Final = 10_000
-_NO_MEMBER: Final = "muster"
-"""No member id of a group at the cluster: Kafka's end with a UUID."""
+_MAX_CACHED: Final = 10_000
+_PROBE_MEMBER_ID: Final = "muster"
+"""A member id that no group of the cluster has: Kafka's end with a UUID."""
 
 CLUSTER: Final = "cluster"
 GROUP: Final = "group"
@@ -39,106 +40,108 @@ TOPIC: Final = "topic"
 GROUP_OPERATIONS: Final = tuple(AclOperation)
 
 
-class Need(NamedTuple):
-    """A permission: an operation on a group, a topic (its name, or its id) or the cluster."""
+class Permission(NamedTuple):
+    """An operation on a group, a topic (by name or by id) or the cluster."""
 
     kind: str
     name: str | bytes
     operation: AclOperation
 
     @property
-    def refusal(self) -> ErrorCode:
-        """Kafka's error for who lacks it."""
-        return _REFUSALS[self.kind]
+    def denial(self) -> ErrorCode:
+        """Kafka's error for a principal that lacks it."""
+        return _DENIALS[self.kind]
 
 
-Verdict = ErrorCode | None
-"""NONE: permitted. Another code: the refusal. None: not known."""
+Decision = ErrorCode | None
+"""NONE: permitted. Another code: the denial. None: unknown."""
 
-Verdicts = dict[Need, Verdict]
-CodeOf = Callable[[Need], ErrorCode]
+Decisions = dict[Permission, Decision]
+CodeOf = Callable[[Permission], ErrorCode]
 
 
-class Question(NamedTuple):
-    """A request for the broker, in versions `oldest` to `newest`, and the permissions that its answer tells."""
+class PermissionQuery(NamedTuple):
+    """A request for the broker, in versions `oldest` to `newest`, and the permissions that its reply decides."""
 
     message: Message
     oldest: int
     newest: int
-    needs: tuple[Need, ...]
-    read: Callable[[tuple[Need, ...], Any], Verdicts]
+    permissions: tuple[Permission, ...]
+    read: Callable[[tuple[Permission, ...], Any], Decisions]
 
 
-class Permissions:
-    """Answers that are believed, by permission: the code, and when it was asked for."""
+class PermissionCache:
+    """Decisions by permission, each with the time of its query."""
 
     def __init__(self) -> None:
-        self._known: dict[Need, tuple[ErrorCode, int]] = {}
+        self._known: dict[Permission, tuple[ErrorCode, int]] = {}
 
-    def unknown(self, needs: Iterable[Need], now_ms: int) -> list[Need]:
-        """Permissions that must be asked for, each once."""
+    def unknown(self, permissions: Iterable[Permission], now_ms: int) -> list[Permission]:
+        """Return the permissions that must be queried, each once."""
         known = self._known
         return [
-            need for need in dict.fromkeys(needs) if (one := known.get(need)) is None or now_ms - one[1] >= VALID_MS
+            permission
+            for permission in dict.fromkeys(permissions)
+            if (answer := known.get(permission)) is None or now_ms - answer[1] >= VALID_MS
         ]
 
-    def knows(self, needs: Iterable[Need]) -> bool:
-        """Whether each was answered once, however long ago."""
-        return all(need in self._known for need in needs)
+    def knows(self, permissions: Iterable[Permission]) -> bool:
+        """Return whether each permission was ever decided, however long ago."""
+        return all(permission in self._known for permission in permissions)
 
-    def code(self, need: Need) -> ErrorCode:
-        """The last answer, however old it is: NONE or a refusal. What was never answered is refused."""
-        known = self._known.get(need)
-        return need.refusal if known is None else known[0]
+    def code(self, permission: Permission) -> ErrorCode:
+        """Return the last decision, however old: NONE or a denial. Unknown permissions are denied."""
+        known = self._known.get(permission)
+        return permission.denial if known is None else known[0]
 
-    def learn(self, verdicts: Verdicts, asked_ms: int) -> None:
-        """Take answers in; a verdict of None leaves what was known. A topic that the broker does not know yet is asked
-        for again by the next request."""
-        for need, code in verdicts.items():
+    def learn(self, decisions: Decisions, asked_ms: int) -> None:
+        """Store decisions; None leaves the former one. UNKNOWN_TOPIC_ID expires at once: the next request asks
+        again."""
+        for permission, code in decisions.items():
             if code is not None:
                 since_ms = asked_ms - VALID_MS if code is ErrorCode.UNKNOWN_TOPIC_ID else asked_ms
-                self._known[need] = code, since_ms
+                self._known[permission] = code, since_ms
 
     def trim(self) -> None:
-        """Forget everything where a client has asked for too much: it names groups and topics as it likes."""
-        if len(self._known) > _MOST_KEPT:
+        """Clear a cache that grew too large: clients choose the names of groups and topics."""
+        if len(self._known) > _MAX_CACHED:
             self._known.clear()
 
 
-def refused(question: Question) -> Verdicts:
-    """Verdicts where the broker speaks no version of the question."""
-    return {need: need.refusal for need in question.needs}
+def denied(query: PermissionQuery) -> Decisions:
+    """Deny everything: the broker speaks no version of the query."""
+    return {permission: permission.denial for permission in query.permissions}
 
 
-def questions(needs: Iterable[Need]) -> Iterator[Question]:
-    """The fewest questions that tell of all these permissions."""
-    sorts: dict[tuple[str, AclOperation, type], list[Need]] = {}
-    for need in needs:
-        operation = AclOperation.READ if need.kind == TOPIC else need.operation
-        sorts.setdefault((need.kind, operation, type(need.name)), []).append(need)
-    for (kind, operation, of), some in sorts.items():
-        size = 1 if (kind, operation) in _ONE_BY_ONE else NAMES_A_QUESTION
-        for start in range(0, len(some), size):
-            yield _question(kind, operation, of, tuple(some[start : start + size]))
+def permission_queries(permissions: Iterable[Permission]) -> Iterator[PermissionQuery]:
+    """Yield the fewest queries that decide all these permissions."""
+    by_kind: dict[tuple[str, AclOperation, type], list[Permission]] = {}
+    for permission in permissions:
+        operation = AclOperation.READ if permission.kind == TOPIC else permission.operation
+        by_kind.setdefault((permission.kind, operation, type(permission.name)), []).append(permission)
+    for (kind, operation, name_type), batch in by_kind.items():
+        size = 1 if (kind, operation) in _ONE_NAME_PER_QUERY else NAMES_PER_QUERY
+        for start in range(0, len(batch), size):
+            yield _query(kind, operation, name_type, tuple(batch[start : start + size]))
 
 
-def _question(kind: str, operation: AclOperation, of: type, needs: tuple[Need, ...]) -> Question:
-    names = tuple(need.name for need in needs)
+def _query(kind: str, operation: AclOperation, name_type: type, permissions: tuple[Permission, ...]) -> PermissionQuery:
+    names = tuple(permission.name for permission in permissions)
     if kind == CLUSTER:
-        asked = Metadata((), allow_auto_topic_creation=False, include_cluster_authorized_operations=True)
-        return Question(asked, 8, 10, needs, _read_cluster)
+        metadata = Metadata((), allow_auto_topic_creation=False, include_cluster_authorized_operations=True)
+        return PermissionQuery(metadata, 8, 10, permissions, _read_cluster)
     if kind == TOPIC:
         unique = dict.fromkeys(names)
-        topics = tuple(MetadataTopic(one) if isinstance(one, str) else MetadataTopic(None, one) for one in unique)
-        asked = Metadata(topics, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
-        return Question(asked, 12 if of is bytes else 8, 12, needs, _read_topics)
-    message, newest, read = _OF_GROUPS[operation](tuple(map(str, names)))
-    return Question(message, 0, newest, needs, read)
+        topics = tuple(MetadataTopic(name) if isinstance(name, str) else MetadataTopic(None, name) for name in unique)
+        metadata = Metadata(topics, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
+        return PermissionQuery(metadata, 12 if name_type is bytes else 8, 12, permissions, _read_topics)
+    message, newest, read = _GROUP_QUERIES[operation](tuple(map(str, names)))
+    return PermissionQuery(message, 0, newest, permissions, read)
 
 
-_Read = Callable[[tuple[Need, ...], Any], Verdicts]
-_OF_GROUPS: Final[dict[AclOperation, Callable[[tuple[str, ...]], tuple[Message, int, _Read]]]] = {
-    AclOperation.READ: lambda names: (Heartbeat(names[0], 0, _NO_MEMBER), 4, _read_code),
+_Read = Callable[[tuple[Permission, ...], Any], Decisions]
+_GROUP_QUERIES: Final[dict[AclOperation, Callable[[tuple[str, ...]], tuple[Message, int, _Read]]]] = {
+    AclOperation.READ: lambda names: (Heartbeat(names[0], 0, _PROBE_MEMBER_ID), 4, _read_code),
     AclOperation.DESCRIBE: lambda names: (DescribeGroups(names), 5, _read_groups),
     AclOperation.DELETE: lambda names: (OffsetDelete(names[0], ()), 0, _read_code),
     AclOperation.DESCRIBE_CONFIGS: lambda names: (
@@ -154,8 +157,8 @@ _OF_GROUPS: Final[dict[AclOperation, Callable[[tuple[str, ...]], tuple[Message, 
         _read_configs,
     ),
 }
-_ONE_BY_ONE: Final = {(GROUP, AclOperation.READ), (GROUP, AclOperation.DELETE)}
-_REFUSALS: Final = {
+_ONE_NAME_PER_QUERY: Final = {(GROUP, AclOperation.READ), (GROUP, AclOperation.DELETE)}
+_DENIALS: Final = {
     GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -172,56 +175,60 @@ _AUTHORIZED: Final = {
     ErrorCode.NON_EMPTY_GROUP,
     ErrorCode.GROUP_ID_NOT_FOUND,
 }
-"""Errors that a broker gives after it has authorized the request."""
+"""Errors that a broker returns only after it has authorized the request."""
 _UNSUPPORTED: Final = {ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION}
-"""Answers of brokers that have no settings of groups, and so no permission for them."""
+"""Errors of brokers that have no group configs, and so no permission for them."""
 
 
-def _of_group(code: ErrorCode) -> Verdict:
+def _group_decision(code: ErrorCode) -> Decision:
     if code in _AUTHORIZED:
         return ErrorCode.NONE
     return code if code is ErrorCode.GROUP_AUTHORIZATION_FAILED else None
 
 
-def _read_code(needs: tuple[Need, ...], reply: HeartbeatReply | OffsetDeleteReply) -> Verdicts:
-    return {need: _of_group(reply.error_code) for need in needs}
+def _read_code(permissions: tuple[Permission, ...], reply: HeartbeatReply | OffsetDeleteReply) -> Decisions:
+    return {permission: _group_decision(reply.error_code) for permission in permissions}
 
 
-def _read_groups(needs: tuple[Need, ...], reply: DescribeGroupsReply) -> Verdicts:
-    said = {group.group_id: _of_group(group.error_code) for group in reply.groups}
-    return {need: said.get(str(need.name)) for need in needs}
+def _read_groups(permissions: tuple[Permission, ...], reply: DescribeGroupsReply) -> Decisions:
+    codes = {group.group_id: _group_decision(group.error_code) for group in reply.groups}
+    return {permission: codes.get(str(permission.name)) for permission in permissions}
 
 
-def _read_configs(needs: tuple[Need, ...], reply: DescribeConfigsReply | IncrementalAlterConfigsReply) -> Verdicts:
+def _read_configs(
+    permissions: tuple[Permission, ...], reply: DescribeConfigsReply | IncrementalAlterConfigsReply
+) -> Decisions:
     results = reply.results if isinstance(reply, DescribeConfigsReply) else reply.responses
-    said = {one.resource_name: one.error_code for one in results}
-    return {need: _of_settings(said.get(str(need.name))) for need in needs}
+    codes = {described.resource_name: described.error_code for described in results}
+    return {permission: _config_decision(codes.get(str(permission.name))) for permission in permissions}
 
 
-def _of_settings(code: ErrorCode | None) -> Verdict:
-    return ErrorCode.GROUP_AUTHORIZATION_FAILED if code in _UNSUPPORTED else None if code is None else _of_group(code)
+def _config_decision(code: ErrorCode | None) -> Decision:
+    if code in _UNSUPPORTED:
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return None if code is None else _group_decision(code)
 
 
-def _read_topics(needs: tuple[Need, ...], reply: MetadataReply) -> Verdicts:
-    said: dict[str | bytes, MetadataTopicReply] = {}
-    for one in reply.topics:
-        # A topic that may not be seen, asked for by its id, is answered without its name, and the other way round.
-        said[one.name or ""] = said[one.topic_id] = one
-    verdicts: Verdicts = {}
-    for need in needs:
-        topic = said.get(need.name)
+def _read_topics(permissions: tuple[Permission, ...], reply: MetadataReply) -> Decisions:
+    topics: dict[str | bytes, MetadataTopicReply] = {}
+    for described in reply.topics:
+        # A hidden topic is answered without its name if it was asked for by id, and without its id if by name.
+        topics[described.name or ""] = topics[described.topic_id] = described
+    decisions: Decisions = {}
+    for permission in permissions:
+        topic = topics.get(permission.name)
         if topic is None:
-            verdicts[need] = None
+            decisions[permission] = None
         elif topic.error_code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID):
-            verdicts[need] = topic.error_code
+            decisions[permission] = topic.error_code
         else:
-            verdicts[need] = _of_bits(need, topic.topic_authorized_operations)
-    return verdicts
+            decisions[permission] = _bits_decision(permission, topic.topic_authorized_operations)
+    return decisions
 
 
-def _read_cluster(needs: tuple[Need, ...], reply: MetadataReply) -> Verdicts:
-    return {need: _of_bits(need, reply.cluster_authorized_operations) for need in needs}
+def _read_cluster(permissions: tuple[Permission, ...], reply: MetadataReply) -> Decisions:
+    return {permission: _bits_decision(permission, reply.cluster_authorized_operations) for permission in permissions}
 
 
-def _of_bits(need: Need, operations: int) -> ErrorCode:
-    return ErrorCode.NONE if operations > 0 and operations >> need.operation & 1 else need.refusal
+def _bits_decision(permission: Permission, operations: int) -> ErrorCode:
+    return ErrorCode.NONE if operations > 0 and operations >> permission.operation & 1 else permission.denial

@@ -1,5 +1,7 @@
-"""Requests that wait until the cluster has been asked something: a call id a question, and the request goes on when the
-last answer is there, or when it is too late for it. A question may have several who wait for its answer."""
+"""Upstream requests: requests to the cluster's brokers, and client requests that wait for their replies.
+
+A client request goes on when the last reply has come, or at its deadline. Several may wait for one reply.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -14,14 +16,14 @@ from protocol.session import RequestRef
 from purgatory.purgatory import DelayedOperation
 
 REQUESTS_MAX = 10_000
-"""Questions under way; a request that comes beyond them is served with what is known."""
+"""Upstream requests in flight; a client request beyond them is served with what is known."""
 
-Question = tuple[Message, int | None]
-"""And the broker it is for; None for any."""
+BrokerRequest = tuple[Message, int | None]
+"""A request and its broker; None: any."""
 
 
 class PendingRequest(msgspec.Struct, frozen=True, gc=False):
-    """A question that was put to `broker` (None: to any) at `asked_ms`."""
+    """A request that was sent to `broker` (None: any) at `asked_ms`."""
 
     message: Message
     broker: int | None
@@ -29,21 +31,24 @@ class PendingRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class UpstreamRequestDone(msgspec.Struct, frozen=True, gc=False):
-    """The questions have their answers, or the time is up."""
+    """All replies have come, or the deadline has passed."""
 
     number: int
 
 
-Then = Callable[["DelayedUpstreamRequest", Moment], None]
+Continuation = Callable[["DelayedUpstreamRequest", Moment], None]
 
 
 class DelayedUpstreamRequest(DelayedOperation[UpstreamRequestDone]):
-    """`message` is the request that waits, of `ref`; None if it is the node's own. `answers`, by call, in the order of
-    `questions`; None where there is none. `then` is what goes on with them."""
+    """A client request `message` of `ref` that waits for replies; `ref` is None for the node's own.
 
-    __slots__ = ("answers", "deadline_ms", "key", "message", "number", "questions", "ref", "then", "unanswered")
+    `answers` has the replies by call id in the order of `questions`, None for missing ones. `continuation` is called
+    with it when it is done.
+    """
+
+    __slots__ = ("answers", "continuation", "deadline_ms", "key", "message", "number", "questions", "ref", "unanswered")
     kind = "upstream"
-    then: Then
+    continuation: Continuation
 
     def __init__(
         self,
@@ -63,13 +68,13 @@ class DelayedUpstreamRequest(DelayedOperation[UpstreamRequestDone]):
         self.message = message
 
     @property
-    def heard(self) -> Iterable[tuple[Message, Message | None]]:
-        """Each question, with its answer."""
+    def exchanges(self) -> Iterable[tuple[Message, Message | None]]:
+        """Each request with its reply."""
         return zip((question.message for question in self.questions), self.answers.values(), strict=True)
 
     @property
-    def sole(self) -> tuple[Message, Message | None]:
-        """The only question, and its answer."""
+    def single_exchange(self) -> tuple[Message, Message | None]:
+        """The only request and its reply."""
         (answer,) = self.answers.values()
         return self.questions[0].message, answer
 
@@ -81,36 +86,37 @@ class DelayedUpstreamRequest(DelayedOperation[UpstreamRequestDone]):
 
 
 class UpstreamRequests:
-    """All questions under way."""
+    """Upstream requests in flight and the client requests that wait for them."""
 
     def __init__(self, timeout_ms: int, emit: Callable[[UpstreamRequest], None]) -> None:
         self._timeout_ms = timeout_ms
         self._next_call = self._next_number = 0
-        self._asked: dict[int, PendingRequest] = {}
+        self._pending: dict[int, PendingRequest] = {}
         self._waiting: dict[int, list[DelayedUpstreamRequest]] = {}
         self._delayed: dict[int, DelayedUpstreamRequest] = {}
         self._emit = emit
 
     @property
     def is_full(self) -> bool:
-        return max(len(self._asked), len(self._delayed)) >= REQUESTS_MAX
+        return max(len(self._pending), len(self._delayed)) >= REQUESTS_MAX
 
-    def ask(
+    def send(
         self,
-        questions: tuple[Question, ...],
+        requests: tuple[BrokerRequest, ...],
         ref: RequestRef | None,
         message: Message,
         moment: Moment,
         joined: Iterable[int] = (),
     ) -> DelayedUpstreamRequest:
-        """What to watch until all are answered, those under way too whose calls are `joined`."""
-        calls = {call_id: self._asked[call_id] for call_id in joined}
-        for question, broker in questions:
+        """Send requests; return the operation to watch. It also waits for the calls in `joined`, which are in
+        flight."""
+        calls = {call_id: self._pending[call_id] for call_id in joined}
+        for request, broker in requests:
             self._next_call += 1
-            calls[self._next_call] = self._asked[self._next_call] = PendingRequest(
-                question, broker, moment.monotonic_ms
+            calls[self._next_call] = self._pending[self._next_call] = PendingRequest(
+                request, broker, moment.monotonic_ms
             )
-            self._emit(UpstreamRequest(self._next_call, question, broker))
+            self._emit(UpstreamRequest(self._next_call, request, broker))
         self._next_number += 1
         delayed = DelayedUpstreamRequest(self._next_number, calls, moment.monotonic_ms + self._timeout_ms, ref, message)
         self._delayed[delayed.number] = delayed
@@ -118,26 +124,26 @@ class UpstreamRequests:
             self._waiting.setdefault(call_id, []).append(delayed)
         return delayed
 
-    def under_way(self, call_id: int) -> PendingRequest | None:
-        """The question of the call; None if it has its answer, or nobody waits for one any more."""
-        return self._asked.get(call_id)
+    def pending_request(self, call_id: int) -> PendingRequest | None:
+        """Return the request of the call; None if it is answered or nothing waits for it."""
+        return self._pending.get(call_id)
 
-    def answered(self, event: UpstreamReply) -> tuple[PendingRequest | None, list[DelayedUpstreamRequest]]:
-        """The question, and what may be complete by its answer; one that comes too late is none."""
-        asked = self._asked.pop(event.call_id, None)
-        some = self._waiting.pop(event.call_id, [])
-        for delayed in some:
+    def on_reply(self, event: UpstreamReply) -> tuple[PendingRequest | None, list[DelayedUpstreamRequest]]:
+        """Return the request and the operations that its reply may complete; (None, []) if it came too late."""
+        pending = self._pending.pop(event.call_id, None)
+        waiting = self._waiting.pop(event.call_id, [])
+        for delayed in waiting:
             delayed.answers[event.call_id] = event.reply
             delayed.unanswered -= 1
-        return asked, some
+        return pending, waiting
 
-    def done(self, event: UpstreamRequestDone) -> DelayedUpstreamRequest:
-        """Whose questions are over."""
+    def on_done(self, event: UpstreamRequestDone) -> DelayedUpstreamRequest:
+        """Remove a finished operation and return it. Requests that nothing else waits for are forgotten."""
         delayed = self._delayed.pop(event.number)
         for call_id in delayed.answers:
             waiting = self._waiting.get(call_id)
             if waiting is not None:
                 waiting.remove(delayed)
                 if not waiting:
-                    del self._waiting[call_id], self._asked[call_id]
+                    del self._waiting[call_id], self._pending[call_id]
         return delayed

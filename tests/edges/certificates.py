@@ -29,7 +29,7 @@ class Folder:
 
     @property
     def ends_s(self) -> int:
-        """When it ends."""
+        """End of the certificate's validity, in seconds since the epoch."""
         return validity(certificates_in(self.chain.read_text())[0]).ends_s
 
     def listening(self, *, clients_show: bool = False) -> tuple[str, ...]:

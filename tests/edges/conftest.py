@@ -1,4 +1,4 @@
-"""What the tests with real processes share."""
+"""Fixtures that tests with real processes share."""
 
 from collections.abc import Iterator
 

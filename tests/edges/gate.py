@@ -19,7 +19,8 @@ _VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
 
 @dataclass(slots=True, eq=False)
 class Gate:
-    """Who is let in by PLAIN, at which port, and who came. Its settings may change at any time."""
+    """A listener that asks for SASL PLAIN: its port, its users, and the logins it has seen. Settings may change at any
+    time."""
 
     users: dict[str, str] = field(default_factory=dict)
     lifetime_ms: int = 0

@@ -60,7 +60,7 @@ class Daemon:
         return self
 
     def kill(self) -> None:
-        """As a crash would."""
+        """Kill the daemon as a crash would."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
@@ -102,7 +102,7 @@ def free_port() -> int:
 
 
 def within(seconds: float, holds: object, *, every_s: float = 0.02) -> bool:
-    """Whether the callable `holds` comes true in time."""
+    """Return whether `holds()` becomes true in time."""
     assert callable(holds)
     deadline = time.monotonic() + seconds
     while not holds():

@@ -353,7 +353,7 @@ async def test_cancelled_polls_lose_nothing(bootstrap: str, topic: str) -> None:
 
 
 async def test_members_that_come_go_and_are_cancelled_skip_nothing(bootstrap: str, topic: str) -> None:
-    """What is read again is another matter: a member that leaves in the middle of a rebalance may not commit."""
+    """Records may be read twice: a member that leaves during a rebalance may not commit."""
     seen: list[bytes] = []
     members, cancelled, luck = 0, 0, random.Random(7)
 

@@ -1,4 +1,4 @@
-"""What drives cores in an event loop, against servers that the tests write: slow, rude, gone."""
+"""The driver of cores in an event loop, against servers that are slow, rude or gone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What a request of a megabyte took is not given back to the system before the next one."""
+"""Memory of a megabyte's request is not returned to the system before the next one."""
 
 import platform
 import subprocess
@@ -23,7 +23,7 @@ print(faults() - before)
 
 
 def faults(*, keeps: bool) -> int:
-    """Of ten buffers of 8 MiB, one after the other: 2,048 pages each."""
+    """Count the page faults of ten buffers of 8 MiB (2,048 pages each), one after the other."""
     source = _FAULTS.replace("KEEPS", str(keeps))
     return int(subprocess.run([sys.executable, "-c", source], check=True, capture_output=True, text=True).stdout)
 

@@ -1,4 +1,4 @@
-"""What runs beside the loop: jobs in a thread, and flushes that the kernel ends by itself."""
+"""Work beside the event loop: jobs in a thread, and flushes that the kernel completes."""
 
 import asyncio
 import errno

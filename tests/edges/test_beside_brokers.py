@@ -20,8 +20,8 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from coordinator.config.config import Address
 from coordinator.config.keys import Ports
-from coordinator.gateway.io.broker_client import BrokerClient, Login, RequestFailed
-from coordinator.gateway.io.proxied_connection import UNSENT_BYTES
+from coordinator.gateway.io.broker_client import BrokerClient, BrokerLogin, RequestFailed
+from coordinator.gateway.io.proxied_connection import SEND_BACKLOG_BYTES
 from coordinator.gateway.io.supervisor import GatewayPlan
 from protocol.apis import APIS
 from protocol.errors import ErrorCode
@@ -100,7 +100,7 @@ def read(consumer: Consumer, count: int, seconds: float = 20) -> list[bytes]:
 
 
 def remote_ports() -> set[int]:
-    """Whom this process is connected to."""
+    """Return the remote ports of this process's connections."""
     inodes = set()
     for link in Path("/proc/self/fd").iterdir():
         try:
@@ -258,7 +258,7 @@ def test_who_reads_nothing_takes_no_memory_and_holds_nobody_up(both: Both) -> No
         while time.monotonic() < deadline:
             assert read_metadata(both).topics[0].name == "big"
             time.sleep(0.05)
-        assert resident_bytes(both.front) - before < 16 * UNSENT_BYTES
+        assert resident_bytes(both.front) - before < 16 * SEND_BACKLOG_BYTES
         assert len(slow.recv(1_000)) == 1_000
 
 
@@ -389,7 +389,7 @@ async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 async def test_a_link_is_used_no_longer_than_its_login_holds() -> None:
     async with tcp_server(pretend) as port:
-        link = await BrokerClient.open("127.0.0.1", port, 5, Login("muster", "secret"))
+        link = await BrokerClient.open("127.0.0.1", port, 5, BrokerLogin("muster", "secret"))
         at_first = link.is_open
         await asyncio.sleep(1.7)
         assert (at_first, link.is_open) == (True, False)
@@ -398,10 +398,10 @@ async def test_a_link_is_used_no_longer_than_its_login_holds() -> None:
 
 async def test_a_link_says_who_it_is_and_is_told_if_it_may_not_come_in() -> None:
     async with tcp_server(pretend) as port:
-        link = await BrokerClient.open("127.0.0.1", port, 5, Login("muster", "secret"))
+        link = await BrokerClient.open("127.0.0.1", port, 5, BrokerLogin("muster", "secret"))
         assert await link.ask(Metadata(()), 5) == MetadataReply(cluster_id="pretended")
         link.close()
         assert not link.is_open
         with pytest.raises(RequestFailed, match="'muster' is not let in by PLAIN: who is that"):
-            await BrokerClient.open("127.0.0.1", port, 5, Login("muster", "guessed"))
-    assert "secret" not in repr(Login("muster", "secret"))
+            await BrokerClient.open("127.0.0.1", port, 5, BrokerLogin("muster", "guessed"))
+    assert "secret" not in repr(BrokerLogin("muster", "secret"))

@@ -1,4 +1,4 @@
-"""What nobody expected in the work behind a client surfaces from the application's next call, and closes the client."""
+"""Unexpected errors in a client's background work surface from the application's next call, and close the client."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What a real daemon does when its disk fails: it serves on, refuses, or ends with a sentence and an exit code."""
+"""A real daemon whose disk fails: it serves on, refuses, or ends with an error message and an exit code."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""How clients end that did not begin well, or are ended from the inside: no thread stays, and nobody waits for ever."""
+"""Ends of clients that failed to start or are closed from the inside: no thread stays, and no caller waits for ever."""
 
 import sys
 import threading

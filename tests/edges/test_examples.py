@@ -1,4 +1,4 @@
-"""What the docs tell people to try, run against a real daemon."""
+"""Examples of the docs, run against a real daemon."""
 
 import ast
 import json
@@ -149,7 +149,7 @@ class Running:
         assert within(seconds, lambda: holds(self.lines)), self.lines
 
     def interrupted(self) -> list[str]:
-        """As Ctrl-C would; all that it has said."""
+        """Interrupt the process as Ctrl-C would; return all its output."""
         self.process.send_signal(signal.SIGINT)
         return self.ended()
 

@@ -112,7 +112,7 @@ JOIN = request(
 
 
 def ends(connection: socket.socket) -> bytes:
-    """What the server still says until it closes; TimeoutError if it does not."""
+    """Return the bytes that the server sends until it closes. Raises TimeoutError if it does not close."""
     said = b""
     with suppress(ConnectionResetError):
         while data := connection.recv(65536):

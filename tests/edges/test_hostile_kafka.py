@@ -260,7 +260,7 @@ def test_idle_connections_in_the_middle_of_a_large_request_cost_what_they_sent(s
 
 
 def _takes_more(connection: socket.socket, data: bytes, most: int) -> bool:
-    """Whether anything could be sent; as much of it as goes was, and less than `most`."""
+    """Send as much as the socket takes, less than `most` bytes; return whether it took any."""
     sent = 0
     with suppress(BlockingIOError):
         while True:

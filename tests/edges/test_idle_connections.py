@@ -163,7 +163,7 @@ class PretendedServer:
 
 
 def look(server: PretendedServer, max_idle_ms: int = 1_000) -> list[Event]:
-    """What the node is told by one look."""
+    """Return the events that one check for idle connections causes."""
 
     async def once() -> None:
         idle = IdleConnections(cast(Server, server), max_idle_ms)

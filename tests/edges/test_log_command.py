@@ -32,7 +32,7 @@ SHARDS = "offsets.topic.num.partitions=1"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a daemon that was stopped in good order."""
+    """Return the data folder of a daemon that was stopped cleanly."""
     data = tmp_path_factory.mktemp("served") / "data"
     with running(data, SHARDS, "group.initial.rebalance.delay.ms=0") as daemon:
         with Connection(daemon.bootstrap) as connection:

@@ -150,7 +150,7 @@ def test_a_stock_consumer_and_ours_share_a_group(both: Both) -> None:
 
 
 def test_a_member_without_records_and_a_reader_of_ranges_share_the_work(both: Both) -> None:
-    """As Spark's driver and its tasks do."""
+    """The driver of Spark and its tasks divide the work in this way."""
     make_topic(both, "orders", 1)
     produce(both, "orders", VALUES)
     one = TopicPartition("orders", 0)

@@ -206,7 +206,7 @@ def test_a_callback_may_close_its_producer(daemon: Daemon) -> None:
 
 
 def test_without_acks_a_daemon_that_takes_nothing_is_waited_for(daemon: Daemon) -> None:
-    """What it has not taken is bounded by the buffer, beside what the kernel keeps; nothing of it is lost."""
+    """Unsent records are bounded by the client's buffer and the kernel's, and none is lost."""
     value, taken = b"x" * 50_000, 0
     settings = {"acks": 0, "buffer_memory_bytes": 1_000_000, "batch_bytes": 100_000, "max_block_ms": 500}
     with Producer(daemon.bootstrap, **settings) as producer:  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What only the edge can get wrong: slow readers, many bytes, clocks and ids."""
+"""Faults that only the edge can have: slow readers, many bytes, clocks and ids."""
 
 import asyncio
 import contextlib
@@ -79,7 +79,7 @@ class Late(asyncio.Transport):
     was_aborted = False
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """As many as it likes."""
+        """Ignore the limits."""
 
     def abort(self) -> None:
         self.was_aborted = True

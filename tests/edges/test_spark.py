@@ -41,7 +41,7 @@ def _no_query_is_left(spark: SparkSession) -> Iterator[None]:
 
 
 class Sink:
-    """Who read which record, and how often."""
+    """Records with the member that read them, counted."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -194,7 +194,7 @@ def committed(daemon: Daemon) -> dict[int, int | None]:
 
 
 def reads(sink: Sink, *names: str) -> bool:
-    """Whether each of these gets something from now on."""
+    """Return whether each of these members reads something from now on."""
     before = Counter(sink.by_member)
     return within(60, lambda: all(sink.by_member[name] > before[name] for name in names))
 

@@ -323,7 +323,7 @@ class _Far:
 
 
 def test_a_deadline_that_is_years_away_does_not_end_the_thread() -> None:
-    """As that of a connector that nobody can forget to poll."""
+    """A connector that need not be polled has such a deadline."""
     background = ThreadDriver(parse_bootstrap("127.0.0.1:1"), "test")
     driven = Driven(_Far(), print)
     background.add(driven)

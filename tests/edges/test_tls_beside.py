@@ -73,7 +73,7 @@ def readiness(front: Daemon) -> dict[str, object]:
 
 
 def reason(front: Daemon) -> str:
-    """Why no broker can be reached, whether one was before or not."""
+    """Return why no broker can be reached, whether or not one was reached before."""
     assert within(10, lambda: "why" in readiness(front))
     return str(readiness(front)["why"]).removeprefix("no broker of the cluster was reached yet: ")
 

@@ -24,7 +24,7 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class Wire(asyncio.Transport):
-    """What a loop hands the connection: it takes what it is given, and says so when it has too much."""
+    """The transport that a loop hands the connection: it accepts all writes, and pauses the writer above its limit."""
 
     def __init__(self) -> None:
         super().__init__()

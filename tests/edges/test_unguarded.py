@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from coordinator.config.config import Config, ConfigError, load_config
 from coordinator.config.keys import ListenerKinds, UnguardedKinds
-from coordinator.gateway.io.cluster_identity import Identity
+from coordinator.gateway.io.cluster_identity import ClusterIdentity
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
 from tests.edges.musterd import free_port, running, within
 
@@ -19,7 +19,7 @@ ASKING = replace(PLAIN, tls_certificate_location="a", tls_client_ca_location="b"
 
 
 def opened(config: Config, has_authorizer: bool | None, folder: Path) -> set[str]:
-    kept = UnguardedListeners(config, Identity(folder)).permitted(has_authorizer)
+    kept = UnguardedListeners(config, ClusterIdentity(folder)).permitted(has_authorizer)
     return {kind for kind in ("native", "http", "kafka") if getattr(kept, kind) is not None}
 
 
@@ -37,9 +37,9 @@ def test_which_listeners_open(tmp_path: Path) -> None:
 
 def test_what_the_cluster_said_last_holds_for_a_start_that_does_not_reach_it(tmp_path: Path) -> None:
     config = PLAIN
-    asyncio.run(UnguardedListeners(config, Identity(tmp_path)).heard(has_authorizer=True))
+    asyncio.run(UnguardedListeners(config, ClusterIdentity(tmp_path)).update(has_authorizer=True))
     assert opened(config, None, tmp_path) == {"kafka"}
-    asyncio.run(UnguardedListeners(config, Identity(tmp_path)).heard(has_authorizer=False))
+    asyncio.run(UnguardedListeners(config, ClusterIdentity(tmp_path)).update(has_authorizer=False))
     assert opened(config, None, tmp_path) == {"native", "http", "kafka"}
 
 
@@ -48,24 +48,24 @@ def test_an_authorizer_that_comes_closes_what_is_open_once(tmp_path: Path) -> No
 
     async def story() -> None:
         named = Config(kafka=KAFKA, upstream_unguarded_listeners=UnguardedKinds(("http",)))
-        unguarded = UnguardedListeners(named, Identity(tmp_path))
+        unguarded = UnguardedListeners(named, ClusterIdentity(tmp_path))
         for kind in ("native", "http"):
 
             async def close(kind: str = kind) -> None:
                 closed.append(kind)
 
             unguarded.opened(kind, close)
-        await unguarded.heard(has_authorizer=False)
+        await unguarded.update(has_authorizer=False)
         assert closed == []
         for _ in range(2):
-            await unguarded.heard(has_authorizer=True)
+            await unguarded.update(has_authorizer=True)
 
     asyncio.run(story())
     assert closed == ["native"]
 
 
 def test_a_note_that_cannot_be_written_is_no_reason_to_end(tmp_path: Path) -> None:
-    asyncio.run(UnguardedListeners(Config(), Identity(tmp_path / "gone")).heard(has_authorizer=True))
+    asyncio.run(UnguardedListeners(Config(), ClusterIdentity(tmp_path / "gone")).update(has_authorizer=True))
 
 
 def test_the_brokers_listeners_need_no_such_word() -> None:

@@ -1,5 +1,4 @@
-"""What stands between a node and its cluster's brokers, at brokers that are pretended: their listeners, and what is
-asked of them by many at once."""
+"""The supervisor of brokers with pretended ones: discovery, their listeners, and many requests at once."""
 
 import asyncio
 import contextlib
@@ -16,7 +15,7 @@ from coordinator.config.config import Address
 from coordinator.config.keys import Ports
 from coordinator.gateway.effects import UpstreamRequest
 from coordinator.gateway.events import BrokersFound, UpstreamReply, UpstreamUnreachable
-from coordinator.gateway.io.broker_client import MOST_UNDER_WAY, BrokerClient, RequestFailed
+from coordinator.gateway.io.broker_client import MAX_IN_FLIGHT, BrokerClient, RequestFailed
 from coordinator.gateway.io.listeners import Listeners
 from coordinator.gateway.io.supervisor import GatewayPlan, Supervisor
 from coordinator.io.server import Server
@@ -106,7 +105,7 @@ class Heard:
     def last_found(self) -> dict[int, int]:
         """The listeners' ports, by broker."""
         found = [event for event in self.events if isinstance(event, BrokersFound)]
-        return {broker.node_id: broker.front_port for broker in found[-1].brokers} if found else {}
+        return {broker.node_id: broker.advertised_port for broker in found[-1].brokers} if found else {}
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(15):
@@ -124,13 +123,20 @@ class Heard:
 
 @contextlib.asynccontextmanager
 async def beside(
-    cluster: Cluster, ports: Ports, *, timeout_s: float = 5, told_host: str = "127.0.0.1", told_port: int = 0
+    cluster: Cluster,
+    ports: Ports,
+    *,
+    timeout_s: float = 5,
+    advertised_host: str = "127.0.0.1",
+    advertised_port: int = 0,
 ) -> AsyncIterator[tuple[Heard, int]]:
-    """What it tells, and the port where clients begin."""
+    """Run a supervisor; yield its events and the port of the bootstrap listener."""
     async with tcp_server(cluster.serve) as cluster.port:
         heard = Heard()
         servers = (Address("127.0.0.1", cluster.port),)
-        plan = GatewayPlan(servers, ports, "127.0.0.1", told_host, 0.05, timeout_s, told_port=told_port)
+        plan = GatewayPlan(
+            servers, ports, "127.0.0.1", advertised_host, 0.05, timeout_s, advertised_port=advertised_port
+        )
         edge = Supervisor(cast(Server, heard), plan)
         _, first = await edge.listen(free_port())
         await edge.start()
@@ -210,25 +216,25 @@ async def test_a_known_broker_that_moves_to_its_own_listener_is_known_no_more() 
 async def test_a_broker_at_the_address_that_clients_are_told_is_our_own() -> None:
     cluster = Cluster(broker(1), broker(2, "front.example", 9_192))
     with capture_logs() as lines:
-        async with beside(cluster, some_ports(5), told_host="front.example", told_port=9_192) as (heard, _):
+        async with beside(cluster, some_ports(5), advertised_host="front.example", advertised_port=9_192) as (heard, _):
             await heard.found(1)
     assert [line["broker"] for line in lines if "lead back here" in line["event"]] == [2]
 
 
 async def test_a_listener_on_one_address_is_not_taken_for_a_broker_on_another() -> None:
     listeners = Listeners("127.0.0.1", "front.example", some_ports(1))
-    _, port = await listeners.open_first(lambda: pytest.fail("nobody comes"), 0)
-    assert listeners.are_at(("localhost", port))
-    assert listeners.are_at(("front.example", port))
-    assert not listeners.are_at(("broker.example", port))
-    assert not listeners.are_at(("127.0.0.1", port + 1))
-    assert listeners.are_reached_by(("127.0.0.1", 1), ("::ffff:127.0.0.1", port))
-    assert not listeners.are_reached_by(("10.0.0.5", 1), ("10.0.0.5", port))
+    _, port = await listeners.open_bootstrap(lambda: pytest.fail("nobody comes"), 0)
+    assert listeners.owns_address(("localhost", port))
+    assert listeners.owns_address(("front.example", port))
+    assert not listeners.owns_address(("broker.example", port))
+    assert not listeners.owns_address(("127.0.0.1", port + 1))
+    assert listeners.owns_connection(("127.0.0.1", 1), ("::ffff:127.0.0.1", port))
+    assert not listeners.owns_connection(("10.0.0.5", 1), ("10.0.0.5", port))
     listeners.close()
     of_any = Listeners("0.0.0.0", "front.example", some_ports(1))
-    _, port = await of_any.open_first(lambda: pytest.fail("nobody comes"), 0)
-    assert of_any.are_reached_by(("10.0.0.5", 1), ("10.0.0.5", port))
-    assert not of_any.are_reached_by(("10.0.0.5", 1), ("10.0.0.6", port))
+    _, port = await of_any.open_bootstrap(lambda: pytest.fail("nobody comes"), 0)
+    assert of_any.owns_connection(("10.0.0.5", 1), ("10.0.0.5", port))
+    assert not of_any.owns_connection(("10.0.0.5", 1), ("10.0.0.6", port))
     of_any.close()
 
 
@@ -319,7 +325,7 @@ async def linked(cluster: Cluster) -> AsyncIterator[BrokerClient]:
 
 
 async def asked(link: BrokerClient, count: int, timeout_s: float = 5) -> list[str]:
-    """Of so many at once, how each went."""
+    """Send requests at once; return the type name of each reply or error."""
     asks = (link.ask(Heartbeat("g", 1, "m"), timeout_s) for _ in range(count))
     return [type(one).__name__ for one in await asyncio.gather(*asks, return_exceptions=True)]
 
@@ -330,7 +336,7 @@ async def test_who_finds_no_place_in_time_fails_alone_and_the_link_stays_open() 
         told = await asked(link, 500, timeout_s=0.5)
         assert link.is_open
         assert {"HeartbeatReply", "RequestFailed"} == set(told)
-        assert cluster.heard <= told.count("HeartbeatReply") + MOST_UNDER_WAY * 2
+        assert cluster.heard <= told.count("HeartbeatReply") + MAX_IN_FLIGHT * 2
         cluster.delay_s = 0
         assert await asked(link, 5) == ["HeartbeatReply"] * 5
 
@@ -338,12 +344,12 @@ async def test_who_finds_no_place_in_time_fails_alone_and_the_link_stays_open() 
 async def test_places_of_those_who_went_away_are_given_to_others() -> None:
     cluster = Cluster(delay_s=0.005)
     async with linked(cluster) as link:
-        tasks = [asyncio.ensure_future(link.ask(Heartbeat("g", 1, "m"), 5)) for _ in range(3 * MOST_UNDER_WAY)]
+        tasks = [asyncio.ensure_future(link.ask(Heartbeat("g", 1, "m"), 5)) for _ in range(3 * MAX_IN_FLIGHT)]
         await asyncio.sleep(0.05)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert await asked(link, 2 * MOST_UNDER_WAY) == ["HeartbeatReply"] * (2 * MOST_UNDER_WAY)
+        assert await asked(link, 2 * MAX_IN_FLIGHT) == ["HeartbeatReply"] * (2 * MAX_IN_FLIGHT)
 
 
 async def test_a_broker_that_falls_silent_fails_all_who_asked_or_wait_for_a_place() -> None:
@@ -351,7 +357,7 @@ async def test_a_broker_that_falls_silent_fails_all_who_asked_or_wait_for_a_plac
     async with linked(cluster) as link:
         assert await asked(link, 3) == ["HeartbeatReply"] * 3
         cluster.is_silent = True
-        assert await asked(link, 2 * MOST_UNDER_WAY, timeout_s=0.3) == ["RequestFailed"] * (2 * MOST_UNDER_WAY)
+        assert await asked(link, 2 * MAX_IN_FLIGHT, timeout_s=0.3) == ["RequestFailed"] * (2 * MAX_IN_FLIGHT)
         assert not link.is_open
         with pytest.raises(RequestFailed, match="closed"):
             await link.ask(Heartbeat("g", 1, "m"), 5)
@@ -359,21 +365,21 @@ async def test_a_broker_that_falls_silent_fails_all_who_asked_or_wait_for_a_plac
 
 async def test_a_link_that_is_retired_closes_when_the_last_was_answered() -> None:
     async with linked(Cluster(delay_s=0.01)) as link:
-        asks = asyncio.ensure_future(asked(link, 2 * MOST_UNDER_WAY))
+        asks = asyncio.ensure_future(asked(link, 2 * MAX_IN_FLIGHT))
         await asyncio.sleep(0.02)
         link.retire()
         assert link.is_open
-        assert await asks == ["HeartbeatReply"] * (2 * MOST_UNDER_WAY)
+        assert await asks == ["HeartbeatReply"] * (2 * MAX_IN_FLIGHT)
         assert not link.is_open
 
 
 async def test_a_link_that_is_retired_waits_for_who_was_handed_a_place_and_has_not_asked_yet() -> None:
-    cluster = Cluster(in_bursts_of=MOST_UNDER_WAY)
+    cluster = Cluster(in_bursts_of=MAX_IN_FLIGHT)
     async with linked(cluster) as link:
-        asks = [asyncio.ensure_future(link.ask(Heartbeat("g", 1, "m"), 5)) for _ in range(2 * MOST_UNDER_WAY)]
+        asks = [asyncio.ensure_future(link.ask(Heartbeat("g", 1, "m"), 5)) for _ in range(2 * MAX_IN_FLIGHT)]
         await asyncio.sleep(0)
         link.retire()
-        assert await asyncio.gather(*asks, return_exceptions=True) == [HeartbeatReply()] * (2 * MOST_UNDER_WAY)
+        assert await asyncio.gather(*asks, return_exceptions=True) == [HeartbeatReply()] * (2 * MAX_IN_FLIGHT)
         assert not link.is_open
 
 

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from coordinator.gateway.io.cluster_identity import Identity
+from coordinator.gateway.io.cluster_identity import ClusterIdentity
 from muster.blocking.cluster import Cluster, expect
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol
 from protocol.messages.topics import (
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def refused(folder: Path, *arguments: str) -> str:
-    """What a musterd over the folder says when it does not start."""
+    """Return the last line of a musterd that refuses to start over the folder."""
     command = [sys.executable, "-m", "coordinator", "--data-dir", str(folder), "--native", "127.0.0.1:0", *arguments]
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": path}
@@ -37,25 +37,25 @@ def refused(folder: Path, *arguments: str) -> str:
 
 
 def test_the_first_cluster_is_noted_and_another_is_doubted_also_after_a_restart(tmp_path: Path) -> None:
-    identity = Identity(tmp_path)
-    assert identity.doubt("first") == ""
-    for one in (identity, Identity(tmp_path)):
-        assert one.doubt("first") == ""
-        assert "cluster second is not first" in one.doubt("second")
-        assert "upstream-cluster-id" in one.doubt("second")
-        assert one.doubt("first") == ""
+    identity = ClusterIdentity(tmp_path)
+    assert identity.mismatch("first") == ""
+    for one in (identity, ClusterIdentity(tmp_path)):
+        assert one.mismatch("first") == ""
+        assert "cluster second is not first" in one.mismatch("second")
+        assert "upstream-cluster-id" in one.mismatch("second")
+        assert one.mismatch("first") == ""
 
 
 def test_who_removes_the_file_has_decided(tmp_path: Path) -> None:
-    assert Identity(tmp_path).doubt("first") == ""
+    assert ClusterIdentity(tmp_path).mismatch("first") == ""
     (tmp_path / "upstream-cluster-id").unlink()
-    assert Identity(tmp_path).doubt("second") == ""
-    assert Identity(tmp_path).doubt("first") != ""
+    assert ClusterIdentity(tmp_path).mismatch("second") == ""
+    assert ClusterIdentity(tmp_path).mismatch("first") != ""
 
 
 def test_brokers_that_tell_no_id_are_believed(tmp_path: Path) -> None:
-    assert Identity(tmp_path).doubt(None) == ""
-    assert Identity(tmp_path).doubt("") == ""
+    assert ClusterIdentity(tmp_path).mismatch(None) == ""
+    assert ClusterIdentity(tmp_path).mismatch("") == ""
     assert list(tmp_path.iterdir()) == []
 
 

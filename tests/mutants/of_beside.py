@@ -20,8 +20,8 @@ MUTANTS = (
         (
             Edit(
                 _SESSION,
-                'be there."""\n        if self._awaited and not self._awaits_questions_alone:\n',
-                'be there."""\n        if self._awaited and key == API_VERSIONS:\n',
+                'is answered."""\n        if self._in_flight and not self._awaits_only_queries:\n',
+                'is answered."""\n        if self._in_flight and key == API_VERSIONS:\n',
             ),
         ),
         _worlds(0, 3),
@@ -32,8 +32,8 @@ MUTANTS = (
         (
             Edit(
                 _ADOPTION,
-                "    return FoundOffsets(reply, cut) if there else NothingFound()\n",
-                "    return NothingFound()\n",
+                "    return ClusterOffsets(reply, truncated) if topics else NoOffsets()\n",
+                "    return NoOffsets()\n",
             ),
         ),
         _worlds(1, 4),
@@ -42,8 +42,8 @@ MUTANTS = (
         "members-elsewhere",
         "A group comes over while it has members at the brokers",
         (
-            Edit(_ADOPTION, "    if group.members or group.group_state not in _AT_REST:\n", "    if False:\n"),
-            Edit(_ADOPTION, "looking.group_id and group.group_state not in _AT_REST:\n", "'':\n"),
+            Edit(_ADOPTION, "    if group.members or group.group_state not in _EMPTY_STATES:\n", "    if False:\n"),
+            Edit(_ADOPTION, "lookup.group_id and group.group_state not in _EMPTY_STATES:\n", "'':\n"),
         ),
         _worlds(4, 4),
     ),
@@ -77,8 +77,8 @@ MUTANTS = (
         (
             Edit(
                 _SESSION,
-                "        if not self._awaits_questions_alone or self._has_exchange or",
-                "        if self._has_exchange or",
+                "        if not self._awaits_only_queries or self._uses_sasl or",
+                "        if self._uses_sasl or",
             ),
         ),
         _worlds(0, 3),
@@ -100,7 +100,7 @@ MUTANTS = (
         "A broker that never answers keeps its client waiting",
         (
             Edit(
-                "coordinator/gateway/broker_timeout.py", "elif silent_ms + passed_ms < self._allowed_ms:", "elif True:"
+                "coordinator/gateway/broker_timeout.py", "elif silent_ms + elapsed_ms < self._timeout_ms:", "elif True:"
             ),
         ),
         _worlds(9, 3),
@@ -111,7 +111,7 @@ MUTANTS = (
         (
             Edit(
                 _SESSION,
-                "        return (self._is_out or self._is_blocked) and self._inbox.size > MAX_WAITING_BYTES",
+                "        return (self._is_serving or self._is_blocked) and self._received.size > MAX_WAITING_BYTES",
                 "        return False",
             ),
         ),
@@ -123,8 +123,8 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/gateway/session/replies.py",
-                "            return exchange(frame, self._version, addresses), said\n",
-                "            return frame, said\n",
+                "            return replace_brokers(frame, self._version, addresses), decoded\n",
+                "            return frame, decoded\n",
             ),
         ),
         _worlds(0, 3),
@@ -135,8 +135,9 @@ MUTANTS = (
         (
             Edit(
                 _NODE,
-                "    self._go_on(ref, message, moment)\n\n    def _handed_on",
-                "    if delayed.sole[1]:\n                self._go_on(ref, message, moment)\n\n    def _handed_on",
+                "    self._serve(ref, message, moment)\n\n    def _on_forwarded_reply",
+                "    if delayed.single_exchange[1]:\n"
+                "                self._serve(ref, message, moment)\n\n    def _on_forwarded_reply",
             ),
         ),
         _worlds(0, 3),
@@ -203,7 +204,7 @@ MUTANTS = (
     Mutant(
         "waits-though-muster-knows",
         "Who asked a broker for topics just before all of them went waits for them",
-        (Edit(_NODE, "and session.awaits_names:", "and False:"),),
+        (Edit(_NODE, "and session.awaits_rewritten_reply:", "and False:"),),
         Test("tests/upstream/test_outage.py::test_who_had_asked_just_before_is_not_left_waiting"),
     ),
     Mutant(
@@ -211,7 +212,7 @@ MUTANTS = (
         "Of an answer that went by the node, it waits for more than there is",
         (Edit(_SESSION, "        self._reply_left -= count\n", "        self._reply_left -= count - 1\n"),),
         Test(
-            "tests/protocol/kafka/front/test_session.py"
+            "tests/upstream/session/test_session.py"
             "::test_a_long_answer_may_pass_by_itself_and_what_waits_for_it_goes_on_when_it_has"
         ),
     ),

@@ -60,13 +60,13 @@ MUTANTS = (
     Mutant(
         "no-broker-no-metadata",
         "While no broker can be reached, who asks for metadata is hung up on, and no group shares its partitions out",
-        (Edit("coordinator/gateway/session/session.py", " or self._front.is_ours_now(key)", ""),),
+        (Edit("coordinator/gateway/session/session.py", " or self._router.serves_offline(key)", ""),),
         Test("tests/upstream/test_outage.py::test_a_group_forms_and_goes_on_though_every_broker_is_gone"),
     ),
     Mutant(
         "one-outage-a-front",
         "Fronts do not hear that no broker can be reached",
-        (Edit("coordinator/gateway/brokers.py", "reach=self._reach,", "reach=None,"),),
+        (Edit("coordinator/gateway/brokers.py", "reachability=self._reachability,", "reachability=None,"),),
         Test(
             "tests/upstream/test_outage.py"
             "::test_a_connection_that_has_outlived_its_brokers_versions_is_answered_in_a_later_outage"
@@ -95,10 +95,12 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/gateway/gateway.py",
-                "        elif not self._commit_order.is_behind(ref, message):\n",
+                "        elif not self._commit_order.enqueue_behind(ref, message):\n",
                 "        else:\n",
             ),
         ),
-        Test("tests/upstream/test_turns.py::test_a_newer_commit_does_not_overtake_one_that_waits_for_the_cluster"),
+        Test(
+            "tests/upstream/test_commit_order.py::test_a_newer_commit_does_not_overtake_one_that_waits_for_the_cluster"
+        ),
     ),
 )

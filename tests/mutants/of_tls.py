@@ -102,7 +102,7 @@ MUTANTS = (
         (
             Edit(
                 "coordinator/gateway/io/broker_client.py",
-                "return self._until_s is None or asyncio.get_running_loop().time() <= self._until_s",
+                "return self._session_ends_s is None or asyncio.get_running_loop().time() <= self._session_ends_s",
                 "return True",
             ),
         ),

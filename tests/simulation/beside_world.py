@@ -19,10 +19,10 @@ from tests.simulation.shrink import shrink
 from tests.simulation.sweep import PROGRESS_S, Result, Total
 
 MARKS = (
-    *("records read", "records written", "commits by id", "beats answered", "rebalances", "twins lost"),
+    *("records read", "records written", "commits by id", "beats answered", "rebalances", "upstreams lost"),
     *("upstream connections cut", "upstream connections half open", "upstream delays", "upstream answers broken off"),
     *("brokers away", "brokers silent", "upstream away", "clients not read", "floods"),
-    *("silent twins given up", "answers let pass", "closed: the broker's side of the connection is g"),
+    *("silent upstreams given up", "answers let pass", "closed: the broker's side of the connection is g"),
     *("brokers: power failures", "brokers: daemons killed", "brokers: clean stops", "brokers: slow syncs"),
     *("power failures", "daemons killed", "deaths with something unsynced", "daemons that stood still"),
     *("topics made anew", "topics that grew", "notes: offsets adopted", "notes: members elsewhere"),

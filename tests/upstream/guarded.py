@@ -1,5 +1,5 @@
-"""A node beside a broker with an authorizer, both in memory: the broker answers questions about permissions as Apache
-Kafka 4.3.1 does, by the rights that a test gives to each connection."""
+"""A gateway and a broker with an authorizer, in memory. The broker answers permission queries as Apache Kafka 4.3.1
+does, by the rights that a test gives to each connection."""
 
 from struct import unpack_from
 from typing import Any
@@ -36,24 +36,27 @@ from tests.upstream.pair import FRAME_BYTES, Pair
 
 READ, DELETE, DESCRIBE = AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE
 CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
-_ASKED: set[type[Message]] = {
+_QUERIES: set[type[Message]] = {
     Heartbeat, DescribeGroups, OffsetDelete, Metadata, DescribeConfigs, IncrementalAlterConfigs,
 }  # fmt: skip
-_QUESTION = -8
+_QUERY = -8
 _IMPLIES_DESCRIBE = {READ, DELETE}
 
 
 class GuardedPair(Pair):
-    """`rights`: by connection, of a group or topic by its name, or of "cluster". `without`: APIs that the broker does
-    not speak. While `says_nothing` it answers no question about permissions; `holds_answers` keeps them in `late`."""
+    """A pair with `rights` by connection: pairs of a name, of a group or topic or "cluster", and an operation.
+
+    `without`: APIs that the broker does not speak. While `ignores_queries` it answers no permission query;
+    `holds_replies` keeps the replies in `late`.
+    """
 
     def __init__(self, **settings: Any) -> None:
         self.has_authorizer = True
         self.without: tuple[int, ...] = ()
-        self.says_nothing = False
-        self.holds_answers = False
+        self.ignores_queries = False
+        self.holds_replies = False
         self.rights: dict[int, set[tuple[str, AclOperation]]] = {}
-        self.questions_asked: list[Message] = []
+        self.queries: list[Message] = []
         self.late: list[tuple[int, bytes]] = []
         self.is_coordinator = False
         super().__init__(**settings)
@@ -72,34 +75,34 @@ class GuardedPair(Pair):
         return self.connect(number)
 
     def lose(self, number: int) -> None:
-        """The client hangs up."""
+        """Close the client's connection."""
         self.front.step(Lost(number))
 
     def release(self) -> None:
-        """The answers that were kept arrive."""
+        """Deliver the replies that were kept."""
         self.to_front += self.late
-        self.late, self.holds_answers = [], False
+        self.late, self.holds_replies = [], False
         self.run()
 
     def _deliver(self, effect: Forward) -> None:
-        if len(effect.data) < 12 or unpack_from(">i", effect.data, 8)[0] != _QUESTION:
+        if len(effect.data) < 12 or unpack_from(">i", effect.data, 8)[0] != _QUERY:
             super()._deliver(effect)
             return
-        session = KafkaDialect(FRAME_BYTES, _ASKED).open()
+        session = KafkaDialect(FRAME_BYTES, _QUERIES).open()
         session.receive_data(effect.data)
         request = session.next_request()
         assert request is not None
-        self.questions_asked.append(request.message)
-        if self.says_nothing:
+        self.queries.append(request.message)
+        if self.ignores_queries:
             return
-        answer = session.encode_reply(request.number, self._judge(effect.connection, request.message))
-        (self.late if self.holds_answers else self.to_front).append((effect.connection, answer))
+        answer = session.encode_reply(request.number, self._authorize(effect.connection, request.message))
+        (self.late if self.holds_replies else self.to_front).append((effect.connection, answer))
 
     def has(self, number: int, name: str, operation: AclOperation) -> bool:
         mine = {one for named, one in self.rights[number] if named == name}
         return operation in mine or (operation is DESCRIBE and bool(mine & _IMPLIES_DESCRIBE))
 
-    def _judge(self, number: int, message: Message) -> Message:
+    def _authorize(self, number: int, message: Message) -> Message:
         after = ErrorCode.NONE if self.is_coordinator else ErrorCode.NOT_COORDINATOR
 
         def code(name: str, operation: AclOperation, then: ErrorCode = after) -> ErrorCode:

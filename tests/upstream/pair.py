@@ -1,5 +1,5 @@
-"""A node beside a broker, both in memory: the broker is another node, with embedded topics. Bytes travel between the
-two when the test lets them."""
+"""A gateway and a broker in memory: the broker is another node, with embedded topics. Bytes travel between them when
+the test lets them."""
 
 import random
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from tests.node.desk import LIMITS, WALL_MS
 from tests.simulation.disk import SimDisk
 
 FRAME_BYTES = 1 << 20
-_VERSIONS: dict[type[Message], int] = {
+_EDGE_VERSIONS: dict[type[Message], int] = {
     Metadata: 12,
     ListOffsets: 7,
     FindCoordinator: 4,
@@ -47,13 +47,14 @@ _VERSIONS: dict[type[Message], int] = {
     CreatePartitions: 3,
     DescribeConfigs: 4,
 }
-"""In which the edge asks, by and large."""
-_TWINS, _OWN = 10_000, 20_000
-"""By these the broker knows what comes from the node's side: twins of clients, and the node's own connection."""
+"""Versions in which the edge sends these requests, by and large."""
+_UPSTREAM, _OWN = 10_000, 20_000
+"""Connection numbers at the broker: upstream sides of clients count from the first, the gateway's own connection has
+the second."""
 
 
-class Half:
-    """One node on a disk of its own."""
+class PairNode:
+    """A node on a disk of its own."""
 
     def __init__(self, kind: Callable[..., AnyNode], pair: "Pair", name: str, **settings: Any) -> None:
         self._config = Config(**{"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **settings})
@@ -71,7 +72,7 @@ class Half:
         return self._kind(self._config, store, CountingIds(), addresses, self._pair.moment)
 
     def restart(self) -> None:
-        """After a clean stop: with what is on the disk, and nothing else."""
+        """Restart after a clean stop, with nothing but what is on the disk."""
         self.node.core.store.close(self.node.snapshots())
         self.node = self._begin()
         self.rest()
@@ -97,8 +98,8 @@ class Half:
 
 
 class Pair:
-    """`front` and `broker`. While `is_cut` the broker cannot be reached; while `is_silent` what is sent to it is
-    never answered."""
+    """The gateway `front` and its `broker`. While `is_cut` the broker cannot be reached; while `is_silent` it answers
+    nothing."""
 
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 0
@@ -107,9 +108,9 @@ class Pair:
         self.holds_questions = False
         self.to_broker: list[Forward] = []
         self.to_front: list[tuple[int, bytes]] = []
-        self.passes: dict[int, int] = {}
-        """How many of the next bytes from the broker may go to the client by themselves."""
-        self.passed_bytes = 0
+        self.splices: dict[int, int] = {}
+        """Bytes of the broker's next ones that may be spliced to the client, by connection."""
+        self.spliced_bytes = 0
         self.questions: list[UpstreamRequest] = []
         self.asked: list[UpstreamRequest] = []
         self.closed: dict[int, str] = {}
@@ -117,25 +118,25 @@ class Pair:
         self.paused: dict[int, bool] = {}
         self.replied: dict[int, Message] = {}
         self.heard: dict[int, list[Message]] = {}
-        self.broker_saw: list[bytes] = []
+        self.broker_received: list[bytes] = []
         self._clients: dict[int, KafkaClient] = {}
         self._native: dict[int, NativeClient] = {}
         self.sentences: list[str] = []
-        """What native clients were told for people."""
-        self._twins: set[int] = set()
+        """Error messages of native replies."""
+        self._upstreams: set[int] = set()
         self._own = KafkaClient("own", FRAME_BYTES)
         self._own_answers: list[Message] = []
-        self.broker = Half(Node, self, "broker")
-        self.front = Half(Gateway, self, "front", **settings)
+        self.broker = PairNode(Node, self, "broker")
+        self.front = PairNode(Gateway, self, "front", **settings)
         self.broker.step(Opened(_OWN, "kafka", "front"))
         (versions,) = self._ask_broker(ApiVersions("own", "1"), 3)
         assert isinstance(versions, ApiVersionsReply)
         self.versions = versions
 
     def replace_broker(self, name: str) -> None:
-        """By one of another cluster, at the same address."""
-        self.lose_twins("another")
-        self.broker = Half(Node, self, name)
+        """Replace the broker by one of another cluster, at the same address."""
+        self.lose_upstreams("another")
+        self.broker = PairNode(Node, self, name)
         self.broker.step(Opened(_OWN, "kafka", "front"))
 
     @property
@@ -150,7 +151,7 @@ class Pair:
     # ------------------------------------------------------------------------------------------- what the edge does
 
     def find(self, *more: int) -> None:
-        """As the edge does from time to time: broker 1, and such that are not there."""
+        """Report broker 1, and the given ones that do not exist, as the edge does at each discovery."""
         brokers = [
             Broker(number, "hidden", 10 + number, "front", 9100 + number, self.versions) for number in (1, *more)
         ]
@@ -173,7 +174,7 @@ class Pair:
         return number
 
     def ask_natively(self, number: int, message: Message) -> Message:
-        """A request, with everything that follows, and its answer."""
+        """Send a native request and do everything that follows; return its reply."""
         self.send_natively(number, message)
         self.run()
         reply = self.heard[number].pop()
@@ -184,15 +185,15 @@ class Pair:
         self.front.step(Received(number, self._native[number].encode_request(message)[1]))
 
     def send(self, number: int, message: Message, version: int) -> None:
-        """A request of a client's; nothing of it has reached the broker yet."""
+        """Send a client's request; nothing of it has reached the broker yet."""
         self.front.step(Received(number, self._clients[number].encode_request(message, version)[1]))
 
     def encode(self, number: int, message: Message, version: int) -> bytes:
-        """The bytes of a client's next request."""
+        """Encode a client's next request."""
         return self._clients[number].encode_request(message, version)[1]
 
     def carry_some(self, chance: random.Random) -> None:
-        """A few of the bytes that are under way, in pieces."""
+        """Move a few of the bytes that are under way, in pieces."""
         if self.to_broker and not self.is_cut and chance.random() < 0.7:
             self._deliver(self.to_broker.pop(0))
         if self.to_front and chance.random() < 0.7:
@@ -200,10 +201,10 @@ class Pair:
             size = chance.choice((1, 9, 100, len(data)))
             if data[size:]:
                 self.to_front.insert(0, (number, data[size:]))
-            self.arrive(number, data[:size], may_pass=chance.random() < 0.7)
+            self.arrive(number, data[:size], can_splice=chance.random() < 0.7)
 
     def ask(self, number: int, message: Message, version: int) -> Message:
-        """The same, with everything that follows, and its answer."""
+        """Send a client's request and do everything that follows; return its reply."""
         self.send(number, message, version)
         self.run()
         reply = self.heard[number].pop()
@@ -215,15 +216,15 @@ class Pair:
         self.run()
         return self.replied.pop(7)
 
-    def lose_twins(self, reason: str) -> None:
-        """Every connection to the broker breaks."""
-        lost = sorted({*self._twins, *(effect.connection for effect in self.to_broker)})
+    def lose_upstreams(self, reason: str) -> None:
+        """Break every connection to the broker."""
+        lost = sorted({*self._upstreams, *(effect.connection for effect in self.to_broker)})
         self.to_broker.clear()
         self.to_front.clear()
-        self.passes.clear()
-        self._twins.clear()
+        self.splices.clear()
+        self._upstreams.clear()
         for number in lost:
-            self.broker.step(Lost(_TWINS + number))
+            self.broker.step(Lost(_UPSTREAM + number))
             self.front.step(UpstreamLost(number, reason))
 
     def wait(self, ms: int) -> None:
@@ -231,7 +232,7 @@ class Pair:
         self.run()
 
     def run(self) -> None:
-        """Until nothing is under way any more."""
+        """Run until nothing is under way any more."""
         while True:
             self.front.rest()
             self.broker.rest()
@@ -243,7 +244,7 @@ class Pair:
         if self.is_silent:
             self.to_broker.clear()
         if self.is_cut and self.to_broker:
-            self.lose_twins("cut")
+            self.lose_upstreams("cut")
         while self.to_broker:
             self._deliver(self.to_broker.pop(0))
             moved = True
@@ -257,31 +258,31 @@ class Pair:
         return moved
 
     def _deliver(self, effect: Forward) -> None:
-        if effect.connection not in self._twins:
-            self._twins.add(effect.connection)
-            self.broker.step(Opened(_TWINS + effect.connection, "kafka", "front"))
-        self.broker_saw.append(effect.data)
-        self.broker.step(Received(_TWINS + effect.connection, effect.data))
+        if effect.connection not in self._upstreams:
+            self._upstreams.add(effect.connection)
+            self.broker.step(Opened(_UPSTREAM + effect.connection, "kafka", "front"))
+        self.broker_received.append(effect.data)
+        self.broker.step(Received(_UPSTREAM + effect.connection, effect.data))
 
-    def arrive(self, number: int, data: bytes, *, may_pass: bool = True) -> None:
-        """From the broker, at the edge: past the node, as far as it lets it and the edge can."""
-        allowed = self.passes.pop(number, 0)
-        passing = data[:allowed] if may_pass and number not in self.closed else b""
-        if passing:
-            self.passed_bytes += len(passing)
-            self.passes[number] = allowed - len(passing)
-            self._hear(number, passing)
-            self.front.step(Spliced(number, len(passing)))
-        if rest := data[len(passing) :]:
-            self.passes.pop(number, None)
+    def arrive(self, number: int, data: bytes, *, can_splice: bool = True) -> None:
+        """Bring bytes of the broker to the edge, which splices what the node allows."""
+        allowed = self.splices.pop(number, 0)
+        spliced = data[:allowed] if can_splice and number not in self.closed else b""
+        if spliced:
+            self.spliced_bytes += len(spliced)
+            self.splices[number] = allowed - len(spliced)
+            self._hear(number, spliced)
+            self.front.step(Spliced(number, len(spliced)))
+        if rest := data[len(spliced) :]:
+            self.splices.pop(number, None)
             self.front.step(Forwarded(number, rest))
 
     def _answer(self, question: UpstreamRequest) -> Message | None:
         if self.is_cut or question.broker not in (None, 1):
             return None
         if isinstance(question.message, Metadata):
-            _check_question(question.message)
-        version = _VERSIONS[type(question.message)]
+            _check_metadata_request(question.message)
+        version = _EDGE_VERSIONS[type(question.message)]
         (reply,) = self._ask_broker(question.message, version)
         return reply
 
@@ -292,18 +293,18 @@ class Pair:
         return answers
 
     def ask_broker(self, message: Message, version: int) -> Message:
-        """Behind the node's back."""
+        """Send a request to the broker itself; return its reply."""
         (reply,) = self._ask_broker(message, version)
         return reply
 
     # -------------------------------------------------------------------------------------------------------- effects
 
-    def carry_out(self, half: Half, effect: Effect) -> None:
+    def carry_out(self, half: PairNode, effect: Effect) -> None:
         match effect:
             case Send() | Close() if half is self.broker_or_none():
                 self._broker_does(effect)
             case Send():
-                assert not self.passes.get(effect.connection), "in the middle of what passes by itself"
+                assert not self.splices.get(effect.connection), "in the middle of what splices by itself"
                 self._hear(effect.connection, effect.data)
             case Close():
                 self.closed[effect.connection] = effect.reason
@@ -316,7 +317,7 @@ class Pair:
             case AbandonUpstream():
                 self.front.step(UpstreamLost(effect.connection, effect.reason))
             case Splice():
-                self.passes[effect.connection] = effect.size
+                self.splices[effect.connection] = effect.size
             case UpstreamRequest():
                 self.questions.append(effect)
             case LogError():
@@ -324,11 +325,11 @@ class Pair:
 
     def _broker_does(self, effect: Send | Close) -> None:
         if isinstance(effect, Close):
-            self.front.step(UpstreamLost(effect.connection - _TWINS, "closed"))
+            self.front.step(UpstreamLost(effect.connection - _UPSTREAM, "closed"))
         elif effect.connection == _OWN:
             self._own_answers += [answer.reply for answer in self._own.receive_data(effect.data)]
         else:
-            self.to_front.append((effect.connection - _TWINS, effect.data))
+            self.to_front.append((effect.connection - _UPSTREAM, effect.data))
 
     def _hear(self, number: int, data: bytes) -> None:
         native = self._native.get(number)
@@ -340,12 +341,13 @@ class Pair:
                 self.heard[number].append(said.reply)
                 self.sentences.append(said.error_message)
 
-    def broker_or_none(self) -> Half | None:
+    def broker_or_none(self) -> PairNode | None:
         return getattr(self, "broker", None)
 
 
-def _check_question(message: Metadata) -> None:
-    """Apache Kafka looks at ids alone where there are both, and tells of no topic where one has neither."""
+def _check_metadata_request(message: Metadata) -> None:
+    """Check that no request mixes names and ids: Apache Kafka then looks at ids alone, and describes no topic if one
+    has neither."""
     topics = message.topics or ()
     assert len({bool(topic.name) for topic in topics}) <= 1, "names and ids"
     assert all(topic.name or topic.topic_id != NO_TOPIC_ID for topic in topics), "neither a name nor an id"

@@ -1,5 +1,5 @@
-"""Whatever happens between clients, the node and the broker: nobody is answered twice or out of order (the client's own
-codec sees to that), every request is answered or its connection closed, and what was acknowledged is there."""
+"""Random histories of clients, the gateway and a broker: no request is answered twice or out of order (the client's
+codec checks that), every request is answered or its connection closed, and acknowledged records are there."""
 
 import random
 from collections import Counter
@@ -31,10 +31,10 @@ from tests.upstream.pair import Pair
 BATCH = encode_batch([(b"k", b"v" * 50)], timestamp_ms=1)
 SEEDS, SHARES = share_of(60), 1
 MARKS = (
-    *("acknowledged", "cut", "lost twins", "garbage", "nonsense", "left", "passed"),
+    *("acknowledged", "cut", "lost upstreams", "garbage", "nonsense", "left", "passed"),
     *("Fetch", "Produce", "JoinGroup"),
 )
-"""What a share of the histories must have in it."""
+"""Marks that each share of the histories must contain."""
 
 
 class History:
@@ -129,7 +129,7 @@ class History:
         self.pair.is_cut = not self.pair.is_cut
         if self.pair.is_cut:
             self.seen["cut"] += 1
-            self.pair.lose_twins("cut")
+            self.pair.lose_upstreams("cut")
             if self.random.random() < 0.5:
                 self.pair.away()
         else:
@@ -140,12 +140,12 @@ class History:
         self.seen["silent"] += 1
 
     def breaks(self) -> None:
-        self.seen["lost twins"] += len(self.pair._twins)
-        self.pair.lose_twins("reset")
+        self.seen["lost upstreams"] += len(self.pair._upstreams)
+        self.pair.lose_upstreams("reset")
 
     def garbage(self) -> None:
         if self.live() and self.random.random() < 0.3:
-            self.pair.arrive(self.random.choice(self.live()), self.random.randbytes(12), may_pass=False)
+            self.pair.arrive(self.random.choice(self.live()), self.random.randbytes(12), can_splice=False)
             self.seen["garbage"] += 1
 
     def look(self) -> None:
@@ -175,7 +175,7 @@ class History:
 
 @pytest.fixture(autouse=True)
 def _short_answers_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "PASS_BYTES", 20)
+    monkeypatch.setattr(session, "SPLICE_MIN_BYTES", 20)
 
 
 @pytest.mark.parametrize("share", range(SHARES))
@@ -207,7 +207,7 @@ def told(seed: int) -> Counter[str]:
         history.pair.front.rest()
         history.look()
     history.heal()
-    history.seen["passed"] += history.pair.passed_bytes
+    history.seen["passed"] += history.pair.spliced_bytes
     for number in history.live():
         assert history.owed[number] == [], f"connection {number} waits for ever"
     for key in history.acknowledged:
@@ -215,7 +215,7 @@ def told(seed: int) -> Counter[str]:
         # Which one came last is for those to say who were not held up behind a broker.
         assert committed(history.pair, group, topic, int(partition)) in history.sent[key]
     assert isinstance(history.pair.ask_inside(DescribeNode()), DescribeNodeReply)
-    assert set(history.pair.node.proxying.timeouts.watched) <= set(history.live())
+    assert set(history.pair.node.proxied.timeouts.watched) <= set(history.live())
     return history.seen
 
 

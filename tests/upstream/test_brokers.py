@@ -1,4 +1,4 @@
-"""What the edge finds from time to time, as connections see it that are open, and those that come next."""
+"""Discovered brokers, as open connections and the next ones see them."""
 
 from msgspec.structs import replace
 
@@ -8,7 +8,7 @@ from protocol.kafka.client import KafkaClient, encode_request
 from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import ApiVersion, ApiVersions, ApiVersionsReply, SaslHandshake
 from protocol.messages.topics import Metadata, MetadataReply
-from tests.protocol.kafka.front.fronts import (
+from tests.upstream.session.frames import (
     BEAT,
     BROKER,
     FRAME_BYTES,
@@ -34,7 +34,7 @@ def begun(*numbers: int) -> Brokers:
 
 
 def ports_told(session: ProxySession) -> list[int]:
-    """Where a client of the connection is told that brokers are."""
+    """Return the brokers' ports as a client of the connection is told them."""
     client = KafkaClient("c", FRAME_BYTES)
     number, data = client.encode_request(Metadata(), 9)
     session.receive_data(data)

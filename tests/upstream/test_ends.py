@@ -1,4 +1,4 @@
-"""Where the cluster's partitions end: how old what is told is, and who is asked how often."""
+"""Offsets at the ends of the cluster's partitions: how old a reply may be, and how often leaders are asked."""
 
 from msgspec.structs import replace
 
@@ -77,9 +77,9 @@ def test_what_transactions_count_is_another_end() -> None:
 
 def test_of_times_whoever_asks_is_told_and_nothing_is_kept() -> None:
     effects: list[UpstreamRequest] = []
-    ends, asking = Ends(), UpstreamRequests(5_000, effects.append)
+    ends, requests = Ends(), UpstreamRequests(5_000, effects.append)
     message = of(ListOffsetsPartition(0, 1_234))
-    delayed = asking.ask(((message, 1),), RequestRef(1, 1), message, Moment(NOW_MS, 0))
+    delayed = requests.send(((message, 1),), RequestRef(1, 1), message, Moment(NOW_MS, 0))
     ends.asked(delayed)
     delayed.answers = dict.fromkeys(delayed.answers, answer(3))
     ends.learn(delayed.questions[0], answer(3), NOW_MS)
@@ -91,8 +91,8 @@ def test_of_times_whoever_asks_is_told_and_nothing_is_kept() -> None:
 
 def test_what_a_leader_refuses_is_told_unless_something_is_known() -> None:
     effects: list[UpstreamRequest] = []
-    ends, asking = Ends(), UpstreamRequests(5_000, effects.append)
-    delayed = asking.ask(((LATEST, 1),), RequestRef(1, 1), LATEST, Moment(NOW_MS, 0))
+    ends, requests = Ends(), UpstreamRequests(5_000, effects.append)
+    delayed = requests.send(((LATEST, 1),), RequestRef(1, 1), LATEST, Moment(NOW_MS, 0))
     delayed.answers = dict.fromkeys(delayed.answers, answer(-1, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert tell(ends, LATEST, NOW_MS, delayed).error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
     ends.learn(asked(LATEST, asked_ms=NOW_MS - 9), answer(6), NOW_MS)
@@ -110,12 +110,12 @@ def test_what_is_new_enough_is_not_asked_again() -> None:
 
 def test_a_question_under_way_is_shared_while_it_is_new_enough() -> None:
     effects: list[UpstreamRequest] = []
-    ends, asking = Ends(), UpstreamRequests(5_000, effects.append)
-    ends.asked(asking.ask(((LATEST, 1),), RequestRef(1, 1), LATEST, Moment(NOW_MS, 0)))
+    ends, requests = Ends(), UpstreamRequests(5_000, effects.append)
+    ends.asked(requests.send(((LATEST, 1),), RequestRef(1, 1), LATEST, Moment(NOW_MS, 0)))
     (effect,) = effects
-    assert ends.to_ask(RECENT, leader_1, asking.under_way, NOW_MS + 900) == ((), (effect.call_id,))
-    assert ends.to_ask(RECENT, leader_1, asking.under_way, NOW_MS + 1_100) == (((LATEST, 1),), ())
-    assert ends.to_ask(LATEST, leader_1, asking.under_way, NOW_MS) == (((LATEST, 1),), ())
+    assert ends.to_ask(RECENT, leader_1, requests.pending_request, NOW_MS + 900) == ((), (effect.call_id,))
+    assert ends.to_ask(RECENT, leader_1, requests.pending_request, NOW_MS + 1_100) == (((LATEST, 1),), ())
+    assert ends.to_ask(LATEST, leader_1, requests.pending_request, NOW_MS) == (((LATEST, 1),), ())
 
 
 def test_a_broker_that_says_nothing_is_not_asked_for_a_while() -> None:

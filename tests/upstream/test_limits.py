@@ -19,11 +19,11 @@ from protocol.messages.offsets import (
     OffsetFetch,
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataReply, MetadataTopic
-from tests.upstream import test_adoption as adopting
+from tests.upstream import test_migration as migrating
 from tests.upstream import test_node as beside
 from tests.upstream.pair import Pair
-from tests.upstream.test_adoption import FETCH, JOIN, joined
 from tests.upstream.test_ends import LATEST, NOW_MS, answer, asked, leader_1, nobody
+from tests.upstream.test_migration import FETCH, JOIN, joined
 from tests.upstream.test_node import ENDS, commit, committed, make_topic
 
 NATIVE, FIRST = 5, 6
@@ -75,7 +75,7 @@ def test_beyond_them_nothing_is_handed_on() -> None:
 
 @pytest.mark.usefixtures("most")
 def test_beyond_them_no_group_is_met() -> None:
-    pair = full(adopting.paired())
+    pair = full(migrating.paired())
     assert joined(pair).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert len(pair.questions) == 1
 
@@ -96,25 +96,25 @@ def test_beyond_them_ends_are_those_last_heard_of(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_group_for_which_there_is_no_room_is_not_taken_over() -> None:
-    pair = adopting.paired(max_groups=1)
+    pair = migrating.paired(max_groups=1)
     first = pair.ask(1, replace(JOIN, group_id="h"), 3)
     assert isinstance(first, JoinGroupReply)
     assert first.error_code is ErrorCode.NONE
     assert joined(pair).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert adopting.inside(pair) == [-1, -1]
+    assert migrating.inside(pair) == [-1, -1]
 
 
 @pytest.mark.parametrize("limit", [{"max_held_replies": 0}, {"max_unflushed_bytes": 0}])
 def test_nor_is_one_while_too_much_waits_for_the_disk(limit: dict[str, Any]) -> None:
-    pair = adopting.paired()
+    pair = migrating.paired()
     core = pair.node.core
     usual, core.config = core.config, Config(**limit)
     assert joined(pair).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert adopting.inside(pair) == [-1, -1]
+    assert migrating.inside(pair) == [-1, -1]
     core.config = usual
     pair.wait(1_000)
     assert joined(pair).error_code is ErrorCode.NONE
-    assert adopting.offsets(pair) == [-1, 42]
+    assert migrating.offsets(pair) == [-1, 42]
 
 
 # ------------------------------------------------------------------------------------------------------- what is kept
@@ -137,18 +137,18 @@ def test_and_so_are_those_that_somebody_wanted_news_of(monkeypatch: pytest.Monke
     assert len(pair.node.topics._asked) <= 6
 
 
-@pytest.mark.parametrize(("has_members", "kept"), [(False, "_nothing"), (True, "_refusals")])
+@pytest.mark.parametrize(("has_members", "remembered"), [(False, "_without_offsets"), (True, "_rejections")])
 def test_and_groups_that_the_cluster_was_asked_for(
-    monkeypatch: pytest.MonkeyPatch, has_members: bool, kept: str
+    monkeypatch: pytest.MonkeyPatch, has_members: bool, remembered: str
 ) -> None:
-    monkeypatch.setattr("coordinator.gateway.migration._MOST_KEPT", 5)
-    pair = adopting.paired(has_offsets=False)
+    monkeypatch.setattr("coordinator.gateway.migration._MAX_REMEMBERED", 5)
+    pair = migrating.paired(has_offsets=False)
     for number in range(20):
         group_id = f"g-{number}"
         if has_members:
             pair.ask_broker(replace(JOIN, group_id=group_id), 3)
         pair.ask(1, OffsetFetch((replace(FETCH.groups[0], group_id=group_id),)), 8)
-    assert 0 < len(getattr(pair.node.migration, kept)) <= 5
+    assert 0 < len(getattr(pair.node.migration, remembered)) <= 5
 
 
 # ------------------------------------------------------------------------------------------------------- who is asked
@@ -163,7 +163,7 @@ def test_a_broker_that_answers_again_is_asked_again_at_once() -> None:
 
 
 class Moved(Pair):
-    """Whose broker leads nothing any more, and does not know it when it is asked who leads."""
+    """A pair whose broker leads nothing any more, and does not say so in Metadata."""
 
     def _answer(self, question: UpstreamRequest) -> Message | None:
         if not isinstance(question.message, ListOffsets):
@@ -200,7 +200,7 @@ def test_where_leaders_moved_topics_are_listed_once_a_second_however_many_ask() 
 
 @pytest.mark.parametrize("version", [5, 9])
 def test_of_a_group_whose_id_is_too_long_nobody_is_asked(version: int) -> None:
-    pair = adopting.paired()
+    pair = migrating.paired()
     asked_before = len(pair.asked)
     reply = pair.ask(1, replace(JOIN, group_id="g" * (LONGEST_GROUP_ID + 1)), version)
     assert isinstance(reply, JoinGroupReply)

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator.gateway.native import HANDED_ON
+from coordinator.gateway.native import FORWARDED_APIS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import DescribeConfigs, DescribeConfigsReply, DescribeConfigsResource, ResourceType
@@ -184,7 +184,7 @@ def test_settings_of_topics_are_the_clusters_and_those_of_groups_are_ours() -> N
 @pytest.mark.parametrize("message", [CreateTopics(()), DeleteTopics(()), CreatePartitions(()), DescribeConfigs(())])
 def test_what_cannot_be_handed_on_is_refused_and_what_is_not_answered_may_be_done_or_not(message: Message) -> None:
     pair = natively()
-    assert type(message) in HANDED_ON
+    assert type(message) in FORWARDED_APIS
     pair.is_cut = True
     lost = ask(pair, Refused, message)
     assert lost.error_code is ErrorCode.REQUEST_TIMED_OUT

@@ -6,7 +6,7 @@ from typing import Any
 from coordinator.config.keys import UpstreamOffsets
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.events import BrokersFound, Forwarded, Spliced
-from coordinator.gateway.handlers import REFUSED
+from coordinator.gateway.handlers import REJECTED
 from coordinator.node.events import Ended, Lost, Received
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -143,12 +143,12 @@ def test_a_long_answer_passes_by_the_node() -> None:
     ((number, data),) = pair.to_front
     pair.to_front.clear()
     pair.arrive(number, data[:20])
-    assert pair.passes[1] == len(data) - 20
+    assert pair.splices[1] == len(data) - 20
     pair.send(1, Heartbeat("g", 1, "m"), 3)  # changes nothing
     pair.arrive(number, data[20:-1])
     assert pair.heard[1] == []
     pair.arrive(number, data[-1:])
-    assert pair.passed_bytes == len(data) - 20
+    assert pair.spliced_bytes == len(data) - 20
     fetched, *beats = pair.heard[1]
     assert fetched == there
     assert [type(beat) for beat in beats] == [HeartbeatReply, HeartbeatReply]
@@ -166,7 +166,7 @@ def test_a_group_lives_here_and_the_broker_never_hears_of_it() -> None:
     assert isinstance(synced, SyncGroupReply)
     assert synced.assignment == b"all"
     assert pair.ask(2, Heartbeat("g", generation, member), 3) == HeartbeatReply()
-    assert b"".join(pair.broker_saw) == b""
+    assert b"".join(pair.broker_received) == b""
     assert not pair.broker.node.core.directory
 
 
@@ -216,8 +216,8 @@ def test_a_connection_whose_broker_is_lost_before_it_answered_closes_and_others_
     pair.send(1, Fetch((FetchTopic("none", (FetchPartition(0, 0),)),)), 12)
     pair.front.step(Forwarded(2, b""))
     pair.to_broker.clear()
-    pair._twins.update((1, 2))
-    pair.lose_twins("reset by peer")
+    pair._upstreams.update((1, 2))
+    pair.lose_upstreams("reset by peer")
     assert "reset by peer" in pair.closed[1]
     assert 2 not in pair.closed
     pair.wait(2_000)
@@ -280,7 +280,7 @@ def test_what_is_heard_of_a_connection_that_is_gone_is_let_go() -> None:
     pair.front.step(Lost(1))
     pair.run()
     pair.wait(5_000)
-    assert not pair.node.proxying.timeouts.watched
+    assert not pair.node.proxied.timeouts.watched
 
 
 def test_what_piles_up_behind_a_fetch_pauses_the_client() -> None:
@@ -393,13 +393,13 @@ def test_who_says_nothing_more_hears_what_the_broker_owes_it_and_what_waited_beh
 def test_what_nobody_answers_reaches_the_broker_though_it_stands_behind_a_commit() -> None:
     pair = paired()
     make_topic(pair)
-    pair.broker_saw.clear()
+    pair.broker_received.clear()
     pair.send(1, commit(), 8)
     records = (ProducePartition(0, encode_batch([(None, b"unanswered")], timestamp_ms=1)),)
     pair.send(1, Produce((ProduceTopic("orders", records),), acks=0), 8)
     pair.front.step(Ended(1))
     pair.run()
-    assert b"unanswered" in b"".join(pair.broker_saw)
+    assert b"unanswered" in b"".join(pair.broker_received)
     assert pair.closed == {1: ""}
 
 
@@ -525,7 +525,7 @@ def test_records_are_refused_with_a_sentence_to_whoever_asks_here() -> None:
     pair = paired()
     asks: tuple[Message, ...] = (Fetch(()), Produce((), -1))
     for message in asks:
-        assert type(message) in REFUSED
+        assert type(message) in REJECTED
         reply = pair.ask_inside(message)
         assert isinstance(reply, Refused)
         assert "brokers" in reply.error_message
@@ -547,7 +547,7 @@ def test_a_broker_that_speaks_newer_versions_is_offered_so_to_whoever_comes_next
     brokers = tuple(pair.node.brokers.known.values())
     pair.front.step(BrokersFound(brokers))
     assert pair.node.brokers.known[1].versions == pair.versions
-    assert pair.node.brokers.open(1)._front is pair.node.brokers.open(1)._front
+    assert pair.node.brokers.open(1)._router is pair.node.brokers.open(1)._router
 
 
 def test_settings_of_a_group_are_kept_here() -> None:
@@ -559,4 +559,4 @@ def test_settings_of_a_group_are_kept_here() -> None:
     told = pair.ask(1, DescribeConfigs((DescribeConfigsResource(ResourceType.GROUP, "g"),)), 4)
     assert isinstance(told, DescribeConfigsReply)
     assert ("group.max.size", "50") in [(one.name, one.value) for one in told.results[0].configs]
-    assert pair.broker_saw == []
+    assert pair.broker_received == []

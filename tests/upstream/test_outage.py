@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.config.keys import UpstreamOffsets
 from coordinator.gateway.events import BrokersFound
-from coordinator.gateway.offline import metadata_of_brokers
+from coordinator.gateway.offline import proxied_metadata
 from coordinator.node.events import Received
 from protocol.errors import ErrorCode
 from protocol.messages.groups import (
@@ -55,14 +55,14 @@ def known(*more: int) -> Pair:
     pair.find(*more)
     pair.wait(1_000)
     pair.connect(1)
-    pair.broker_saw.clear()
+    pair.broker_received.clear()
     go_away(pair)
     return pair
 
 
 def go_away(pair: Pair) -> None:
     pair.is_cut = True
-    pair.lose_twins("cut")
+    pair.lose_upstreams("cut")
     pair.away()
 
 
@@ -101,7 +101,7 @@ def test_a_group_forms_and_goes_on_though_every_broker_is_gone() -> None:
     committed = pair.ask(1, OffsetCommit("g", (OffsetCommitTopic("orders", (part,)),), generation, member), 6)
     assert isinstance(committed, OffsetCommitReply)
     assert committed.topics[0].partitions[0].error_code is ErrorCode.NONE
-    assert pair.broker_saw == []
+    assert pair.broker_received == []
     assert pair.closed == {}
 
 
@@ -117,7 +117,7 @@ def test_brokers_have_the_listeners_addresses_and_the_cluster_its_own_name() -> 
     assert [(one.node_id, one.host, one.port) for one in here.brokers] == [(1, "front", 9101)]
     assert (here.brokers, here.cluster_id, here.controller_id) == (there.brokers, there.cluster_id, 1)
     assert here.cluster_id is not None
-    assert metadata_of_brokers(pair.node.topics, ()) == here
+    assert proxied_metadata(pair.node.topics, ()) == here
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -131,7 +131,7 @@ def test_tools_that_ask_what_the_cluster_is_hear_it_as_its_brokers_told_it(versi
     assert there.cluster_id
     go_away(pair)
     pair.connect(2)
-    pair.broker_saw.clear()
+    pair.broker_received.clear()
     here = pair.ask(2, DescribeCluster(), version)
     assert isinstance(here, DescribeClusterReply)
     assert here.brokers == (DescribedBroker(1, "front", 9101), DescribedBroker(2, "front", 9102))
@@ -141,7 +141,7 @@ def test_tools_that_ask_what_the_cluster_is_hear_it_as_its_brokers_told_it(versi
         OPERATIONS_NOT_REQUESTED,
     )
     assert here.controller_id in {1, 2}
-    assert pair.broker_saw == []
+    assert pair.broker_received == []
 
 
 def test_who_had_asked_just_before_is_not_left_waiting() -> None:
@@ -209,12 +209,12 @@ def test_what_another_client_may_do_with_a_topic_is_not_told() -> None:
 def test_metadata_is_the_brokers_as_soon_as_it_is_back_on_connections_from_before_too() -> None:
     pair = known()
     told(pair, 1, Metadata(()))
-    assert pair.broker_saw == []
+    assert pair.broker_received == []
     pair.is_cut = False
     pair.find()
     (topic,) = told(pair, 1, Metadata((MetadataTopic("unheard"),))).topics
     assert topic.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert pair.broker_saw != []
+    assert pair.broker_received != []
     assert pair.closed == {}
 
 

@@ -3,8 +3,16 @@
 import pytest
 
 from coordinator.gateway.authorized_parts import GUARDED
-from coordinator.gateway.permissions import CLUSTER, GROUP, NAMES_A_QUESTION, TOPIC, Need, Permissions, questions
-from coordinator.gateway.session.apis import OF_GROUPS, OURS
+from coordinator.gateway.permissions import (
+    CLUSTER,
+    GROUP,
+    NAMES_PER_QUERY,
+    TOPIC,
+    Permission,
+    PermissionCache,
+    permission_queries,
+)
+from coordinator.gateway.session.apis import CONFIG_APIS, LOCAL_APIS
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.configs import (
@@ -31,13 +39,13 @@ PERMITTED = (
 NOT_TOLD = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode(999))
 
 
-def verdict(need: Need, reply: Message) -> ErrorCode | None:
-    (question,) = questions([need])
-    return question.read(question.needs, reply)[need]
+def verdict(need: Permission, reply: Message) -> ErrorCode | None:
+    (query,) = permission_queries([need])
+    return query.read(query.permissions, reply)[need]
 
 
 def test_every_request_about_groups_that_is_answered_here_is_guarded() -> None:
-    assert set(OURS) | set(OF_GROUPS) == GUARDED
+    assert set(LOCAL_APIS) | set(CONFIG_APIS) == GUARDED
 
 
 @pytest.mark.parametrize(
@@ -45,9 +53,9 @@ def test_every_request_about_groups_that_is_answered_here_is_guarded() -> None:
     [*((code, ErrorCode.NONE) for code in PERMITTED), (REFUSED, REFUSED), *((code, None) for code in NOT_TOLD)],
 )
 def test_a_broker_authorizes_before_it_looks_for_the_coordinator(code: ErrorCode, expected: ErrorCode | None) -> None:
-    assert verdict(Need(GROUP, "g", READ), HeartbeatReply(code)) == expected
-    assert verdict(Need(GROUP, "g", DELETE), OffsetDeleteReply(code)) == expected
-    assert verdict(Need(GROUP, "g", DESCRIBE), DescribeGroupsReply((DescribedGroup("g", code),))) == expected
+    assert verdict(Permission(GROUP, "g", READ), HeartbeatReply(code)) == expected
+    assert verdict(Permission(GROUP, "g", DELETE), OffsetDeleteReply(code)) == expected
+    assert verdict(Permission(GROUP, "g", DESCRIBE), DescribeGroupsReply((DescribedGroup("g", code),))) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,22 +69,24 @@ def test_a_broker_authorizes_before_it_looks_for_the_coordinator(code: ErrorCode
     ],
 )
 def test_brokers_without_settings_of_groups_permit_none(code: ErrorCode, expected: ErrorCode | None) -> None:
-    assert verdict(Need(GROUP, "g", CONFIGS), DescribeConfigsReply((DescribedConfigs(32, "g", code),))) == expected
+    assert (
+        verdict(Permission(GROUP, "g", CONFIGS), DescribeConfigsReply((DescribedConfigs(32, "g", code),))) == expected
+    )
     altered = IncrementalAlterConfigsReply((AlteredConfigs(32, "g", code),))
-    assert verdict(Need(GROUP, "g", ALTER_CONFIGS), altered) == expected
+    assert verdict(Permission(GROUP, "g", ALTER_CONFIGS), altered) == expected
 
 
 def test_what_an_answer_does_not_name_is_not_known() -> None:
-    assert verdict(Need(GROUP, "g", DESCRIBE), DescribeGroupsReply()) is None
-    assert verdict(Need(GROUP, "g", CONFIGS), DescribeConfigsReply()) is None
-    assert verdict(Need(TOPIC, "t", READ), MetadataReply()) is None
+    assert verdict(Permission(GROUP, "g", DESCRIBE), DescribeGroupsReply()) is None
+    assert verdict(Permission(GROUP, "g", CONFIGS), DescribeConfigsReply()) is None
+    assert verdict(Permission(TOPIC, "t", READ), MetadataReply()) is None
 
 
 def test_topics_tell_their_operations() -> None:
     def of(bits: int, code: ErrorCode = ErrorCode.NONE, name: str | bytes = "t") -> ErrorCode | None:
         is_id = isinstance(name, bytes)
         topic = MetadataTopicReply(None if is_id else "t", b"i" * 16, code, topic_authorized_operations=bits)
-        return verdict(Need(TOPIC, name, READ), MetadataReply(topics=(topic,)))
+        return verdict(Permission(TOPIC, name, READ), MetadataReply(topics=(topic,)))
 
     assert of(1 << READ) is ErrorCode.NONE
     assert of(1 << READ, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) is ErrorCode.NONE
@@ -88,28 +98,32 @@ def test_topics_tell_their_operations() -> None:
 
 
 def test_the_cluster_tells_its_operations() -> None:
-    need = Need(CLUSTER, "", DESCRIBE)
+    need = Permission(CLUSTER, "", DESCRIBE)
     assert verdict(need, MetadataReply(cluster_authorized_operations=1 << DESCRIBE)) is ErrorCode.NONE
     for bits in (0, 1 << DELETE, -(2**31)):
         told = MetadataReply(cluster_authorized_operations=bits)
         assert verdict(need, told) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_questions_are_few_and_do_nothing() -> None:
-    names = [f"g{number}" for number in range(NAMES_A_QUESTION + 1)]
-    asked = list(questions(Need(GROUP, name, DESCRIBE) for name in names))
-    assert [len(one.needs) for one in asked] == [NAMES_A_QUESTION, 1]
+def test_queries_are_few_and_do_nothing() -> None:
+    names = [f"g{number}" for number in range(NAMES_PER_QUERY + 1)]
+    asked = list(permission_queries(Permission(GROUP, name, DESCRIBE) for name in names))
+    assert [len(one.permissions) for one in asked] == [NAMES_PER_QUERY, 1]
     assert all(isinstance(one.message, DescribeGroups) and one.newest <= 5 for one in asked)
-    both = list(questions([Need(TOPIC, "a", READ), Need(TOPIC, "a", DESCRIBE), Need(TOPIC, b"i" * 16, READ)]))
+    both = list(
+        permission_queries(
+            [Permission(TOPIC, "a", READ), Permission(TOPIC, "a", DESCRIBE), Permission(TOPIC, b"i" * 16, READ)]
+        )
+    )
     assert [isinstance(one.message, Metadata) and len(one.message.topics or ()) for one in both] == [1, 1]
     assert [one.oldest for one in both] == [8, 12], "names and ids by themselves: brokers look at ids alone"
-    (beat,), (delete,) = (list(questions([Need(GROUP, "g", one)])) for one in (READ, DELETE))
+    (beat,), (delete,) = (list(permission_queries([Permission(GROUP, "g", one)])) for one in (READ, DELETE))
     assert isinstance(beat.message, Heartbeat)
     assert delete.message == OffsetDelete("g", ())
 
 
 def test_what_was_never_answered_is_refused() -> None:
-    permissions, need = Permissions(), Need(GROUP, "g", READ)
+    permissions, need = PermissionCache(), Permission(GROUP, "g", READ)
     assert permissions.code(need) is REFUSED
     assert not permissions.knows([need])
     permissions.learn({need: None}, 0)

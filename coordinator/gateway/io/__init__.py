@@ -1,1 +1,1 @@
-"""EDGES: connections to the cluster's brokers and the listeners in front of them."""
+"""EDGES: connections to the cluster's brokers, and the listeners that clients reach them by."""

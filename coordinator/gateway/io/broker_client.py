@@ -1,4 +1,4 @@
-"""EDGE: a connection of our own to one broker, over which it is asked many things at a time."""
+"""EDGE: a connection of Muster's own to one broker, with many requests in flight."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from coordinator import __version__
-from coordinator.gateway.io.tls import Unreachable, UpstreamTls, dial, why
+from coordinator.gateway.io.tls import Unreachable, UpstreamTls, describe_failure, dial
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka import login as sasl
@@ -16,64 +16,65 @@ from protocol.messages import Message
 from protocol.messages.node import ApiVersions, ApiVersionsReply, SaslHandshake
 from protocol.messages.offsets import OffsetFetch
 
-_MAX_ANSWER_BYTES = 100 << 20
-_MOST_ENTRIES = 16 << 20
-"""In one answer: a cluster may have a hundred thousand partitions, each with its replicas."""
+_MAX_REPLY_BYTES = 100 << 20
+_MAX_REPLY_ENTRIES = 16 << 20
+"""Array entries in one reply: a cluster may have a hundred thousand partitions, each with its replicas."""
 _READ_BYTES = 1 << 18
-_LONG_BYTES = 1 << 16
-"""What tells of a hundred thousand partitions takes longer to read than a heartbeat should wait."""
-MOST_UNDER_WAY = 64
-"""Asked and not answered, on one link; who wants to ask more waits for a place."""
-_VERSIONS_FIRST, _VERSIONS_OLDEST = 3, 0
-_NEWEST: dict[type[Message], int] = {OffsetFetch: 9}
-"""In which topics go by name."""
-_OF_ITS_SESSION = 0.8
-"""Of the time that a broker lets us stay after a login (KIP-368): how much of it a link is used."""
-_ALERT = b"\x15\x03"
-"""How whoever speaks TLS begins to say that something else was not understood."""
+_DECODE_IN_THREAD_BYTES = 1 << 16
+"""Replies longer than this are decoded in a thread: metadata of a hundred thousand partitions takes longer than a
+heartbeat should wait."""
+MAX_IN_FLIGHT = 64
+"""Requests in flight on one connection; further ones wait for a slot."""
+_API_VERSIONS_NEWEST, _API_VERSIONS_OLDEST = 3, 0
+_NEWEST_VERSIONS: dict[type[Message], int] = {OffsetFetch: 9}
+"""Newest versions in which requests name topics instead of giving their ids."""
+_SESSION_LIFETIME_SHARE = 0.8
+"""Share of the session lifetime (KIP-368) after which the connection is replaced."""
+_TLS_ALERT = b"\x15\x03"
+"""First bytes of a TLS alert, version byte included: the peer speaks TLS and was sent plaintext."""
 
 HostPort = tuple[str, int]
 
 
-class Login(NamedTuple):
-    """The login of Muster at the brokers."""
+class BrokerLogin(NamedTuple):
+    """Credentials of Muster at the brokers."""
 
     username: str
     password: str
     mechanism: str = "PLAIN"
 
     def __repr__(self) -> str:
-        return f"Login({self.username!r})"
+        return f"BrokerLogin({self.username!r})"
 
 
 class RequestFailed(Exception):
-    """The broker did not answer; the text says why."""
+    """A broker did not answer a request; the text says why."""
 
 
 class BrokerClient:
-    """`versions` is what the broker answered when it was connected."""
+    """A connection to one broker. `versions` is the broker's reply to ApiVersions."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, place: str, *, is_tls: bool = False
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, *, is_tls: bool = False
     ) -> None:
         self.versions = ApiVersionsReply()
         self._reader = reader
         self._writer = writer
-        self._client = KafkaClient("muster", _MAX_ANSWER_BYTES, _MOST_ENTRIES)
-        self._under_way: dict[int, asyncio.Future[Message]] = {}
-        self._places = MOST_UNDER_WAY
-        self._waiting: dict[asyncio.Future[None], None] = {}
-        """For a place; the one that came last in the end."""
-        self._held = 0
-        self._heard_s = 0.0
+        self._client = KafkaClient("muster", _MAX_REPLY_BYTES, _MAX_REPLY_ENTRIES)
+        self._in_flight: dict[int, asyncio.Future[Message]] = {}
+        self._free_slots = MAX_IN_FLIGHT
+        self._slot_waiters: dict[asyncio.Future[None], None] = {}
+        """Requests that wait for a slot, the newest last."""
+        self._undecoded_bytes = 0
+        self._received_s = 0.0
         self._is_open = True
         self._is_retired = False
-        self._place = place
+        self._address = address
         self._is_tls = is_tls
-        self._is_known = False
-        self._answers = 0
-        self._until_s: float | None = None
-        self._hearing = asyncio.ensure_future(self._hear())
+        self._is_authenticated = False
+        self._reply_count = 0
+        self._session_ends_s: float | None = None
+        self._reader_task = asyncio.ensure_future(self._read_replies())
 
     @classmethod
     async def open(
@@ -81,29 +82,29 @@ class BrokerClient:
         host: str,
         port: int,
         timeout_s: float,
-        login: Login | None = None,
+        login: BrokerLogin | None = None,
         tls: UpstreamTls | None = None,
-        look_at: Callable[[HostPort, HostPort], None] = lambda local, remote: None,
+        check_addresses: Callable[[HostPort, HostPort], None] = lambda local, remote: None,
     ) -> "BrokerClient":
-        """Connected, and known to the broker by `login`, if it wants to know. `look_at` is shown the addresses of both
-        ends before anything is said, and may raise RequestFailed. Raises RequestFailed."""
+        """Connect, ask for versions, and log in if `login` is given. `check_addresses` gets the local and the remote
+        address before anything is sent, and may raise RequestFailed. Raises RequestFailed."""
         context = tls.context() if tls is not None else None
         try:
             reader, writer = await dial(asyncio.open_connection, host, port, context, timeout_s)
         except Unreachable as failed:
             raise RequestFailed(str(failed)) from None
-        link = cls(reader, writer, f"{host}:{port}", is_tls=tls is not None)
+        client = cls(reader, writer, f"{host}:{port}", is_tls=tls is not None)
         try:
-            look_at(*link._ends)
-            link.versions = await link._ask_versions(timeout_s)
+            check_addresses(*client._socket_addresses)
+            client.versions = await client._negotiate_versions(timeout_s)
             if login is not None:
-                await link._log_in(login, timeout_s)
+                await client._authenticate(login, timeout_s)
         except BaseException:
-            link.close()
+            client.close()
             raise
-        return link
+        return client
 
-    async def _log_in(self, login: Login, timeout_s: float) -> None:
+    async def _authenticate(self, login: BrokerLogin, timeout_s: float) -> None:
         begun_s = asyncio.get_running_loop().time()
         try:
             exchange = sasl.Login(login.mechanism, login.username, login.password, secrets.token_urlsafe(24))
@@ -113,183 +114,189 @@ class BrokerClient:
                     reply = await self._exchange(request, sasl.HANDSHAKE_VERSION, timeout_s)
                 else:
                     reply = await self.ask(request, timeout_s)
-                # A password may have to be hashed a million times.
+                # In a thread: SCRAM may hash a password a million times.
                 request = await asyncio.to_thread(exchange.hear, reply)
         except sasl.LoginRefused as refused:
-            is_for_none = refused.error_code is ErrorCode.ILLEGAL_SASL_STATE
-            hint = "; does it want a login there (upstream.security.protocol)?" if is_for_none else ""
-            raise self._failed(f"{refused}{hint}") from None
-        self._is_known = True
+            wants_no_login = refused.error_code is ErrorCode.ILLEGAL_SASL_STATE
+            hint = "; does it want a login there (upstream.security.protocol)?" if wants_no_login else ""
+            raise self._error(f"{refused}{hint}") from None
+        self._is_authenticated = True
         if exchange.session_lifetime_ms:
-            self._until_s = begun_s + exchange.session_lifetime_ms / 1_000 * _OF_ITS_SESSION
+            self._session_ends_s = begun_s + exchange.session_lifetime_ms / 1_000 * _SESSION_LIFETIME_SHARE
 
     @property
     def is_open(self) -> bool:
-        """Until something goes wrong, or the broker wants another login soon."""
+        """Return whether the connection works and its SASL session has not nearly expired."""
         if not self._is_open or self._reader.at_eof():
             return False
-        return self._until_s is None or asyncio.get_running_loop().time() <= self._until_s
+        return self._session_ends_s is None or asyncio.get_running_loop().time() <= self._session_ends_s
 
     @property
-    def _ends(self) -> tuple[HostPort, HostPort]:
-        """Our address, and the broker's."""
-        told = (self._writer.get_extra_info(which) for which in ("sockname", "peername"))
-        local, remote = (one or ("", 0) for one in told)  # a connection that is over already has none
+    def _socket_addresses(self) -> tuple[HostPort, HostPort]:
+        """The local and the remote address."""
+        found = (self._writer.get_extra_info(which) for which in ("sockname", "peername"))
+        local, remote = (one or ("", 0) for one in found)  # None once the connection is closed
         return cast(HostPort, local[:2]), cast(HostPort, remote[:2])
 
-    async def _ask_versions(self, timeout_s: float) -> ApiVersionsReply:
-        for version in (_VERSIONS_FIRST, _VERSIONS_OLDEST):
+    async def _negotiate_versions(self, timeout_s: float) -> ApiVersionsReply:
+        for version in (_API_VERSIONS_NEWEST, _API_VERSIONS_OLDEST):
             reply = await self._exchange(ApiVersions("muster", __version__), version, timeout_s)
             assert isinstance(reply, ApiVersionsReply)
             if reply.error_code is not ErrorCode.UNSUPPORTED_VERSION:
                 return reply
-        raise self._failed("the broker does not say which versions it speaks")
+        raise self._error("the broker does not answer ApiVersions")
 
     async def ask(self, message: Message, timeout_s: float) -> Message:
-        """In the newest version that both know. Raises RequestFailed."""
+        """Send the request in the newest version that both sides know; return the reply. Raises RequestFailed."""
         request = BY_MESSAGE[type(message)].request
         key = BY_MESSAGE[type(message)].key
         for row in self.versions.api_keys:
             if row.api_key == key and row.max_version >= request.oldest and row.min_version <= request.newest:
-                newest = min(row.max_version, request.newest, _NEWEST.get(type(message), request.newest))
+                newest = min(row.max_version, request.newest, _NEWEST_VERSIONS.get(type(message), request.newest))
                 return await self._exchange(message, newest, timeout_s)
-        raise self._failed(f"the broker speaks no version of {type(message).__name__} that is known here")
+        raise self._error(f"the broker speaks no version of {type(message).__name__} that Muster speaks")
 
     async def _exchange(self, message: Message, version: int, timeout_s: float) -> Message:
-        """A broker that is asked and says nothing for `timeout_s` is not asked again: the link is closed. One that
-        answers others meanwhile is slow: only this question has failed."""
+        """Send a request and wait for the reply.
+
+        A timeout closes the connection only if the broker has sent nothing since the request. A broker that answers
+        other requests is slow: only this request fails. Raises RequestFailed.
+        """
         if not self._is_open:
-            raise self._failed("the connection to the broker is closed")
-        await self._take_place(timeout_s)
+            raise self._error("the connection to the broker is closed")
+        await self._acquire_slot(timeout_s)
         loop = asyncio.get_running_loop()
         asked_s = loop.time()
-        answered = self._write(message, version)
+        answered = self._send(message, version)
         try:
             async with asyncio.timeout(timeout_s):
                 return await answered
         except TimeoutError:
-            if self._heard_s <= asked_s:
-                self._end("no answer in time")
-            raise self._failed("no answer in time") from None
+            if self._received_s <= asked_s:
+                self._shut_down("no answer in time")
+            raise self._error("no answer in time") from None
 
-    def _write(self, message: Message, version: int) -> asyncio.Future[Message]:
+    def _send(self, message: Message, version: int) -> asyncio.Future[Message]:
         try:
             if not self._is_open or self._writer.is_closing():
-                raise self._failed("the connection to the broker is closed")
+                raise self._error("the connection to the broker is closed")
             try:
                 number, data = self._client.encode_request(message, version)
-            except Exception as error:  # noqa: BLE001 - a client may have given any value; nothing was written
-                raise self._failed(f"{type(message).__name__} cannot be written: {error}") from None
+            except Exception as error:  # noqa: BLE001 - a client chose the values; nothing was written yet
+                raise self._error(f"{type(message).__name__} cannot be written: {error}") from None
             self._writer.write(data)
         except RequestFailed:
-            self._give_place()
+            self._release_slot()
             raise
-        answered = self._under_way[number] = asyncio.get_running_loop().create_future()
+        answered = self._in_flight[number] = asyncio.get_running_loop().create_future()
         return answered
 
-    async def _take_place(self, timeout_s: float) -> None:
-        """Whoever waits longer than that has asked nothing, and the link is none the worse for it."""
-        if self._places:
-            self._places -= 1
+    async def _acquire_slot(self, timeout_s: float) -> None:
+        """Wait for a slot. A timeout leaves the connection as it is: nothing was sent."""
+        if self._free_slots:
+            self._free_slots -= 1
             return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[place] = None
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._slot_waiters[slot] = None
         try:
             async with asyncio.timeout(timeout_s):
-                await place
+                await slot
         except BaseException as error:
-            self._waiting.pop(place, None)
-            if place.done() and not place.cancelled() and place.exception() is None:
-                self._give_place()
+            self._slot_waiters.pop(slot, None)
+            if slot.done() and not slot.cancelled() and slot.exception() is None:
+                self._release_slot()
             if isinstance(error, TimeoutError):
-                raise self._failed(f"not asked: {MOST_UNDER_WAY} questions were before it all the time") from None
+                raise self._error(f"not sent: {MAX_IN_FLIGHT} requests were in flight all the time") from None
             raise
 
-    def _give_place(self) -> None:
-        """To who came last. If there are more questions than can be answered in time, the answers to those that have
-        waited long come too late for whoever asks: in turn, all would be too late."""
-        while self._waiting:
-            place, _ = self._waiting.popitem()
-            if not place.done():
-                place.set_result(None)
+    def _release_slot(self) -> None:
+        """Give the slot to the newest waiter.
+
+        Under overload the oldest waiters are about to time out. Serving them first would make every reply come too
+        late.
+        """
+        while self._slot_waiters:
+            slot, _ = self._slot_waiters.popitem()
+            if not slot.done():
+                slot.set_result(None)
                 return
-        self._places += 1
+        self._free_slots += 1
         self._close_if_idle()
 
     def _close_if_idle(self) -> None:
-        """Whoever was handed a place, and has yet to ask, has it."""
-        if self._is_retired and self._places == MOST_UNDER_WAY:
+        """Close a retired connection once every slot is free. A slot that was assigned to a waiter counts as taken."""
+        if self._is_retired and self._free_slots == MAX_IN_FLIGHT:
             self.close()
 
-    async def _hear(self) -> None:
-        """Until the end. Whatever it is, it is told to those who wait."""
-        sentence = "the connection to the broker is closed"
+    async def _read_replies(self) -> None:
+        """Read replies until the connection ends; then fail the pending requests with the reason."""
+        reason = "the connection to the broker is closed"
         try:
             while data := await self._reader.read(_READ_BYTES):
-                if data.startswith(_ALERT) and not self._answers:
+                if data.startswith(_TLS_ALERT) and not self._reply_count:
                     break
-                for answer in await self._read(data):
-                    self._hand_out(answer)
-            sentence = self._why_closed(data)
+                for answer in await self._decode(data):
+                    self._resolve(answer)
+            reason = self._why_closed(data)
         except (OSError, ProtocolViolation) as error:
-            sentence = why(error, is_tls=self._is_tls) if str(error) else "the connection broke"
+            reason = describe_failure(error, is_tls=self._is_tls) if str(error) else "the connection broke"
         except Exception as error:  # noqa: BLE001 - a broker may answer anything
-            sentence = f"its answer cannot be read: {error!r}"
+            reason = f"its answer cannot be read: {error!r}"
         finally:
-            self._end(sentence)
+            self._shut_down(reason)
 
-    async def _read(self, data: bytes) -> list[Answer]:
-        self._held += len(data)
-        is_long = self._held > _LONG_BYTES
+    async def _decode(self, data: bytes) -> list[Answer]:
+        self._undecoded_bytes += len(data)
+        is_long = self._undecoded_bytes > _DECODE_IN_THREAD_BYTES
         answers = (
             await asyncio.to_thread(self._client.receive_data, data) if is_long else self._client.receive_data(data)
         )
         if answers:
-            self._held = 0
+            self._undecoded_bytes = 0
         return answers
 
-    def _hand_out(self, answer: Answer) -> None:
-        self._answers += 1
-        self._heard_s = asyncio.get_running_loop().time()
-        answered = self._under_way.pop(answer.correlation_id, None)
-        if answered is None:  # closed meanwhile
+    def _resolve(self, answer: Answer) -> None:
+        self._reply_count += 1
+        self._received_s = asyncio.get_running_loop().time()
+        answered = self._in_flight.pop(answer.correlation_id, None)
+        if answered is None:  # closed since
             return
-        self._give_place()
+        self._release_slot()
         if not answered.done():
             answered.set_result(answer.reply)
 
-    def _failed(self, sentence: str) -> RequestFailed:
-        return RequestFailed(f"{self._place}: {sentence}")
+    def _error(self, reason: str) -> RequestFailed:
+        return RequestFailed(f"{self._address}: {reason}")
 
-    def _why_closed(self, said: bytes) -> str:
-        """A broker that wants to be spoken to in another way does not say so."""
-        if said:
+    def _why_closed(self, data: bytes) -> str:
+        """Guess why the broker closed the connection: it does not say which protocol or login it expects."""
+        if data:
             return "the broker speaks TLS there (upstream.security.protocol)"
         closed = "the broker closed the connection"
-        if not self._answers and not self._is_tls:
+        if not self._reply_count and not self._is_tls:
             return f"{closed}; does it want TLS (upstream.security.protocol)?"
-        if not self._answers:
+        if not self._reply_count:
             return f"{closed}; does it want another certificate of ours (upstream.ssl.certificate.location)?"
-        if self._answers == 1 and not self._is_known:
+        if self._reply_count == 1 and not self._is_authenticated:
             return f"{closed}; does it want a login (upstream.security.protocol, upstream.sasl.username)?"
         return closed
 
     def retire(self) -> None:
-        """Whatever is under way is let finish; then it closes. For who has another link to ask over."""
+        """Close once the requests in flight are answered. Another connection takes the new ones."""
         self._is_retired = True
         self._close_if_idle()
 
     def close(self) -> None:
-        """Whatever is under way fails."""
-        self._end("the connection to the broker is closed")
+        """Close now; requests in flight fail."""
+        self._shut_down("the connection to the broker is closed")
 
-    def _end(self, sentence: str) -> None:
+    def _shut_down(self, reason: str) -> None:
         self._is_open = False
-        waiting: list[asyncio.Future[Message] | asyncio.Future[None]] = [*self._under_way.values(), *self._waiting]
-        self._under_way.clear()
-        self._waiting.clear()
+        waiting: list[asyncio.Future[Message] | asyncio.Future[None]] = [*self._in_flight.values(), *self._slot_waiters]
+        self._in_flight.clear()
+        self._slot_waiters.clear()
         for one in waiting:
             if not one.done():
-                one.set_exception(self._failed(sentence))
+                one.set_exception(self._error(reason))
         with contextlib.suppress(RuntimeError):
             self._writer.transport.abort()

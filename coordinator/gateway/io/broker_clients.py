@@ -1,4 +1,4 @@
-"""EDGE: one link to each broker, opened when it is needed."""
+"""EDGE: one client for each broker, connected when it is needed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -7,56 +7,56 @@ from coordinator.gateway.io.broker_client import BrokerClient, HostPort
 
 
 class BrokerClients:
-    """`open_link` raises RequestFailed."""
+    """Clients by address. `open_client` raises RequestFailed."""
 
-    def __init__(self, open_link: Callable[[HostPort], Awaitable[BrokerClient]]) -> None:
-        self._open_link = open_link
-        self._links: dict[HostPort, BrokerClient] = {}
+    def __init__(self, open_client: Callable[[HostPort], Awaitable[BrokerClient]]) -> None:
+        self._open_client = open_client
+        self._clients: dict[HostPort, BrokerClient] = {}
         self._opening: dict[HostPort, asyncio.Task[BrokerClient]] = {}
 
-    def has(self, place: HostPort) -> bool:
-        """Whether one was opened. It may be over meanwhile."""
-        return place in self._links
+    def has(self, address: HostPort) -> bool:
+        """Return whether a client was opened; it may be closed since."""
+        return address in self._clients
 
-    def is_open(self, place: HostPort) -> bool:
-        link = self._links.get(place)
-        return link is not None and link.is_open
+    def is_open(self, address: HostPort) -> bool:
+        client = self._clients.get(address)
+        return client is not None and client.is_open
 
-    async def to(self, place: HostPort) -> BrokerClient:
-        """Whoever wants one while it is being opened waits for the same, and hears the same if nothing comes of it."""
-        if self.is_open(place):
-            return self._links[place]
-        opening = self._opening.get(place)
+    async def get(self, address: HostPort) -> BrokerClient:
+        """Return the client of the address. Callers that come while it connects share the attempt and its failure."""
+        if self.is_open(address):
+            return self._clients[address]
+        opening = self._opening.get(address)
         if opening is None:
-            opening = self._opening[place] = asyncio.ensure_future(self._renew(place))
-            opening.add_done_callback(_look_at)
+            opening = self._opening[address] = asyncio.ensure_future(self._renew(address))
+            opening.add_done_callback(_retrieve_exception)
         return await asyncio.shield(opening)
 
-    async def _renew(self, place: HostPort) -> BrokerClient:
+    async def _renew(self, address: HostPort) -> BrokerClient:
         try:
-            link = await self._open_link(place)
+            client = await self._open_client(address)
         finally:
-            del self._opening[place]
-        if place in self._links:
-            self._links[place].retire()
-        self._links[place] = link
-        return link
+            del self._opening[address]
+        if address in self._clients:
+            self._clients[address].retire()
+        self._clients[address] = client
+        return client
 
-    def keep(self, places: Collection[HostPort]) -> None:
-        """Nobody is asked at any other."""
-        for place in [place for place in self._links if place not in places]:
-            self._links.pop(place).close()
+    def retain(self, addresses: Collection[HostPort]) -> None:
+        """Close the clients of all other addresses."""
+        for address in [address for address in self._clients if address not in addresses]:
+            self._clients.pop(address).close()
 
     async def stop(self) -> None:
-        """Nobody is asked any more."""
+        """Close all clients."""
         opening = list(self._opening.values())
         for task in opening:
             task.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
-        self.keep(())
+        self.retain(())
 
 
-def _look_at(opening: asyncio.Task[BrokerClient]) -> None:
-    """Who waited for it may be gone: nobody is to be told that nobody looked at its failure."""
+def _retrieve_exception(opening: asyncio.Task[BrokerClient]) -> None:
+    """Retrieve the exception so that asyncio does not log "never retrieved": every caller may have been cancelled."""
     if not opening.cancelled():
         opening.exception()

@@ -1,6 +1,9 @@
-"""EDGE: which cluster the groups of a data folder belong to, in a file beside them. Their offsets mean nothing in the
-topics of another: at best a group would read records again, at worst it would leave some out. Another file is there
-while the cluster has an authorizer: a start that does not reach it keeps to what it said last."""
+"""EDGE: two files in the data folder: the id of the cluster that its offsets belong to, and whether that cluster has an
+authorizer.
+
+Offsets mean nothing in the topics of another cluster: a group would read records again or skip some. The second file
+tells a start that cannot reach the cluster whether to keep its unguarded listeners closed.
+"""
 
 import os
 from collections.abc import Sequence
@@ -12,24 +15,24 @@ from protocol.record_batch import decode_batch
 
 _FILE = "upstream-cluster-id"
 _AUTHORIZER_FILE = "upstream-authorizer"
-_NAMED = 3
+_MAX_LISTED_TOPICS = 3
 
 
-class Identity:
-    """What the file says, read when it is first needed."""
+class ClusterIdentity:
+    """The recorded identity, read when it is first needed."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / _FILE
         self._authorizer_file = folder / _AUTHORIZER_FILE
         self._known: str | None = None
 
-    def doubt(self, cluster_id: str | None) -> str:
-        """A sentence if this is another cluster than before, else empty; the first one is noted, durably. A broker that
-        tells no id is believed. Raises OSError."""
+    def mismatch(self, cluster_id: str | None) -> str:
+        """Return an error message if this is not the recorded cluster, else an empty string. The first id is recorded
+        durably; a broker that sends no id is trusted. Raises OSError."""
         if not cluster_id:
             return ""
         if self._known is None:
-            self._known = self._read() or self._note(cluster_id)
+            self._known = self._read() or self._record(cluster_id)
         if self._known == cluster_id:
             return ""
         return (
@@ -38,14 +41,14 @@ class Identity:
         )
 
     @property
-    def noted(self) -> str:
+    def recorded_cluster_id(self) -> str:
         """The cluster's id, or empty. Raises OSError."""
         return self._known or self._read()
 
-    def alone_problem(self) -> str:
-        """Why the folder is not to be served without a cluster, or empty: groups would go on in topics of the same
-        names, and what they commit there would take the place of what they had. Raises OSError."""
-        cluster_id = self.noted
+    def problem_without_upstream(self) -> str:
+        """Return why the folder must not be served without its cluster, or empty. Groups would go on in topics of the
+        same names, and their commits would overwrite the cluster's offsets. Raises OSError."""
+        cluster_id = self.recorded_cluster_id
         if not cluster_id:
             return ""
         return (
@@ -53,12 +56,12 @@ class Identity:
             "or remove that file to use the folder without it"
         )
 
-    def beside_problem(self, topics: Sequence[str]) -> str:
-        """Why the folder is not to stand beside a cluster, or empty; `topics` are those embedded in it. Once a cluster
-        was noted, somebody has decided that they do not matter. Raises OSError."""
-        if not topics or self.noted:
+    def problem_with_upstream(self, topics: Sequence[str]) -> str:
+        """Return why the folder must not be served in front of a cluster, or empty. `topics` are the folder's embedded
+        topics. A recorded cluster means that an operator has accepted them. Raises OSError."""
+        if not topics or self.recorded_cluster_id:
             return ""
-        named = ", ".join([*topics[:_NAMED], *(["..."] if len(topics) > _NAMED else [])])
+        named = ", ".join([*topics[:_MAX_LISTED_TOPICS], *(["..."] if len(topics) > _MAX_LISTED_TOPICS else [])])
         return (
             f"{self._file.parent} has embedded topics of its own ({named}), to which the offsets in it belong, not to "
             "a Kafka cluster: give --upstream a data folder of its own, or delete these topics first without --upstream"
@@ -70,7 +73,7 @@ class Identity:
         except FileNotFoundError:
             return ""
 
-    def _note(self, cluster_id: str) -> str:
+    def _record(self, cluster_id: str) -> str:
         _write(self._file, cluster_id)
         return cluster_id
 
@@ -79,8 +82,8 @@ class Identity:
         """Return whether the cluster had an authorizer when it was last asked. Raises OSError."""
         return self._authorizer_file.exists()
 
-    def note_authorizer(self, *, has_authorizer: bool) -> None:
-        """Keep it for a start that does not reach the cluster. Raises OSError."""
+    def record_authorizer(self, *, has_authorizer: bool) -> None:
+        """Record it for a start that does not reach the cluster. Raises OSError."""
         if has_authorizer:
             _write(self._authorizer_file, "the cluster has an authorizer")
         else:
@@ -88,7 +91,7 @@ class Identity:
 
 
 def _write(path: Path, line: str) -> None:
-    """Durably."""
+    """Replace the file durably: write, sync, rename, sync the folder."""
     half = path.with_suffix(".new")
     with half.open("w") as file:
         file.write(f"{line}\n")
@@ -103,8 +106,8 @@ def _write(path: Path, line: str) -> None:
 
 
 def embedded_topics(store: LogStore) -> list[str]:
-    """Names of the topics that the folder keeps itself, in order; the node's own logs are none. Raises
-    `TopicsCorrupt`, `LogDamaged`."""
+    """Return the names of the folder's embedded topics, sorted; internal logs excluded. Raises `TopicsCorrupt`,
+    `LogDamaged`."""
     found: dict[str, None] = {}
     log = store.log(TOPICS_LOG)
     for header, data in log.batches_from(log.start_offset):

@@ -1,5 +1,5 @@
-"""EDGE: a client's socket in front of a broker, and its twin: the connection to the broker itself, opened when the
-first byte is to go there. Whoever is slow on one side is not read from on the other."""
+"""EDGE: a proxied connection's two sockets: the client's, and the one to its broker, which opens with the first byte
+for it. Backpressure: a side that is read slowly stops reading from the other."""
 
 import asyncio
 import ssl
@@ -8,21 +8,21 @@ from functools import partial
 from typing import Protocol, cast
 
 from coordinator.gateway.events import Forwarded, Spliced, UpstreamLost
-from coordinator.gateway.io.splice import Passing, Pipes, begin, can_pass
+from coordinator.gateway.io.splice import PipePool, SpliceTransfer, can_splice, start_splice
 from coordinator.gateway.io.tls import Unreachable, dial
 from coordinator.io.server import ClientProtocol, Server
 
-UNSENT_BYTES = 512 * 1024
-"""Written and not taken, on either side, beyond which the other side is not read."""
-_FIRST_BYTES = 64 * 1024
-"""Read of what may be the beginning of a long answer: the rest had better not be read at all."""
-_DIAL_S, _LAST_BYTES_S = 10.0, 10.0
+SEND_BACKLOG_BYTES = 512 * 1024
+"""Bytes written to one side and not taken, beyond which the other side is not read."""
+_FIRST_READ_BYTES = 64 * 1024
+"""Bytes read at a time if the connection can be spliced: the rest of a long reply can then bypass this process."""
+_CONNECT_TIMEOUT_S, _DRAIN_TIMEOUT_S = 10.0, 10.0
 
 
-class Cluster(Protocol):
+class BrokerDirectory(Protocol):
     """The brokers behind the proxied connections."""
 
-    pipes: Pipes
+    pipes: PipePool
 
     def any_broker(self) -> int | None:
         """Return a broker that can be reached, or one that is known."""
@@ -34,196 +34,198 @@ class Cluster(Protocol):
         """Return the context of a connection to a broker; None for plaintext."""
 
 
-class ProxyProtocol(ClientProtocol):
-    """A client. `broker` is whose listener it came by; None: of any."""
+class ProxiedClientProtocol(ClientProtocol):
+    """The client's side. `broker` is the one whose listener the client connected to; None: any broker."""
 
-    __slots__ = ("_cluster", "_broker", "twin")
+    __slots__ = ("_broker", "_directory", "upstream")
 
-    def __init__(self, server: Server, cluster: Cluster, broker: int | None) -> None:
+    def __init__(self, server: Server, directory: BrokerDirectory, broker: int | None) -> None:
         super().__init__(server, "kafka")
-        self._cluster = cluster
+        self._directory = directory
         self._broker = broker
-        self.twin: ProxiedConnection | None = None
+        self.upstream: UpstreamProtocol | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are none of asyncio's classes; they do what a Transport promises.
+        # uvloop's transports do not derive from asyncio.Transport but have its methods.
         transport = self.transport = cast(asyncio.Transport, transport)
-        broker = self._cluster.any_broker() if self._broker is None else self._broker
+        broker = self._directory.any_broker() if self._broker is None else self._broker
         if broker is None:
             why = "no broker of the cluster was reached yet, or none has a listener here"
             self._server.complaints.tell("a client is sent away", why, level="warning")
             transport.abort()
             return
         self._broker = broker
-        transport.set_write_buffer_limits(high=UNSENT_BYTES)
+        transport.set_write_buffer_limits(high=SEND_BACKLOG_BYTES)
         self.number = self._server.opened(self, "kafka", transport.get_extra_info("peername"), broker)
 
     def forward(self, data: bytes) -> None:
-        """To the broker."""
-        if self.twin is None:
+        """Send bytes to the broker."""
+        if self.upstream is None:
             assert self._broker is not None
-            self.twin = ProxiedConnection(
-                self._server, self, self._cluster.address_of(self._broker), self._cluster.tls()
+            self.upstream = UpstreamProtocol(
+                self._server, self, self._directory.address_of(self._broker), self._directory.tls()
             )
-        self.twin.send(data)
+        self.upstream.send(data)
 
-    def let_pass(self, size: int) -> None:
-        """What the broker sends next, past this process, if there is a way."""
-        if self.twin is not None and self.transport is not None:
-            self.twin.let_pass(size, self.transport, self._cluster.pipes)
+    def splice_next(self, size: int) -> None:
+        """Splice the broker's next `size` bytes to the client, if that is possible."""
+        if self.upstream is not None and self.transport is not None:
+            self.upstream.splice_next(size, self.transport, self._directory.pipes)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self.twin is not None:
-            self.twin.hear_or_not()
+        if self.upstream is not None:
+            self.upstream.update_reading()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self.twin is not None:
-            self.twin.hear_or_not()
+        if self.upstream is not None:
+            self.upstream.update_reading()
 
     def hear_or_not(self) -> None:
-        if self.transport is not None and self.twin is not None and self.twin.is_full:
+        if self.transport is not None and self.upstream is not None and self.upstream.is_send_backlog_full:
             self.transport.pause_reading()
         else:
             super().hear_or_not()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.twin is not None:
-            self.twin.finish()
+        if self.upstream is not None:
+            self.upstream.finish()
         super().connection_lost(exc)
 
 
-class ProxiedConnection(asyncio.BufferedProtocol):
-    """The connection to the broker."""
+class UpstreamProtocol(asyncio.BufferedProtocol):
+    """The broker's side."""
 
     __slots__ = (
         "_buffer",
         "_client",
-        "_is_over",
-        "_is_writing_held",
-        "_passing",
+        "_is_closed",
+        "_is_write_paused",
         "_pending",
         "_pending_bytes",
         "_server",
         "_task",
+        "_transfer",
         "transport",
     )
 
     def __init__(
-        self, server: Server, client: ProxyProtocol, address: tuple[str, int], tls: ssl.SSLContext | None
+        self, server: Server, client: ProxiedClientProtocol, address: tuple[str, int], tls: ssl.SSLContext | None
     ) -> None:
         self._server = server
         self._client = client
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._is_writing_held = False
-        self._is_over = False
-        self._passing: Passing | None = None
+        self._is_write_paused = False
+        self._is_closed = False
+        self._transfer: SpliceTransfer | None = None
         self._buffer = server.receive_buffer
         self.transport: asyncio.Transport | None = None
-        self._task = asyncio.ensure_future(self._dial(*address, tls))
+        self._task = asyncio.ensure_future(self._connect(*address, tls))
 
-    async def _dial(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+    async def _connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         connect = partial(asyncio.get_running_loop().create_connection, lambda: self)
         try:
-            await dial(connect, host, port, tls, _DIAL_S)
+            await dial(connect, host, port, tls, _CONNECT_TIMEOUT_S)
         except Unreachable as failed:
             self._lost(str(failed))
 
     @property
-    def is_full(self) -> bool:
-        """Whether the broker takes less than the client sends."""
-        return self._is_writing_held or self._pending_bytes > UNSENT_BYTES
+    def is_send_backlog_full(self) -> bool:
+        """Return whether the broker takes less than the client sends."""
+        return self._is_write_paused or self._pending_bytes > SEND_BACKLOG_BYTES
 
     def send(self, data: bytes) -> None:
-        """Now, or when there is a connection."""
+        """Send bytes, or keep them until the connection is open."""
         if self.transport is not None:
             self.transport.write(data)
             return
         self._pending.append(data)
         self._pending_bytes += len(data)
-        if self.is_full:
+        if self.is_send_backlog_full:
             self._client.hear_or_not()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = self.transport = cast(asyncio.Transport, transport)
-        transport.set_write_buffer_limits(high=UNSENT_BYTES)
-        if self._client.transport is not None and can_pass(transport, self._client.transport):
-            self._buffer = self._buffer[:_FIRST_BYTES]
+        transport.set_write_buffer_limits(high=SEND_BACKLOG_BYTES)
+        if self._client.transport is not None and can_splice(transport, self._client.transport):
+            self._buffer = self._buffer[:_FIRST_READ_BYTES]
         transport.writelines(self._pending)
         self._pending, self._pending_bytes = [], 0
-        if self._is_over:
-            self._close_when_sent()
+        if self._is_closed:
+            self._close_after_flush()
         else:
             self._client.hear_or_not()
-            self.hear_or_not()
+            self.update_reading()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if not self._is_over:
+        if not self._is_closed:
             self._server.happen(Forwarded(self._client.number, bytes(self._buffer[:nbytes])))
 
-    def let_pass(self, size: int, target: asyncio.Transport, pipes: Pipes) -> None:
-        """The next bytes, if there is a way now. It begins when the client has taken all it was given before."""
-        if self.transport is None or self._is_over or not can_pass(self.transport, target):
+    def splice_next(self, size: int, target: asyncio.Transport, pipes: PipePool) -> None:
+        """Splice the next `size` bytes, if possible now. The transfer starts once the client's write buffer is
+        empty."""
+        if self.transport is None or self._is_closed or not can_splice(self.transport, target):
             return
-        self._passing = begin(pipes, self.transport, target, size, self._passed)
-        if self._passing is not None:
+        self._transfer = start_splice(pipes, self.transport, target, size, self._on_progress)
+        if self._transfer is not None:
             self.transport.pause_reading()
-            target.set_write_buffer_limits(high=0)  # so we are told when it holds nothing any more
+            target.set_write_buffer_limits(high=0)  # resume_writing then means that the buffer is empty
             if not self._client.reads_slowly:
-                asyncio.get_running_loop().call_soon(self._passing.run)
+                asyncio.get_running_loop().call_soon(self._transfer.run)
 
-    def _passed(self, count: int, is_over: bool) -> None:
+    def _on_progress(self, count: int, is_over: bool) -> None:
         if is_over:
-            self._pass_over()
-        if count:  # else nothing has come of it
+            self._end_transfer()
+        if count:  # 0: the transfer ended before its first byte
             self._server.happen(Spliced(self._client.number, count))
             self._client.moved_ms = self._server.moment.monotonic_ms
 
-    def _pass_over(self) -> None:
-        passing, self._passing = self._passing, None
-        if passing is None:
+    def _end_transfer(self) -> None:
+        transfer, self._transfer = self._transfer, None
+        if transfer is None:
             return
-        passing.end()
+        transfer.end()
         target = self._client.transport
         if target is None or target.is_closing():
             return
-        if passing.is_torn:
+        if transfer.has_stranded_bytes:
             target.abort()
         else:
-            target.set_write_buffer_limits(high=UNSENT_BYTES)
-            self.hear_or_not()
+            target.set_write_buffer_limits(high=SEND_BACKLOG_BYTES)
+            self.update_reading()
 
     def eof_received(self) -> bool:
         return False
 
     def pause_writing(self) -> None:
-        self._is_writing_held = True
+        self._is_write_paused = True
         self._client.hear_or_not()
 
     def resume_writing(self) -> None:
-        self._is_writing_held = False
+        self._is_write_paused = False
         self._client.hear_or_not()
 
-    def hear_or_not(self) -> None:
-        """Read from the broker while the client takes what it is sent."""
-        if self.transport is None or self._is_over:
+    def update_reading(self) -> None:
+        """Read from the broker unless the client reads slowly."""
+        if self.transport is None or self._is_closed:
             return
-        if self._passing is not None:
+        if self._transfer is not None:
             if not self._client.reads_slowly:
-                self._passing.run()
+                self._transfer.run()
         elif self._client.reads_slowly:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()
 
-    def give_up(self, reason: str) -> None:
-        """The broker is silent; or the client, who takes nothing, has kept us from hearing it."""
-        if self._client.reads_slowly or (self._passing is not None and self._passing.is_held_up):
+    def abandon(self, reason: str) -> None:
+        """Close the side of a broker that is silent. A client that reads nothing excuses the broker: its bytes were not
+        read."""
+        if self._client.reads_slowly or (self._transfer is not None and self._transfer.waits_for_target):
             return
         if self.transport is not None:
             self.transport.abort()
@@ -234,30 +236,31 @@ class ProxiedConnection(asyncio.BufferedProtocol):
         self._lost(str(exc) if exc else "the broker closed it")
 
     def _lost(self, reason: str) -> None:
-        if self._is_over:
+        if self._is_closed:
             return
-        self._is_over = True
-        self._pass_over()
-        # The client sends again what is said to be lost: from here it must not come as well.
+        self._is_closed = True
+        self._end_transfer()
+        # The client repeats requests that it is told are lost: the pending copies must not be sent as well.
         self._pending, self._pending_bytes = [], 0
         self._task.cancel()
-        self._client.twin = None
+        self._client.upstream = None
         self._client.hear_or_not()
         self._server.happen(UpstreamLost(self._client.number, reason))
 
     def finish(self) -> None:
-        """The client is gone. What it sent last still leaves: nobody would tell it that a record was lost."""
-        if not self._is_over:
-            self._is_over = True
-            self._pass_over()
+        """Close after the client has left. Bytes that it sent last are still delivered: nobody would report their
+        loss."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._end_transfer()
             if self.transport is not None:
-                self._close_when_sent()
+                self._close_after_flush()
             elif not self._pending:
                 self._task.cancel()
 
-    def _close_when_sent(self) -> None:
+    def _close_after_flush(self) -> None:
         assert self.transport is not None
-        later: Callable[[], None] = self.transport.abort
-        self.transport.resume_reading()  # or the end of the broker's side is never seen
+        abort: Callable[[], None] = self.transport.abort
+        self.transport.resume_reading()  # a paused transport never sees the broker's end of file
         self.transport.close()
-        asyncio.get_running_loop().call_later(_LAST_BYTES_S, later)
+        asyncio.get_running_loop().call_later(_DRAIN_TIMEOUT_S, abort)

@@ -1,15 +1,15 @@
-"""EDGE: make TLS and logins towards the brokers from the configuration's keys."""
+"""EDGE: build TLS and credentials for the brokers from configuration keys."""
 
 from coordinator.config.config import Config, ConfigError
 from coordinator.config.keys import NameCheck
-from coordinator.gateway.io.broker_client import Login
+from coordinator.gateway.io.broker_client import BrokerLogin
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.io.tls.contexts import TlsRefused
 from coordinator.io.tls.from_config import own_certificate, pem_file
 
 
 def upstream_tls(config: Config) -> UpstreamTls | None:
-    """For connections to the brokers, if they are to be secured. Raises ConfigError."""
+    """Return TLS to the brokers; None if it is off. Raises ConfigError."""
     if not config.upstream_protocol.is_tls:
         return None
     own = own_certificate(
@@ -26,9 +26,9 @@ def upstream_tls(config: Config) -> UpstreamTls | None:
         raise ConfigError(str(refused)) from None
 
 
-def upstream_login(config: Config) -> Login | None:
-    """The login of Muster at the brokers."""
+def upstream_login(config: Config) -> BrokerLogin | None:
+    """Return the credentials of Muster at the brokers; None without `upstream.sasl.*`."""
     username, password = config.upstream_sasl_username, config.upstream_sasl_password
     if username is None or password is None:
         return None
-    return Login(username, password, config.upstream_sasl_mechanism)
+    return BrokerLogin(username, password, config.upstream_sasl_mechanism)

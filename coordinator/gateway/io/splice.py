@@ -1,6 +1,6 @@
-"""EDGE: bytes that go from a broker's socket to a client's inside the kernel, without a visit here: Linux's `splice`.
+"""EDGE: move bytes from a broker's socket to a client's inside the kernel, with Linux's `splice(2)`.
 
-None of it has to succeed. What does not go this way is read and handed over like all other bytes.
+Splicing is optional: bytes that cannot be spliced are read and forwarded as usual.
 """
 
 import asyncio
@@ -12,49 +12,52 @@ from collections.abc import Callable
 from typing import Final
 
 PIPE_BYTES: Final = 256 * 1024
-"""Under way inside the kernel, a pass, at most."""
-MAX_PASSES: Final = 64
-"""At a time. Linux gives an ordinary user room for four times as many pipes of this size."""
-FILES_A_PASS: Final = 4
-_TURN_BYTES: Final = 1024 * 1024
-"""Moved in one go, before others of the loop have their turn."""
-_TOLD_EVERY_S: Final = 1.0
-"""How much has gone. At every move, it would cost more than the moves."""
+"""Capacity of one pipe, and so the most bytes of one transfer that are inside the kernel."""
+MAX_TRANSFERS: Final = 64
+"""Transfers at a time. Linux allows an unprivileged user four times as many pipes of this size
+(`pipe-user-pages-soft`)."""
+FILES_PER_TRANSFER: Final = 4
+"""File descriptors of one transfer: both ends of a pipe and two duplicated sockets."""
+_SLICE_BYTES: Final = 1024 * 1024
+"""Bytes moved before other callbacks of the event loop get their turn."""
+_REPORT_EVERY_S: Final = 1.0
+"""Interval of progress reports. A report for every move would cost more than the moves."""
 
 
-class Pipe:
-    """Empty while nobody has it."""
+class SplicePipe:
+    """A pipe that is empty unless a transfer has it."""
 
-    __slots__ = ("inlet", "outlet")
+    __slots__ = ("read_end", "write_end")
 
     def __init__(self) -> None:
-        self.outlet, self.inlet = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # a smaller one is only slower
-            fcntl.fcntl(self.inlet, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self.read_end, self.write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # a smaller pipe works, more slowly
+            fcntl.fcntl(self.write_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def close(self) -> None:
-        os.close(self.outlet)
-        os.close(self.inlet)
+        os.close(self.read_end)
+        os.close(self.write_end)
 
 
-class Pipes:
-    """Those of all passes, made when they are needed and kept for the next."""
+class PipePool:
+    """Pipes of all transfers, opened when needed and kept for reuse."""
 
     __slots__ = ("_free", "_used")
 
     def __init__(self) -> None:
-        self._free: list[Pipe] = []
+        self._free: list[SplicePipe] = []
         self._used = 0
 
-    def take(self) -> Pipe | None:
-        """None: there are passes enough. Raises OSError where no more files are allowed."""
-        if self._used == MAX_PASSES:
+    def acquire(self) -> SplicePipe | None:
+        """Return a pipe; None at `MAX_TRANSFERS`. Raises OSError if no more files may be opened."""
+        if self._used == MAX_TRANSFERS:
             return None
-        pipe = self._free.pop() if self._free else Pipe()
+        pipe = self._free.pop() if self._free else SplicePipe()
         self._used += 1
         return pipe
 
-    def put_back(self, pipe: Pipe, *, is_empty: bool) -> None:
+    def release(self, pipe: SplicePipe, *, is_empty: bool) -> None:
+        """Take back a pipe. One with bytes left in it is closed."""
         self._used -= 1
         if is_empty:
             self._free.append(pipe)
@@ -62,102 +65,113 @@ class Pipes:
             pipe.close()
 
 
-class Passing:
-    """The next `size` bytes from one socket to another. Until it is over nobody else may read from the one or write to
-    the other. It ends with the last of them, where one of the sockets ends, and by `end`.
+class SpliceTransfer:
+    """A transfer of the next `size` bytes from one socket to another.
 
-    `passed(count, is_over)` is told how many have gone since it was told last, as they go.
+    Until it ends nothing else may read from the source or write to the target. It ends after the last byte, when either
+    socket ends, or with `end`. `on_progress(count, is_over)` gets the bytes moved since the last report.
     """
 
     __slots__ = (
-        "_held",
         "_left",
         "_loop",
-        "_passed",
+        "_on_progress",
         "_pipe",
+        "_piped",
         "_pipes",
+        "_reported_left",
+        "_reported_s",
         "_source",
         "_target",
-        "_told",
-        "_told_s",
         "_waits_for",
     )
 
     def __init__(
-        self, pipes: Pipes, pipe: Pipe, source: int, target: int, size: int, passed: Callable[[int, bool], None]
+        self,
+        pipes: PipePool,
+        pipe: SplicePipe,
+        source: int,
+        target: int,
+        size: int,
+        on_progress: Callable[[int, bool], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._pipes = pipes
         self._pipe = pipe
-        # Files of their own: the loop lets nobody wait for those of its transports, and these are not taken for another
-        # connection's when a transport has closed its own.
+        # Duplicated descriptors: asyncio refuses add_reader on a transport's own, and a duplicate cannot become another
+        # connection's when the transport closes.
         self._source, self._target = os.dup(source), -1
         try:
             self._target = os.dup(target)
         except OSError:
             os.close(self._source)
             raise
-        self._left = self._told = size
-        self._held = 0
-        """What is in the pipe."""
+        self._left = self._reported_left = size
+        self._piped = 0
+        """Bytes in the pipe."""
         self._waits_for = -1
-        self._told_s = self._loop.time()
-        self._passed = passed
+        self._reported_s = self._loop.time()
+        self._on_progress = on_progress
 
     @property
-    def is_torn(self) -> bool:
-        """Whether bytes have left the one socket that will never reach the other: nothing may follow them there."""
-        return self._held > 0
+    def has_stranded_bytes(self) -> bool:
+        """Return whether bytes read from the source can no longer reach the target: nothing may be sent after them."""
+        return self._piped > 0
 
     @property
-    def is_held_up(self) -> bool:
-        """Whether it is the target that takes nothing."""
+    def waits_for_target(self) -> bool:
+        """Return whether the target's send buffer is full."""
         return self._waits_for == self._target
 
     def run(self) -> None:
-        """As far as it goes now, and on whenever it can. The target must have taken what it was given before."""
+        """Move bytes until a socket would block, and again once it is ready. The target's write buffer must be
+        empty."""
         if self._source < 0:
             return
         is_over = False
         try:
             is_over = self._move()
             if not is_over:
-                self._wait_no_more()
+                self._stop_waiting()
                 self._loop.call_soon(self.run)
         except BlockingIOError:
-            self._wait_for(self._target if self._held else self._source)
+            self._wait_for(self._target if self._piped else self._source)
         except OSError:
-            is_over = True  # why, the socket's transport will hear
+            is_over = True  # the socket's transport reports the error
         if is_over:
             self.end()
-        if is_over or self._loop.time() - self._told_s > _TOLD_EVERY_S:
-            count, self._told, self._told_s = self._told - self._left, self._left, self._loop.time()
-            self._passed(count, is_over)
+        if is_over or self._loop.time() - self._reported_s > _REPORT_EVERY_S:
+            count, self._reported_left, self._reported_s = (
+                self._reported_left - self._left,
+                self._left,
+                self._loop.time(),
+            )
+            self._on_progress(count, is_over)
 
     def _move(self) -> bool:
-        """Whether there is an end to it; False: others have their turn. Raises OSError."""
-        stop = max(self._left - _TURN_BYTES, 0)
+        """Move up to `_SLICE_BYTES`; return whether the transfer is over. Raises OSError."""
+        stop = max(self._left - _SLICE_BYTES, 0)
         while self._left > stop:
-            if not self._held:
-                self._held = _splice(self._source, self._pipe.inlet, min(self._left, PIPE_BYTES))
-                if not self._held:
+            if not self._piped:
+                self._piped = _splice(self._source, self._pipe.write_end, min(self._left, PIPE_BYTES))
+                if not self._piped:
                     return True
-            gone = _splice(self._pipe.outlet, self._target, self._held)
-            self._held -= gone
-            self._left -= gone
+            moved = _splice(self._pipe.read_end, self._target, self._piped)
+            self._piped -= moved
+            self._left -= moved
         return not self._left
 
     def _wait_for(self, file: int) -> None:
         if file == self._waits_for:
             return
-        self._wait_no_more()
+        self._stop_waiting()
         self._waits_for = file
         if file == self._source:
             self._loop.add_reader(file, self.run)
         else:
             self._loop.add_writer(file, self.run)
 
-    def _wait_no_more(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._waits_for == self._source:
             self._loop.remove_reader(self._source)
         elif self._waits_for == self._target:
@@ -165,45 +179,45 @@ class Passing:
         self._waits_for = -1
 
     def end(self) -> None:
-        """Here and now; nothing is told any more. Again, it does nothing."""
+        """End the transfer without a report. May be called again."""
         if self._source < 0:
             return
-        self._wait_no_more()
+        self._stop_waiting()
         os.close(self._source)
         os.close(self._target)
         self._source = self._target = -1
-        self._pipes.put_back(self._pipe, is_empty=not self._held)
+        self._pipes.release(self._pipe, is_empty=not self._piped)
 
 
-def can_pass(*transports: asyncio.Transport) -> bool:
-    """Whether bytes may go by themselves between the sockets of these."""
+def can_splice(*transports: asyncio.Transport) -> bool:
+    """Return whether bytes can be spliced between the sockets of these transports: on Linux, without TLS."""
     return sys.platform == "linux" and all(each.get_extra_info("ssl_object") is None for each in transports)
 
 
-def begin(
-    pipes: Pipes,
+def start_splice(
+    pipes: PipePool,
     source: asyncio.Transport,
     target: asyncio.Transport,
     size: int,
-    passed: Callable[[int, bool], None],
-) -> Passing | None:
-    """A pass that is yet to be `run`, between transports that can. None: not now."""
-    if source.is_closing() or target.is_closing():  # their files may be another's by now
+    on_progress: Callable[[int, bool], None],
+) -> SpliceTransfer | None:
+    """Return a transfer that is yet to `run`; None if the sockets are closing or no pipe is free."""
+    if source.is_closing() or target.is_closing():  # the descriptor may belong to another connection by now
         return None
     try:
-        pipe = pipes.take()
+        pipe = pipes.acquire()
         if pipe is None:
             return None
         try:
-            return Passing(pipes, pipe, _file_of(source), _file_of(target), size, passed)
+            return SpliceTransfer(pipes, pipe, _fd_of(source), _fd_of(target), size, on_progress)
         except OSError:
-            pipes.put_back(pipe, is_empty=True)
+            pipes.release(pipe, is_empty=True)
             raise
     except OSError:
-        return None  # no more files
+        return None  # out of file descriptors
 
 
-def _file_of(transport: asyncio.Transport) -> int:
+def _fd_of(transport: asyncio.Transport) -> int:
     file: int = transport.get_extra_info("socket").fileno()
     return file
 

@@ -1,5 +1,8 @@
-"""EDGE: what stands between the node and the cluster's brokers: finds them, opens a listener for each, and puts the
-node's questions to them. Decides nothing: what is found are events, and what is asked were effects."""
+"""EDGE: everything between the node and the cluster's brokers: discovers them, opens a listener for each, and sends the
+node's requests to them.
+
+Decides nothing: what it finds become events, and what it sends were effects.
+"""
 
 import asyncio
 import ssl
@@ -14,15 +17,15 @@ from coordinator.config.keys import Ports
 from coordinator.gateway.brokers import Broker
 from coordinator.gateway.effects import AbandonUpstream, Forward, Splice, UpstreamRequest
 from coordinator.gateway.events import BrokersFound, UpstreamReply, UpstreamUnreachable
-from coordinator.gateway.io.broker_client import BrokerClient, HostPort, Login, RequestFailed
+from coordinator.gateway.io.broker_client import BrokerClient, BrokerLogin, HostPort, RequestFailed
 from coordinator.gateway.io.broker_clients import BrokerClients
-from coordinator.gateway.io.cluster_identity import Identity
+from coordinator.gateway.io.cluster_identity import ClusterIdentity
 from coordinator.gateway.io.listeners import Listeners
-from coordinator.gateway.io.proxied_connection import ProxyProtocol
-from coordinator.gateway.io.splice import Pipes
+from coordinator.gateway.io.proxied_connection import ProxiedClientProtocol
+from coordinator.gateway.io.splice import PipePool
 from coordinator.gateway.io.tls import UpstreamTls
 from coordinator.gateway.io.unguarded_listeners import UnguardedListeners
-from coordinator.gateway.native import HANDED_ON
+from coordinator.gateway.native import FORWARDED_APIS
 from coordinator.io.exit import exit_process
 from coordinator.io.server import ClientProtocol, Server
 from coordinator.io.tls.listening import ListeningTls
@@ -41,183 +44,188 @@ from protocol.messages.topics import (
 
 log = structlog.get_logger()
 
-_AUTHORIZER_FOR_S = 60.0
+_AUTHORIZER_TTL_S = 60.0
+"""Validity of an answer about the cluster's authorizer."""
 _DESCRIBE_ACLS = BY_MESSAGE[DescribeAcls].key
-_GROUPS, _NO_GROUP = 3, "muster"
-"""A filter by which few ACLs are told: that there are any is all we want to know."""
-_MOST_OWN_S = 60.0
-"""A broker that is gone without a word is noticed by then, whatever a client says that its request may take."""
+_GROUP_RESOURCE, _GROUP_NAME = 3, "muster"
+"""Filter that matches few ACLs, resource type and name: only the presence of an authorizer matters."""
+_MAX_SERVER_TIMEOUT_S = 60.0
+"""Limit of the timeout that a request may give itself: a broker that vanished is noticed by then."""
 
 
 class ProxyLoop(RequestFailed):
-    """A listener of ours is no broker: who is led there is led there again, without end."""
+    """The upstream address resolves to one of Muster's own listeners."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayPlan:
-    """`told_host` is what clients are told of the listeners, which bind `host`."""
+    """Configuration of the supervisor. Listeners bind `host`; clients are told `advertised_host`."""
 
     servers: tuple[Address, ...]
     ports: Ports
     host: str
-    told_host: str
+    advertised_host: str
     refresh_s: float
     timeout_s: float
-    login: Login | None = None
+    login: BrokerLogin | None = None
     tls: UpstreamTls | None = None
-    """How brokers are spoken to, by clients' connections too; None: in the clear."""
+    """TLS to the brokers, proxied connections included; None: plaintext."""
     listening: ListeningTls | None = None
-    """How clients speak to the listeners."""
-    told_port: int = 0
-    """What clients are told of where they begin; 0: of the port that was bound."""
-    identity: Identity | None = None
-    """Which cluster it has to be; None: any."""
+    """TLS of the listeners."""
+    advertised_port: int = 0
+    """Port of the bootstrap listener as clients are told it; 0: the bound one."""
+    identity: ClusterIdentity | None = None
+    """Check of the cluster's id; None: any cluster will do."""
     unguarded: UnguardedListeners | None = None
-    """Is told whether the cluster has an authorizer."""
+    """Listeners that close when the cluster has an authorizer."""
 
 
 class Supervisor:
-    """Everything of the edge that has to do with brokers. It speaks to the node once that is started."""
+    """The edge's part that deals with brokers. It sends events to the node once that has started."""
 
     def __init__(self, server: Server, plan: GatewayPlan) -> None:
         self._server = server
         self._plan = plan
         self._brokers: dict[int, Broker] = {}
-        self._links = BrokerClients(self._open)
-        self._links_to_work = BrokerClients(self._open)
-        """A broker does one after the other of what comes over a connection. What is handed on may take long there, and
-        nobody who only wants to know something waits in front of it."""
-        self._lookout: tuple[HostPort, BrokerClient] | None = None
-        """What tells who is there has a connection of its own: however much is asked, nobody waits in front of it."""
-        self._listeners = Listeners(plan.host, plan.told_host, plan.ports, plan.listening, told_port=plan.told_port)
-        self._told_own: set[tuple[int, HostPort]] = set()
+        self._clients = BrokerClients(self._open)
+        self._forwarding_clients = BrokerClients(self._open)
+        """Connections for forwarded requests. A broker serves one request of a connection after another, and a
+        forwarded request may take long: queries must not wait behind it."""
+        self._discovery: tuple[HostPort, BrokerClient] | None = None
+        """Address and connection used for discovery alone, so that it never waits behind other requests."""
+        self._listeners = Listeners(
+            plan.host, plan.advertised_host, plan.ports, plan.listening, advertised_port=plan.advertised_port
+        )
+        self._reported_loops: set[tuple[int, HostPort]] = set()
         self._authorizer: tuple[bool, float] | None = None
         """Presence of an authorizer in the cluster, and the time it was asked."""
-        self._turn = 0
+        self._next_broker = 0
         self._reason = ""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._tried = asyncio.Event()
-        self.pipes = Pipes()
+        self._discovery_tried = asyncio.Event()
+        self.pipes = PipePool()
         server.carry_out(Forward, self._forward)
-        server.carry_out(Splice, self._let_pass)
-        server.carry_out(AbandonUpstream, self._give_up)
-        server.carry_out(UpstreamRequest, self._ask)
+        server.carry_out(Splice, self._splice_next)
+        server.carry_out(AbandonUpstream, self._abandon)
+        server.carry_out(UpstreamRequest, self._start_request)
 
     async def listen(self, port: int) -> HostPort:
-        """The listener that leads to any broker; the address that was bound. Nobody is accepted until `start`."""
-        return await self._listeners.open_first(self._in_front_of(None), port)
+        """Bind the listener that leads to any broker; return the bound address. It accepts after `start`."""
+        return await self._listeners.open_bootstrap(self._protocol_factory(None), port)
 
     async def has_authorizer(self) -> bool | None:
-        """Whether the cluster authorizes requests; None if no broker answers."""
+        """Return whether the cluster authorizes requests; None if no broker answers."""
         try:
             async with asyncio.timeout(self._plan.timeout_s):
-                await self._topology()
-                return await self._ask_authorizer()
+                await self._fetch_brokers()
+                return await self._detect_authorizer()
         except (RequestFailed, TimeoutError):
             return None
 
     async def start(self) -> None:
-        """Look for brokers, now and from time to time. The node must have been started."""
-        self._spawn(self._look_for_ever())
-        await self._tried.wait()
-        await self._listeners.serve_first()
+        """Discover brokers, now and every `refresh_s`. The node must have been started."""
+        self._start_task(self._discover_forever())
+        await self._discovery_tried.wait()
+        await self._listeners.serve_bootstrap()
 
     async def stop(self) -> None:
-        """Accept nobody, ask nothing."""
+        """Close listeners and connections, and cancel what is under way."""
         self._listeners.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._links.stop()
-        await self._links_to_work.stop()
-        if self._lookout is not None:
-            self._lookout[1].close()
+        await self._clients.stop()
+        await self._forwarding_clients.stop()
+        if self._discovery is not None:
+            self._discovery[1].close()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._task_done)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        """The process does not outlive one that fails: nobody would look for brokers any more."""
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        """End the process if a task fails: without discovery the gateway would serve old brokers for ever."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             exit_process("Supervisor", error)
 
-    # ------------------------------------------------------------------------------------------------ for connections
+    # -------------------------------------------------------------------------------------------------- for connections
 
     def any_broker(self) -> int | None:
-        """The next of those that can be reached, else of those that are known."""
+        """Return the next reachable broker, else the next known one; round robin."""
         known = sorted(self._brokers)
-        living = [node_id for node_id in known if self._links.is_open(self.address_of(node_id))] or known
-        self._turn += 1
-        return living[self._turn % len(living)] if living else None
+        living = [node_id for node_id in known if self._clients.is_open(self.address_of(node_id))] or known
+        self._next_broker += 1
+        return living[self._next_broker % len(living)] if living else None
 
     def address_of(self, broker: int) -> HostPort:
-        """Where it really is; of one that has gone, where nobody is."""
+        """Return the broker's real address; port 0 if it has left the cluster."""
         known = self._brokers.get(broker)
         return (known.host, known.port) if known is not None else (self._plan.host, 0)
 
     def tls(self) -> ssl.SSLContext | None:
-        """For a connection to a broker."""
+        """Return the context of a connection to a broker; None for plaintext."""
         return None if self._plan.tls is None else self._plan.tls.context()
 
     def _forward(self, effect: Forward) -> None:
         client: ClientProtocol | None = self._server.client(effect.connection)
-        if isinstance(client, ProxyProtocol) and client.transport is not None:
+        if isinstance(client, ProxiedClientProtocol) and client.transport is not None:
             client.forward(effect.data)
 
-    def _let_pass(self, effect: Splice) -> None:
+    def _splice_next(self, effect: Splice) -> None:
         client: ClientProtocol | None = self._server.client(effect.connection)
-        if isinstance(client, ProxyProtocol):
-            client.let_pass(effect.size)
+        if isinstance(client, ProxiedClientProtocol):
+            client.splice_next(effect.size)
 
-    def _give_up(self, effect: AbandonUpstream) -> None:
+    def _abandon(self, effect: AbandonUpstream) -> None:
         client: ClientProtocol | None = self._server.client(effect.connection)
-        if isinstance(client, ProxyProtocol) and client.twin is not None:
-            client.twin.give_up(effect.reason)
+        if isinstance(client, ProxiedClientProtocol) and client.upstream is not None:
+            client.upstream.abandon(effect.reason)
 
-    # ------------------------------------------------------------------------------------------------------ questions
+    # -------------------------------------------------------------------------------------------------------- questions
 
-    def _ask(self, effect: UpstreamRequest) -> None:
-        self._spawn(self._answer(effect))
+    def _start_request(self, effect: UpstreamRequest) -> None:
+        self._start_task(self._perform(effect))
 
-    async def _answer(self, effect: UpstreamRequest) -> None:
+    async def _perform(self, effect: UpstreamRequest) -> None:
         try:
-            reply: Message | None = await self._ask_broker(effect.message, effect.broker)
+            reply: Message | None = await self._send_to_broker(effect.message, effect.broker)
             reason = ""
         except RequestFailed as failed:
             reply, reason = None, str(failed)
         self._server.happen(UpstreamReply(effect.call_id, reply, reason))
 
-    async def _ask_broker(self, message: Message, node_id: int | None) -> Message:
+    async def _send_to_broker(self, message: Message, node_id: int | None) -> Message:
         if node_id is None:
             node_id = self.any_broker()
         broker = self._brokers.get(node_id) if node_id is not None else None
         if broker is None:
             raise RequestFailed(f"broker {node_id} is not known")
-        links = self._links_to_work if isinstance(message, HANDED_ON) else self._links
-        link = await links.to((broker.host, broker.port))
-        return await link.ask(message, max(self._plan.timeout_s, _own_time_s(message)))
+        clients = self._forwarding_clients if isinstance(message, FORWARDED_APIS) else self._clients
+        client = await clients.get((broker.host, broker.port))
+        return await client.ask(message, max(self._plan.timeout_s, _server_timeout_s(message)))
 
-    async def _open(self, place: HostPort) -> BrokerClient:
-        own = ProxyLoop(f"{place[0]}:{place[1]} is a listener of Muster's own")
+    async def _open(self, address: HostPort) -> BrokerClient:
+        proxy_loop = ProxyLoop(f"{address[0]}:{address[1]} is a listener of Muster's own")
 
-        def look_at(local: HostPort, remote: HostPort) -> None:
-            if self._listeners.are_reached_by(local, remote):
-                raise own
+        def check_addresses(local: HostPort, remote: HostPort) -> None:
+            if self._listeners.owns_connection(local, remote):
+                raise proxy_loop
 
-        if self._listeners.are_at(place):
-            raise own
-        return await BrokerClient.open(*place, self._plan.timeout_s, self._plan.login, self._plan.tls, look_at)
+        if self._listeners.owns_address(address):
+            raise proxy_loop
+        return await BrokerClient.open(
+            *address, self._plan.timeout_s, self._plan.login, self._plan.tls, check_addresses
+        )
 
-    # ---------------------------------------------------------------------------------------------------- who is there
+    # -------------------------------------------------------------------------------------------------------- discovery
 
-    async def _look_for_ever(self) -> None:
+    async def _discover_forever(self) -> None:
         while True:
             try:
-                brokers = await self._find()
+                brokers = await self._discover()
             except RequestFailed as failed:
                 if str(failed) != self._reason:
                     self._reason = str(failed)
@@ -230,46 +238,51 @@ class Supervisor:
                 if self._reason:
                     log.info("the cluster is there again")
                 self._reason = ""
-                await self._tell(brokers)
-            self._tried.set()
+                await self._publish(brokers)
+            self._discovery_tried.set()
             await asyncio.sleep(self._plan.refresh_s)
 
-    async def _find(self) -> dict[int, Broker]:
-        """Every broker of the cluster, with its listener. Raises RequestFailed if none answers."""
-        reply = await self._topology()
-        await self._ask_authorizer()
-        self._listeners.keep({broker.node_id for broker in reply.brokers})  # their ports may be wanted now
-        self._told_own &= {(broker.node_id, (broker.host, broker.port)) for broker in reply.brokers}
-        found = await asyncio.gather(*(self._meet(broker) for broker in reply.brokers))
+    async def _discover(self) -> dict[int, Broker]:
+        """Return every broker of the cluster that has a listener. Raises RequestFailed if none answers."""
+        reply = await self._fetch_brokers()
+        await self._detect_authorizer()
+        self._listeners.retain(
+            {broker.node_id for broker in reply.brokers}
+        )  # frees the ports of brokers that have left
+        self._reported_loops &= {(broker.node_id, (broker.host, broker.port)) for broker in reply.brokers}
+        found = await asyncio.gather(*(self._resolve_broker(broker) for broker in reply.brokers))
         return {broker.node_id: broker for broker in found if broker is not None}
 
-    async def _topology(self) -> MetadataReply:
-        why = "nobody to ask"
-        for place in self._places():
+    async def _fetch_brokers(self) -> MetadataReply:
+        why = "no broker to ask"
+        for address in self._discovery_addresses():
             try:
-                reply = await (await self._look_from(place)).ask(Metadata(()), self._plan.timeout_s)
+                reply = await (await self._discovery_client(address)).ask(Metadata(()), self._plan.timeout_s)
             except RequestFailed as failed:
                 why = str(failed)
                 continue
             assert isinstance(reply, MetadataReply)
-            doubt = self._doubt(reply)
-            if reply.brokers and not doubt:
+            mismatch = self._cluster_mismatch(reply)
+            if reply.brokers and not mismatch:
                 return reply
-            why = doubt or "it names no brokers yet"
+            why = mismatch or "it names no brokers yet"
         raise RequestFailed(why)
 
-    async def _ask_authorizer(self) -> bool:
-        """Ask who answered last, once a minute. A broker without an authorizer says SECURITY_DISABLED, others anything
-        else; one that has never heard of ACLs has none. Raises RequestFailed where it was never answered."""
-        assert self._lookout is not None
+    async def _detect_authorizer(self) -> bool:
+        """Return whether the cluster has an authorizer, asked of the discovery broker once a minute.
+
+        A broker without an authorizer answers SECURITY_DISABLED, or does not know ACLs at all. Raises RequestFailed if
+        no answer was ever received.
+        """
+        assert self._discovery is not None
         now_s = asyncio.get_running_loop().time()
-        link, known = self._lookout[1], self._authorizer
-        if known is not None and now_s - known[1] < _AUTHORIZER_FOR_S:
+        client, known = self._discovery[1], self._authorizer
+        if known is not None and now_s - known[1] < _AUTHORIZER_TTL_S:
             return known[0]
-        has_authorizer = any(row.api_key == _DESCRIBE_ACLS for row in link.versions.api_keys)
+        has_authorizer = any(row.api_key == _DESCRIBE_ACLS for row in client.versions.api_keys)
         if has_authorizer:
             try:
-                reply = await link.ask(DescribeAcls(_GROUPS, _NO_GROUP), self._plan.timeout_s)
+                reply = await client.ask(DescribeAcls(_GROUP_RESOURCE, _GROUP_NAME), self._plan.timeout_s)
             except RequestFailed:
                 if known is None:
                     raise
@@ -279,71 +292,84 @@ class Supervisor:
         self._authorizer = has_authorizer, now_s
         return has_authorizer
 
-    def _doubt(self, reply: MetadataReply) -> str:
-        """Why this is not the cluster to stand beside; empty if it is."""
+    def _cluster_mismatch(self, reply: MetadataReply) -> str:
+        """Return why this is not the cluster of the data folder; empty if it is."""
         try:
-            return self._plan.identity.doubt(reply.cluster_id) if self._plan.identity is not None else ""
+            return self._plan.identity.mismatch(reply.cluster_id) if self._plan.identity is not None else ""
         except OSError as error:
             return f"which cluster it is cannot be noted: {error}"
 
-    async def _look_from(self, place: HostPort) -> BrokerClient:
-        if self._lookout is not None:
-            before, link = self._lookout
-            if before == place and link.is_open:
-                return link
-            self._lookout = None
-            link.close()
-        self._lookout = (place, await self._open(place))
-        return self._lookout[1]
+    async def _discovery_client(self, address: HostPort) -> BrokerClient:
+        if self._discovery is not None:
+            before, client = self._discovery
+            if before == address and client.is_open:
+                return client
+            self._discovery = None
+            client.close()
+        self._discovery = (address, await self._open(address))
+        return self._discovery[1]
 
-    def _places(self) -> Iterator[HostPort]:
-        """Whom to ask, who answered last first, then those with a connection."""
+    def _discovery_addresses(self) -> Iterator[HostPort]:
+        """Addresses to try: the one that answered last, then those with a client, then the others."""
         known = [(broker.host, broker.port) for broker in self._brokers.values()]
         given = [(server.host, server.port) for server in self._plan.servers]
-        last = self._lookout[0] if self._lookout is not None else None
-        yield from sorted(dict.fromkeys(known + given), key=lambda place: (place != last, not self._links.has(place)))
+        last = self._discovery[0] if self._discovery is not None else None
+        yield from sorted(
+            dict.fromkeys(known + given), key=lambda address: (address != last, not self._clients.has(address))
+        )
 
-    async def _meet(self, told: MetadataBroker) -> Broker | None:
-        """One that cannot be reached just now is kept if it was known: the cluster says that it is there."""
-        before = self._brokers.get(told.node_id)
-        place = (told.host, told.port)
+    async def _resolve_broker(self, described: MetadataBroker) -> Broker | None:
+        """Return the broker with its listener and versions; None if it has neither. A known broker that cannot be
+        reached now is kept: the cluster says that it exists."""
+        before = self._brokers.get(described.node_id)
+        address = (described.host, described.port)
         try:
-            link = await self._links.to(place)
-        except ProxyLoop as own:
-            if (told.node_id, place) not in self._told_own:
-                self._told_own.add((told.node_id, place))
-                log.warning("a broker is left out: it would lead back here", broker=told.node_id, why=str(own))
+            client = await self._clients.get(address)
+        except ProxyLoop as proxy_loop:
+            if (described.node_id, address) not in self._reported_loops:
+                self._reported_loops.add((described.node_id, address))
+                log.warning(
+                    "a broker is left out: it would lead back here", broker=described.node_id, why=str(proxy_loop)
+                )
             return None
         except RequestFailed as failed:
             if before is None:
-                log.warning("a broker cannot be reached from here", broker=told.node_id, why=str(failed))
+                log.warning("a broker cannot be reached from here", broker=described.node_id, why=str(failed))
                 return None
             versions = before.versions
         else:
-            versions = link.versions
-        port = await self._listeners.open(told.node_id, self._in_front_of(told.node_id))
+            versions = client.versions
+        port = await self._listeners.open(described.node_id, self._protocol_factory(described.node_id))
         if port is None:
             return None
-        return Broker(told.node_id, told.host, told.port, self._plan.told_host, port, versions, told.rack)
+        return Broker(
+            described.node_id,
+            described.host,
+            described.port,
+            self._plan.advertised_host,
+            port,
+            versions,
+            described.rack,
+        )
 
-    def _in_front_of(self, node_id: int | None) -> Callable[[], ProxyProtocol]:
-        return lambda: ProxyProtocol(self._server, self, node_id)
+    def _protocol_factory(self, node_id: int | None) -> Callable[[], ProxiedClientProtocol]:
+        return lambda: ProxiedClientProtocol(self._server, self, node_id)
 
-    async def _tell(self, brokers: dict[int, Broker]) -> None:
-        self._listeners.keep(brokers)
+    async def _publish(self, brokers: dict[int, Broker]) -> None:
+        self._listeners.retain(brokers)
         kept = {(broker.host, broker.port) for broker in brokers.values()}
-        self._links.keep(kept)
-        self._links_to_work.keep(kept)
+        self._clients.retain(kept)
+        self._forwarding_clients.retain(kept)
         self._brokers = brokers
         assert self._authorizer is not None
         has_authorizer = self._authorizer[0]
         self._server.happen(BrokersFound(tuple(brokers.values()), has_authorizer))
         if self._plan.unguarded is not None:
-            await self._plan.unguarded.heard(has_authorizer=has_authorizer)
+            await self._plan.unguarded.update(has_authorizer=has_authorizer)
         await self._listeners.serve()
 
 
-def _own_time_s(message: Message) -> float:
-    """How long the broker may take by what the request itself says."""
+def _server_timeout_s(message: Message) -> float:
+    """Return the time that the request itself allows the broker, in seconds."""
     timeout_ms = message.timeout_ms if isinstance(message, CreateTopics | DeleteTopics | CreatePartitions) else 0
-    return min(timeout_ms / 1_000, _MOST_OWN_S)
+    return min(timeout_ms / 1_000, _MAX_SERVER_TIMEOUT_S)

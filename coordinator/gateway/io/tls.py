@@ -1,4 +1,4 @@
-"""EDGE: TLS to the brokers, and in words what becomes of a connection to one."""
+"""EDGE: TLS to the brokers, and failures of a connection to one in words."""
 
 import asyncio
 import ssl
@@ -8,23 +8,22 @@ from typing import TypeVar
 from coordinator.io.tls.contexts import OwnCertificate, PemFile, Renewed, in_words, trust
 
 T = TypeVar("T")
-_UNREACHABLE = (OSError, TimeoutError, ValueError, OverflowError, TypeError)
-"""What comes of connecting to an address that may be anything: a broker told it. The last three are names and ports
-that are none."""
-_PROTOCOL = "upstream.security.protocol"
-_NO_TLS = frozenset(
+_CONNECT_ERRORS = (OSError, TimeoutError, ValueError, OverflowError, TypeError)
+"""Errors of connecting to an address that a broker has sent. The last three are for invalid names and ports."""
+_PROTOCOL_KEY = "upstream.security.protocol"
+_NOT_TLS_REASONS = frozenset(
     {"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
 )
-_WRONG_NAME = frozenset({62, 64})
+_HOST_MISMATCH_CODES = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
 
 class UpstreamTls:
-    """How brokers are believed, and who we are to them. `checks_names`: a certificate must be for the host that is
-    connected to."""
+    """Trust in the brokers' certificates, and Muster's own certificate. `checks_names`: a certificate must be for the
+    host that is connected to."""
 
     def __init__(self, own: OwnCertificate | None, ca: PemFile | None, *, checks_names: bool = True) -> None:
-        """`ca` None: whom the system trusts. Raises TlsRefused."""
+        """Load the files. `ca` None: the system's trust store. Raises TlsRefused."""
         self._own = own
         self._ca = ca
         self._checks_names = checks_names
@@ -32,11 +31,11 @@ class UpstreamTls:
         self._renewed = Renewed(tuple(file for file in files if file is not None), self._make)
 
     def context(self) -> ssl.SSLContext:
-        """For the next connection."""
+        """Return the context of the next connection."""
         return self._renewed.context()
 
     def reread(self) -> None:
-        """Use what the files hold now, for connections to come."""
+        """Reload the files for connections to come."""
         self._renewed.reread()
 
     def _make(self) -> ssl.SSLContext:
@@ -53,40 +52,40 @@ class UpstreamTls:
 
 
 class Unreachable(Exception):
-    """There is no connection; the text says where to, and why."""
+    """No connection could be opened; the text says where to, and why."""
 
 
 async def dial(
     connect: Callable[..., Awaitable[T]], host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float
 ) -> T:
-    """What `connect` makes of the address: `asyncio.open_connection`, or a loop's `create_connection` of a protocol.
-    Raises Unreachable."""
+    """Return the result of `connect` (`asyncio.open_connection`, or a loop's `create_connection` of a protocol) for
+    this address. Raises Unreachable."""
     try:
-        if "\0" in host:  # C takes such a name for a shorter one, and uvloop's TLS for a mistake of ours
+        if "\0" in host:  # C would cut the name short, and uvloop's TLS would raise a programming error
             raise ValueError("no host has such a name")
         async with asyncio.timeout(timeout_s):
             return await connect(host=host, port=port, ssl=tls, server_hostname=None if tls is None else host)
-    except _UNREACHABLE as error:
-        raise Unreachable(f"{host}:{port}: {why(error, is_tls=tls is not None)}") from None
+    except _CONNECT_ERRORS as error:
+        raise Unreachable(f"{host}:{port}: {describe_failure(error, is_tls=tls is not None)}") from None
 
 
-def why(error: BaseException, *, is_tls: bool) -> str:
-    """Why there is no connection to a broker, or no more, in a sentence for whoever set it up."""
+def describe_failure(error: BaseException, *, is_tls: bool) -> str:
+    """Describe, for the operator, why a connection to a broker failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code in _WRONG_NAME:
+        if error.verify_code in _HOST_MISMATCH_CODES:
             return f"its certificate is for another host: {error.verify_message}"
         return f"its certificate is not trusted: {error.verify_message} (upstream.ssl.ca.location)"
     if isinstance(error, ssl.SSLError):
-        return _why_no_tls(error)
+        return _describe_tls_failure(error)
     if is_tls and isinstance(error, (ConnectionResetError, ConnectionAbortedError)):
-        return f"it hung up instead of speaking TLS ({_PROTOCOL})"
+        return f"it hung up instead of speaking TLS ({_PROTOCOL_KEY})"
     return str(error) or "no connection in time"
 
 
-def _why_no_tls(error: ssl.SSLError) -> str:
+def _describe_tls_failure(error: ssl.SSLError) -> str:
     reason = error.reason or ""
-    if reason in _NO_TLS:
-        return f"it does not speak TLS there ({_PROTOCOL})"
+    if reason in _NOT_TLS_REASONS:
+        return f"it does not speak TLS there ({_PROTOCOL_KEY})"
     if "CERTIFICATE_REQUIRED" in reason:
         return "it wants to see a certificate of ours (upstream.ssl.certificate.location)"
     if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):

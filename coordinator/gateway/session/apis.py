@@ -1,8 +1,8 @@
-"""THE TABLE of a connection in front of a broker: which of Kafka's APIs are answered here, which are the broker's with
-an answer that names addresses, which go through as they are; and what ApiVersions therefore says.
+"""THE TABLE of proxied connections: which of Kafka's APIs are answered here, which replies of the broker are rewritten
+because they name addresses, and which are forwarded as they are. ApiVersions follows from it.
 
-An API that stands in no row is neither offered nor handed on, whatever the broker knows: nobody has looked whether its
-answers name a broker's own address. A client that learnt one would ask that broker who coordinates its groups.
+An API without a row is neither advertised nor forwarded: its replies might name a broker's own address. A client that
+learnt one would look for its group's coordinator there.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ SASL_HANDSHAKE: Final = 17
 API_VERSIONS: Final = 18
 DESCRIBE_CLUSTER: Final = 60
 
-OURS: Final[tuple[type[Message], ...]] = (
+LOCAL_APIS: Final[tuple[type[Message], ...]] = (
     OffsetCommit,
     OffsetFetch,
     FindCoordinator,
@@ -46,30 +46,30 @@ OURS: Final[tuple[type[Message], ...]] = (
     DeleteGroups,
     OffsetDelete,
 )
-"""Answered here. FindCoordinator is, where it asks for groups; for transactions it is the broker's."""
+"""APIs answered here. FindCoordinator is local for groups; for transactions it is the broker's."""
 
-OUR_KEYS: Final = frozenset(BY_MESSAGE[message].key for message in OURS)
+LOCAL_KEYS: Final = frozenset(BY_MESSAGE[message].key for message in LOCAL_APIS)
 
-OF_GROUPS: Final[tuple[type[Message], ...]] = (DescribeConfigs, AlterConfigs, IncrementalAlterConfigs)
-"""Answered here, where all that they name are groups; else the broker's, as they are."""
+CONFIG_APIS: Final[tuple[type[Message], ...]] = (DescribeConfigs, AlterConfigs, IncrementalAlterConfigs)
+"""APIs answered here if every resource is a group; else forwarded."""
 
-SHARED_KEYS: Final = frozenset({FIND_COORDINATOR, *(BY_MESSAGE[message].key for message in OF_GROUPS)})
-"""Which has to be read before it is known whose they are."""
+SHARED_KEYS: Final = frozenset({FIND_COORDINATOR, *(BY_MESSAGE[message].key for message in CONFIG_APIS)})
+"""APIs whose requests must be read to tell whether they are local or the broker's."""
 
-REWRITTEN: Final = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
-"""The broker's, with addresses in the answer."""
+REWRITTEN_KEYS: Final = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
+"""APIs of the broker whose replies name addresses."""
 
-OURS_WHILE_AWAY: Final[tuple[type[Message], ...]] = (Metadata, DescribeCluster)
-"""Answered here while no broker can be reached: without them a group cannot share its partitions out, and no client or
-tool that is new finds the way in."""
+OFFLINE_APIS: Final[tuple[type[Message], ...]] = (Metadata, DescribeCluster)
+"""APIs answered here while no broker can be reached. Without them a group could not assign partitions, and new clients
+and tools could not bootstrap."""
 
-KEYS_WHILE_AWAY: Final = frozenset(BY_MESSAGE[message].key for message in OURS_WHILE_AWAY)
+OFFLINE_KEYS: Final = frozenset(BY_MESSAGE[message].key for message in OFFLINE_APIS)
 
-PASSED: Final = {
-    PRODUCE: 9,  # from 10 on the answer names the new leader's address (KIP-951)
+FORWARDED_VERSIONS: Final = {
+    PRODUCE: 9,  # from 10 on the reply names the new leader's address (KIP-951)
     1: 15,  # Fetch: from 16 on, the same
     2: 11,  # ListOffsets
-    SASL_HANDSHAKE: 1,  # 0 is followed by bytes without a frame's header
+    SASL_HANDSHAKE: 1,  # after 0 the SASL bytes come without a request header
     19: 7,  # CreateTopics
     20: 6,  # DeleteTopics
     21: 2,  # DeleteRecords
@@ -99,7 +99,7 @@ PASSED: Final = {
     49: 1,  # AlterClientQuotas
     50: 0,  # DescribeUserScramCredentials
     51: 0,  # AlterUserScramCredentials
-    55: 1,  # DescribeQuorum: from 2 on the answer names addresses
+    55: 1,  # DescribeQuorum: from 2 on the reply names addresses
     57: 2,  # UpdateFeatures
     61: 0,  # DescribeProducers
     64: 0,  # UnregisterBroker
@@ -112,61 +112,64 @@ PASSED: Final = {
     80: 1,  # AddRaftVoter
     81: 0,  # RemoveRaftVoter
 }
-"""Handed through as they are, up to this version: the newest of which somebody has seen that its answers, in Apache
-Kafka 4.3, name no address. What is missing on purpose: AddOffsetsToTxn and TxnOffsetCommit (25, 28), which would put a
-group's offsets where its coordinator is not, and the groups of KIP-848, KIP-932 and KIP-1071 (68, 69, 76 and more)."""
+"""APIs forwarded as they are, up to this version: the newest whose replies in Apache Kafka 4.3 were seen to name no
+address.
 
-_LOWEST: Final = {SASL_HANDSHAKE: 1}
+Left out on purpose: AddOffsetsToTxn and TxnOffsetCommit (25, 28), which would store a group's offsets away from its
+coordinator, and the groups of KIP-848, KIP-932 and KIP-1071 (68, 69, 76 and more).
+"""
 
-_ANY_LEVEL: Final = 2**15 - 1
+_OLDEST_VERSIONS: Final = {SASL_HANDSHAKE: 1}
 
-_FEATURES: Final = {"transaction.version": 1, "group.version": 0, "share.version": 0, "streams.version": 0}
-"""The highest level a client may be told of. At level 2 of transactions it would leave it to Produce 12 to add
-partitions (KIP-890), and that is not offered."""
+_NO_LIMIT: Final = 2**15 - 1
+
+_MAX_FEATURE_LEVELS: Final = {"transaction.version": 1, "group.version": 0, "share.version": 0, "streams.version": 0}
+"""Highest feature levels that clients are told. At transaction level 2 a client leaves adding partitions to Produce 12
+(KIP-890), which is not advertised."""
 
 
-def names_groups_alone(message: AlterConfigs | DescribeConfigs | IncrementalAlterConfigs) -> bool:
-    """Whether such a request about settings is answered here."""
+def names_only_groups(message: AlterConfigs | DescribeConfigs | IncrementalAlterConfigs) -> bool:
+    """Return whether a config request is answered here."""
     return bool(message.resources) and all(one.resource_type == ResourceType.GROUP for one in message.resources)
 
 
-def offer(broker: ApiVersionsReply) -> ApiVersionsReply:
-    """What a client is told in place of what the broker said."""
-    theirs = {row.api_key: row for row in broker.api_keys}
+def advertised_versions(broker: ApiVersionsReply) -> ApiVersionsReply:
+    """Return the reply to ApiVersions for clients, given the broker's."""
+    broker_versions = {row.api_key: row for row in broker.api_keys}
     rows = []
-    for key in sorted({*theirs, *OUR_KEYS, API_VERSIONS}):
+    for key in sorted({*broker_versions, *LOCAL_KEYS, API_VERSIONS}):
         api = APIS.get(key)
-        row = theirs.get(key)
-        if api is not None and (key == API_VERSIONS or (key in OUR_KEYS and key not in REWRITTEN)):
+        row = broker_versions.get(key)
+        if api is not None and (key == API_VERSIONS or (key in LOCAL_KEYS and key not in REWRITTEN_KEYS)):
             rows.append(ApiVersion(key, api.request.oldest, api.request.newest))
-        elif row is not None and api is not None and key in REWRITTEN:
-            rows += _within(row, api.request.oldest, api.request.newest)
-        elif row is not None and key in PASSED:
-            rows += _within(row, _LOWEST.get(key, 0), PASSED[key])
+        elif row is not None and api is not None and key in REWRITTEN_KEYS:
+            rows += _intersect(row, api.request.oldest, api.request.newest)
+        elif row is not None and key in FORWARDED_VERSIONS:
+            rows += _intersect(row, _OLDEST_VERSIONS.get(key, 0), FORWARDED_VERSIONS[key])
     return replace(
         broker,
         api_keys=tuple(rows),
         throttle_time_ms=0,
-        finalized_features=tuple(_at_most(one) for one in broker.finalized_features if _level(one.name)),
+        finalized_features=tuple(_cap_level(one) for one in broker.finalized_features if _max_level(one.name)),
         supported_features=tuple(
-            replace(one, max_version=min(one.max_version, _level(one.name)))
+            replace(one, max_version=min(one.max_version, _max_level(one.name)))
             for one in broker.supported_features
-            if one.min_version <= _level(one.name) > 0
+            if one.min_version <= _max_level(one.name) > 0
         ),
     )
 
 
-def _level(feature: str) -> int:
-    """The highest that may be told of."""
-    return _FEATURES.get(feature, _ANY_LEVEL)
+def _max_level(feature: str) -> int:
+    """Return the highest level of a feature that clients are told."""
+    return _MAX_FEATURE_LEVELS.get(feature, _NO_LIMIT)
 
 
-def _at_most(feature: FinalizedFeature) -> FinalizedFeature:
-    """Java's clients refuse a lowest level above the highest."""
-    highest = min(feature.max_version_level, _level(feature.name))
+def _cap_level(feature: FinalizedFeature) -> FinalizedFeature:
+    """Cap both levels: Java's clients reject a lowest level above the highest."""
+    highest = min(feature.max_version_level, _max_level(feature.name))
     return replace(feature, max_version_level=highest, min_version_level=min(feature.min_version_level, highest))
 
 
-def _within(row: ApiVersion, oldest: int, newest: int) -> Iterable[ApiVersion]:
+def _intersect(row: ApiVersion, oldest: int, newest: int) -> Iterable[ApiVersion]:
     low, high = max(row.min_version, oldest), min(row.max_version, newest)
     return (ApiVersion(row.api_key, low, high),) if low <= high else ()

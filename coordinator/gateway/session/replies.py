@@ -1,4 +1,4 @@
-"""A broker's answers that name addresses, with ours in their place."""
+"""Replies of a broker that name addresses, rewritten to the proxy's."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from coordinator.gateway.session.brokers import exchange
+from coordinator.gateway.session.broker_list import replace_brokers
 from protocol.apis import APIS
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.calls import Call
@@ -16,82 +16,84 @@ from protocol.messages import Message
 from protocol.messages.node import DescribeClusterReply, DescribedBroker, FindCoordinatorReply, FoundCoordinator
 
 Addresses = Mapping[int, tuple[str, int]]
-"""By broker's id, where clients reach it through us."""
+"""Listeners of the proxy by broker id: host and port."""
 
-M = TypeVar("M", DescribedBroker, FoundCoordinator)
+T = TypeVar("T", DescribedBroker, FoundCoordinator)
 
-READ_BYTES: Final = 64 * 1024
-"""An answer to Metadata that is longer is not read beyond its brokers."""
-_MOST_ENTRIES: Final = 16 << 20
-"""In the arrays of one answer: as many as a frame has room for."""
-_BODY_AT: Final = 8
+DECODE_MAX_BYTES: Final = 64 * 1024
+"""A longer Metadata reply is not decoded: only its broker list is replaced."""
+_MAX_ENTRIES: Final = 16 << 20
+"""Array entries of one reply: as many as fit a frame."""
+_BODY_POSITION: Final = 8
 
 
-class Rewriting:
-    """One version of one API."""
+class ReplyRewriter:
+    """Rewriter of the replies of one version of an API."""
 
-    __slots__ = ("_call", "_has_tags", "_move", "_read", "_version")
+    __slots__ = ("_call", "_decode", "_is_flexible", "_rewrite_message", "_version")
 
     def __init__(self, key: int, version: int) -> None:
         api = APIS[key]
         self._call = Call(api, version)
-        self._has_tags = api.is_flexible(version)
-        self._read: Reader = reader(api.reply, version, _MOST_ENTRIES, is_answer=True)
+        self._is_flexible = api.is_flexible(version)
+        self._decode: Reader = reader(api.reply, version, _MAX_ENTRIES, is_answer=True)
         self._version = version
-        self._move = _MOVES.get(api.reply.group.message)
-        """None for Metadata, whose bytes are exchanged."""
+        self._rewrite_message = _REWRITERS.get(api.reply.group.message)
+        """None for Metadata, whose broker list is replaced in its bytes."""
 
-    def apply(self, frame: bytes, number: int, addresses: Addresses) -> tuple[bytes, Message | None]:
-        """The frame that the client is sent in place of this whole one, and what the broker said; None if that would
-        take long to read and need not be. Raises ProtocolViolation."""
-        if self._move is None:
-            said = self.read(frame) if len(frame) <= READ_BYTES else None
-            return exchange(frame, self._version, addresses), said
-        said = self.read(frame)
-        return self._call.frame(number, self._move(addresses, said)), said
+    def rewrite(self, frame: bytes, correlation_id: int, addresses: Addresses) -> tuple[bytes, Message | None]:
+        """Return the frame for the client, and the decoded reply; None for one that is too long to decode. Raises
+        ProtocolViolation."""
+        if self._rewrite_message is None:
+            decoded = self.decode(frame) if len(frame) <= DECODE_MAX_BYTES else None
+            return replace_brokers(frame, self._version, addresses), decoded
+        decoded = self.decode(frame)
+        return self._call.frame(correlation_id, self._rewrite_message(addresses, decoded)), decoded
 
-    def read(self, frame: bytes) -> Message:
-        """What the broker said, from a whole frame. Raises ProtocolViolation."""
-        position = _BODY_AT
-        if self._has_tags:
+    def decode(self, frame: bytes) -> Message:
+        """Decode a whole frame. Raises ProtocolViolation."""
+        position = _BODY_POSITION
+        if self._is_flexible:
             try:
                 position = read_tags(frame, position)[1]
             except IndexError:
                 raise ProtocolViolation("the frame ends in its header") from None
-        message: Message = self._read(frame, position)
+        message: Message = self._decode(frame, position)
         return message
 
 
-def _move_cluster(addresses: Addresses, reply: DescribeClusterReply) -> Message:
-    """A broker that has no listener yet is left out."""
+def _rewrite_cluster(addresses: Addresses, reply: DescribeClusterReply) -> Message:
+    """Rewrite the addresses. A broker without a listener is left out."""
     known = [broker for broker in reply.brokers if broker.broker_id in addresses]
-    return replace(reply, brokers=tuple([_moved(addresses, broker.broker_id, broker) for broker in known]))
+    return replace(reply, brokers=tuple([_with_proxy_address(addresses, broker.broker_id, broker) for broker in known]))
 
 
-def _move_coordinators(addresses: Addresses, reply: FindCoordinatorReply) -> Message:
-    return replace(reply, coordinators=tuple([_move_coordinator(addresses, one) for one in reply.coordinators]))
+def _rewrite_coordinators(addresses: Addresses, reply: FindCoordinatorReply) -> Message:
+    return replace(
+        reply, coordinators=tuple([_rewrite_coordinator(addresses, described) for described in reply.coordinators])
+    )
 
 
-def _move_coordinator(addresses: Addresses, found: FoundCoordinator) -> FoundCoordinator:
+def _rewrite_coordinator(addresses: Addresses, found: FoundCoordinator) -> FoundCoordinator:
     if found.error_code:
         return replace(found, node_id=-1, host="", port=-1)
     if found.node_id not in addresses:
         return FoundCoordinator(found.key, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return _moved(addresses, found.node_id, found)
+    return _with_proxy_address(addresses, found.node_id, found)
 
 
-def _moved(addresses: Addresses, node_id: int, one: M) -> M:
+def _with_proxy_address(addresses: Addresses, node_id: int, described: T) -> T:
     host, port = addresses[node_id]
-    return replace(one, host=host, port=port)
+    return replace(described, host=host, port=port)
 
 
-_MOVES: Final[Mapping[type[Message], Callable[[Addresses, Any], Message]]] = {
-    DescribeClusterReply: _move_cluster,
-    FindCoordinatorReply: _move_coordinators,
+_REWRITERS: Final[Mapping[type[Message], Callable[[Addresses, Any], Message]]] = {
+    DescribeClusterReply: _rewrite_cluster,
+    FindCoordinatorReply: _rewrite_coordinators,
 }
 
 
 @cache
-def rewriting(key: int, version: int) -> Rewriting:
-    """Made once."""
-    return Rewriting(key, version)
+def reply_rewriter(key: int, version: int) -> ReplyRewriter:
+    """Return the rewriter of this version; each is made once."""
+    return ReplyRewriter(key, version)

@@ -1,11 +1,11 @@
-"""A client's connection in front of a broker: see `protocol.session` for what a session promises.
+"""A client's connection to a broker through the gateway; `protocol.session` has the contract of a session.
 
-Group requests are ours and go to the node; every other frame is handed to the broker as it came, and its answers to the
-client as they came: no byte of them is decoded but the heads, nor gathered, save the few answers that name addresses.
+Group requests go to the node. Every other frame is forwarded as it came, and so are the broker's replies: only headers
+are decoded, and nothing is buffered but the few replies that name addresses.
 
-Order is Kafka's: answers leave in the order of the requests. One of ours is looked at only when everything before it
-has been answered, and nothing behind it goes to the broker until it is answered itself; so the two streams of answers
-never have to be merged, and what waits is requests, which are not read any further when they are many.
+Replies leave in the order of the requests, as Kafka promises. A local request is served once everything before it is
+answered, and nothing behind it is forwarded until its own reply is out. So the two reply streams never have to be
+merged; what waits is requests, and many of them stop the reading.
 """
 
 from collections import deque
@@ -13,11 +13,11 @@ from collections.abc import Generator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from coordinator.gateway.session.acks import acks_of
+from coordinator.gateway.session.acks import read_acks
 from coordinator.gateway.session.apis import API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SHARED_KEYS
-from coordinator.gateway.session.front import Proxy, Way
-from coordinator.gateway.session.inbox import Inbox
-from coordinator.gateway.session.replies import Rewriting, rewriting
+from coordinator.gateway.session.byte_queue import ByteQueue
+from coordinator.gateway.session.replies import ReplyRewriter, reply_rewriter
+from coordinator.gateway.session.router import Route, Router
 from protocol.apis import BY_MESSAGE
 from protocol.errors import ProtocolViolation
 from protocol.kafka.client import encode_request
@@ -27,359 +27,362 @@ from protocol.messages.topics import Metadata, MetadataReply
 from protocol.session import Request
 from protocol.strangers import guess
 
-MAX_AWAITED: Final = 1_024
-"""Requests of one connection that the broker may owe an answer; more are not handed on."""
-MAX_ACKS_AT: Final = 1 << 17
-"""How far into a Produce its `acks` may stand: behind two names."""
-PASS_BYTES: Final = 64 * 1024
-"""What must be left of an answer at least, to let it pass by itself."""
-_HEAD_BYTES: Final = 14
-_LEAST_FRAME: Final = 10
-_REPLY_HEAD_BYTES: Final = 8
-_FIRST_LOOK: Final = 64
-_PROBE_NUMBER: Final = -7
-_QUESTION_NUMBER: Final = -8
+MAX_IN_FLIGHT: Final = 1_024
+"""Requests of one connection that the broker has not answered; more are not forwarded."""
+ACKS_WITHIN_BYTES: Final = 1 << 17
+"""Bytes of a Produce within which `acks` must stand: it comes behind two strings."""
+SPLICE_MIN_BYTES: Final = 64 * 1024
+"""Bytes of a reply that must be left to make splicing worth it."""
+_REQUEST_HEADER_BYTES: Final = 14
+_MIN_FRAME_BYTES: Final = 10
+_REPLY_HEADER_BYTES: Final = 8
+_FIRST_ACKS_BYTES: Final = 64
+_PROBE_CORRELATION_ID: Final = -7
+_QUERY_CORRELATION_ID: Final = -8
 
 _LENGTH: Final = Struct(">i").unpack_from
-_HEAD: Final = Struct(">ihhi").unpack_from
-_REPLY_HEAD: Final = Struct(">ii").unpack_from
+_REQUEST_HEADER: Final = Struct(">ihhi").unpack_from
+_REPLY_HEADER: Final = Struct(">ii").unpack_from
 
 
-class _Awaited(NamedTuple):
-    """An answer the broker owes. `is_own`: we asked, and the client is told nothing. `question`: how the answer to a
-    question of `ProxySession.ask` is read."""
+class _InFlight(NamedTuple):
+    """A reply that the broker owes.
 
-    number: int
-    rewriting: Rewriting | None = None
-    is_own: bool = False
-    question: Rewriting | None = None
+    `is_internal`: the gateway sent the request, and the client gets no reply. `query_reader` decodes the reply to a
+    query of `ProxySession.send_query`.
+    """
+
+    correlation_id: int
+    rewriter: ReplyRewriter | None = None
+    is_internal: bool = False
+    query_reader: ReplyRewriter | None = None
 
 
 class ProxySession:
-    """One connection. `receive_data` and `take_forward` are its client's half, `receive_upstream` is the broker's."""
+    """One proxied connection. `receive_data` and `take_forward` are the client's side, `receive_upstream` the
+    broker's."""
 
     __slots__ = (
-        "_answers",
-        "_awaited",
-        "_front",
-        "_has_exchange",
-        "_heard",
-        "_inbox",
-        "_inner",
+        "_authenticated_minute",
+        "_can_splice",
+        "_frame_left",
+        "_in_flight",
+        "_is_authenticating",
         "_is_blocked",
-        "_is_exchanging",
-        "_is_out",
-        "_let_in_at",
-        "_may_pass",
-        "_must_stay",
-        "_passing",
-        "_replies",
+        "_is_serving",
+        "_local",
+        "_needed_bytes",
+        "_needed_reply_bytes",
+        "_observed_metadata",
+        "_query_replies",
+        "_received",
         "_reply_left",
-        "_to_broker",
-        "_wanted",
-        "_wanted_reply",
-        "heard_bytes",
+        "_router",
+        "_sent_unacknowledged",
+        "_to_forward",
+        "_upstream_received",
+        "_uses_sasl",
+        "upstream_bytes",
     )
 
-    def __init__(self, front: Proxy) -> None:
-        self._front = front
-        self._inner = front.inner()
-        self._inbox = Inbox()
-        self._wanted = 4
-        """Bytes that must be there before it is worth looking at them."""
-        self._passing = 0
-        """What is left of the frame that is being handed on."""
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._local = router.open_local()
+        self._received = ByteQueue()
+        self._needed_bytes = 4
+        """Bytes that must have arrived before the next frame is routed."""
+        self._frame_left = 0
+        """Bytes left of the frame that is being forwarded."""
         self._is_blocked = False
-        self._is_out = False
-        self._to_broker: list[bytes] = []
-        self._awaited: deque[_Awaited] | None = None
-        self._replies = Inbox()
-        self._wanted_reply = _REPLY_HEAD_BYTES
+        self._is_serving = False
+        self._to_forward: list[bytes] = []
+        self._in_flight: deque[_InFlight] | None = None
+        self._upstream_received = ByteQueue()
+        self._needed_reply_bytes = _REPLY_HEADER_BYTES
         self._reply_left = 0
-        self._may_pass = False
-        self._is_exchanging = False
-        """Whether a SASL exchange was begun, and we have not seen that it succeeded."""
-        self._has_exchange = False
-        self._let_in_at = -1
-        """The minute in which the broker was last seen to know the client; logins end (KIP-368)."""
-        self._must_stay = False
-        """Whether a request went to the broker that nobody answers."""
-        self._heard: list[MetadataReply | None] = []
-        self._answers: list[Message] = []
-        self.heard_bytes = 0
+        self._can_splice = False
+        self._is_authenticating = False
+        """True from SaslHandshake until the broker is seen to serve the client."""
+        self._uses_sasl = False
+        self._authenticated_minute = -1
+        """Minute in which the broker was last seen to serve the client; SASL sessions expire (KIP-368)."""
+        self._sent_unacknowledged = False
+        """True once a request without a reply was forwarded: its loss could not be noticed."""
+        self._observed_metadata: list[MetadataReply | None] = []
+        self._query_replies: list[Message] = []
+        self.upstream_bytes = 0
 
-    # ------------------------------------------------------------------------------------------------ from the client
+    # -------------------------------------------------------------------------------------------------- from the client
 
     @property
     def client_id(self) -> str:
-        return self._inner.client_id
+        return self._local.client_id
 
     def receive_data(self, data: bytes) -> None:
-        self._inbox.add(data)
+        self._received.add(data)
 
     def next_request(self) -> Request | None:
-        inbox = self._inbox
+        received = self._received
         self._is_blocked = False
-        while inbox.size and not self._is_out:
-            if self._passing:
-                piece = inbox.take(self._passing)
-                self._passing -= len(piece)
-                self._to_broker.append(piece)
+        while received.size and not self._is_serving:
+            if self._frame_left:
+                piece = received.take(self._frame_left)
+                self._frame_left -= len(piece)
+                self._to_forward.append(piece)
                 continue
-            if inbox.size < self._wanted or not self._look():
+            if received.size < self._needed_bytes or not self._route_next_frame():
                 return None
-            request = self._inner.next_request()
+            request = self._local.next_request()
             if request is not None:
-                self._is_out = True
+                self._is_serving = True
                 return request
         return None
 
-    def _look(self) -> bool:
-        """At the frame that is next: whether it was taken, or begun to be handed on. Else it must be longer first, or
-        what is before it answered."""
-        head = self._inbox.head(_HEAD_BYTES)
-        (size,) = _LENGTH(head)
-        if not _LEAST_FRAME <= size <= self._front.max_frame_bytes:
-            allowed = f"{_LEAST_FRAME} to {self._front.max_frame_bytes} are allowed"
-            raise ProtocolViolation(f"a frame of {size} bytes; {allowed}{guess(head[:4])}")
-        if not self._has(_HEAD_BYTES):
+    def _route_next_frame(self) -> bool:
+        """Route the next frame; return whether it was served or its forwarding begun. False: more bytes or earlier
+        replies must arrive first."""
+        header = self._received.peek(_REQUEST_HEADER_BYTES)
+        (size,) = _LENGTH(header)
+        if not _MIN_FRAME_BYTES <= size <= self._router.max_frame_bytes:
+            allowed = f"{_MIN_FRAME_BYTES} to {self._router.max_frame_bytes} are allowed"
+            raise ProtocolViolation(f"a frame of {size} bytes; {allowed}{guess(header[:4])}")
+        if not self._has_bytes(_REQUEST_HEADER_BYTES):
             return False
-        size, key, version, number = _HEAD(head)
-        way = self._front.way(key, version)
-        if way.is_ours or self._front.is_ours_now(key):
-            return self._take(4 + size, key, version, number, way)
-        if self._unheard >= MAX_AWAITED:
+        size, key, version, correlation_id = _REQUEST_HEADER(header)
+        route = self._router.route(key, version)
+        if route.is_local or self._router.serves_offline(key):
+            return self._take_local(4 + size, key, version, correlation_id, route)
+        if self._in_flight_count >= MAX_IN_FLIGHT:
             self._is_blocked = True
             return False
         if key == PRODUCE:
-            has_no_answer = self._has_no_answer(4 + size, version)
-            if has_no_answer is None:
+            is_unacknowledged = self._is_unacknowledged(4 + size, version)
+            if is_unacknowledged is None:
                 return False
-            if has_no_answer:
-                self._must_stay = True
-                self._hand_on(4 + size)
+            if is_unacknowledged:
+                self._sent_unacknowledged = True
+                self._forward(4 + size)
                 return True
         if key == SASL_HANDSHAKE:
-            self._is_exchanging = self._has_exchange = True
-        self._await(number, way.rewriting)
-        self._hand_on(4 + size)
+            self._is_authenticating = self._uses_sasl = True
+        self._expect_reply(_InFlight(correlation_id, route.rewriter))
+        self._forward(4 + size)
         return True
 
-    def _take(self, length: int, key: int, version: int, number: int, way: Way) -> bool:
-        """One that is read here, so all of it must be there."""
-        if self._awaited and not self._awaits_questions_alone:
+    def _take_local(self, length: int, key: int, version: int, correlation_id: int, route: Route) -> bool:
+        """Hand the node a local request once all of it has arrived and everything before it is answered."""
+        if self._in_flight and not self._awaits_only_queries:
             self._is_blocked = True
             return False
-        if not self._has(length):
+        if not self._has_bytes(length):
             return False
-        if key in SHARED_KEYS and self._front.is_brokers(key, version, self._inbox.head(length)):
-            self._await(number, way.rewriting)
-            self._hand_on(length)
+        if key in SHARED_KEYS and self._router.belongs_to_broker(key, version, self._received.peek(length)):
+            self._expect_reply(_InFlight(correlation_id, route.rewriter))
+            self._forward(length)
             return True
-        if self._front.wants_exchange and not self._has_exchange and key != API_VERSIONS:
-            raise ProtocolViolation("a request about groups before any exchange of SASL, which the broker wants")
-        is_old = self._has_exchange and self._let_in_at != self._front.reach.minute
-        if (self._is_exchanging or is_old) and key != API_VERSIONS:
-            # Only the broker knows whether the exchange has succeeded, and holds: else it answers nothing like this.
-            probe = encode_request(Metadata(()), self._front.metadata_version, _PROBE_NUMBER, "muster")
-            self._to_broker.append(probe)
-            self._await(_PROBE_NUMBER, None, is_own=True)
+        if self._router.requires_sasl and not self._uses_sasl and key != API_VERSIONS:
+            raise ProtocolViolation("a group request before SASL authentication, which the broker requires")
+        is_stale = self._uses_sasl and self._authenticated_minute != self._router.reachability.minute
+        if (self._is_authenticating or is_stale) and key != API_VERSIONS:
+            # Only the broker knows whether the client is authenticated still: else it does not answer Metadata.
+            probe = encode_request(Metadata(()), self._router.probe_version, _PROBE_CORRELATION_ID, "muster")
+            self._to_forward.append(probe)
+            self._expect_reply(_InFlight(_PROBE_CORRELATION_ID, is_internal=True))
             self._is_blocked = True
             return False
-        self._wanted = 4
-        self._inner.receive_data(self._inbox.take_whole(length))
+        self._needed_bytes = 4
+        self._local.receive_data(self._received.take_whole(length))
         return True
 
-    def _has(self, length: int) -> bool:
-        self._wanted = 4 if self._inbox.size >= length else length
-        return self._inbox.size >= length
+    def _has_bytes(self, length: int) -> bool:
+        self._needed_bytes = 4 if self._received.size >= length else length
+        return self._received.size >= length
 
-    def _hand_on(self, length: int) -> None:
-        self._passing = length
-        self._wanted = 4
+    def _forward(self, length: int) -> None:
+        self._frame_left = length
+        self._needed_bytes = 4
 
-    def _await(
-        self, number: int, how: Rewriting | None, *, is_own: bool = False, question: Rewriting | None = None
-    ) -> None:
-        if self._awaited is None:
-            self._awaited = deque()
-        self._awaited.append(_Awaited(number, how, is_own, question))
+    def _expect_reply(self, expected: _InFlight) -> None:
+        if self._in_flight is None:
+            self._in_flight = deque()
+        self._in_flight.append(expected)
 
-    def _has_no_answer(self, length: int, version: int) -> bool | None:
-        """Whether a Produce has `acks` 0; None if more must arrive first."""
-        have = min(self._inbox.size, length)
+    def _is_unacknowledged(self, length: int, version: int) -> bool | None:
+        """Return whether a Produce has `acks` 0; None if more bytes must arrive first."""
+        have = min(self._received.size, length)
         try:
-            return acks_of(self._inbox.head(min(have, MAX_ACKS_AT)), version) == 0
+            return read_acks(self._received.peek(min(have, ACKS_WITHIN_BYTES)), version) == 0
         except IndexError:
-            if have == length or have >= MAX_ACKS_AT:
-                raise ProtocolViolation("a Produce that does not say which acks it wants") from None
-            self._wanted = min(length, max(2 * have, _FIRST_LOOK))  # doubled: however small the crumbs, few looks
+            if have == length or have >= ACKS_WITHIN_BYTES:
+                raise ProtocolViolation("a Produce without acks") from None
+            self._needed_bytes = min(
+                length, max(2 * have, _FIRST_ACKS_BYTES)
+            )  # doubled: few attempts, however small the fragments
             return None
 
-    # ------------------------------------------------------------------------------------------------- to the client
+    # ---------------------------------------------------------------------------------------------------- to the client
 
     def encoding(self, reply: Message) -> Generator[None, None, Message]:
-        return self._inner.encoding(reply)
+        return self._local.encoding(reply)
 
     def encode_reply(self, number: int, reply: Message) -> bytes:
-        self._is_out = False
-        return self._inner.encode_reply(number, reply)
+        self._is_serving = False
+        return self._local.encode_reply(number, reply)
 
     def encode_push(self, message: Message) -> bytes:
         return b""
 
     def take_data(self) -> bytes:
-        return self._inner.take_data()
+        return self._local.take_data()
 
-    # ------------------------------------------------------------------------------------------------------ the broker
+    # ------------------------------------------------------------------------------------------------------- the broker
 
     def take_forward(self) -> list[bytes]:
-        """What the broker is to be sent, in pieces."""
-        pieces, self._to_broker = self._to_broker, []
+        """Return the bytes for the broker, in pieces."""
+        pieces, self._to_forward = self._to_forward, []
         return pieces
 
     def receive_upstream(self, data: bytes) -> list[bytes]:
-        """What the client is to be sent of what the broker answered. Requests that waited for it may come out of
-        `next_request` now. Raises ProtocolViolation for what is no answer to what was asked."""
-        self.heard_bytes += len(data)
-        replies, out = self._replies, []
+        """Return the client's part of the broker's bytes, in pieces. Requests that waited for a reply may then come out
+        of `next_request`. Raises ProtocolViolation for a reply that does not match the requests."""
+        self.upstream_bytes += len(data)
+        replies, out = self._upstream_received, []
         replies.add(data)
         while replies.size:
             if self._reply_left:
                 piece = replies.take(self._reply_left)
                 self._reply_left -= len(piece)
-                assert self._awaited
-                if not self._awaited[0].is_own:
+                assert self._in_flight
+                if not self._in_flight[0].is_internal:
                     out.append(piece)
                 if not self._reply_left:
-                    self._answered()
-            elif replies.size < self._wanted_reply or not self._look_at_reply(out):
+                    self._complete_reply()
+            elif replies.size < self._needed_reply_bytes or not self._handle_next_reply(out):
                 break
-        self._may_pass = self._reply_left >= PASS_BYTES and not (self._awaited and self._awaited[0].is_own)
+        is_clients = not (self._in_flight and self._in_flight[0].is_internal)
+        self._can_splice = is_clients and self._reply_left >= SPLICE_MIN_BYTES
         return out
 
-    def take_heard(self) -> list[MetadataReply | None]:
-        """What the broker said of topics, for whoever wants to know; None for an answer that was too long to read."""
-        heard, self._heard = self._heard, []
-        return heard
+    def take_observed_metadata(self) -> list[MetadataReply | None]:
+        """Return Metadata replies that went to the client; None stands for one that was too long to decode."""
+        observed, self._observed_metadata = self._observed_metadata, []
+        return observed
 
-    def ask(self, message: Message, oldest: int, newest: int) -> bool:
-        """Put a question of our own to the broker on this connection, where the broker takes it for the client's, while
-        a request of the client's is out. False if the broker speaks none of these versions."""
-        version = self._front.version_of(type(message), oldest, newest)
+    def send_query(self, message: Message, oldest: int, newest: int) -> bool:
+        """Send the broker a query on the client's connection, where it is authorized as the client. Allowed while the
+        node serves a request of the client. Return False if the broker speaks none of these versions."""
+        version = self._router.version_of(type(message), oldest, newest)
         if version is None:
             return False
-        assert self._is_out and not self._passing
-        self._to_broker.append(encode_request(message, version, _QUESTION_NUMBER, "muster"))
-        reading = rewriting(BY_MESSAGE[type(message)].key, version)
-        self._await(_QUESTION_NUMBER, None, is_own=True, question=reading)
+        assert self._is_serving and not self._frame_left
+        self._to_forward.append(encode_request(message, version, _QUERY_CORRELATION_ID, "muster"))
+        reader = reply_rewriter(BY_MESSAGE[type(message)].key, version)
+        self._expect_reply(_InFlight(_QUERY_CORRELATION_ID, is_internal=True, query_reader=reader))
         return True
 
-    def take_answers(self) -> list[Message]:
-        """Answers to the questions of `ask`, in their order."""
-        answers, self._answers = self._answers, []
-        return answers
+    def take_query_replies(self) -> list[Message]:
+        """Return the replies to queries, in their order."""
+        replies, self._query_replies = self._query_replies, []
+        return replies
 
-    def take_pass(self) -> int:
-        """How many bytes the broker sends next that are the client's as they are, if it is worth not looking at them.
-        Those that went by themselves are told to `passed`, all others to `receive_upstream`, in whatever parts."""
-        if not self._may_pass:
-            return 0
-        self._may_pass = False
-        return self._reply_left
+    def take_splice(self) -> int:
+        """Return the count of bytes that may be spliced to the client now; 0 if it is not worth it. Spliced bytes are
+        reported to `spliced`, others go to `receive_upstream`, in any parts."""
+        size, self._can_splice = self._reply_left if self._can_splice else 0, False
+        return size
 
-    def passed(self, count: int) -> bool:
-        """So many bytes of an answer went to the client by themselves. Whether that was the end of it, so that requests
-        that waited for it may come out of `next_request` now."""
+    def spliced(self, count: int) -> bool:
+        """Count bytes that were spliced. Return whether the reply is complete, so that waiting requests may come out of
+        `next_request`."""
         assert 0 < count <= self._reply_left
-        self.heard_bytes += count
+        self.upstream_bytes += count
         self._reply_left -= count
-        if self._reply_left:
-            return False
-        self._answered()
-        return True
+        if not self._reply_left:
+            self._complete_reply()
+        return not self._reply_left
 
-    def _look_at_reply(self, out: list[bytes]) -> bool:
-        size, number = _REPLY_HEAD(self._replies.head(_REPLY_HEAD_BYTES))
-        if not self._awaited:
-            raise ProtocolViolation("the broker sent what nobody asked for")
-        awaited = self._awaited[0]
-        if number != awaited.number:
-            raise ProtocolViolation(f"the broker answered request {number}, but {awaited.number} is next")
-        reads_it = awaited.rewriting is not None or awaited.question is not None
-        if size < 4 or (reads_it and size > self._front.max_frame_bytes):
+    def _handle_next_reply(self, out: list[bytes]) -> bool:
+        size, correlation_id = _REPLY_HEADER(self._upstream_received.peek(_REPLY_HEADER_BYTES))
+        if not self._in_flight:
+            raise ProtocolViolation("the broker sent a reply that nobody asked for")
+        expected = self._in_flight[0]
+        if correlation_id != expected.correlation_id:
+            raise ProtocolViolation(
+                f"the broker answered request {correlation_id}, but {expected.correlation_id} is next"
+            )
+        is_decoded = expected.rewriter is not None or expected.query_reader is not None
+        if size < 4 or (is_decoded and size > self._router.max_frame_bytes):
             raise ProtocolViolation(f"the broker's answer has a length of {size} bytes")
-        if not reads_it:
+        if not is_decoded:
             self._reply_left = 4 + size
             return True
-        if self._replies.size < 4 + size:
-            self._wanted_reply = 4 + size
+        if self._upstream_received.size < 4 + size:
+            self._needed_reply_bytes = 4 + size
             return False
-        self._wanted_reply = _REPLY_HEAD_BYTES
-        frame = self._replies.take_whole(4 + size)
-        if awaited.question is not None:
-            self._answers.append(awaited.question.read(frame))
-            self._answered()
+        self._needed_reply_bytes = _REPLY_HEADER_BYTES
+        frame = self._upstream_received.take_whole(4 + size)
+        if expected.query_reader is not None:
+            self._query_replies.append(expected.query_reader.decode(frame))
+            self._complete_reply()
             return True
-        assert awaited.rewriting is not None
-        frame, said = awaited.rewriting.apply(frame, number, self._front.addresses)
-        if said is None or isinstance(said, MetadataReply):
-            self._heard.append(said)
+        assert expected.rewriter is not None
+        frame, decoded = expected.rewriter.rewrite(frame, correlation_id, self._router.addresses)
+        if decoded is None or isinstance(decoded, MetadataReply):
+            self._observed_metadata.append(decoded)
         out.append(frame)
-        self._answered()
+        self._complete_reply()
         return True
 
-    def _answered(self) -> None:
-        assert self._awaited
-        answered = self._awaited.popleft()
-        if answered.is_own and answered.question is None:
-            self._is_exchanging, self._let_in_at = False, self._front.reach.minute
-        if not self._awaited:
-            self._awaited = None
+    def _complete_reply(self) -> None:
+        assert self._in_flight
+        completed = self._in_flight.popleft()
+        if completed.is_internal and completed.query_reader is None:
+            self._is_authenticating, self._authenticated_minute = False, self._router.reachability.minute
+        if not self._in_flight:
+            self._in_flight = None
 
     def upstream_lost(self, reason: str) -> None:
-        """The broker's side is gone, and with it the answers to questions of ours. Raises ProtocolViolation where the
-        client must hear of it: something was not answered, or whoever is connected to the broker next is not known
-        there."""
-        if not self._awaits_questions_alone or self._has_exchange or self._must_stay or self._passing:
+        """Drop the replies that the broker owes. Raises ProtocolViolation if the client must reconnect: a reply or a
+        record may be lost, or the next broker connection would not be authenticated."""
+        if not self._awaits_only_queries or self._uses_sasl or self._sent_unacknowledged or self._frame_left:
             raise ProtocolViolation(f"the broker's side of the connection is gone: {reason}")
-        self._awaited = None
-        self._replies.clear()
-        self._wanted_reply = _REPLY_HEAD_BYTES
+        self._in_flight = None
+        self._upstream_received.clear()
+        self._needed_reply_bytes = _REPLY_HEADER_BYTES
 
-    # ------------------------------------------------------------------------------------------------------- how it is
-
-    @property
-    def _unheard(self) -> int:
-        return len(self._awaited) if self._awaited else 0
+    # ------------------------------------------------------------------------------------------------------------ state
 
     @property
-    def _awaits_questions_alone(self) -> bool:
-        """Whether the broker owes the client nothing."""
-        return all(one.question is not None for one in self._awaited or ())
+    def _in_flight_count(self) -> int:
+        return len(self._in_flight) if self._in_flight else 0
+
+    @property
+    def _awaits_only_queries(self) -> bool:
+        """Return whether the broker owes the client no reply."""
+        return all(one.query_reader is not None for one in self._in_flight or ())
 
     @property
     def awaits_broker(self) -> bool:
-        """Whether the broker owes an answer; not to what the client is still saying."""
-        return self._unheard > (1 if self._passing else 0)
+        """Return whether the broker owes a reply to a request that was forwarded whole."""
+        return self._in_flight_count > (1 if self._frame_left else 0)
 
     @property
-    def awaits_names(self) -> bool:
-        """Whether it is one of the answers that name addresses which the broker owes next: others could say as much."""
-        return self._awaited is not None and self.awaits_broker and self._awaited[0].rewriting is not None
+    def awaits_rewritten_reply(self) -> bool:
+        """Return whether the next reply names addresses: the gateway could answer such a request itself."""
+        return self._in_flight is not None and self.awaits_broker and self._in_flight[0].rewriter is not None
 
     @property
     def unanswered(self) -> int:
-        """Of the node alone."""
-        return 1 if self._is_out else 0
+        """Requests that the node has not answered: 0 or 1."""
+        return 1 if self._is_serving else 0
 
     @property
     def is_idle(self) -> bool:
-        return not (self._is_out or self.awaits_broker)
+        return not (self._is_serving or self.awaits_broker)
 
     @property
     def buffered_bytes(self) -> int:
-        return self._inbox.size + self._replies.size
+        return self._received.size + self._upstream_received.size
 
     @property
     def has_waiting_request(self) -> bool:
@@ -387,4 +390,4 @@ class ProxySession:
 
     @property
     def is_behind(self) -> bool:
-        return (self._is_out or self._is_blocked) and self._inbox.size > MAX_WAITING_BYTES
+        return (self._is_serving or self._is_blocked) and self._received.size > MAX_WAITING_BYTES

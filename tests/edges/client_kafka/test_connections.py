@@ -86,7 +86,7 @@ def test_what_is_never_answered_is_sent_before_the_thread_ends(where: Where, top
 
 
 def test_a_name_of_several_addresses_is_tried_at_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `localhost` where the server listens on one of its two."""
+    """A host like `localhost` has two addresses, and the server may listen on one."""
     with serving(lambda _: HeartbeatReply(), requests_each=9) as (bootstrap, _):
         host, _, port = bootstrap.removeprefix("kafka://").partition(":")
         real = socket.getaddrinfo

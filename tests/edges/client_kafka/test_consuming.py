@@ -1,4 +1,4 @@
-"""What applications do with a consumer, over Kafka's protocol: places, records, commits, topics."""
+"""Consumers of applications over Kafka's protocol: positions, records, commits, topics."""
 
 import threading
 from collections.abc import Iterator

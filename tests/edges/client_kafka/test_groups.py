@@ -111,7 +111,7 @@ def test_a_static_member_comes_back_to_what_it_had(where: Where, stage: Stage, t
 def test_in_the_oldest_versions_it_is_all_the_same(
     where: Where, stage: Stage, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As at a server that knows nothing newer."""
+    """The server here knows the oldest versions alone."""
     spoken: dict[type[Message], int] = {}
 
     def oldest(message: Message, offered: Mapping[int, ApiVersion]) -> int:

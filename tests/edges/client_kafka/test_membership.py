@@ -1,4 +1,4 @@
-"""Who is in a group, who is fenced, refused and dropped, and how partitions move, over Kafka's protocol."""
+"""Membership of groups over Kafka's protocol: joining, fencing, refusals, expiry, and the partitions that move."""
 
 from collections import Counter
 from functools import partial

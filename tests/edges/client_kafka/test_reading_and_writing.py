@@ -1,4 +1,4 @@
-"""What the client does with nobody else about, over Kafka's protocol."""
+"""A client by itself, over Kafka's protocol: reading and writing."""
 
 import pytest
 

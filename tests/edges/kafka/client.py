@@ -1,4 +1,4 @@
-"""What the tests ask of a Kafka client, whoever wrote it: one face, three libraries behind it."""
+"""The interface by which tests use a Kafka client, with three libraries behind it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class GroupSeen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """How a consumer takes part: without a group it only reads what it assigns itself."""
+    """Group settings of a consumer; without a group it only reads partitions that it assigns itself."""
 
     group: str | None = None
     assignor: str = "range"
@@ -47,9 +47,9 @@ class Membership:
     session_ms: int = 6_000
     reset: str = "earliest"
     metadata_age_ms: int = 300_000
-    """How soon a client looks for new topics and partitions."""
+    """Interval at which the client looks for new topics and partitions."""
     longest_wait_ms: int = 500
-    """What a fetch asks the server to wait for records."""
+    """Time that a fetch asks the server to wait for records."""
 
 
 class Consumer(Protocol):
@@ -88,7 +88,7 @@ class Producer(Protocol):
     ) -> None: ...
 
     def flush(self) -> list[tuple[Part, int]]:
-        """Where each record sent since the last flush stands, in the order of sending."""
+        """Return the positions of the records sent since the last flush, in the order of sending."""
         ...
 
     def close(self) -> None: ...
@@ -125,7 +125,7 @@ class Library:
     consumer: Callable[[str, Membership], Consumer]
     admin: Callable[[str], Admin]
     refusals: tuple[type[Exception], ...]
-    """What it raises when the server refuses, as a commit in the middle of a rebalance."""
+    """Exceptions raised when the server refuses, as a commit during a rebalance."""
     codecs: tuple[str, ...] = ("gzip", "snappy", "lz4", "zstd")
     assignors: tuple[str, ...] = ("range", "roundrobin", "cooperative-sticky")
     lacks: frozenset[str] = field(default_factory=frozenset)

@@ -28,7 +28,7 @@ SETTINGS = (
 class Server:
     bootstrap: str
     native: str | None
-    """Where the native protocol is spoken; None where it is not."""
+    """Address of the native listener; None if there is none."""
     shortest_session_ms: int
 
 

@@ -1,4 +1,4 @@
-"""What operators do with stock clients: topics, their settings, groups, their offsets."""
+"""Administration with stock clients: topics, their configs, groups, their offsets."""
 
 import pytest
 

@@ -21,7 +21,7 @@ WITHIN_S = 60.0
 
 
 def shared(topic: str, members: Iterable[Member | MemberProcess], partitions: int = PARTITIONS) -> Callable[[], bool]:
-    """Whether each has its part, none is owned twice and none is left over."""
+    """Return a check that each member has partitions, and that all are owned exactly once."""
     owned = tuple(members)
 
     def holds() -> bool:

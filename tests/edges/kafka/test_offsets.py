@@ -1,4 +1,4 @@
-"""What stock clients commit, and where they go on."""
+"""Commits of stock clients, and the offsets at which they go on."""
 
 import pytest
 

@@ -69,7 +69,7 @@ class AioConsumer:
         self._loop.run(self._inside(self._consumer.assign, [TopicPartition(*part) for part in parts]))
 
     async def _inside(self, call: Any, *given: Any, **named: Any) -> Any:
-        """What is not a coroutine still wants a running loop."""
+        """Call a plain function inside the loop: aiokafka wants a running one."""
         return call(*given, **named)
 
     def poll(self, seconds: float) -> list[Got]:

@@ -25,7 +25,7 @@ from protocol.messages.node import ApiVersions, ApiVersionsReply
 from protocol.messages.offsets import OffsetFetch
 from protocol.messages.topics import Metadata, MetadataReply
 from tests.simulation.beside.network import Between
-from tests.simulation.beside.wires import TWIN
+from tests.simulation.beside.wires import UPSTREAM
 from tests.simulation.errors import Broken
 from tests.simulation.network import Link
 
@@ -48,7 +48,7 @@ Told = Callable[[Message | None, str], None]
 class OwnLink:
     """A connection of the node's own to one broker: one question after another; what goes wrong once ends it."""
 
-    dialect = TWIN
+    dialect = UPSTREAM
 
     def __init__(self, edge: "Edge", broker: int) -> None:
         self.link: Link | None = None
@@ -153,10 +153,10 @@ class _Frames:
             self.count += 1
 
 
-class Twin:
+class UpstreamConnection:
     """A client's other half."""
 
-    dialect = TWIN
+    dialect = UPSTREAM
 
     def __init__(self, edge: "Edge", number: int, broker: int) -> None:
         self.link: Link | None = None
@@ -192,7 +192,7 @@ class Twin:
         else:
             self._edge.front.read_on(self._number)
 
-    def let_pass(self, size: int) -> None:
+    def splice(self, size: int) -> None:
         """The next bytes are the client's as they come."""
         self._passing = size
 
@@ -220,15 +220,15 @@ class Twin:
             return
         self._is_over = True
         self._pending = []
-        self._edge.twins.pop(self._number, None)
-        self._edge.front.seen.add("twins lost")
+        self._edge.upstreams.pop(self._number, None)
+        self._edge.front.seen.add("upstreams lost")
         self._edge.happen(UpstreamLost(self._number, reason))
         self._edge.front.read_on(self._number)
 
     def give_up(self, reason: str) -> None:
         if self._requests.count == self._answers.count:
             raise Broken("a broker is given up that has answered everything")
-        self._edge.front.seen.add("silent twins given up")
+        self._edge.front.seen.add("silent upstreams given up")
         if self.link is not None:
             self.link.close_by_client()
         self._lost(reason)
@@ -248,7 +248,7 @@ class Edge:
         self.is_dead = False
         self.timeout_ms = front.config.upstream_ask_timeout_ms
         self.brokers: dict[int, Broker] = {}
-        self.twins: dict[int, Twin] = {}
+        self.upstreams: dict[int, UpstreamConnection] = {}
         self._random = random
         self._links: dict[int, OwnLink] = {}
         self._turn = 0
@@ -264,7 +264,7 @@ class Edge:
     def die(self) -> None:
         """The process is gone: the system closes its connections."""
         self.is_dead = True
-        found = [one.link for one in self._links.values()] + [one.link for one in self.twins.values()]
+        found = [one.link for one in self._links.values()] + [one.link for one in self.upstreams.values()]
         self.between.cut([link for link in found if link is not None and link.open])
 
     # --- connections of clients ---
@@ -277,28 +277,28 @@ class Edge:
         return living[self._turn % len(living)] if living else None
 
     def forward(self, effect: Forward, broker: int) -> None:
-        """On the client's twin, which is opened now if there is none."""
-        twin = self.twins.get(effect.connection)
-        if twin is None:
-            twin = self.twins[effect.connection] = Twin(self, effect.connection, broker)
-        twin.send(effect.data)
+        """On the client's upstream, which is opened now if there is none."""
+        upstream = self.upstreams.get(effect.connection)
+        if upstream is None:
+            upstream = self.upstreams[effect.connection] = UpstreamConnection(self, effect.connection, broker)
+        upstream.send(effect.data)
 
-    def let_pass(self, effect: Splice) -> None:
+    def splice(self, effect: Splice) -> None:
         """Sometimes there is no way to."""
-        twin = self.twins.get(effect.connection)
-        if twin is not None and self._random.random() < 0.8:
+        upstream = self.upstreams.get(effect.connection)
+        if upstream is not None and self._random.random() < 0.8:
             self.front.seen.add("answers let pass")
-            twin.let_pass(effect.size)
+            upstream.splice(effect.size)
 
     def give_up(self, effect: AbandonUpstream) -> None:
-        twin = self.twins.get(effect.connection)
-        if twin is not None:
-            self.after(0, lambda: twin.give_up(effect.reason))
+        upstream = self.upstreams.get(effect.connection)
+        if upstream is not None:
+            self.after(0, lambda: upstream.give_up(effect.reason))
 
     def finish(self, number: int) -> None:
-        twin = self.twins.pop(number, None)
-        if twin is not None:
-            twin.finish()
+        upstream = self.upstreams.pop(number, None)
+        if upstream is not None:
+            upstream.finish()
 
     # --- questions ---
 

@@ -100,8 +100,8 @@ class Front(Daemon):
             super().arrived(number, self._unread[number].popleft())
 
     def _may_not_be_read(self, number: int) -> bool:
-        twin = self.edge.twins.get(number) if self.edge is not None else None
-        return number in self._paused or (twin is not None and twin.is_full)
+        upstream = self.edge.upstreams.get(number) if self.edge is not None else None
+        return number in self._paused or (upstream is not None and upstream.is_full)
 
     def gone(self, number: int) -> None:
         self._forget(number)
@@ -135,7 +135,7 @@ class Front(Daemon):
             case Forward() if edge is not None and effect.connection in self._brokers:
                 edge.forward(effect, self._brokers[effect.connection])
             case Splice() if edge is not None:
-                edge.let_pass(effect)
+                edge.splice(effect)
             case AbandonUpstream() if edge is not None:
                 edge.give_up(effect)
             case UpstreamRequest() if edge is not None:

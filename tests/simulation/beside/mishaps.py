@@ -41,13 +41,13 @@ def _one_away(world: "BesideWorld", decision: Decision, random: Random) -> None:
     world.between.trouble(random.choice((AWAY, SILENT)), (random.choice(world.between.brokers),), decision.amount)
 
 
-def _twin_silent(world: "BesideWorld", decision: Decision, random: Random) -> None:
+def _upstream_silent(world: "BesideWorld", decision: Decision, random: Random) -> None:
     links = world.between.links()
     if links:
         world.between.silence([random.choice(links)])
 
 
-def _twin_cut(world: "BesideWorld", decision: Decision, random: Random) -> None:
+def _upstream_cut(world: "BesideWorld", decision: Decision, random: Random) -> None:
     links = world.between.links()
     if links:
         world.between.cut([random.choice(links)])
@@ -126,8 +126,8 @@ MISHAPS: Mapping[str, Mishap] = {
     "upstream away": _away,
     "upstream silent": _silent,
     "one broker away": _one_away,
-    "one twin silent": _twin_silent,
-    "one twin cut": _twin_cut,
+    "one twin silent": _upstream_silent,
+    "one twin cut": _upstream_cut,
     "upstream delay": _delay,
     "broken answer": _broken_answer,
     "broker power": _power,

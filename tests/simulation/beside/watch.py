@@ -116,9 +116,9 @@ class Watch(Checkers):
             self._must_have_moved()
 
     def _look_at(self, front: Front, session: ProxySession, event: Event) -> None:
-        if isinstance(event, UpstreamLost) and session.awaits_broker and not _has_twin(front, event.connection):
+        if isinstance(event, UpstreamLost) and session.awaits_broker and not _has_upstream(front, event.connection):
             raise Broken("a connection goes on, and the broker that owed it an answer is gone")
-        held = session.buffered_bytes + sum(map(len, session._to_broker))
+        held = session.buffered_bytes + sum(map(len, session._to_forward))
         if held > self.most_held:
             raise Broken(f"{held} bytes are held for one connection")
 
@@ -168,6 +168,6 @@ class AtBroker:
         self._watch.was_read(member.settings.group_id, partition, up_to)
 
 
-def _has_twin(front: Front, connection: int) -> bool:
+def _has_upstream(front: Front, connection: int) -> bool:
     """Whether the connection has another side by now: a request waited behind a question of ours, which is lost."""
-    return front.edge is not None and connection in front.edge.twins
+    return front.edge is not None and connection in front.edge.upstreams

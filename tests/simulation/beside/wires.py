@@ -72,5 +72,5 @@ def of_records(random: Random) -> Dialect:
 BY_ID = BesideDialect("kafka", {Metadata: 12, OffsetCommit: 10, OffsetFetch: 10})
 """Topics by id wherever that can be."""
 IN_LINE = BesideDialect("kafka", {JoinGroup: 3, Produce: 9, Metadata: 12})
-TWIN = Dialect("kafka", {})
+UPSTREAM = Dialect("kafka", {})
 """A connection of the node's own to a broker."""

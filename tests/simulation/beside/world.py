@@ -66,7 +66,7 @@ class BesideWorld(World):
         random = self._chance = Random(f"beside world {seed}")
         watch = self.checkers
         self.old: dict[str, Reader] = {}
-        self._limits = random.choice((100, 1_000, session.PASS_BYTES)), random.choice((1 << 16, 1 << 18, 1 << 20))
+        self._limits = random.choice((100, 1_000, session.SPLICE_MIN_BYTES)), random.choice((1 << 16, 1 << 18, 1 << 20))
         watch.most_held = self._limits[1] + MOST_UNFINISHED
         self._at_broker = Checkers()
         self._of_broker = Seen()
@@ -122,7 +122,7 @@ class BesideWorld(World):
     def run(self) -> Seen:
         """With limits that are reached, as any world goes."""
         passing, waiting = self._limits
-        with patch.multiple(session, PASS_BYTES=passing, MAX_WAITING_BYTES=waiting):
+        with patch.multiple(session, SPLICE_MIN_BYTES=passing, MAX_WAITING_BYTES=waiting):
             return super().run()
 
     def befall(self, decision: Decision) -> None:
@@ -328,7 +328,7 @@ class BesideWorld(World):
             raise Broken(f"the brokers are there, and {sorted(node.brokers.known)} are known")
         if node.migration._waiting:
             raise Broken(f"{sorted(node.migration._waiting)} wait to be met")
-        if set(node.proxying.timeouts.watched) - node.core.connections.keys():
+        if set(node.proxied.timeouts.watched) - node.core.connections.keys():
             raise Broken("connections are watched that are gone")
-        if any(broker.front_host == BROKER_HOST for broker in node.brokers.known.values()):
+        if any(broker.advertised_host == BROKER_HOST for broker in node.brokers.known.values()):
             raise Broken("clients are told of the brokers themselves")

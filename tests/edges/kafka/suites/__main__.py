@@ -49,7 +49,7 @@ class SpawnedService:
 class Suite(msgspec.Struct, frozen=True):
     name: str
     folder: str
-    """Where the tests stand in what the project ships."""
+    """Folder of the tests in the project's source distribution."""
     files: tuple[str, ...]
     options: tuple[str, ...] = ()
 
@@ -124,7 +124,7 @@ def read_report(report: Path) -> Iterator[Ran]:
 
 
 def run_patiently(suite: Suite, source: Path, bootstrap: str | None) -> list[Ran]:
-    """What failed without explanation, once more."""
+    """Run the suite, and once more the tests that failed without an explanation."""
     with server(bootstrap) as first:
         ran = run(suite, source, first)
     failed = [each.test for each in ran if each.outcome == "failed" and (suite.name, each.test) not in EXPLAINED]

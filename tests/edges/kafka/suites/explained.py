@@ -1,4 +1,4 @@
-"""What other clients' tests need beyond what is served: by suite and test."""
+"""Tests of other clients' suites that need more than is served: an explanation for each, by suite."""
 
 from typing import Final
 

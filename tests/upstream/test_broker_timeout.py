@@ -1,10 +1,10 @@
-"""Who is owed an answer and hears nothing."""
+"""Timeouts of brokers that owe a reply and send nothing."""
 
 from collections.abc import Mapping
 
 from coordinator.gateway.broker_timeout import BrokerTimeouts
 from coordinator.gateway.effects import AbandonUpstream
-from coordinator.gateway.session.front import Proxy
+from coordinator.gateway.session.router import Router
 from coordinator.gateway.session.session import ProxySession
 from coordinator.handlers.core import Connection
 from protocol.kafka.client import encode_request
@@ -18,7 +18,7 @@ _LIST_OFFSETS = 2
 def asked() -> tuple[ProxySession, Mapping[int, Connection]]:
     """A connection whose broker owes an answer."""
     broker = ApiVersionsReply(api_keys=(ApiVersion(_LIST_OFFSETS, 0, 9),))
-    session = ProxySession(Proxy(broker, {}, 1_000_000))
+    session = ProxySession(Router(broker, {}, 1_000_000))
     session.receive_data(encode_request(ListOffsets(()), 6, 1, "c"))
     assert session.next_request() is None
     assert session.awaits_broker
@@ -26,8 +26,8 @@ def asked() -> tuple[ProxySession, Mapping[int, Connection]]:
 
 
 def looked_at(silence: BrokerTimeouts, connections: Mapping[int, Connection], first_ms: int, last_ms: int) -> list[int]:
-    """When somebody was given up, of a look a second."""
-    return [now_ms for now_ms in range(first_ms, last_ms + 1, _EVERY_MS) if silence.given_up(connections, now_ms)]
+    """Return the times at which a broker was given up, with a check a second."""
+    return [now_ms for now_ms in range(first_ms, last_ms + 1, _EVERY_MS) if silence.expired(connections, now_ms)]
 
 
 def watching() -> BrokerTimeouts:
@@ -40,7 +40,7 @@ def test_who_says_nothing_for_so_long_is_given_up_counted_from_the_first_look() 
     _, connections = asked()
     silence = watching()
     assert looked_at(silence, connections, 1_000, 5_000) == []
-    assert silence.given_up(connections, 6_000) == [AbandonUpstream(1, "it has said nothing for 5000 ms")]
+    assert silence.expired(connections, 6_000) == [AbandonUpstream(1, "the broker has sent nothing for 5000 ms")]
     assert looked_at(silence, connections, 7_000, 12_000) == [11_000]
 
 
@@ -57,7 +57,7 @@ def test_while_this_process_stood_still_nobody_could_be_heard() -> None:
     _, connections = asked()
     silence = watching()
     assert looked_at(silence, connections, 0, 1_000) == []
-    assert silence.given_up(connections, 100_000) == []
+    assert silence.expired(connections, 100_000) == []
     assert looked_at(silence, connections, 101_000, 103_000) == [102_000]
 
 
@@ -65,5 +65,5 @@ def test_who_is_owed_nothing_any_more_is_not_watched() -> None:
     session, connections = asked()
     silence = watching()
     session.receive_upstream(b"\0\0\0\4\0\0\0\1")
-    assert silence.given_up(connections, 0) == []
+    assert silence.expired(connections, 0) == []
     assert not silence.watched

@@ -64,20 +64,20 @@ def test_nobody_waits_longer_than_one_question_may_take() -> None:
 
 def test_others_go_on_meanwhile() -> None:
     turns, waiting = CommitOrder(), commit(5, "parcels")
-    turns.wait(RequestRef(1, 1), waiting)
-    assert not turns.is_behind(RequestRef(2, 1), commit(6, "orders"))  # another client
-    assert not turns.is_behind(RequestRef(1, 2), commit(6, "orders", group="other"))
-    assert turns.is_behind(RequestRef(1, 3), commit(6, "orders"))
-    assert turns.ready(RequestRef(1, 1), waiting) == [
+    turns.start(RequestRef(1, 1), waiting)
+    assert not turns.enqueue_behind(RequestRef(2, 1), commit(6, "orders"))  # another client
+    assert not turns.enqueue_behind(RequestRef(1, 2), commit(6, "orders", group="other"))
+    assert turns.enqueue_behind(RequestRef(1, 3), commit(6, "orders"))
+    assert turns.finish(RequestRef(1, 1), waiting) == [
         (RequestRef(1, 1), waiting),
         (RequestRef(1, 3), commit(6, "orders")),
     ]
-    assert not turns.is_behind(RequestRef(1, 4), commit(7, "orders"))
+    assert not turns.enqueue_behind(RequestRef(1, 4), commit(7, "orders"))
 
 
 def test_an_answer_that_comes_first_is_kept_until_it_is_its_turn() -> None:
     turns, older, newer = CommitOrder(), commit(5, "parcels"), commit(6, "letters")
-    turns.wait(RequestRef(1, 1), older)
-    turns.wait(RequestRef(1, 2), newer)
-    assert turns.ready(RequestRef(1, 2), newer) == []
-    assert turns.ready(RequestRef(1, 1), older) == [(RequestRef(1, 1), older), (RequestRef(1, 2), newer)]
+    turns.start(RequestRef(1, 1), older)
+    turns.start(RequestRef(1, 2), newer)
+    assert turns.finish(RequestRef(1, 2), newer) == []
+    assert turns.finish(RequestRef(1, 1), older) == [(RequestRef(1, 1), older), (RequestRef(1, 2), newer)]

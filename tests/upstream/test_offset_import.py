@@ -1,4 +1,5 @@
-"""What is taken over from the cluster's coordinator: all of it, however long, or nothing; and what is not believed."""
+"""Import of a group's offsets from the cluster: all of them, however many, or none; and offsets that are not
+believed."""
 
 from typing import Any
 
@@ -20,14 +21,14 @@ from protocol.messages.offsets import (
 )
 from protocol.messages.topics import CreatableTopic, CreateTopics, Metadata, MetadataReply, MetadataTopicReply
 from tests.upstream.pair import Pair
-from tests.upstream.test_adoption import inside, joined, notes, offsets, paired
+from tests.upstream.test_migration import inside, joined, notes, offsets, paired
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class Told(Pair):
-    """Whose broker says of the group's offsets what the test wants, and as broker `behind` has not heard that there
-    are any."""
+    """A pair whose broker returns the offsets that the test gives, and which has no offsets topic as broker
+    `behind`."""
 
     def __init__(self, *parts: OffsetFetchPartitionReply, name: str = "orders", **settings: Any) -> None:
         self.parts, self.name = parts, name
@@ -132,7 +133,7 @@ def test_a_coordinator_that_says_what_cannot_be_is_not_believed(lie: str) -> Non
     ((cause, detail),) = notes(pair)
     assert (cause, detail) == (
         "offsets not adopted",
-        f"what the cluster's coordinator of the group says cannot be: {lie}",
+        f"the cluster's coordinator sent an invalid offset of the group: {lie}",
     )
     assert len(pair.complaints) == 1
 

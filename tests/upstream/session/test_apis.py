@@ -11,9 +11,15 @@ import kio.schema
 import pytest
 from msgspec.structs import replace
 
-from coordinator.gateway.session.apis import OUR_KEYS, PASSED, REWRITTEN, SASL_HANDSHAKE, offer
+from coordinator.gateway.session.apis import (
+    FORWARDED_VERSIONS,
+    LOCAL_KEYS,
+    REWRITTEN_KEYS,
+    SASL_HANDSHAKE,
+    advertised_versions,
+)
 from protocol.messages.node import FinalizedFeature, SupportedFeature
-from tests.protocol.kafka.front.fronts import BROKER
+from tests.upstream.session.frames import BROKER
 
 NOT_OF_BROKERS = {29, 31}
 """The hosts in answers about ACLs are those that may connect."""
@@ -42,9 +48,9 @@ def places(kind: Any) -> Iterator[str]:
                 yield from places(inner)
 
 
-@pytest.mark.parametrize("key", [key for key in PASSED if key not in NOT_OF_BROKERS])
+@pytest.mark.parametrize("key", [key for key in FORWARDED_VERSIONS if key not in NOT_OF_BROKERS])
 def test_no_answer_that_goes_through_names_a_place(key: int) -> None:
-    known = [version for api, version in answers() if api == key and version <= PASSED[key]]
+    known = [version for api, version in answers() if api == key and version <= FORWARDED_VERSIONS[key]]
     assert known
     for version in known:
         assert not list(places(answers()[key, version])), f"version {version}"
@@ -52,33 +58,35 @@ def test_no_answer_that_goes_through_names_a_place(key: int) -> None:
 
 @pytest.mark.parametrize("key", [0, 1, 55])
 def test_the_next_version_of_those_that_are_held_back_names_one(key: int) -> None:
-    assert set(places(answers()[key, PASSED[key] + 1])) == {"host", "port"}
+    assert set(places(answers()[key, FORWARDED_VERSIONS[key] + 1])) == {"host", "port"}
 
 
-@pytest.mark.parametrize("key", REWRITTEN)
+@pytest.mark.parametrize("key", REWRITTEN_KEYS)
 def test_those_that_are_rewritten_name_one(key: int) -> None:
     assert list(places(answers()[key, 0]))
 
 
 def test_no_request_is_the_brokers_and_ours_too() -> None:
-    assert not OUR_KEYS & set(PASSED)
-    assert not set(REWRITTEN) & set(PASSED)
+    assert not LOCAL_KEYS & set(FORWARDED_VERSIONS)
+    assert not set(REWRITTEN_KEYS) & set(FORWARDED_VERSIONS)
 
 
 def test_an_exchange_is_offered_with_frames_alone() -> None:
-    assert [(one.min_version, one.max_version) for one in offer(BROKER).api_keys if one.api_key == SASL_HANDSHAKE] == [
-        (1, 1)
-    ]
+    assert [
+        (one.min_version, one.max_version)
+        for one in advertised_versions(BROKER).api_keys
+        if one.api_key == SASL_HANDSHAKE
+    ] == [(1, 1)]
 
 
 def test_how_long_the_broker_would_have_us_wait_is_no_matter_of_the_clients() -> None:
-    assert offer(replace(BROKER, throttle_time_ms=500)).throttle_time_ms == 0
+    assert advertised_versions(replace(BROKER, throttle_time_ms=500)).throttle_time_ms == 0
 
 
 def test_what_a_broker_could_do_is_told_as_what_it_does_without_that_which_is_not_offered() -> None:
     names = ("group.version", "metadata.version", "share.version", "streams.version", "transaction.version")
     supported = tuple(SupportedFeature(name, 0, 2) for name in names)
-    told = offer(replace(BROKER, supported_features=supported)).supported_features
+    told = advertised_versions(replace(BROKER, supported_features=supported)).supported_features
     assert [one.name for one in told] == ["metadata.version", "transaction.version"]
 
 
@@ -89,7 +97,7 @@ def test_what_is_told_of_a_feature_fits_together() -> None:
         supported_features=(SupportedFeature("transaction.version", 0, 2), SupportedFeature("kraft.version", 0, 9)),
         finalized_features=(FinalizedFeature("transaction.version", 2, 2), FinalizedFeature("kraft.version", 9, 9)),
     )
-    told = offer(broker)
+    told = advertised_versions(broker)
     assert told.supported_features == (
         SupportedFeature("transaction.version", 0, 1),
         SupportedFeature("kraft.version", 0, 9),

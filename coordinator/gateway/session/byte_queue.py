@@ -1,31 +1,31 @@
-"""Bytes that have arrived on one side of a connection and have not been taken: looked at from the front, taken in the
-pieces they came in, and joined only where somebody wants a whole frame."""
+"""Received bytes that are not consumed yet: peeked at in front, taken in the pieces they arrived in, and joined only
+for a caller that wants a whole frame."""
 
 from typing import Final
 
-CRUMB_BYTES: Final = 4_096
-"""Pieces below this are put together: a crumb by itself takes twenty times its bytes."""
+FRAGMENT_BYTES: Final = 4_096
+"""Pieces below this are joined on arrival: a small bytes object takes up to twenty times its content."""
 
 
-class Inbox:
-    """Empty, it keeps no buffer."""
+class ByteQueue:
+    """A queue of bytes; empty, it holds no buffer."""
 
     __slots__ = ("_at", "_chunks", "size")
 
     def __init__(self) -> None:
         self._chunks: list[bytes | bytearray] = []
         self._at = 0
-        """Of the first chunk, how much is taken already."""
+        """Bytes of the first chunk that are consumed."""
         self.size = 0
 
     def add(self, data: bytes) -> None:
-        """Behind what is there."""
+        """Append bytes."""
         if not data:
             return
         self.size += len(data)
-        if self._chunks and len(data) < CRUMB_BYTES:
+        if self._chunks and len(data) < FRAGMENT_BYTES:
             last = self._chunks[-1]
-            if len(last) < CRUMB_BYTES:
+            if len(last) < FRAGMENT_BYTES:
                 if isinstance(last, bytearray):
                     last += data
                 else:
@@ -33,8 +33,8 @@ class Inbox:
                 return
         self._chunks.append(data)
 
-    def head(self, count: int) -> bytes:
-        """The first `count` bytes, or all if there are fewer; they stay."""
+    def peek(self, count: int) -> bytes:
+        """Return the first `count` bytes, or all if there are fewer, without consuming them."""
         if not self._chunks:
             return b""
         end = self._at + count
@@ -49,14 +49,14 @@ class Inbox:
                 break
         return b"".join(parts)
 
-    def take(self, most: int) -> bytes:
-        """The next piece, of `most` bytes or fewer: as it came, not copied, where it is wanted whole."""
+    def take(self, limit: int) -> bytes:
+        """Consume and return the next piece of at most `limit` bytes; a whole chunk is not copied."""
         first = self._chunks[0]
-        if not self._at and len(first) <= most:
+        if not self._at and len(first) <= limit:
             del self._chunks[0]
             self.size -= len(first)
             return bytes(first)
-        piece = bytes(first[self._at : self._at + most])
+        piece = bytes(first[self._at : self._at + limit])
         self._at += len(piece)
         if self._at == len(first):
             del self._chunks[0]
@@ -65,12 +65,12 @@ class Inbox:
         return piece
 
     def take_whole(self, count: int) -> bytes:
-        """The first `count` bytes, which must be there and at least one, in one piece."""
+        """Consume and return the first `count` bytes in one piece. `count` is at least 1 and at most `size`."""
         first = self._chunks[0]
         if self._at + count <= len(first):
             return self.take(count)
         pieces, taken, missing = [first[self._at :]], 1, self._at + count - len(first)
-        while missing > 0:  # all at once: taken one by one, many small ones would each move all the others
+        while missing > 0:  # one deletion at the end: deleting chunk by chunk would move the rest each time
             chunk = self._chunks[taken]
             pieces.append(chunk[:missing])
             missing -= len(chunk)
@@ -88,5 +88,5 @@ class Inbox:
         return self.size >= 4 and self.size >= 4 + int.from_bytes(self.head(4), "big")
 
     def clear(self) -> None:
-        """Nothing has arrived."""
+        """Discard everything."""
         self._chunks, self._at, self.size = [], 0, 0

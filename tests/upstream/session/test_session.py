@@ -5,9 +5,9 @@ from struct import pack
 
 import pytest
 
-from coordinator.gateway.session.acks import acks_of
-from coordinator.gateway.session.front import Proxy, Reach
-from coordinator.gateway.session.session import MAX_AWAITED, PASS_BYTES, ProxySession
+from coordinator.gateway.session.acks import read_acks
+from coordinator.gateway.session.router import Reachability, Router
+from coordinator.gateway.session.session import MAX_IN_FLIGHT, SPLICE_MIN_BYTES, ProxySession
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.kafka.client import KafkaClient, encode_request
 from protocol.kafka.session import MAX_WAITING_BYTES
@@ -25,7 +25,7 @@ from protocol.messages.node import (
     SaslHandshake,
 )
 from protocol.messages.topics import Metadata, MetadataBroker, MetadataReply
-from tests.protocol.kafka.front.fronts import (
+from tests.upstream.session.frames import (
     BEAT,
     BROKER,
     FETCH,
@@ -127,16 +127,16 @@ def test_a_long_answer_may_pass_by_itself_and_what_waits_for_it_goes_on_when_it_
     session = opened()
     session.receive_data(raw(FETCH, 12, 1, b"") + encode_request(BEAT, 4, 2, "c"))
     assert requests_of(session) == []
-    head = pack(">ii", 4 + PASS_BYTES, 1)
+    head = pack(">ii", 4 + SPLICE_MIN_BYTES, 1)
     assert session.receive_upstream(head) == [head]
-    assert session.take_pass() == PASS_BYTES
-    assert session.take_pass() == 0
-    assert not session.passed(PASS_BYTES - 3)
-    assert session.heard_bytes == len(head) + PASS_BYTES - 3
+    assert session.take_splice() == SPLICE_MIN_BYTES
+    assert session.take_splice() == 0
+    assert not session.spliced(SPLICE_MIN_BYTES - 3)
+    assert session.upstream_bytes == len(head) + SPLICE_MIN_BYTES - 3
     assert session.receive_upstream(b"..") == [b".."]
-    assert session.take_pass() == 0
+    assert session.take_splice() == 0
     assert requests_of(session) == []
-    assert session.passed(1)
+    assert session.spliced(1)
     assert requests_of(session) == [(2, BEAT)]
 
 
@@ -144,19 +144,19 @@ def test_what_is_not_worth_it_or_not_the_clients_does_not_pass_by_itself() -> No
     session = opened()
     session.receive_data(raw(FETCH, 12, 1, b"") + encode_request(Metadata(()), 9, 2, "c"))
     requests_of(session)
-    session.receive_upstream(pack(">ii", 4 + PASS_BYTES, 1) + b".")
-    assert session.take_pass() == 0
-    session.receive_upstream(bytes(PASS_BYTES - 1))
-    session.receive_upstream(pack(">ii", 4 + PASS_BYTES, 2) + b".")
-    assert session.take_pass() == 0
+    session.receive_upstream(pack(">ii", 4 + SPLICE_MIN_BYTES, 1) + b".")
+    assert session.take_splice() == 0
+    session.receive_upstream(bytes(SPLICE_MIN_BYTES - 1))
+    session.receive_upstream(pack(">ii", 4 + SPLICE_MIN_BYTES, 2) + b".")
+    assert session.take_splice() == 0
     session = opened()
     session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
     requests_of(session)
     session.receive_upstream(answer(1, bytes(10)))
     assert requests_of(session) == []
     probe, _ = frames_in(forwarded(session)[len(HANDSHAKE) :])
-    assert session.receive_upstream(pack(">ii", 4 + PASS_BYTES, number_of(probe))) == []
-    assert session.take_pass() == 0
+    assert session.receive_upstream(pack(">ii", 4 + SPLICE_MIN_BYTES, number_of(probe))) == []
+    assert session.take_splice() == 0
 
 
 def test_a_large_produce_is_handed_on_before_it_is_whole() -> None:
@@ -188,7 +188,7 @@ def test_the_acks_of_a_produce_are_found_however_little_of_it_is_there() -> None
     seen = []
     for cut in range(14, len(data)):
         try:
-            seen.append(acks_of(data[:cut], 9))
+            seen.append(read_acks(data[:cut], 9))
         except IndexError:
             assert not seen
     assert set(seen) == {-1}
@@ -297,10 +297,10 @@ def test_metadata_names_the_same_brokers_at_our_addresses(version: int) -> None:
     ((_, reply),) = client.receive_data(out)
     assert isinstance(reply, MetadataReply)
     assert [(one.node_id, one.host, one.port) for one in reply.brokers] == [(1, "front", 9100), (2, "front", 9101)]
-    (heard,) = session.take_heard()
+    (heard,) = session.take_observed_metadata()
     assert heard is not None
     assert heard.brokers[0].host == "hidden-1"
-    assert session.take_heard() == []
+    assert session.take_observed_metadata() == []
 
 
 def test_a_broker_that_has_no_listener_yet_is_left_out() -> None:
@@ -398,8 +398,8 @@ def test_a_broker_owes_no_answer_to_what_the_client_is_still_saying() -> None:
 
 
 def test_whom_the_broker_has_let_in_it_is_asked_about_again_every_minute_since_logins_end() -> None:
-    reach = Reach()
-    session = ProxySession(Proxy(BROKER, {}, FRAME_BYTES, reach=reach))
+    reachability = Reachability()
+    session = ProxySession(Router(BROKER, {}, FRAME_BYTES, reachability=reachability))
     session.receive_data(HANDSHAKE + encode_request(BEAT, 4, 2, "c"))
     requests_of(session)
     session.receive_upstream(answer(1, bytes(10)))
@@ -412,7 +412,7 @@ def test_whom_the_broker_has_let_in_it_is_asked_about_again_every_minute_since_l
         session.receive_data(encode_request(BEAT, 4, 2, "c"))
         assert requests_of(session) == [(2, BEAT)], "within the minute it is believed"
         session.encode_reply(2, HeartbeatReply())
-        reach.minute = minute
+        reachability.minute = minute
         session.receive_data(encode_request(BEAT, 4, 2, "c"))
         assert requests_of(session) == []
     with pytest.raises(ProtocolViolation, match="gone"):
@@ -430,7 +430,7 @@ def test_group_requests_of_whom_the_broker_does_not_know_end_with_the_connection
 
 
 def test_where_the_broker_wants_an_exchange_nobody_asks_for_groups_without_one() -> None:
-    session = ProxySession(Proxy(BROKER, {}, FRAME_BYTES, wants_exchange=True))
+    session = ProxySession(Router(BROKER, {}, FRAME_BYTES, requires_sasl=True))
     session.receive_data(encode_request(ApiVersions("c", "1"), 3, 1, "c"))
     assert requests_of(session) == []
     assert session.take_data()[4:8] == pack(">i", 1)
@@ -452,15 +452,17 @@ def test_the_versions_are_told_before_anybody_is_known() -> None:
 # --------------------------------------------------------------------------------------------- while no broker is there
 
 
-def away(*, wants_exchange: bool = False) -> tuple[ProxySession, Reach]:
-    reach = Reach()
-    reach.is_away = True
-    return ProxySession(Proxy(BROKER, {}, FRAME_BYTES, wants_exchange=wants_exchange, reach=reach)), reach
+def away(*, requires_sasl: bool = False) -> tuple[ProxySession, Reachability]:
+    reachability = Reachability()
+    reachability.is_offline = True
+    return ProxySession(
+        Router(BROKER, {}, FRAME_BYTES, requires_sasl=requires_sasl, reachability=reachability)
+    ), reachability
 
 
 @pytest.mark.parametrize("version", [0, 1, 4, 9, 12])
 def test_while_no_broker_can_be_reached_metadata_is_ours_in_its_turn_and_then_the_brokers_again(version: int) -> None:
-    session, reach = away()
+    session, reachability = away()
     question = encode_request(Metadata(None), version, 2, "c")
     session.receive_data(encode_request(BEAT, 4, 1, "c") + question)
     assert next_number(session) == 1
@@ -471,7 +473,7 @@ def test_while_no_broker_can_be_reached_metadata_is_ours_in_its_turn_and_then_th
     assert session.encode_reply(2, MetadataReply(TOPOLOGY.brokers, "c"))[4:8] == pack(">i", 2)
     assert forwarded(session) == b""
     session.upstream_lost("there is none")
-    reach.is_away = False
+    reachability.is_offline = False
     session.receive_data(question)
     assert requests_of(session) == []
     assert forwarded(session) == question
@@ -484,11 +486,11 @@ def next_number(session: ProxySession) -> int:
 
 
 def test_what_was_handed_on_before_the_broker_went_still_closes_the_connection() -> None:
-    session, reach = away()
-    reach.is_away = False
+    session, reachability = away()
+    reachability.is_offline = False
     session.receive_data(encode_request(Metadata(()), 9, 1, "c"))
     assert requests_of(session) == []
-    reach.is_away = True
+    reachability.is_offline = True
     session.receive_data(encode_request(Metadata(()), 9, 2, "c"))
     assert requests_of(session) == []
     with pytest.raises(ProtocolViolation, match="gone"):
@@ -496,14 +498,14 @@ def test_what_was_handed_on_before_the_broker_went_still_closes_the_connection()
 
 
 def test_who_has_not_logged_in_is_told_nothing_of_topics_while_the_broker_that_wants_it_is_away() -> None:
-    session, _ = away(wants_exchange=True)
+    session, _ = away(requires_sasl=True)
     session.receive_data(encode_request(Metadata(None), 9, 1, "c"))
     with pytest.raises(ProtocolViolation, match="SASL"):
         session.next_request()
 
 
 def test_who_has_begun_to_log_in_is_told_of_topics_when_the_broker_has_said_who_that_is() -> None:
-    session, _ = away(wants_exchange=True)
+    session, _ = away(requires_sasl=True)
     session.receive_data(HANDSHAKE)
     requests_of(session)
     session.receive_upstream(answer(1, bytes(10)))
@@ -611,14 +613,14 @@ def test_what_piles_up_behind_an_answer_that_is_not_there_is_not_read_any_furthe
 
 def test_no_more_requests_are_handed_on_than_a_broker_may_owe_answers() -> None:
     session = opened()
-    for number in range(MAX_AWAITED + 5):
+    for number in range(MAX_IN_FLIGHT + 5):
         session.receive_data(raw(FETCH, 12, number, b""))
     requests_of(session)
-    assert len(frames_in(forwarded(session))) - 1 == MAX_AWAITED
+    assert len(frames_in(forwarded(session))) - 1 == MAX_IN_FLIGHT
     session.receive_upstream(answer(0, b""))
     requests_of(session)
     (frame, _) = frames_in(forwarded(session))
-    assert number_of(frame) == MAX_AWAITED
+    assert number_of(frame) == MAX_IN_FLIGHT
 
 
 def test_a_request_of_ours_that_comes_byte_by_byte_is_one_request() -> None:

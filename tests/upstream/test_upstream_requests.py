@@ -13,63 +13,63 @@ REF = RequestRef(1, 2)
 
 def test_a_request_goes_on_when_its_last_question_is_answered() -> None:
     effects: list[UpstreamRequest] = []
-    asking = UpstreamRequests(5_000, effects.append)
-    delayed = asking.ask(((Metadata(None), 1), (Metadata(()), 2)), REF, Metadata(), NOW)
+    requests = UpstreamRequests(5_000, effects.append)
+    delayed = requests.send(((Metadata(None), 1), (Metadata(()), 2)), REF, Metadata(), NOW)
     first, second = effects
     assert (first.broker, second.broker) == (1, 2)
     assert len(effects) == 2
-    asked, waiting = asking.answered(UpstreamReply(second.call_id, MetadataReply(cluster_id="b")))
+    asked, waiting = requests.on_reply(UpstreamReply(second.call_id, MetadataReply(cluster_id="b")))
     assert asked is not None
     assert (asked.message, asked.broker, asked.asked_ms) == (Metadata(()), 2, 1_000)
     assert waiting == [delayed]
     assert not delayed.is_satisfied()
-    asking.answered(UpstreamReply(first.call_id, None, "away"))
+    requests.on_reply(UpstreamReply(first.call_id, None, "away"))
     assert delayed.is_satisfied()
-    assert asking.done(delayed.completed()) is delayed
+    assert requests.on_done(delayed.completed()) is delayed
     assert list(delayed.answers.values()) == [None, MetadataReply(cluster_id="b")]
 
 
 def test_an_answer_that_comes_too_late_is_none() -> None:
     effects: list[UpstreamRequest] = []
-    asking = UpstreamRequests(5_000, effects.append)
-    delayed = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
+    requests = UpstreamRequests(5_000, effects.append)
+    delayed = requests.send(((Metadata(None), None),), REF, Metadata(), NOW)
     assert delayed.deadline_ms == 6_000
     (effect,) = effects
-    asking.done(delayed.completed())
-    assert asking.under_way(effect.call_id) is None
-    assert asking.answered(UpstreamReply(effect.call_id, MetadataReply())) == (None, [])
+    requests.on_done(delayed.completed())
+    assert requests.pending_request(effect.call_id) is None
+    assert requests.on_reply(UpstreamReply(effect.call_id, MetadataReply())) == (None, [])
 
 
 def test_an_answer_is_for_all_who_wait_for_it() -> None:
     effects: list[UpstreamRequest] = []
-    asking = UpstreamRequests(5_000, effects.append)
-    first = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
+    requests = UpstreamRequests(5_000, effects.append)
+    first = requests.send(((Metadata(None), None),), REF, Metadata(), NOW)
     (effect,) = effects
     later = Moment(4_000, 0)
-    second = asking.ask((), RequestRef(2, 3), Metadata(), later, joined=(effect.call_id,))
+    second = requests.send((), RequestRef(2, 3), Metadata(), later, joined=(effect.call_id,))
     assert len(effects) == 1
     assert (second.deadline_ms, second.questions) == (9_000, first.questions)
-    assert asking.answered(UpstreamReply(effect.call_id, MetadataReply()))[1] == [first, second]
+    assert requests.on_reply(UpstreamReply(effect.call_id, MetadataReply()))[1] == [first, second]
     assert second.is_satisfied()
 
 
 def test_who_goes_takes_no_answer_from_others() -> None:
     effects: list[UpstreamRequest] = []
-    asking = UpstreamRequests(5_000, effects.append)
-    first = asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
+    requests = UpstreamRequests(5_000, effects.append)
+    first = requests.send(((Metadata(None), None),), REF, Metadata(), NOW)
     (effect,) = effects
-    second = asking.ask((), RequestRef(2, 3), Metadata(), NOW, joined=(effect.call_id,))
-    assert asking.done(UpstreamRequestDone(first.number)) is first
-    assert asking.under_way(effect.call_id) is not None
-    assert asking.answered(UpstreamReply(effect.call_id, MetadataReply()))[1] == [second]
-    assert asking.done(UpstreamRequestDone(second.number)) is second
+    second = requests.send((), RequestRef(2, 3), Metadata(), NOW, joined=(effect.call_id,))
+    assert requests.on_done(UpstreamRequestDone(first.number)) is first
+    assert requests.pending_request(effect.call_id) is not None
+    assert requests.on_reply(UpstreamReply(effect.call_id, MetadataReply()))[1] == [second]
+    assert requests.on_done(UpstreamRequestDone(second.number)) is second
 
 
 def test_there_is_an_end_to_what_is_asked_at_once() -> None:
     effects: list[UpstreamRequest] = []
-    asking = UpstreamRequests(5_000, effects.append)
+    requests = UpstreamRequests(5_000, effects.append)
     count = 0
-    while not asking.is_full:
-        asking.ask(((Metadata(None), None),), REF, Metadata(), NOW)
+    while not requests.is_full:
+        requests.send(((Metadata(None), None),), REF, Metadata(), NOW)
         count += 1
     assert count == 10_000

@@ -1,5 +1,5 @@
-"""Whatever pieces the bytes of both sides come in, and whoever is slow: the order and the bytes are the same. The judge
-is an oracle that never sees a piece: a list of requests, and of the answer to each."""
+"""Both byte streams cut anywhere, with slow parties: order and bytes stay the same. The oracle never sees a piece: it
+is a list of requests with the reply to each."""
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.gateway.session import session
-from coordinator.gateway.session.inbox import CRUMB_BYTES, Inbox
+from coordinator.gateway.session.byte_queue import FRAGMENT_BYTES, ByteQueue
 from protocol.apis import APIS
 from protocol.kafka.calls import Call
 from protocol.kafka.client import encode_request
@@ -17,7 +17,7 @@ from protocol.messages.groups import HeartbeatReply
 from protocol.messages.node import ApiVersions, FindCoordinator, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import Metadata
 from tests.enumerations import share_of
-from tests.protocol.kafka.front.fronts import (
+from tests.upstream.session.frames import (
     BEAT,
     FETCH,
     HERE,
@@ -111,17 +111,17 @@ class Run:
         self.seen: list[bytes] = []
         self.got = b""
         self.allowed = 0
-        """How many of the broker's next bytes may go to the client by themselves."""
+        """Bytes of the broker's next ones that may be spliced to the client."""
         self.parked: list[int] = []
 
     def pull(self) -> None:
-        """What follows from any event, as a node does it."""
+        """Do everything that follows from an event, as a node does."""
         while (request := self.session.next_request()) is not None:
             self.parked.append(request.number)
         assert len(self.parked) <= 1
         self.seen.append(self.session.take_data())
         self.at_broker += b"".join(self.session.take_forward())
-        self.allowed = self.session.take_pass() or self.allowed
+        self.allowed = self.session.take_splice() or self.allowed
 
     def client_sends(self, _size: int) -> None:
         if self.pieces and not self.session.is_behind:
@@ -150,7 +150,7 @@ class Run:
         if piece:
             self.allowed -= len(piece)
             self.seen.append(piece)
-            if self.session.passed(len(piece)):
+            if self.session.spliced(len(piece)):
                 self.pull()
 
     def node_answers(self, _size: int) -> None:
@@ -168,7 +168,7 @@ def test_any_cutting_gives_the_same_order_and_the_same_bytes(data: st.DataObject
     steps = (run.client_sends, run.broker_reads, run.broker_sends, run.node_answers, run.broker_passes)
     plan = data.draw(st.lists(st.tuples(st.sampled_from(range(5)), st.sampled_from([1, 5, 100, 70_000])), max_size=60))
     expected = b"".join(one.seen or b"" for one in conversation)
-    with patch.object(session, "PASS_BYTES", data.draw(st.sampled_from([1, 100, 5_000]))):
+    with patch.object(session, "SPLICE_MIN_BYTES", data.draw(st.sampled_from([1, 100, 5_000]))):
         for which, size in plan:
             steps[which](size)
             assert expected.startswith(b"".join(run.seen))
@@ -185,13 +185,13 @@ def test_any_cutting_gives_the_same_order_and_the_same_bytes(data: st.DataObject
 @given(st.data())
 def test_an_inbox_gives_what_was_put_in(data: st.DataObject) -> None:
     whole = bytes(data.draw(st.integers(0, 255)) for _ in range(8)) * data.draw(st.integers(0, 1_500))
-    inbox, out, put = Inbox(), b"", 0
+    inbox, out, put = ByteQueue(), b"", 0
     for piece in data.draw(cuttings(whole)) if whole else ():
         inbox.add(piece)
         put += len(piece)
         assert inbox.size == put - len(out)
         wanted = data.draw(st.integers(0, inbox.size))
-        assert inbox.head(wanted) == whole[len(out) : len(out) + wanted]
+        assert inbox.peek(wanted) == whole[len(out) : len(out) + wanted]
         if wanted:
             out += inbox.take(wanted) if data.draw(st.booleans()) else inbox.take_whole(wanted)
     if inbox.size:
@@ -201,7 +201,7 @@ def test_an_inbox_gives_what_was_put_in(data: st.DataObject) -> None:
 
 def test_what_is_taken_whole_ends_anywhere() -> None:
     for count in range(1, 31):
-        inbox = Inbox()
+        inbox = ByteQueue()
         for number in range(3):
             inbox._chunks.append(bytes(range(10 * number, 10 * number + 10)))
         inbox.size = 30
@@ -213,10 +213,10 @@ def test_what_is_taken_whole_ends_anywhere() -> None:
 
 
 def test_crumbs_are_put_together() -> None:
-    inbox = Inbox()
-    for _ in range(2 * CRUMB_BYTES):
+    inbox = ByteQueue()
+    for _ in range(2 * FRAGMENT_BYTES):
         inbox.add(b"c")
     assert len(inbox._chunks) < 4
     inbox.clear()
-    assert inbox.head(4) == b""
+    assert inbox.peek(4) == b""
     assert inbox.size == 0

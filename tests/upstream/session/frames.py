@@ -4,8 +4,8 @@ from struct import pack, unpack_from
 
 from msgspec.structs import replace
 
-from coordinator.gateway.session.front import Proxy
 from coordinator.gateway.session.replies import Addresses
+from coordinator.gateway.session.router import Router
 from coordinator.gateway.session.session import ProxySession
 from protocol.apis import APIS
 from protocol.kafka.calls import Call
@@ -24,7 +24,7 @@ KAFKA = {
     28: (0, 5), 32: (1, 4), 33: (0, 2), 36: (0, 2), 42: (0, 2), 44: (0, 1), 47: (0, 0),
     55: (0, 2), 60: (0, 2), 68: (0, 1), 76: (1, 1), 99: (0, 3),
 }  # fmt: skip
-"""What Apache Kafka 4.3 offers, by and large, and one that is not invented yet."""
+"""Versions of Apache Kafka 4.3, by and large, and an API that is not invented yet."""
 BROKER = ApiVersionsReply(
     api_keys=tuple(ApiVersion(key, *versions) for key, versions in KAFKA.items()),
     finalized_features_epoch=7,
@@ -43,7 +43,7 @@ TOPOLOGY = MetadataReply(
 
 
 def opened(broker: ApiVersionsReply = BROKER, frame_bytes: int = FRAME_BYTES) -> ProxySession:
-    return ProxySession(Proxy(broker, HERE, frame_bytes))
+    return ProxySession(Router(broker, HERE, frame_bytes))
 
 
 def raw(key: int, version: int, number: int, body: bytes, client: bytes = b"c") -> bytes:
@@ -62,7 +62,7 @@ def told(key: int, version: int, number: int, reply: Message) -> bytes:
 
 
 def at_our_addresses(version: int, number: int, reply: MetadataReply, here: Addresses = HERE) -> bytes:
-    """What a client is sent in place of a broker's answer to Metadata, by who writes all of it anew."""
+    """Encode the Metadata reply that the client should get, by decoding and encoding all of it."""
     brokers = [
         replace(one, host=here[one.node_id][0], port=here[one.node_id][1])
         for one in reply.brokers

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from coordinator.gateway.events import UpstreamLost
-from coordinator.gateway.io.proxied_connection import ProxiedConnection, ProxyProtocol
+from coordinator.gateway.io.proxied_connection import ProxiedClientProtocol, UpstreamProtocol
 from coordinator.io.server import Server
 from coordinator.node.events import Event
 from tests.edges.tcp import tcp_server
@@ -35,12 +35,12 @@ def tell(request: pytest.FixtureRequest) -> Tell:
 
 
 class Node:
-    """In the place of server and client; `lost` says why the twin was."""
+    """In the place of server and client; `lost` says why the upstream was."""
 
     def __init__(self) -> None:
         self.receive_buffer = memoryview(bytearray(1_000))
         self.number = CLIENT
-        self.twin: ProxiedConnection | None = None
+        self.upstream: UpstreamProtocol | None = None
         self.transport = None
         self.reads_slowly = False
         self.lost: list[str] = []
@@ -55,22 +55,22 @@ class Node:
         self.lost.append(event.reason)
         self.told.set()
 
-    def twin_to(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> ProxiedConnection:
-        self.twin = ProxiedConnection(cast(Server, self), cast(ProxyProtocol, self), (host, port), tls)
-        return self.twin
+    def connect(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> UpstreamProtocol:
+        self.upstream = UpstreamProtocol(cast(Server, self), cast(ProxiedClientProtocol, self), (host, port), tls)
+        return self.upstream
 
 
 @asynccontextmanager
-async def slow_to_connect() -> AsyncIterator[tuple[Node, ProxiedConnection, socket.socket]]:
-    """A twin that is being connected, with a request to send, and where the broker listens."""
+async def slow_to_connect() -> AsyncIterator[tuple[Node, UpstreamProtocol, socket.socket]]:
+    """An upstream connection that is being connected, with a request to send, and where the broker listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         node = Node()
-        twin = node.twin_to(*listener.getsockname())
-        twin.send(b"a record")
+        upstream = node.connect(*listener.getsockname())
+        upstream.send(b"a record")
         await asyncio.sleep(0)
-        assert twin.transport is None
-        yield node, twin, listener
+        assert upstream.transport is None
+        yield node, upstream, listener
 
 
 async def received(listener: socket.socket) -> bytes:
@@ -94,20 +94,20 @@ async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 def test_what_was_said_to_be_lost_before_there_was_a_connection_is_never_sent(tell: Tell) -> None:
     async def story() -> None:
-        async with slow_to_connect() as (node, twin, listener):
-            twin.give_up("it is silent")
+        async with slow_to_connect() as (node, upstream, listener):
+            upstream.abandon("it is silent")
             assert node.lost == ["it is silent"]
             assert await received(listener) == b""
             assert node.lost == ["it is silent"]
-            assert node.twin is None
+            assert node.upstream is None
 
     tell(story)
 
 
 def test_what_a_client_sent_last_leaves_although_there_was_no_connection_yet(tell: Tell) -> None:
     async def story() -> None:
-        async with slow_to_connect() as (node, twin, listener):
-            twin.finish()
+        async with slow_to_connect() as (node, upstream, listener):
+            upstream.finish()
             assert await received(listener) == b"a record"
             assert node.lost == []
 
@@ -122,7 +122,7 @@ def test_a_broker_with_a_name_that_is_none_is_lost_and_the_client_hears_of_it(
     async def story() -> None:
         async with tcp_server(hang_up) as port:
             node = Node()
-            node.twin_to(host, port, make_tls()).send(b"a record")
+            node.connect(host, port, make_tls()).send(b"a record")
             await node.told.wait()
             assert node.lost[0].startswith(f"{host}:{port}: ")
 

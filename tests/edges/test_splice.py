@@ -19,8 +19,8 @@ import uvloop
 
 from coordinator.gateway.events import Spliced
 from coordinator.gateway.io import splice
-from coordinator.gateway.io.proxied_connection import ProxyProtocol
-from coordinator.gateway.io.splice import PIPE_BYTES, Passing, Pipes, begin, can_pass
+from coordinator.gateway.io.proxied_connection import ProxiedClientProtocol
+from coordinator.gateway.io.splice import PIPE_BYTES, PipePool, SpliceTransfer, can_splice, start_splice
 from coordinator.gateway.io.supervisor import Supervisor
 from coordinator.io.server import Server, read_clock
 from coordinator.node.events import Event
@@ -58,12 +58,12 @@ class Ends:
     def __init__(self, far: list[socket.socket], near: list[tuple[asyncio.Transport, Deaf]]) -> None:
         self.broker, self.client = far
         (self.source, self.source_side), (self.target, self.target_side) = near
-        self.pipes = Pipes()
+        self.pipes = PipePool()
         self.counts: list[int] = []
         self.over = asyncio.Event()
 
-    def begin(self, size: int) -> Passing:
-        found = begin(self.pipes, self.source, self.target, size, self._passed)
+    def start_splice(self, size: int) -> SpliceTransfer:
+        found = start_splice(self.pipes, self.source, self.target, size, self._passed)
         assert found is not None
         return found
 
@@ -129,20 +129,20 @@ def test_what_passes_arrives_as_it_was_and_the_files_are_closed(tell: Callable[[
     async def story() -> None:
         async with two_ends() as ends:
             await ends.send(b".")
-            ends.begin(1).run()
+            ends.start_splice(1).run()
             await ends.over.wait()
             ends.over.clear()
             ends.counts.clear()
             before = open_files()  # with the pipe that is kept
             data = some(5 * MIB + 7)
-            one = ends.begin(len(data))
+            one = ends.start_splice(len(data))
             asyncio.get_running_loop().call_soon(one.run)
             sending = asyncio.ensure_future(ends.send(data + b"more"))
             assert hashlib.sha256((await ends.read(1 + len(data)))[1:]).digest() == hashlib.sha256(data).digest()
             await ends.over.wait()
             await sending
             assert sum(ends.counts) == len(data)
-            assert not one.is_torn
+            assert not one.has_stranded_bytes
             assert open_files() == before
             one.run()  # late: as a loop may
             ends.client.setblocking(False)
@@ -156,12 +156,12 @@ def test_a_client_that_reads_nothing_holds_a_pipe_and_no_more(tell: Callable[[St
     async def story() -> None:
         async with two_ends() as ends:
             data = some(24 * MIB)
-            one = ends.begin(len(data))
+            one = ends.start_splice(len(data))
             one.run()
             sending = asyncio.ensure_future(ends.send(data))
             done, _ = await asyncio.wait({sending}, timeout=0.3)
             assert not done
-            assert 0 < one._held <= PIPE_BYTES
+            assert 0 < one._piped <= PIPE_BYTES
             assert await ends.read(len(data)) == data
             await ends.over.wait()
             await sending
@@ -170,11 +170,11 @@ def test_a_client_that_reads_nothing_holds_a_pipe_and_no_more(tell: Callable[[St
 
 
 def test_how_much_has_gone_is_told_now_and_then(tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splice, "_TOLD_EVERY_S", -1.0)
+    monkeypatch.setattr(splice, "_REPORT_EVERY_S", -1.0)
 
     async def story() -> None:
         async with two_ends() as ends:
-            ends.begin(3).run()
+            ends.start_splice(3).run()
             for number in range(3):
                 await ends.send(b"x")
                 assert await ends.read(1) == b"x"
@@ -187,7 +187,7 @@ def test_how_much_has_gone_is_told_now_and_then(tell: Callable[[Story], None], m
 def test_a_broker_that_goes_ends_it_with_what_had_come(tell: Callable[[Story], None]) -> None:
     async def story() -> None:
         async with two_ends() as ends:
-            one = ends.begin(10 * MIB)
+            one = ends.start_splice(10 * MIB)
             one.run()
             await ends.send(b"first")
             assert await ends.read(5) == b"first"
@@ -195,7 +195,7 @@ def test_a_broker_that_goes_ends_it_with_what_had_come(tell: Callable[[Story], N
             ends.broker.close()
             await ends.over.wait()
             assert sum(ends.counts) == 5
-            assert not one.is_torn
+            assert not one.has_stranded_bytes
             ends.source.resume_reading()
             await until(lambda: ends.source_side.is_lost)  # its transport hears it too
 
@@ -206,7 +206,7 @@ def test_a_client_that_goes_ends_it_and_what_was_on_its_way_is_torn(tell: Callab
     async def story() -> None:
         async with two_ends() as ends:
             before = open_files()
-            one = ends.begin(100 * MIB)
+            one = ends.start_splice(100 * MIB)
             one.run()
             sending = asyncio.ensure_future(ends.send(bytes(24 * MIB)))
             await until(lambda: one._waits_for == one._target)
@@ -214,7 +214,7 @@ def test_a_client_that_goes_ends_it_and_what_was_on_its_way_is_torn(tell: Callab
             ends.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             ends.client.close()
             await ends.over.wait()
-            assert one.is_torn
+            assert one.has_stranded_bytes
             assert open_files() == before - 1  # the pipe is not kept with somebody's bytes in it
             sending.cancel()
 
@@ -225,7 +225,7 @@ def test_ended_from_outside_it_tells_nothing_more(tell: Callable[[Story], None])
     async def story() -> None:
         async with two_ends() as ends:
             before = open_files()
-            one = ends.begin(10)
+            one = ends.start_splice(10)
             one.run()
             one.end()
             one.end()
@@ -233,7 +233,7 @@ def test_ended_from_outside_it_tells_nothing_more(tell: Callable[[Story], None])
             await asyncio.sleep(0.01)
             assert ends.counts == []
             assert open_files() == before + 2  # the pipe is empty, and kept
-            assert ends.begin(10) is not None
+            assert ends.start_splice(10) is not None
             assert open_files() == before + 4
 
     tell(story)
@@ -244,9 +244,9 @@ def test_beyond_so_many_passes_and_open_files_there_is_none(
 ) -> None:
     async def story() -> None:
         async with two_ends() as ends:
-            monkeypatch.setattr(splice, "MAX_PASSES", 1)
-            one = ends.begin(10)
-            assert begin(ends.pipes, ends.source, ends.target, 10, ends._passed) is None
+            monkeypatch.setattr(splice, "MAX_TRANSFERS", 1)
+            one = ends.start_splice(10)
+            assert start_splice(ends.pipes, ends.source, ends.target, 10, ends._passed) is None
             one.end()
             before = open_files()
             dup, left = os.dup, [1]
@@ -258,12 +258,14 @@ def test_beyond_so_many_passes_and_open_files_there_is_none(
                 return dup(file)
 
             monkeypatch.setattr(os, "dup", scarce)
-            assert begin(ends.pipes, ends.source, ends.target, 10, ends._passed) is None
+            assert start_splice(ends.pipes, ends.source, ends.target, 10, ends._passed) is None
             monkeypatch.undo()
             assert open_files() == before
-            ends.begin(10).end()
+            ends.start_splice(10).end()
             ends.target.abort()
-            assert begin(ends.pipes, ends.source, ends.target, 10, ends._passed) is None  # its file may be another's
+            assert (
+                start_splice(ends.pipes, ends.source, ends.target, 10, ends._passed) is None
+            )  # its file may be another's
 
     tell(story)
 
@@ -272,9 +274,9 @@ def test_what_is_encrypted_does_not_pass_by_itself() -> None:
     plain, secret = (
         cast(asyncio.Transport, SimpleNamespace(get_extra_info={"ssl_object": of}.get)) for of in (None, object())
     )
-    assert can_pass(plain, plain)
-    assert not can_pass(plain, secret)
-    assert not can_pass(secret, plain)
+    assert can_splice(plain, plain)
+    assert not can_splice(plain, secret)
+    assert not can_splice(secret, plain)
 
 
 def test_what_passes_waits_until_the_client_has_what_it_was_given_before(tell: Callable[[Story], None]) -> None:
@@ -290,29 +292,29 @@ def test_what_passes_waits_until_the_client_has_what_it_was_given_before(tell: C
                 lost=events.append,
                 moment=read_clock(),
             )
-            beside = SimpleNamespace(pipes=Pipes(), address_of=lambda broker: place, tls=lambda: None)
-            front = ProxyProtocol(cast(Server, server), cast(Supervisor, beside), 1)
-            await loop.create_connection(lambda: front, *place)
+            beside = SimpleNamespace(pipes=PipePool(), address_of=lambda broker: place, tls=lambda: None)
+            proxied = ProxiedClientProtocol(cast(Server, server), cast(Supervisor, beside), 1)
+            await loop.create_connection(lambda: proxied, *place)
             client, _ = await loop.sock_accept(listener)
-            front.forward(b"asked")
+            proxied.forward(b"asked")
             broker, _ = await loop.sock_accept(listener)
             with client, broker:
                 assert await loop.sock_recv(broker, 5) == b"asked"
-                assert front.transport is not None
+                assert proxied.transport is not None
                 given = some(16 * MIB)
-                front.transport.write(given)
+                proxied.transport.write(given)
                 await loop.sock_sendall(broker, b"passing")
-                front.let_pass(7)
+                proxied.splice_next(7)
                 await asyncio.sleep(0.05)
-                assert front.twin is not None
-                assert front.twin._passing is not None
-                assert front.twin._passing._held == 0
+                assert proxied.upstream is not None
+                assert proxied.upstream._transfer is not None
+                assert proxied.upstream._transfer._piped == 0
                 got = bytearray()
                 while len(got) < len(given) + 7:
                     got += await loop.sock_recv(client, MIB)
                 assert got == given + b"passing"
                 await until(lambda: Spliced(1, 7) in events)
-                front.transport.abort()
-                await until(lambda: front.transport is None)
+                proxied.transport.abort()
+                await until(lambda: proxied.transport is None)
 
     tell(story)

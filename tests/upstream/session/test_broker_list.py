@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.gateway.session.brokers import exchange
-from coordinator.gateway.session.replies import READ_BYTES, rewriting
+from coordinator.gateway.session.broker_list import replace_brokers
+from coordinator.gateway.session.replies import DECODE_MAX_BYTES, reply_rewriter
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
 from tests.enumerations import share_of
-from tests.protocol.kafka.front.fronts import METADATA, at_our_addresses, told
+from tests.upstream.session.frames import METADATA, at_our_addresses, told
 
 HERE = {1: ("front", 9100), 2: ("ein-längerer-name", 9101), 7: ("h" * 200, 65_535)}
 BROKERS = st.builds(
@@ -32,10 +32,10 @@ def reply(brokers: tuple[MetadataBroker, ...], partitions: int = 2) -> MetadataR
 @given(st.integers(0, 13), st.lists(BROKERS, max_size=5))
 def test_the_bytes_are_those_of_who_reads_and_writes_all_of_it(version: int, brokers: list[MetadataBroker]) -> None:
     frame = told(METADATA, version, 7, reply(tuple(brokers)))
-    way = rewriting(METADATA, version)
-    said = way.read(frame)
+    rewriter = reply_rewriter(METADATA, version)
+    said = rewriter.decode(frame)
     assert isinstance(said, MetadataReply)
-    assert exchange(frame, version, HERE) == at_our_addresses(version, 7, said, HERE)
+    assert replace_brokers(frame, version, HERE) == at_our_addresses(version, 7, said, HERE)
 
 
 @pytest.mark.parametrize("version", [0, 1, 5, 9, 12])
@@ -44,7 +44,7 @@ def test_a_frame_that_ends_among_its_brokers_is_refused(version: int) -> None:
     end = frame.index(b"hidden") + 8
     for cut in range(8, end):
         with pytest.raises(ProtocolViolation):
-            exchange(frame[:cut], version, HERE)
+            replace_brokers(frame[:cut], version, HERE)
 
 
 @settings(max_examples=share_of(500), deadline=None)
@@ -52,7 +52,7 @@ def test_a_frame_that_ends_among_its_brokers_is_refused(version: int) -> None:
 def test_whatever_the_bytes_they_are_exchanged_or_refused(version: int, body: bytes) -> None:
     frame = (4 + len(body)).to_bytes(4, "big") + bytes(4) + body
     with suppress(ProtocolViolation):
-        out = exchange(frame, version, HERE)
+        out = replace_brokers(frame, version, HERE)
         assert int.from_bytes(out[:4], "big") == len(out) - 4
 
 
@@ -60,7 +60,7 @@ def test_a_long_answer_is_not_read_and_a_short_one_is() -> None:
     brokers = (MetadataBroker(1, "hidden", 9092),)
     for partitions, is_read in ((2, True), (10_000, False)):
         frame = told(METADATA, 12, 7, reply(brokers, partitions))
-        assert (len(frame) <= READ_BYTES) is is_read
-        out, said = rewriting(METADATA, 12).apply(frame, 7, HERE)
+        assert (len(frame) <= DECODE_MAX_BYTES) is is_read
+        out, said = reply_rewriter(METADATA, 12).rewrite(frame, 7, HERE)
         assert b"hidden" not in out
         assert (said is not None) is is_read

@@ -78,7 +78,7 @@ def guarded(*of_alice: Any, **settings: Any) -> GuardedPair:
 
 def guard_of(pair: GuardedPair) -> Authorization:
     assert isinstance(pair.node, Gateway)
-    return pair.node.proxying.authorization
+    return pair.node.proxied.authorization
 
 
 def commit(*topics: str, group: str = "pay") -> OffsetCommit:
@@ -166,8 +166,8 @@ def test_without_an_authorizer_nothing_is_asked() -> None:
     for message, version, _, _ in EVERY_API:
         assert code_of(pair.ask(EVE, message, version)) is not REFUSED
     assert isinstance(pair.ask(EVE, ListGroups(), 4), ListGroupsReply)
-    assert pair.questions_asked == []
-    assert pair.broker_saw == []
+    assert pair.queries == []
+    assert pair.broker_received == []
 
 
 def test_what_is_refused_changes_nothing() -> None:
@@ -284,14 +284,14 @@ def test_the_list_has_groups_that_may_be_described() -> None:
     pair = guarded(("wages", READ), *((group, READ) for group in many), max_requests_per_connection=10)
     for group in many:
         pair.ask(ALICE, commit("wages", group=group), 8)
-    pair.questions_asked.clear()
+    pair.queries.clear()
     pair.client(3, *((group, DESCRIBE) for group in many[::2]))
     pair.client(4, ("cluster", DESCRIBE))
     assert _listed(pair, EVE) == set()
     assert _listed(pair, 3) == set(many[::2])
-    asked = len(pair.questions_asked)
+    asked = len(pair.queries)
     assert _listed(pair, 4) == set(many)
-    assert len(pair.questions_asked) == asked + 1, "who may describe the cluster lists them all"
+    assert len(pair.queries) == asked + 1, "who may describe the cluster lists them all"
 
 
 def _listed(pair: GuardedPair, number: int) -> set[str]:
@@ -328,13 +328,13 @@ def test_an_answer_is_believed_for_a_minute() -> None:
     pair.rights[ALICE].clear()
     pair.wait(MINUTE_MS - 1)
     assert code_of(pair.ask(ALICE, BEAT, 3)) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert len(pair.questions_asked) == 1
+    assert len(pair.queries) == 1
     pair.wait(1)
     assert code_of(pair.ask(ALICE, BEAT, 3)) is REFUSED
     pair.rights[ALICE].add(("pay", READ))
     pair.wait(MINUTE_MS)
     assert code_of(pair.ask(ALICE, BEAT, 3)) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert len(pair.questions_asked) == 3
+    assert len(pair.queries) == 3
 
 
 def test_each_connection_has_its_own_answers() -> None:
@@ -361,7 +361,7 @@ def test_while_the_broker_says_nothing_the_last_answer_holds() -> None:
     pair.ask(ALICE, BEAT, 3)
     pair.ask(EVE, BEAT, 3)
     pair.wait(MINUTE_MS)
-    pair.says_nothing = True
+    pair.ignores_queries = True
     pair.send(ALICE, BEAT, 3)
     pair.send(EVE, BEAT, 3)
     pair.run()
@@ -369,15 +369,15 @@ def test_while_the_broker_says_nothing_the_last_answer_holds() -> None:
     pair.wait(6_000)
     assert [code_of(reply) for reply in pair.heard[ALICE]] == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert [code_of(reply) for reply in pair.heard[EVE]] == [REFUSED]
-    asked = len(pair.questions_asked)
+    asked = len(pair.queries)
     pair.heard[ALICE].clear()
     assert code_of(pair.ask(ALICE, BEAT, 3)) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert len(pair.questions_asked) == asked, "nobody waits behind an answer that is overdue"
+    assert len(pair.queries) == asked, "nobody waits behind an answer that is overdue"
 
 
 def test_a_group_of_which_the_broker_has_said_nothing_is_not_available() -> None:
     pair = guarded()
-    pair.says_nothing = True
+    pair.ignores_queries = True
     for number, (message, version) in enumerate(((BEAT, 3), (commit("wages"), 8), (ListGroups(), 4)), 10):
         pair.client(number, ("pay", READ), ("wages", READ))
         pair.send(number, message, version)
@@ -393,13 +393,13 @@ def test_a_group_of_which_the_broker_has_said_nothing_is_not_available() -> None
 
 def test_an_answer_that_comes_late_counts() -> None:
     pair = guarded()
-    pair.holds_answers = True
+    pair.holds_replies = True
     pair.send(ALICE, BEAT, 3)
     pair.wait(6_000)
     assert code_of(pair.heard[ALICE].pop()) is AWAY
     pair.release()
     assert code_of(pair.ask(ALICE, BEAT, 3)) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert len(pair.questions_asked) == 1
+    assert len(pair.queries) == 1
 
 
 def test_while_no_broker_can_be_reached_nobody_is_asked() -> None:
@@ -409,14 +409,14 @@ def test_while_no_broker_can_be_reached_nobody_is_asked() -> None:
     pair.away()
     assert code_of(pair.ask(ALICE, BEAT, 3)) is ErrorCode.UNKNOWN_MEMBER_ID
     assert code_of(pair.ask(EVE, BEAT, 3)) is AWAY
-    assert len(pair.questions_asked) == 1
+    assert len(pair.queries) == 1
     pair.find()
     assert code_of(pair.ask(EVE, BEAT, 3)) is REFUSED
 
 
 def test_who_waits_when_the_cluster_goes_away_waits_no_longer() -> None:
     pair = guarded()
-    pair.says_nothing = True
+    pair.ignores_queries = True
     pair.send(ALICE, BEAT, 3)
     pair.run()
     pair.away()
@@ -437,7 +437,7 @@ def test_a_broker_that_is_lost_with_a_question_fails_the_question_alone() -> Non
 
 def test_a_connection_that_is_lost_with_a_question_leaves_nothing() -> None:
     pair = guarded()
-    pair.holds_answers = True
+    pair.holds_replies = True
     pair.send(ALICE, BEAT, 3)
     pair.run()
     pair.lose(ALICE)
@@ -462,7 +462,7 @@ def test_what_the_broker_does_not_speak_is_refused() -> None:
 
 def test_answers_leave_in_the_order_of_the_requests() -> None:
     pair = guarded()
-    pair.holds_answers = True
+    pair.holds_replies = True
     pair.send(ALICE, Metadata((MetadataTopic("wages"),)), 9)
     pair.send(ALICE, BEAT, 3)
     pair.send(ALICE, Metadata((MetadataTopic("orders"),)), 9)
@@ -478,14 +478,14 @@ def test_answers_leave_in_the_order_of_the_requests() -> None:
 
 def test_with_an_answer_overdue_the_broker_is_still_asked_in_order() -> None:
     pair = guarded()
-    pair.holds_answers = True
+    pair.holds_replies = True
     pair.send(ALICE, BEAT, 3)
     pair.wait(6_000)
     pair.send(ALICE, Metadata((MetadataTopic("wages"),)), 9)
     pair.send(ALICE, BEAT, 3)
     late, pair.late = pair.late, []
     pair.to_front += late  # the broker answers what it was asked first
-    pair.holds_answers = False
+    pair.holds_replies = False
     pair.run()
     assert [type(reply) for reply in pair.heard[ALICE]] == [HeartbeatReply, MetadataReply, HeartbeatReply]
     assert [code_of(reply) for reply in pair.heard[ALICE][::2]] == [AWAY, ErrorCode.UNKNOWN_MEMBER_ID]
@@ -498,11 +498,11 @@ def test_who_is_in_front_of_no_broker_is_not_asked() -> None:
     listed = pair.ask_inside(ListGroups())
     assert isinstance(listed, ListGroupsReply)
     assert [group.group_id for group in listed.groups] == ["pay"]
-    assert pair.questions_asked == []
+    assert pair.queries == []
 
 
 def test_permissions_that_are_kept_are_bounded() -> None:
     pair = guarded(max_entries_per_request=100_000)
     groups = tuple(f"g{number}" for number in range(10_001))
     assert code_of(pair.ask(EVE, DescribeGroups(groups), 5)) is REFUSED
-    assert len(guard_of(pair).clients[EVE].permissions._known) < 10_000
+    assert len(guard_of(pair).clients[EVE].cache._known) < 10_000

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from coordinator.config.keys import UpstreamOffsets
-from coordinator.gateway.migration import AboutGroup
+from coordinator.gateway.migration import GroupRequest
 from coordinator.gateway.migration_lookup import (
-    FoundMembers,
-    FoundOffsets,
+    ActiveMembers,
+    ClusterOffsets,
+    LookupFailed,
+    LookupStage,
     MigrationLookup,
-    NextQuestions,
-    NothingFound,
-    Stage,
-    Unclear,
-    begin,
-    go_on,
+    NextRequests,
+    NoOffsets,
+    continue_lookup,
+    start_lookup,
 )
 from protocol.errors import ErrorCode
 from protocol.messages import Message
@@ -59,7 +59,7 @@ COMMIT = OffsetCommit("g", (OffsetCommitTopic("orders", (OffsetCommitPartition(1
 FETCH = OffsetFetch((OffsetFetchGroup("g", (OffsetFetchTopic("orders", (0, 1)),)),))
 
 
-MEETING: tuple[AboutGroup, ...] = (JOIN, COMMIT, FETCH)
+MEETING: tuple[GroupRequest, ...] = (JOIN, COMMIT, FETCH)
 
 
 def paired(*, has_offsets: bool = True, **settings: Any) -> Pair:
@@ -205,7 +205,7 @@ def test_what_is_adopted_is_there_after_a_restart_and_not_adopted_again() -> Non
     assert offsets(pair, 2) == [-1, 42]
 
 
-def test_while_nobody_can_be_asked_groups_not_met_wait_and_others_go_on() -> None:
+def test_while_nobody_can_be_asked_groups_not_met_wait_and_others_continue_lookup() -> None:
     pair = paired()
     joined(pair)
     pair.is_cut = True
@@ -225,7 +225,7 @@ def test_that_groups_not_met_wait_is_said_once_a_minute_whoever_they_are() -> No
         joined(pair)
         pair.wait(1_000)
     assert len(pair.complaints) == 2
-    assert pair.complaints[0].startswith("the group g is not let in yet, and others may wait like it: what offsets g")
+    assert pair.complaints[0].startswith("group g waits to be migrated, and others may wait too: the offsets of g")
 
 
 def test_who_asks_for_offsets_that_nobody_can_say_is_told_what_no_client_dies_of() -> None:
@@ -267,7 +267,7 @@ def test_who_comes_meanwhile_waits_for_the_same_answers() -> None:
 
 
 @pytest.mark.parametrize("message", MEETING, ids=lambda message: type(message).__name__)
-def test_whatever_names_a_group_first_has_it_looked_up(message: AboutGroup) -> None:
+def test_whatever_names_a_group_first_has_it_looked_up(message: GroupRequest) -> None:
     pair = paired()
     asked = len(pair.asked)
     pair.ask(1, message, 8 if message is not JOIN else 3)
@@ -292,60 +292,62 @@ def described(state: str, error: ErrorCode = ErrorCode.NONE) -> DescribeGroupsRe
 
 
 def test_a_cluster_that_never_had_a_group_is_not_asked_for_a_coordinator() -> None:
-    first = begin("g")
-    assert isinstance(first.questions[0][0], Metadata)
+    first = start_lookup("g")
+    assert isinstance(first.requests[0][0], Metadata)
     absent = MetadataReply(topics=(MetadataTopicReply("x", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),))
-    assert go_on(first.looking, [absent]) == NothingFound()
+    assert continue_lookup(first.lookup, [absent]) == NoOffsets()
 
 
 def test_that_there_are_no_offsets_is_believed_when_every_broker_says_so() -> None:
-    first = begin("g", (1, 2))
-    assert [broker for _, broker in first.questions] == [1, 2]
+    first = start_lookup("g", (1, 2))
+    assert [broker for _, broker in first.requests] == [1, 2]
     absent = MetadataReply(topics=(MetadataTopicReply("x", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),))
-    assert go_on(first.looking, [absent, absent]) == NothingFound()
-    assert isinstance(go_on(first.looking, [absent, TOPIC]), NextQuestions)
-    assert isinstance(go_on(first.looking, [None, TOPIC]), NextQuestions)
-    assert isinstance(go_on(first.looking, [absent, None]), Unclear)
+    assert continue_lookup(first.lookup, [absent, absent]) == NoOffsets()
+    assert isinstance(continue_lookup(first.lookup, [absent, TOPIC]), NextRequests)
+    assert isinstance(continue_lookup(first.lookup, [None, TOPIC]), NextRequests)
+    assert isinstance(continue_lookup(first.lookup, [absent, None]), LookupFailed)
 
 
 def test_of_a_cluster_that_is_known_to_have_offsets_nobody_is_asked_whether() -> None:
-    assert begin("g", (1, 2), has_offsets=True).questions == ((FindCoordinator(("g",), 0), None),)
+    assert start_lookup("g", (1, 2), has_offsets=True).requests == ((FindCoordinator(("g",), 0), None),)
 
 
 def test_the_coordinator_is_found_and_asked() -> None:
-    second = go_on(begin("g").looking, [TOPIC])
-    assert isinstance(second, NextQuestions)
-    assert second.questions == ((FindCoordinator(("g",), 0), None),)
-    third = go_on(second.looking, [COORDINATOR])
-    assert isinstance(third, NextQuestions)
+    second = continue_lookup(start_lookup("g").lookup, [TOPIC])
+    assert isinstance(second, NextRequests)
+    assert second.requests == ((FindCoordinator(("g",), 0), None),)
+    third = continue_lookup(second.lookup, [COORDINATOR])
+    assert isinstance(third, NextRequests)
     stable = OffsetFetch((OffsetFetchGroup("g"),), require_stable=True)
-    assert third.questions == ((DescribeGroups(("g",)), 2), (stable, 2))
+    assert third.requests == ((DescribeGroups(("g",)), 2), (stable, 2))
     fetched = OffsetFetchReply((KEPT,))
-    assert go_on(third.looking, [described("Empty"), fetched]) == FoundOffsets(KEPT)
+    assert continue_lookup(third.lookup, [described("Empty"), fetched]) == ClusterOffsets(KEPT)
     old = OffsetFetchReply((OffsetFetchGroupReply("", KEPT.topics),))
-    assert go_on(third.looking, [described("Empty"), old]) == FoundOffsets(KEPT)
+    assert continue_lookup(third.lookup, [described("Empty"), old]) == ClusterOffsets(KEPT)
 
 
 def test_a_group_of_a_newer_kind_is_found_in_the_list() -> None:
-    looking = MigrationLookup("g", Stage.GROUP, 2)
-    listed = go_on(looking, [described("Dead", ErrorCode.GROUP_ID_NOT_FOUND), OffsetFetchReply((KEPT,))])
-    assert isinstance(listed, NextQuestions)
+    lookup = MigrationLookup("g", LookupStage.GROUP, 2)
+    listed = continue_lookup(lookup, [described("Dead", ErrorCode.GROUP_ID_NOT_FOUND), OffsetFetchReply((KEPT,))])
+    assert isinstance(listed, NextRequests)
     stable = ListGroupsReply(groups=(ListedGroup("g", "consumer", "Stable", "consumer"),))
-    assert go_on(listed.looking, [stable]) == FoundMembers(())
-    assert go_on(listed.looking, [ListGroupsReply()]) == FoundOffsets(KEPT)
+    assert continue_lookup(listed.lookup, [stable]) == ActiveMembers(())
+    assert continue_lookup(listed.lookup, [ListGroupsReply()]) == ClusterOffsets(KEPT)
 
 
 def test_an_answer_that_is_empty_is_no_verdict() -> None:
-    looking = MigrationLookup("g", Stage.GROUP, 2)
-    assert isinstance(go_on(looking, [DescribeGroupsReply(), OffsetFetchReply()]), Unclear)
-    assert isinstance(go_on(MigrationLookup("g"), [MetadataReply()]), Unclear)
-    assert isinstance(go_on(MigrationLookup("g", Stage.COORDINATOR), [FindCoordinatorReply()]), Unclear)
+    lookup = MigrationLookup("g", LookupStage.GROUP, 2)
+    assert isinstance(continue_lookup(lookup, [DescribeGroupsReply(), OffsetFetchReply()]), LookupFailed)
+    assert isinstance(continue_lookup(MigrationLookup("g"), [MetadataReply()]), LookupFailed)
+    assert isinstance(
+        continue_lookup(MigrationLookup("g", LookupStage.COORDINATOR), [FindCoordinatorReply()]), LookupFailed
+    )
 
 
-@pytest.mark.parametrize("stage", list(Stage))
-def test_no_answer_is_no_verdict(stage: Stage) -> None:
-    answers: list[Message | None] = [None, None] if stage is Stage.GROUP else [None]
-    assert isinstance(go_on(MigrationLookup("g", stage, 2, KEPT), answers), Unclear)
+@pytest.mark.parametrize("stage", list(LookupStage))
+def test_no_answer_is_no_verdict(stage: LookupStage) -> None:
+    answers: list[Message | None] = [None, None] if stage is LookupStage.GROUP else [None]
+    assert isinstance(continue_lookup(MigrationLookup("g", stage, 2, KEPT), answers), LookupFailed)
 
 
 @pytest.mark.parametrize(
@@ -373,9 +375,9 @@ def test_no_answer_is_no_verdict(stage: Stage) -> None:
     ids=["loading", "moved", "a transaction is open"],
 )
 def test_what_may_be_otherwise_in_a_moment_is_no_verdict(answers: list[Message]) -> None:
-    assert isinstance(go_on(MigrationLookup("g", Stage.GROUP, 2), answers), Unclear)
+    assert isinstance(continue_lookup(MigrationLookup("g", LookupStage.GROUP, 2), answers), LookupFailed)
 
 
 def test_many_members_are_not_all_named() -> None:
-    sentence = FoundMembers(tuple(f"c-{number}" for number in range(30))).sentence
+    sentence = ActiveMembers(tuple(f"c-{number}" for number in range(30))).reason
     assert "c-9 and 20 more" in sentence

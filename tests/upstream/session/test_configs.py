@@ -14,7 +14,7 @@ from protocol.messages.configs import (
     IncrementalAlterConfigs,
     ReplaceConfigsResource,
 )
-from tests.protocol.kafka.front.fronts import (
+from tests.upstream.session.frames import (
     BEAT,
     FETCH,
     answer,

@@ -6,13 +6,13 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.gateway.session.replies import rewriting
+from coordinator.gateway.session.replies import reply_rewriter
 from protocol.errors import ErrorCode, ProtocolViolation
 from protocol.messages import Message
 from protocol.messages.node import DescribeClusterReply, DescribedBroker, FindCoordinatorReply, FoundCoordinator
 from protocol.messages.topics import MetadataBroker, MetadataPartitionReply, MetadataReply, MetadataTopicReply
 from tests.enumerations import share_of
-from tests.protocol.kafka.front.fronts import HERE, opened, requests_of, told
+from tests.upstream.session.frames import HERE, opened, requests_of, told
 
 REPLIES: list[tuple[int, int, Message]] = [
     *(
@@ -41,7 +41,7 @@ def test_a_bent_answer_is_rewritten_or_refused(reply: tuple[int, int, Message], 
     for at, byte in bends:
         frame[8 + at % (len(frame) - 8)] = byte
     with suppress(ProtocolViolation):
-        out, _said = rewriting(key, version).apply(bytes(frame), 7, HERE)
+        out, _said = reply_rewriter(key, version).rewrite(bytes(frame), 7, HERE)
         assert out[4:8] == (7).to_bytes(4, "big")
         assert int.from_bytes(out[:4], "big") == len(out) - 4
 

@@ -1,6 +1,6 @@
 """Proxied connections: bytes to and from both sides, and the authorization of group requests.
 
-It takes part in a node's serving by the attributes that `coordinator.node.serving` offers for it.
+They take part in a node's serving by the attributes that `coordinator.node.serving` offers for it.
 """
 
 from coordinator.clock import Moment
@@ -21,8 +21,8 @@ from protocol.messages.groups import ListGroupsReply
 from protocol.session import RequestRef
 
 
-class Proxying:
-    """The proxied connections of a node. `handlers` serve the requests of clients once they are permitted."""
+class ProxiedConnections:
+    """The proxied connections of a node. `handlers` serve clients' requests once they are permitted."""
 
     def __init__(
         self,
@@ -41,17 +41,17 @@ class Proxying:
         self._unguarded = handlers
         self._guarded: dict[type[Message], Handler] = {**handlers, **dict.fromkeys(GUARDED, self._when_permitted)}
         self._is_guarding = False
-        node.handlers |= {Forwarded: self._forwarded, UpstreamLost: self._forwarded, Spliced: self._spliced}
+        node.handlers |= {Forwarded: self._on_upstream, UpstreamLost: self._on_upstream, Spliced: self._on_spliced}
         node.serving.handlers = handlers
         node.serving.guards = self.guards
         node.serving.flushers[ProxySession] = self._flush
-        node.serving.on_closed.append(timeouts.forget)
-        node.serving.on_closed.append(self.authorization.forget)
+        node.serving.on_closed.append(timeouts.remove)
+        node.serving.on_closed.append(self.authorization.remove)
         node.serving.rewrite = self._rewrite
 
-    def guard(self, *, has_authorizer: bool) -> None:
-        """Begin or end to authorize: the cluster can be asked, and this is whether it has an authorizer."""
-        self.authorization.is_away = False
+    def set_guarded(self, *, has_authorizer: bool) -> None:
+        """Begin or stop to authorize requests, now that the cluster can be asked again."""
+        self.authorization.is_offline = False
         if has_authorizer != self._is_guarding:
             self._is_guarding = has_authorizer
             self._serving.handlers = self._guarded if has_authorizer else self._unguarded
@@ -59,11 +59,12 @@ class Proxying:
                 connection.is_guarded = self.guards(connection.broker)
 
     def guards(self, broker: int | None) -> bool:
-        """Whether requests of a connection in front of this broker are authorized."""
+        """Return whether requests of connections to this broker are authorized."""
         return self._is_guarding and broker is not None
 
     def _when_permitted(self, core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
-        """Serve the request when the client's broker permits it. Other listeners are open or not as a whole."""
+        """Serve the request once the client's broker permits it. Listeners without a broker are open or closed as a
+        whole."""
         connection = core.connections.get(ref.connection)
         if connection is None or connection.broker is None:
             self._serve_permitted(ref, message, moment)
@@ -73,8 +74,8 @@ class Proxying:
     def _serve_permitted(self, ref: RequestRef, message: Message, moment: Moment) -> None:
         self._unguarded[type(message)](self._core, ref, message, moment)
 
-    def _forwarded(self, event: Forwarded | UpstreamLost, moment: Moment) -> None:
-        """Take in what the broker's side of a connection sent, or that it is gone."""
+    def _on_upstream(self, event: Forwarded | UpstreamLost, moment: Moment) -> None:
+        """Take in bytes of the broker's side, or its loss."""
         connection = self._core.connections.get(event.connection)
         if connection is None:
             return
@@ -84,25 +85,25 @@ class Proxying:
         try:
             if isinstance(event, UpstreamLost):
                 session.upstream_lost(event.reason)
-                self.authorization.lost(connection.number, moment)
+                self.authorization.on_broker_lost(connection.number, moment)
             else:
                 connection.out += session.receive_upstream(event.data)
-                if answers := session.take_answers():
-                    self.authorization.answered(connection.number, answers, moment)
+                if replies := session.take_query_replies():
+                    self.authorization.on_replies(connection.number, replies, moment)
         except ProtocolViolation as violation:
             self._serving.close(connection, str(violation))
             return
-        for reply in session.take_heard():
+        for reply in session.take_observed_metadata():
             self._topics.overhear(reply)
         self._serving.serve(connection, moment)
 
-    def _spliced(self, event: Spliced, moment: Moment) -> None:
+    def _on_spliced(self, event: Spliced, moment: Moment) -> None:
         connection = self._core.connections.get(event.connection)
         if connection is None:
             return
         session = connection.session
         assert isinstance(session, ProxySession)
-        if session.passed(event.size):
+        if session.spliced(event.size):
             self._serving.touched[connection.number] = connection
             self._serving.serve(connection, moment)
 
@@ -110,34 +111,34 @@ class Proxying:
         session = connection.session
         assert isinstance(session, ProxySession)
         connection.out.append(session.take_data())
-        # Piece by piece, as they came: nothing is copied to make one of them.
+        # Piece by piece: joining them would copy every byte.
         self._effects += [Send(connection.number, piece) for piece in connection.out if piece]
         self._effects += [Forward(connection.number, piece) for piece in session.take_forward()]
-        if size := session.take_pass():
+        if size := session.take_splice():
             self._effects.append(Splice(connection.number, size))
         connection.out.clear()
-        if session.awaits_broker and connection.number in self._core.connections:  # and not just closed
+        if session.awaits_broker and connection.number in self._core.connections:  # else just closed
             self.timeouts.watch(connection.number)
 
     def _rewrite(self, ref: RequestRef, reply: Message, moment: Moment) -> Message | None:
         if isinstance(reply, ListGroupsReply):
-            reply = self._of_broker(ref.connection, reply)
+            reply = self._coordinated_by_broker(ref.connection, reply)
         if not self.authorization.clients:
             return reply
-        told = self.authorization.tell(ref, reply, moment)
-        if told is None:  # its client's broker is asked first
+        filtered = self.authorization.filter_reply(ref, reply, moment)
+        if filtered is None:  # sent later, once the client's broker has answered
             self._serving.touched[ref.connection] = self._core.connections[ref.connection]
-        return told
+        return filtered
 
-    def _of_broker(self, number: int, reply: ListGroupsReply) -> ListGroupsReply:
+    def _coordinated_by_broker(self, number: int, reply: ListGroupsReply) -> ListGroupsReply:
         """Keep the groups whose coordinator is the connection's broker: tools ask every broker."""
         connection = self._core.connections.get(number)
         if connection is None or connection.broker is None:
             return reply
         placement, broker = self._core.placement, connection.broker
-        mine = (
+        coordinated = (
             group
             for group in reply.groups
             if placement.node_of_shard(placement.shard_of(group.group_id), "kafka").node_id == broker
         )
-        return ListGroupsReply(reply.error_code, tuple(mine))
+        return ListGroupsReply(reply.error_code, tuple(coordinated))
