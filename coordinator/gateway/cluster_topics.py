@@ -14,11 +14,6 @@ from coordinator.config.keys import INT_MAX
 from coordinator.gateway.brokers import Brokers
 from coordinator.gateway.deleted_topics import DeletedTopics
 from coordinator.gateway.log_ends import Ends
-from coordinator.placement import Placement
-from coordinator.topics.embedded import EmbeddedTopics
-from coordinator.topics.registry import TopicIdSource
-from coordinator.topics.rules import TopicSettings
-from partition_log.store import LogStore
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.topics import (
@@ -41,19 +36,12 @@ _LISTED_FOR_MS = 1_000
 _UNKNOWN, _NOT_SAID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-class UpstreamTopics(EmbeddedTopics):
-    """None of the topics is embedded: what makes, changes or reads them is refused before it comes here."""
+class UpstreamTopics:
+    """Topics of the cluster: an implementation of `Topics` that has no records, and creates and changes nothing."""
 
-    def __init__(
-        self,
-        store: LogStore,
-        settings: TopicSettings,
-        ids: TopicIdSource,
-        placement: Placement,
-        brokers: Brokers,
-        gone: DeletedTopics,
-    ) -> None:
-        super().__init__(store, settings, ids, placement)
+    position = 0
+
+    def __init__(self, brokers: Brokers, gone: DeletedTopics) -> None:
         self.brokers = brokers
         self.gone = gone
         self.made: dict[str, int] = {}

@@ -4,6 +4,7 @@ Groups and offsets are the node's, records and topics the cluster's.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -21,7 +22,7 @@ from coordinator.gateway.events import (
     UpstreamReply,
     UpstreamUnreachable,
 )
-from coordinator.gateway.handlers import REFUSED, SERVED, places
+from coordinator.gateway.handlers import REFUSED, Handler, places, served_by
 from coordinator.gateway.migration import Migration
 from coordinator.gateway.migration_lookup import OFFSETS_TOPIC, MigrationLookup, NextQuestions, begin, go_on
 from coordinator.gateway.native import HANDED_ON, answer, is_ours, not_now
@@ -36,7 +37,6 @@ from coordinator.handlers.views import describe_node
 from coordinator.node.build import Ids
 from coordinator.node.effects import LogError
 from coordinator.node.node import Node
-from coordinator.topics.embedded import settings_from
 from partition_log.store import LogStore
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroup
@@ -74,9 +74,8 @@ class Gateway:
         self.brokers.since_ms = started.monotonic_ms
         core.placement = GatewayPlacement(core.placement, self.brokers)
         deleted = DeletedTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms, started)
-        self.topics = core.topics = UpstreamTopics(
-            store, settings_from(config), ids, core.placement, self.brokers, deleted
-        )
+        self.topics = core.topics = UpstreamTopics(self.brokers, deleted)
+        self._served: dict[type[Message], Handler] = {**served_by(self.topics), ListOffsets: self._list_ends}
         self._offset_cleanup = OffsetCleanup()
         self._commit_order = CommitOrder()
         self.upstream_requests = UpstreamRequests(config.upstream_ask_timeout_ms, self._effects.append)
@@ -92,11 +91,11 @@ class Gateway:
             {
                 **HANDLERS,
                 **REFUSED,
-                **dict.fromkeys(SERVED, self._when_known),
+                **dict.fromkeys(self._served, self._when_known),
                 **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._when_migrated),
                 **dict.fromkeys(HANDED_ON, self._hand_on),
                 Metadata: self._when_new,
-                DescribeCluster: describe_cluster,
+                DescribeCluster: partial(describe_cluster, self.topics),
                 DescribeNode: self._describe,
             },
         )
@@ -266,12 +265,9 @@ class Gateway:
             self.core.outbox.send(ref, not_now(self.brokers, message))
 
     def _go_on(self, ref: RequestRef, message: Message, moment: Moment) -> None:
-        if isinstance(message, ListOffsets):
-            self._list_ends(ref, message, moment)
-        else:
-            SERVED[type(message)](self.core, ref, message, moment)
+        self._served[type(message)](self.core, ref, message, moment)
 
-    def _list_ends(self, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
+    def _list_ends(self, core: object, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
         """Where partitions end, which their leaders are asked; what is known serves if it is new enough, or if there is
         nobody to ask."""
         ends, now_ms = self.topics.ends, moment.monotonic_ms

@@ -2,13 +2,13 @@
 known waits until the cluster was asked; where partitions end is the cluster's to say; records are not ours at all."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from coordinator.clock import Moment
 from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.native import metadata
 from coordinator.handlers.core import Core
-from coordinator.handlers.list_offsets import list_offsets
 from coordinator.handlers.offset_commit import offset_commit
 from coordinator.handlers.offset_delete import offset_delete
 from coordinator.handlers.offset_fetch import offset_fetch as offset_fetch_of_all
@@ -38,11 +38,10 @@ def refuse(core: Core, ref: RequestRef, message: Message, moment: Moment) -> Non
     core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, f"{type(message).__name__} is not served: {_RECORDS}"))
 
 
-def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
+def offset_fetch(topics: UpstreamTopics, core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
     """Whoever reads a topic that was made anew begins it, although what was committed for the old one is still kept."""
-    assert isinstance(core.topics, UpstreamTopics)
-    core.topics.gone.look_at(moment)
-    offset_fetch_of_all(core, ref, message, moment, core.topics.gone.committed_for_others)
+    topics.gone.look_at(moment)
+    offset_fetch_of_all(core, ref, message, moment, topics.gone.committed_for_others)
 
 
 REFUSED: dict[type[Message], Handler] = dict.fromkeys(
@@ -59,14 +58,15 @@ REFUSED: dict[type[Message], Handler] = dict.fromkeys(
     refuse,
 )
 
-SERVED: dict[type[Message], Handler] = {
-    OffsetCommit: offset_commit,
-    OffsetFetch: offset_fetch,
-    OffsetDelete: offset_delete,
-    Metadata: metadata,
-    ListOffsets: list_offsets,
-}
-"""What may have to wait for the cluster, and who serves it then."""
+
+def served_by(topics: UpstreamTopics) -> dict[type[Message], Handler]:
+    """Handlers of the requests that may have to wait for the cluster."""
+    return {
+        OffsetCommit: offset_commit,
+        OffsetFetch: partial(offset_fetch, topics),
+        OffsetDelete: offset_delete,
+        Metadata: partial(metadata, topics),
+    }
 
 
 def places(message: Message) -> Iterator[Place]:

@@ -39,7 +39,7 @@ _MADE_FOR_MS: Final = 30_000
 _MOST_MADE: Final = 10_000
 
 
-def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
+def metadata(topics: UpstreamTopics, core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
     """The cluster's brokers at their own addresses, whose ids partitions' leaders have. Clients of Kafka's dialect ask
     their broker; while there is none they come here, and are told of brokers as their broker's answer would tell them.
     Who asks from inside is told of this node.
@@ -47,8 +47,6 @@ def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> 
     if ref.connection == INTERNAL:
         metadata_of_nodes(core, ref, message, moment)
         return
-    topics = core.topics
-    assert isinstance(topics, UpstreamTopics)
     known = tuple(_or_not_yet(topics, topic, moment.monotonic_ms) for topic in topics.metadata(message, moment))
     if is_in_front(core, ref):
         core.outbox.send(ref, metadata_of_brokers(topics, known))

@@ -30,13 +30,13 @@ def metadata_of_brokers(topics: UpstreamTopics, known: tuple[MetadataTopicReply,
     )
 
 
-def describe_cluster(core: Core, ref: RequestRef, message: DescribeCluster, moment: Moment) -> None:
+def describe_cluster(
+    topics: UpstreamTopics, core: Core, ref: RequestRef, message: DescribeCluster, moment: Moment
+) -> None:
     """The brokers, for who asks in front of one; what others are told is as without brokers."""
     if message.endpoint_type != BROKERS or not is_in_front(core, ref):
         describe_nodes(core, ref, message, moment)
         return
-    topics = core.topics
-    assert isinstance(topics, UpstreamTopics)
     known = topics.brokers.known.values()
     reply = DescribeClusterReply(
         topics.gone.cluster_id or "",
