@@ -73,7 +73,7 @@ class Gateway:
         )
         self.brokers.since_ms = started.monotonic_ms
         core.placement = GatewayPlacement(core.placement, self.brokers)
-        deleted = DeletedTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms, started)
+        deleted = DeletedTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms)
         self.topics = core.topics = UpstreamTopics(self.brokers, deleted)
         self._served: dict[type[Message], Handler] = {**served_by(self.topics), ListOffsets: self._list_ends}
         self._offset_cleanup = OffsetCleanup()
@@ -165,19 +165,16 @@ class Gateway:
 
     def _look_for_gone(self, moment: Moment) -> None:
         """Every broker is asked whether the topics that are missed are gone, as often as topics are listed."""
-        gone = self.topics.gone
-        gone.look_at(moment)
         can_ask = self.brokers.is_reachable and self.brokers.known and not self.upstream_requests.is_full
-        if can_ask and (question := gone.to_ask()) is not None:
+        if can_ask and (question := self.topics.deleted.to_ask(moment.monotonic_ms)) is not None:
             asks = tuple((question, broker) for broker in self.brokers.known)
             self._ask(asks, None, question, moment, self._confirmed)
 
     def _confirmed(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
-        gone = self.topics.gone
-        gone.look_at(moment)
+        deleted = self.topics.deleted
         assert isinstance(delayed.message, Metadata)
-        gone.answered(delayed.message, list(delayed.answers.values()))
-        if self._offset_cleanup.add(gone.take_over()):
+        deleted.answered(delayed.message, list(delayed.answers.values()), moment.monotonic_ms)
+        if self._offset_cleanup.add(deleted.take_deleted()):
             self._clean_up_offsets(moment)
 
     def _clean_up_offsets(self, moment: Moment) -> None:
@@ -189,7 +186,7 @@ class Gateway:
     def _describe(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """The node's health in numbers, and the cluster's as it looks from here."""
         known = describe_node(self.core)
-        gauges = self.brokers.gauges(moment.monotonic_ms) | {"upstream_topics_missed": len(self.topics.gone)}
+        gauges = self.brokers.gauges(moment.monotonic_ms) | {"upstream_topics_missed": len(self.topics.deleted)}
         self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges, upstream_problem=self.brokers.reason))
 
     # ------------------------------------------------------------------------------------------- groups not met yet
@@ -233,7 +230,10 @@ class Gateway:
 
     def _when_known(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Serve what names topics when the cluster has been asked for those that are not known."""
-        missing = () if self.upstream_requests.is_full else self.topics.to_ask(places(message), moment.monotonic_ms)
+        missing: tuple[Metadata, ...] = ()
+        if not self.upstream_requests.is_full:
+            needs_ids = isinstance(message, OffsetCommit | OffsetFetch)
+            missing = self.topics.to_ask(places(message), moment.monotonic_ms, needs_ids=needs_ids)
         if missing:
             self._commit_order.wait(ref, message)
             self._ask_for_topics(missing, ref, message, moment)
@@ -302,10 +302,12 @@ class Gateway:
 
     def _listed(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
         self._is_listing = False
-        self.topics.hear(delayed.heard, moment.monotonic_ms)
+        self.topics.on_answers(delayed.heard, moment.monotonic_ms)
+        if not self.topics.is_unanswered:
+            self.topics.watch_absent(self._offset_cleanup.stored(self.core.shards), moment.monotonic_ms)
 
     def _heard_of_topics(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
-        self.topics.hear(delayed.heard, moment.monotonic_ms)
+        self.topics.on_answers(delayed.heard, moment.monotonic_ms)
         assert delayed.ref is not None
         for ref, message in self._commit_order.ready(delayed.ref, delayed.message):
             self._go_on(ref, message, moment)

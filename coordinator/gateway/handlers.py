@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 from coordinator.clock import Moment
-from coordinator.gateway.cluster_topics import UpstreamTopics
+from coordinator.gateway.cluster_topics import Place, UpstreamTopics
 from coordinator.gateway.native import metadata
 from coordinator.handlers.core import Core
 from coordinator.handlers.offset_commit import offset_commit
 from coordinator.handlers.offset_delete import offset_delete
-from coordinator.handlers.offset_fetch import offset_fetch as offset_fetch_of_all
+from coordinator.handlers.offset_fetch import offset_fetch
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
@@ -27,8 +27,6 @@ from protocol.messages.topics import DescribeTopicPartitions, Metadata
 from protocol.session import RequestRef
 
 Handler = Callable[[Core, RequestRef, Any, Moment], None]
-Place = tuple[str, bytes, int]
-"""A topic by name, or by id where that is empty, and a partition of it."""
 
 _RECORDS = "records and topics are the cluster's that this node stands beside: ask its brokers"
 
@@ -36,12 +34,6 @@ _RECORDS = "records and topics are the cluster's that this node stands beside: a
 def refuse(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
     """What only the brokers can do."""
     core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, f"{type(message).__name__} is not served: {_RECORDS}"))
-
-
-def offset_fetch(topics: UpstreamTopics, core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
-    """Whoever reads a topic that was made anew begins it, although what was committed for the old one is still kept."""
-    topics.gone.look_at(moment)
-    offset_fetch_of_all(core, ref, message, moment, topics.gone.committed_for_others)
 
 
 REFUSED: dict[type[Message], Handler] = dict.fromkeys(
@@ -63,7 +55,7 @@ def served_by(topics: UpstreamTopics) -> dict[type[Message], Handler]:
     """Handlers of the requests that may have to wait for the cluster."""
     return {
         OffsetCommit: offset_commit,
-        OffsetFetch: partial(offset_fetch, topics),
+        OffsetFetch: offset_fetch,
         OffsetDelete: offset_delete,
         Metadata: partial(metadata, topics),
     }
@@ -77,8 +69,8 @@ def places(message: Message) -> Iterator[Place]:
                 yield topic.name, topic.topic_id, max((part.partition_index for part in topic.partitions), default=0)
         case OffsetFetch():
             for group in message.groups:
-                # By name nobody asks: what is committed is told, whether the topic is there or not.
-                yield from (("", wanted.topic_id, 0) for wanted in group.topics or () if not wanted.name)
+                # A named topic need not exist: its offsets are told all the same.
+                yield from ((one.name, one.topic_id, -1 if one.name else 0) for one in group.topics or ())
         case OffsetDelete():
             for deleted in message.topics:
                 yield deleted.name, b"", max(deleted.partition_indexes, default=0)

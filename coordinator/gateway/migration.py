@@ -112,7 +112,7 @@ class Migration:
                 self._show(waiting, verdict.reply, topics)
                 return [], ""
             case FoundOffsets():
-                refused = self._adopt(group_id, verdict, moment)
+                refused = self._adopt(group_id, verdict, topics, moment)
                 if refused is None:
                     return waiting, ""
                 return [], self._stay_out(group_id, waiting, refused, moment, is_for_all=False)
@@ -165,7 +165,7 @@ class Migration:
             assert isinstance(message, OffsetFetch)
             self._core.outbox.send(ref, answer_of(message.groups[0], offsets, known))
 
-    def _adopt(self, group_id: str, offsets: FoundOffsets, moment: Moment) -> Unclear | None:
+    def _adopt(self, group_id: str, offsets: FoundOffsets, topics: UpstreamTopics, moment: Moment) -> Unclear | None:
         """All of them or none: a group with some of its offsets counts as met."""
         core = self._core
         if is_migrated(core, group_id):
@@ -174,20 +174,21 @@ class Migration:
         if admit_write(core) or (group is None and core.count_groups() >= core.config.max_groups):
             return _NO_ROOM
         group = group or shard.new_group(group_id)
-        records = records_of(offsets.reply, moment.wall_ms)
+        ids = {topic.name: topics.id_to_record(topic.name) for topic in offsets.reply.topics}
+        records = records_of(offsets.reply, moment.wall_ms, ids)
         remark = f", metadata of {offsets.cut} cut" if offsets.cut else ""
         failed = shard.import_offsets(group, records, moment)
         if failed is _TOO_LARGE and any(record.metadata for record in records):
             remark = ", without their metadata: together it is too long"
-            records = records_of(offsets.reply, moment.wall_ms, with_metadata=False)
+            records = records_of(offsets.reply, moment.wall_ms, ids, with_metadata=False)
             failed = shard.import_offsets(group, records, moment)
         count = counted(len(records), "offset")
         if failed is _TOO_LARGE:
             return Unclear(f"{count} at the cluster are too many for wal.segment.bytes: make it larger", lasts=True)
         if failed is not None:
             return _NO_ROOM
-        topics = counted(len(offsets.reply.topics), "topic")
-        self._write_down(group_id, Cause.ADOPTED, f"{count} of {topics}{remark}", moment)
+        detail = f"{count} of {counted(len(offsets.reply.topics), 'topic')}{remark}"
+        self._write_down(group_id, Cause.ADOPTED, detail, moment)
         return None
 
     def _note_refusal(self, group_id: str, cause: Cause, sentence: str, moment: Moment) -> str:

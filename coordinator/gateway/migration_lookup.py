@@ -4,7 +4,7 @@ steps, each a few questions. Pure: what was answered to what is to be asked next
 Met is who is here. A group that was deleted here, or has expired, is met anew.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -31,7 +31,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchTopicReply,
 )
-from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
+from protocol.messages.topics import NO_TOPIC_ID, Metadata, MetadataReply, MetadataTopic
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _AT_REST = ("Empty", "Dead", "")
@@ -243,7 +243,9 @@ def _cut(text: str) -> str:
     return text if len(data) <= _LONGEST_TEXT else data[:_LONGEST_TEXT].decode(errors="ignore")
 
 
-def records_of(offsets: OffsetFetchGroupReply, wall_ms: int, *, with_metadata: bool = True) -> list[CommittedOffset]:
+def records_of(
+    offsets: OffsetFetchGroupReply, wall_ms: int, ids: Mapping[str, bytes], *, with_metadata: bool = True
+) -> list[CommittedOffset]:
     """What puts them here. How long a client's metadata may be is no matter: this is not the client's commit."""
     return [
         CommittedOffset(
@@ -254,6 +256,7 @@ def records_of(offsets: OffsetFetchGroupReply, wall_ms: int, *, with_metadata: b
             part.committed_leader_epoch,
             (part.metadata or "") if with_metadata else "",
             wall_ms,
+            topic_id=None if ids[topic.name] == NO_TOPIC_ID else ids[topic.name],
         )
         for topic in offsets.topics
         for part in topic.partitions

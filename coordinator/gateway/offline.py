@@ -24,7 +24,7 @@ def metadata_of_brokers(topics: UpstreamTopics, known: tuple[MetadataTopicReply,
     brokers = topics.brokers.known.values()
     return MetadataReply(
         brokers=tuple(MetadataBroker(one.node_id, one.front_host, one.front_port, one.rack) for one in brokers),
-        cluster_id=topics.gone.cluster_id,
+        cluster_id=topics.deleted.cluster_id,
         controller_id=_controller(topics),
         topics=tuple(_for_anybody(topic) for topic in known),
     )
@@ -39,7 +39,7 @@ def describe_cluster(
         return
     known = topics.brokers.known.values()
     reply = DescribeClusterReply(
-        topics.gone.cluster_id or "",
+        topics.deleted.cluster_id or "",
         _controller(topics),
         tuple(DescribedBroker(one.node_id, one.front_host, one.front_port, one.rack) for one in known),
     )

@@ -93,7 +93,7 @@ class Proxying:
             self._serving.close(connection, str(violation))
             return
         for reply in session.take_heard():
-            self._topics.overhear(reply)
+            self._topics.observe(reply, moment.monotonic_ms)
         self._serving.serve(connection, moment)
 
     def _spliced(self, event: Spliced, moment: Moment) -> None:

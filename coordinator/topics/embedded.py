@@ -59,6 +59,7 @@ from protocol.messages.offsets import (
     ListOffsetsTopicReply,
 )
 from protocol.messages.topics import (
+    NO_TOPIC_ID,
     CreatePartitions,
     CreatePartitionsReply,
     CreateTopics,
@@ -134,6 +135,14 @@ class EmbeddedTopics:
         """Id of the topic; None if there is no such topic."""
         topic = self._topics.find(name)
         return None if topic is None else topic.record.topic_id
+
+    def id_to_record(self, name: str) -> bytes:
+        """Return no id: offsets of an embedded topic are deleted with it."""
+        return NO_TOPIC_ID
+
+    def may_own(self, name: str, topic_id: bytes) -> bool:
+        """Return true: the log may come from a cluster whose topics had other ids."""
+        return True
 
     def _log(self, name: str, partition: int) -> PartitionLog | None:
         """Return the partition's log, opened at first use; None if there is no such partition."""

@@ -31,6 +31,14 @@ class Topics(Protocol):
         """Id of the topic; None if there is no such topic."""
         ...
 
+    def id_to_record(self, name: str) -> bytes:
+        """Id that a commit for the topic is recorded with; `NO_TOPIC_ID`: none, since it is not certain or needed."""
+        ...
+
+    def may_own(self, name: str, topic_id: bytes) -> bool:
+        """Return false if offsets recorded with this id are certainly not those of the topic that has the name now."""
+        ...
+
     def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
         """Describe topics for a Metadata; the reply waits for `position`."""
         ...

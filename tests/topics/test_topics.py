@@ -28,7 +28,7 @@ def embedded() -> EmbeddedTopics:
 def of_cluster() -> UpstreamTopics:
     brokers = Brokers(1 << 20, 1_000)
     brokers.found((), 0)
-    topics = UpstreamTopics(brokers, DeletedTopics(60_000, 0, NOW))
+    topics = UpstreamTopics(brokers, DeletedTopics(60_000, 0))
     topics.learn_all(MetadataReply(cluster_id="c", topics=embedded().metadata(Metadata(None), NOW)), 0)
     return topics
 
