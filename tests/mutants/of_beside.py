@@ -45,7 +45,7 @@ MUTANTS = (
             Edit(_ADOPTION, "    if group.members or group.group_state not in _AT_REST:\n", "    if False:\n"),
             Edit(_ADOPTION, "looking.group_id and group.group_state not in _AT_REST:\n", "'':\n"),
         ),
-        _worlds(4, 4),
+        _worlds(14, 2),
     ),
     Mutant(
         "ids-of-old",
@@ -103,7 +103,7 @@ MUTANTS = (
                 "coordinator/gateway/broker_timeout.py", "elif silent_ms + passed_ms < self._allowed_ms:", "elif True:"
             ),
         ),
-        _worlds(5, 4),
+        _worlds(14, 2),
     ),
     Mutant(
         "reading-without-end",
@@ -115,7 +115,7 @@ MUTANTS = (
                 "        return False",
             ),
         ),
-        _worlds(3, 3),
+        _worlds(18, 3),
     ),
     Mutant(
         "the-brokers-own-addresses",
