@@ -46,7 +46,7 @@ from protocol.messages.topics import Metadata
 from protocol.session import RequestRef
 
 _LOOK, _LOOK_EVERY_MS = "upstream", 1_000
-_FORGET = "forgetting"
+_CLEANUP = "offset cleanup"
 
 
 class Gateway:
@@ -108,7 +108,7 @@ class Gateway:
             UpstreamUnreachable: self._unreachable,
             UpstreamReply: self._upstream_answered,
         }
-        node.tasks |= {_LOOK: self._look, _FORGET: self._clean_up_offsets}
+        node.tasks |= {_LOOK: self._look, _CLEANUP: self._clean_up_offsets}
         node.completions[UpstreamRequestDone] = self._request_done
         core.schedule(_LOOK, started.monotonic_ms + _LOOK_EVERY_MS)
 
@@ -158,13 +158,13 @@ class Gateway:
         listed_ms = self.topics.listed_ms
         if self.brokers.is_reachable and (listed_ms is None or now_ms - listed_ms >= self._list_every_ms):
             self._list_topics(moment)
-        self._look_for_gone(moment)
+        self._ask_for_absent(moment)
         self.proxying.authorization.look(moment)
         self._effects += self.proxying.timeouts.given_up(self.core.connections, now_ms)
         self.core.schedule(_LOOK, now_ms + _LOOK_EVERY_MS)
 
-    def _look_for_gone(self, moment: Moment) -> None:
-        """Every broker is asked whether the topics that are missed are gone, as often as topics are listed."""
+    def _ask_for_absent(self, moment: Moment) -> None:
+        """Ask every broker for the absent topics by id, as often as topics are listed."""
         can_ask = self.brokers.is_reachable and self.brokers.known and not self.upstream_requests.is_full
         if can_ask and (question := self.topics.deleted.to_ask(moment.monotonic_ms)) is not None:
             asks = tuple((question, broker) for broker in self.brokers.known)
@@ -181,7 +181,7 @@ class Gateway:
         """A slice of what is to be forgotten."""
         delay_ms = self._offset_cleanup.run(self.core.shards, moment)
         if delay_ms is not None:
-            self.core.schedule(_FORGET, moment.monotonic_ms + delay_ms)
+            self.core.schedule(_CLEANUP, moment.monotonic_ms + delay_ms)
 
     def _describe(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """The node's health in numbers, and the cluster's as it looks from here."""

@@ -56,21 +56,19 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
 def _with_ids(core: Core, message: OffsetCommit) -> OffsetCommit | None:
     """Return the commit with the ids to record, if all its partitions are known by name."""
     partition_count, id_to_record = core.topics.partition_count, core.topics.id_to_record
-    topics, is_changed = list(message.topics), False
-    for at, topic in enumerate(message.topics):
+    is_set = True
+    for topic in message.topics:
         count = partition_count(topic.name)
         if count is None:
             return None
         for part in topic.partitions:
             if not 0 <= part.partition_index < count:
                 return None
-        topic_id = id_to_record(topic.name)
-        if topic.topic_id != topic_id:
-            topics[at] = msgspec.structs.replace(topic, topic_id=topic_id)
-            is_changed = True
-    if not topics:
-        return None
-    return msgspec.structs.replace(message, topics=tuple(topics)) if is_changed else message
+        is_set = is_set and topic.topic_id == id_to_record(topic.name)
+    if is_set:
+        return message if message.topics else None
+    topics = [msgspec.structs.replace(topic, topic_id=id_to_record(topic.name)) for topic in message.topics]
+    return msgspec.structs.replace(message, topics=tuple(topics))
 
 
 def refused_topics(topics: Topics, error_code: ErrorCode) -> tuple[OffsetCommitTopicReply, ...]:
