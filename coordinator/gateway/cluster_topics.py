@@ -1,11 +1,10 @@
-"""The topics of the cluster this node stands in front of: which there are, their ids, how many partitions, who leads
-them. Where partitions end is kept beside (`ends.py`).
+"""Topics of the cluster behind a gateway: their names, ids, partitions and leaders, as the cluster last described them.
 
-Nothing here waits. What is not known is asked for by whoever serves the request (`requests.py`); the answers, and what
-the cluster told clients on their own connections, are learnt here.
+Nothing here waits or sends. The gateway asks the cluster for what is missing, and hands the answers in, together with
+what the cluster told clients on their own connections. Ends of partitions are kept apart (`log_ends.py`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -14,11 +13,6 @@ from coordinator.config.keys import INT_MAX
 from coordinator.gateway.brokers import Brokers
 from coordinator.gateway.deleted_topics import DeletedTopics
 from coordinator.gateway.log_ends import Ends
-from coordinator.placement import Placement
-from coordinator.topics.embedded import EmbeddedTopics
-from coordinator.topics.registry import TopicIdSource
-from coordinator.topics.rules import TopicSettings
-from partition_log.store import LogStore
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.topics import (
@@ -30,97 +24,99 @@ from protocol.messages.topics import (
     MetadataTopicReply,
 )
 
-_MOST_MISSED = 10_000
-"""Names of topics that were asked for and not found."""
-_MISSED_FOR_MS = 1_000
-"""How long such a one is not asked for again."""
+_MOST_ABSENT = 10_000
+"""Largest number of names and ids kept that were requested, or requested and not found."""
+_ABSENT_FOR_MS = 1_000
+"""Time for which an absent topic is not requested again."""
 _NEW_FOR_MS = 100
-"""How long what the cluster told of a topic is new enough for who wants to read there."""
+"""Age up to which the description of a topic is new enough for a client that wants to read there."""
 _LISTED_FOR_MS = 1_000
-"""And its list of all topics, which is longer."""
-_UNKNOWN, _NOT_SAID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_SERVER_ERROR
+"""Age up to which the list of all topics is: it is longer."""
+_UNKNOWN, _UNANSWERED = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_SERVER_ERROR
+
+Place = tuple[str, bytes, int]
+"""A topic by name, or by id where that is empty, and a partition of it."""
 
 
-class UpstreamTopics(EmbeddedTopics):
-    """None of the topics is embedded: what makes, changes or reads them is refused before it comes here."""
+class UpstreamTopics:
+    """Topics of the cluster: an implementation of `Topics` that has no records, and creates and changes nothing."""
 
-    def __init__(
-        self,
-        store: LogStore,
-        settings: TopicSettings,
-        ids: TopicIdSource,
-        placement: Placement,
-        brokers: Brokers,
-        gone: DeletedTopics,
-    ) -> None:
-        super().__init__(store, settings, ids, placement)
+    position = 0
+
+    def __init__(self, brokers: Brokers, deleted: DeletedTopics) -> None:
         self.brokers = brokers
-        self.gone = gone
+        self.deleted = deleted
+        self.ends = Ends()
         self.made: dict[str, int] = {}
-        """Until when a topic is there although a broker has not heard of it: it was made by our hand."""
-        self._asked: dict[str | bytes, int] = {}
+        """Topics created through this node, and until when they count as existing if a broker does not know them."""
+        self.is_unanswered = False
+        """True if the cluster, though reachable, did not answer the last request for topics."""
+        self.listed_ms: int | None = None
+        """Time of the last list of all topics."""
         self._known: dict[str, MetadataTopicReply] = {}
         self._names: dict[bytes, str] = {}
-        self._missed: dict[str | bytes, int] = {}
-        self.ends = Ends()
-        self.is_unanswered = False
-        """Whether the cluster, though it seems to be there, did not answer when it was asked for topics last."""
-        self.listed_ms: int | None = None
-        """When all topics were last listed."""
+        self._unconfirmed: set[str] = set()
+        """Names that clients were told of in answers without ids, or too long to be read, since their id was told."""
+        self._asked: dict[str | bytes, int] = {}
+        self._absent: dict[str | bytes, int] = {}
 
     # --------------------------------------------------------------------------------------------------------- learning
 
-    def overhear(self, reply: MetadataReply | None) -> None:
-        """What the cluster told a client; None: more than was read."""
+    def observe(self, reply: MetadataReply | None, now_ms: int) -> None:
+        """Take in an answer to a client; None: it was too long to be read. Without ids it leaves open whether a topic
+        is the one that is known under its name."""
         if reply is None:
-            self.gone.unheard()
-        else:
-            self.learn(reply)
+            self._unconfirmed.update(self._known)
+            return
+        self.learn(reply, now_ms)
+        self._unconfirmed.update(
+            topic.name for topic in reply.topics if topic.topic_id == NO_TOPIC_ID and topic.name in self._known
+        )
 
-    def learn(self, reply: MetadataReply) -> None:
-        """What the cluster told of some topics."""
+    def learn(self, reply: MetadataReply, now_ms: int) -> None:
+        """Take in descriptions of topics."""
         for topic in reply.topics:
             if topic.name and topic.partitions and not topic.error_code:
-                self._note(topic.name, _in_order(topic))
-            # Else it has no leader yet, or is not there, or not to be seen: who is told of it asks again.
+                self._learn(topic.name, _in_order(topic), now_ms)
+            # Else it has no leader yet, does not exist, or may not be seen: the client asks again.
 
-    def _note(self, name: str, topic: MetadataTopicReply) -> None:
+    def _learn(self, name: str, topic: MetadataTopicReply, now_ms: int) -> None:
         before = self._known.get(name)
-        if topic.topic_id == NO_TOPIC_ID:  # an old version tells no ids
-            self.gone.unheard()
-            if before is not None:
-                topic = msgspec.structs.replace(topic, topic_id=before.topic_id)
+        before_id = NO_TOPIC_ID if before is None else before.topic_id
+        if topic.topic_id == NO_TOPIC_ID:  # an old version has no ids
+            topic = msgspec.structs.replace(topic, topic_id=before_id)
         else:
-            if before is not None and before.topic_id == topic.topic_id:
+            if before is not None and before_id == topic.topic_id:
                 topic = _no_older(topic, before)
-            elif before is not None:
-                self._names.pop(before.topic_id, None)
-                self.ends.forget(name)
-                self.gone.missed(name, before.topic_id)
-            self.gone.told_of(name, topic.topic_id)
+            elif before_id != NO_TOPIC_ID:
+                if topic.topic_id in self.deleted:
+                    return  # this topic was replaced, and the broker is behind
+                self._forget(name, now_ms)
+            self.deleted.found(topic.topic_id)
             self._names[topic.topic_id] = name
         self._known[name] = topic
+        self._unconfirmed.discard(name)
 
     def learn_all(self, reply: MetadataReply, now_ms: int) -> None:
-        """What the cluster told when it was asked for every topic: there are no others."""
-        there = {topic.name for topic in reply.topics}
-        for name in [name for name in self._known if name not in there]:
-            self._forget(name)
-        self.learn(reply)
-        self.gone.in_cluster(reply.cluster_id)
-        self.gone.keep(self._names)
-        self.gone.listed()
+        """Take in the list of all topics: there are no others."""
+        listed = {topic.name for topic in reply.topics}
+        for name in [name for name in self._known if name not in listed]:
+            self._forget(name, now_ms)
+        self.learn(reply, now_ms)
+        self.deleted.in_cluster(reply.cluster_id)
         self.listed_ms = now_ms
 
-    def _forget(self, name: str) -> None:
-        gone = self._known.pop(name, None)
-        if gone is not None:
-            self._names.pop(gone.topic_id, None)
+    def _forget(self, name: str, now_ms: int) -> None:
+        topic = self._known.pop(name, None)
+        if topic is not None:
+            self._names.pop(topic.topic_id, None)
+            self._unconfirmed.discard(name)
             self.ends.forget(name)
-            self.gone.missed(name, gone.topic_id)
+            if topic.topic_id != NO_TOPIC_ID:
+                self.deleted.watch(name, topic.topic_id, now_ms)
 
-    def hear(self, answers: Iterable[tuple[Message, Message | None]], now_ms: int) -> None:
-        """What the cluster answered to questions for topics; None: nothing in time."""
+    def on_answers(self, answers: Iterable[tuple[Message, Message | None]], now_ms: int) -> None:
+        """Take in the cluster's answers to requests for topics; None: no answer in time."""
         self.is_unanswered = False
         for asked, answer in answers:
             assert isinstance(asked, Metadata)
@@ -130,49 +126,52 @@ class UpstreamTopics(EmbeddedTopics):
                 self.is_unanswered = True
 
     def learn_asked(self, asked: Metadata, reply: MetadataReply, now_ms: int) -> None:
-        """What the cluster told when it was asked for these topics: what it had no more to tell of than is known is not
-        asked for again at once."""
+        """Take in the answer to a request for these topics. A topic of which it says no more than was known is not
+        requested again at once."""
         if asked.topics is None:
             self.learn_all(reply, now_ms)
             return
         for told in reply.topics:
             if told.name and told.error_code == _UNKNOWN:
-                self._forget(told.name)
-        untold = {topic.name or topic.topic_id for topic in reply.topics if topic.error_code == _NOT_SAID}
-        wanted = {topic.name or topic.topic_id: self._count(topic) for topic in asked.topics}
-        self.learn(reply)
-        if len(self._missed) > _MOST_MISSED:
-            self._missed.clear()
+                self._forget(told.name, now_ms)
+        unanswered = {topic.name or topic.topic_id for topic in reply.topics if topic.error_code == _UNANSWERED}
+        counts = {topic.name or topic.topic_id: self._count(topic) for topic in asked.topics}
+        self.learn(reply, now_ms)
+        if len(self._absent) > _MOST_ABSENT:
+            self._absent.clear()
         for topic in asked.topics:
             key = topic.name or topic.topic_id
-            if self._count(topic) == wanted[key] and key not in untold:
-                self._missed[key] = now_ms + _MISSED_FOR_MS
+            if self._count(topic) == counts[key] and key not in unanswered:
+                self._absent[key] = now_ms + _ABSENT_FOR_MS
 
     def _count(self, topic: MetadataTopic) -> int:
         known = self._known.get(topic.name or self._names.get(topic.topic_id, ""))
         return 0 if known is None else len(known.partitions)
 
-    def to_ask(self, places: Iterable[tuple[str, bytes, int]], now_ms: int) -> tuple[Metadata, ...]:
-        """What to ask the cluster for before a request can be served that names these topics, by name or id, with their
-        highest partition; nothing if all are known, or were asked for just now, or nobody can be asked."""
+    def to_ask(self, places: Iterable[Place], now_ms: int, *, needs_ids: bool = False) -> tuple[Metadata, ...]:
+        """Return the requests to the cluster without which a request for these places cannot be served: for unknown
+        partitions, and for unconfirmed ids if it `needs_ids`. Topics requested just now are left out, and all while no
+        broker can be reached."""
         if not self.brokers.is_reachable:
             return ()
+        needs_ids = needs_ids and not self.is_unanswered
         wanted = {}
         for name, topic_id, partition in places:
             topic = MetadataTopic(name or None, topic_id)
-            if partition >= self._count(topic) and self._missed.get(name or topic_id, -1) < now_ms:
+            is_absent = partition >= self._count(topic) and self._absent.get(name or topic_id, -1) < now_ms
+            if is_absent or (needs_ids and (name or self._names.get(topic_id)) in self._unconfirmed):
                 wanted[name or topic_id] = topic
         return _questions(wanted.values())
 
     def news_of(self, message: Metadata, now_ms: int) -> tuple[Metadata, ...]:
-        """What to ask the cluster for before somebody is told where to read: leaders move, and topics come and go.
-        Nothing if that was asked just now, or nobody can be asked."""
+        """Return the requests to the cluster without which a client might be sent to an old leader: none if the answer
+        is new enough, or no broker can be reached."""
         if not self.brokers.is_reachable:
             return ()
         if message.topics is None:
             is_new = self.listed_ms is not None and now_ms - self.listed_ms < _LISTED_FOR_MS
             return () if is_new else (Metadata(None),)
-        if len(self._asked) > _MOST_MISSED:
+        if len(self._asked) > _MOST_ABSENT:
             self._asked.clear()
         wanted = []
         for topic in dict.fromkeys(message.topics):
@@ -188,15 +187,21 @@ class UpstreamTopics(EmbeddedTopics):
         for name in names:
             self._asked.pop(name, None)
 
-    # ------------------------------------------------------------------------------------------------ what there is
+    def watch_absent(self, stored: Iterable[Mapping[bytes, str]], now_ms: int) -> None:
+        """Watch topics for which offsets are stored and that the last list lacks; `stored` are names by id."""
+        self.deleted.compare(stored, self._names.keys(), now_ms)
+
+    # ------------------------------------------------------------------------------------------------------- the topics
 
     @property
     def topic_count(self) -> int:
+        """Number of topics."""
         return len(self._known)
 
     def partition_count(self, name: str) -> int | None:
-        """As many as can be, of a topic nobody has heard of while nobody can be asked: who has read it knows better.
-        But it must have a name: what is committed for an id alone would never be found again."""
+        """Number of the topic's partitions; None if there is no such topic. While the cluster does not answer, an
+        unknown topic has as many as can be: a client that read it knows better. Without a name it has none, since an
+        offset for an id alone would never be found again."""
         known = self._known.get(name)
         if known is not None:
             return len(known.partitions)
@@ -204,14 +209,26 @@ class UpstreamTopics(EmbeddedTopics):
         return None if is_answered or not name else INT_MAX
 
     def name_of(self, topic_id: bytes) -> str | None:
+        """Name of the topic with the id; None if no topic has it."""
         return self._names.get(topic_id)
 
     def id_of(self, name: str) -> bytes | None:
+        """Id of the topic; None if there is no such topic."""
         known = self._known.get(name)
         return None if known is None else known.topic_id
 
+    def id_to_record(self, name: str) -> bytes:
+        """Id of the topic; none if it is unknown, or a client may have been told of another topic of the name."""
+        known = self._known.get(name)
+        return NO_TOPIC_ID if known is None or name in self._unconfirmed else known.topic_id
+
+    def may_own(self, name: str, topic_id: bytes) -> bool:
+        """Return false if the topic that has the name now is another one."""
+        known = self._known.get(name)
+        return known is None or known.topic_id in (topic_id, NO_TOPIC_ID)
+
     def leader_of(self, name: str, partition: int) -> int | None:
-        """The broker that leads the partition; None if nobody does, or it is not known."""
+        """Id of the broker that leads the partition; None if there is none, or it is not known."""
         known = self._known.get(name)
         if known is None or not 0 <= partition < len(known.partitions):
             return None
@@ -219,6 +236,7 @@ class UpstreamTopics(EmbeddedTopics):
         return part.leader_id if part.leader_id >= 0 and part.partition_index == partition else None
 
     def metadata(self, message: Metadata, moment: Moment) -> tuple[MetadataTopicReply, ...]:
+        """Describe topics for a Metadata, as far as they are known."""
         if message.topics is None:
             return tuple(self._known[name] for name in sorted(self._known))
         return tuple(self._describe(topic) for topic in dict.fromkeys(message.topics))
@@ -231,8 +249,8 @@ class UpstreamTopics(EmbeddedTopics):
 
 
 def _questions(topics: Iterable[MetadataTopic]) -> tuple[Metadata, ...]:
-    """One for names and one for ids: asked for both, a broker looks at ids alone. Asked for what has neither, it tells
-    of nothing else either."""
+    """Return one request for names and one for ids. Asked for both, a broker looks at ids alone; asked for a topic with
+    neither, it describes no other either."""
     named, by_id = list[MetadataTopic](), list[MetadataTopic]()
     for topic in topics:
         if topic.name:
@@ -243,8 +261,7 @@ def _questions(topics: Iterable[MetadataTopic]) -> tuple[Metadata, ...]:
 
 
 def _no_older(topic: MetadataTopicReply, before: MetadataTopicReply) -> MetadataTopicReply:
-    """What a broker that is behind tells of a topic takes back nothing: leaders have epochs, partitions are not
-    removed."""
+    """Keep what is newer before: a broker may be behind. Leaders have epochs, and partitions are never removed."""
     told = {part.partition_index: part for part in topic.partitions}
     newer = [part for part in before.partitions if _is_behind(told.get(part.partition_index), part)]
     if not newer:
@@ -258,7 +275,7 @@ def _is_behind(told: MetadataPartitionReply | None, before: MetadataPartitionRep
 
 
 def _in_order(topic: MetadataTopicReply) -> MetadataTopicReply:
-    """Brokers tell of partitions in any order; each is found where its number says, as long as none is missing."""
+    """Sort the partitions, which brokers list in any order, so that each is at its index if none is missing."""
     if all(part.partition_index == number for number, part in enumerate(topic.partitions)):
         return topic
     partitions = sorted(topic.partitions, key=lambda part: part.partition_index)

@@ -4,6 +4,7 @@ Groups and offsets are the node's, records and topics the cluster's.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -21,7 +22,7 @@ from coordinator.gateway.events import (
     UpstreamReply,
     UpstreamUnreachable,
 )
-from coordinator.gateway.handlers import REJECTED, TOPIC_HANDLERS, named_partitions
+from coordinator.gateway.handlers import REJECTED, Handler, named_partitions, topic_handlers
 from coordinator.gateway.migration import Migration
 from coordinator.gateway.migration_lookup import (
     OFFSETS_TOPIC,
@@ -47,7 +48,6 @@ from coordinator.handlers.views import describe_node
 from coordinator.node.build import Ids
 from coordinator.node.effects import LogError
 from coordinator.node.node import Node
-from coordinator.topics.embedded import settings_from
 from partition_log.store import LogStore
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroup
@@ -57,7 +57,7 @@ from protocol.messages.topics import Metadata
 from protocol.session import RequestRef
 
 _UPSTREAM_TASK, _CHECK_EVERY_MS = "upstream", 1_000
-_CLEANUP_TASK = "forgetting"
+_CLEANUP_TASK = "offset cleanup"
 
 
 class Gateway:
@@ -84,10 +84,12 @@ class Gateway:
         )
         self.brokers.since_ms = started.monotonic_ms
         core.placement = GatewayPlacement(core.placement, self.brokers)
-        deleted = DeletedTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms, started)
-        self.topics = core.topics = UpstreamTopics(
-            store, settings_from(config), ids, core.placement, self.brokers, deleted
-        )
+        deleted = DeletedTopics(config.upstream_topic_deleted_after_ms, config.upstream_metadata_max_age_ms)
+        self.topics = core.topics = UpstreamTopics(self.brokers, deleted)
+        self._topic_handlers: dict[type[Message], Handler] = {
+            **topic_handlers(self.topics),
+            ListOffsets: self._list_offsets,
+        }
         self._offset_cleanup = OffsetCleanup()
         self._commit_order = CommitOrder()
         self.upstream_requests = UpstreamRequests(config.upstream_ask_timeout_ms, self._effects.append)
@@ -103,11 +105,11 @@ class Gateway:
             {
                 **HANDLERS,
                 **REJECTED,
-                **dict.fromkeys(TOPIC_HANDLERS, self._after_topics_known),
+                **dict.fromkeys(self._topic_handlers, self._after_topics_known),
                 **dict.fromkeys((JoinGroup, OffsetCommit, OffsetFetch), self._after_migration),
                 **dict.fromkeys(FORWARDED_APIS, self._forward_to_cluster),
                 Metadata: self._after_fresh_metadata,
-                DescribeCluster: describe_cluster,
+                DescribeCluster: partial(describe_cluster, self.topics),
                 DescribeNode: self._describe_node,
             },
         )
@@ -170,26 +172,23 @@ class Gateway:
         listed_ms = self.topics.listed_ms
         if self.brokers.is_reachable and (listed_ms is None or now_ms - listed_ms >= self._list_every_ms):
             self._list_topics(moment)
-        self._confirm_deletions(moment)
+        self._ask_for_absent(moment)
         self.proxied.authorization.expire(moment)
         self._effects += self.proxied.timeouts.expired(self.core.connections, now_ms)
         self.core.schedule(_UPSTREAM_TASK, now_ms + _CHECK_EVERY_MS)
 
-    def _confirm_deletions(self, moment: Moment) -> None:
-        """Ask every broker whether absent topics are deleted, as often as topics are listed."""
-        gone = self.topics.gone
-        gone.look_at(moment)
+    def _ask_for_absent(self, moment: Moment) -> None:
+        """Ask every broker for the absent topics by id, as often as topics are listed."""
         can_ask = self.brokers.is_reachable and self.brokers.known and not self.upstream_requests.is_full
-        if can_ask and (request := gone.to_ask()) is not None:
+        if can_ask and (request := self.topics.deleted.to_ask(moment.monotonic_ms)) is not None:
             requests = tuple((request, broker) for broker in self.brokers.known)
             self._request_upstream(requests, None, request, moment, self._on_deletions_confirmed)
 
     def _on_deletions_confirmed(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
-        gone = self.topics.gone
-        gone.look_at(moment)
+        deleted = self.topics.deleted
         assert isinstance(delayed.message, Metadata)
-        gone.answered(delayed.message, list(delayed.answers.values()))
-        if self._offset_cleanup.add(gone.take_over()):
+        deleted.answered(delayed.message, list(delayed.answers.values()), moment.monotonic_ms)
+        if self._offset_cleanup.add(deleted.take_deleted()):
             self._clean_up_offsets(moment)
 
     def _clean_up_offsets(self, moment: Moment) -> None:
@@ -201,7 +200,7 @@ class Gateway:
     def _describe_node(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Answer with the node's gauges and those of the cluster."""
         known = describe_node(self.core)
-        gauges = self.brokers.gauges(moment.monotonic_ms) | {"upstream_topics_missed": len(self.topics.gone)}
+        gauges = self.brokers.gauges(moment.monotonic_ms) | {"upstream_topics_missed": len(self.topics.deleted)}
         self.core.outbox.send(ref, replace(known, gauges=known.gauges | gauges, upstream_problem=self.brokers.reason))
 
     # ------------------------------------------------------------------------------------------------ groups to migrate
@@ -245,9 +244,10 @@ class Gateway:
 
     def _after_topics_known(self, core: object, ref: RequestRef, message: Message, moment: Moment) -> None:
         """Serve the request once the cluster has been asked for the unknown topics that it names."""
-        missing = (
-            () if self.upstream_requests.is_full else self.topics.to_ask(named_partitions(message), moment.monotonic_ms)
-        )
+        missing: tuple[Metadata, ...] = ()
+        if not self.upstream_requests.is_full:
+            needs_ids = isinstance(message, OffsetCommit | OffsetFetch)
+            missing = self.topics.to_ask(named_partitions(message), moment.monotonic_ms, needs_ids=needs_ids)
         if missing:
             self._commit_order.start(ref, message)
             self._request_topics(missing, ref, message, moment)
@@ -277,12 +277,9 @@ class Gateway:
             self.core.outbox.send(ref, unavailable(self.brokers, message))
 
     def _serve(self, ref: RequestRef, message: Message, moment: Moment) -> None:
-        if isinstance(message, ListOffsets):
-            self._list_offsets(ref, message, moment)
-        else:
-            TOPIC_HANDLERS[type(message)](self.core, ref, message, moment)
+        self._topic_handlers[type(message)](self.core, ref, message, moment)
 
-    def _list_offsets(self, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
+    def _list_offsets(self, core: object, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
         """Answer from the partitions' leaders; from memory if that is recent enough or no leader can be asked."""
         ends, now_ms = self.topics.ends, moment.monotonic_ms
         if self.brokers.is_reachable and not self.upstream_requests.is_full:
@@ -318,10 +315,12 @@ class Gateway:
 
     def _on_topics_listed(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
         self._is_listing_topics = False
-        self.topics.hear(delayed.exchanges, moment.monotonic_ms)
+        self.topics.on_answers(delayed.exchanges, moment.monotonic_ms)
+        if not self.topics.is_unanswered:
+            self.topics.watch_absent(self._offset_cleanup.stored(self.core.shards), moment.monotonic_ms)
 
     def _on_topics_received(self, delayed: DelayedUpstreamRequest, moment: Moment) -> None:
-        self.topics.hear(delayed.exchanges, moment.monotonic_ms)
+        self.topics.on_answers(delayed.exchanges, moment.monotonic_ms)
         assert delayed.ref is not None
         for ref, message in self._commit_order.finish(delayed.ref, delayed.message):
             self._serve(ref, message, moment)

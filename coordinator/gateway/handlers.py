@@ -2,16 +2,16 @@
 requests for records are rejected."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from coordinator.clock import Moment
-from coordinator.gateway.cluster_topics import UpstreamTopics
+from coordinator.gateway.cluster_topics import Place, UpstreamTopics
 from coordinator.gateway.native import metadata
 from coordinator.handlers.core import Core
-from coordinator.handlers.list_offsets import list_offsets
 from coordinator.handlers.offset_commit import offset_commit
 from coordinator.handlers.offset_delete import offset_delete
-from coordinator.handlers.offset_fetch import offset_fetch as offset_fetch_unchecked
+from coordinator.handlers.offset_fetch import offset_fetch
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.balanced import FetchRegistered, RegisterPartitions, StartMember
@@ -27,8 +27,6 @@ from protocol.messages.topics import DescribeTopicPartitions, Metadata
 from protocol.session import RequestRef
 
 Handler = Callable[[Core, RequestRef, Any, Moment], None]
-NamedPartition = tuple[str, bytes, int]
-"""A topic's name, its id where the name is empty, and a partition."""
 
 _ADVICE = "records and topics are the cluster's: ask its brokers"
 
@@ -36,13 +34,6 @@ _ADVICE = "records and topics are the cluster's: ask its brokers"
 def reject(core: Core, ref: RequestRef, message: Message, moment: Moment) -> None:
     """Reject a request that only brokers can serve."""
     core.outbox.send(ref, Refused(ErrorCode.UNSUPPORTED_VERSION, f"{type(message).__name__} is not served: {_ADVICE}"))
-
-
-def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
-    """Answer OffsetFetch, without offsets that were committed for a deleted topic of the same name."""
-    assert isinstance(core.topics, UpstreamTopics)
-    core.topics.gone.look_at(moment)
-    offset_fetch_unchecked(core, ref, message, moment, core.topics.gone.committed_for_others)
 
 
 REJECTED: dict[type[Message], Handler] = dict.fromkeys(
@@ -59,17 +50,18 @@ REJECTED: dict[type[Message], Handler] = dict.fromkeys(
     reject,
 )
 
-TOPIC_HANDLERS: dict[type[Message], Handler] = {
-    OffsetCommit: offset_commit,
-    OffsetFetch: offset_fetch,
-    OffsetDelete: offset_delete,
-    Metadata: metadata,
-    ListOffsets: list_offsets,
-}
-"""Requests that may have to wait for the cluster, and their handlers."""
+
+def topic_handlers(topics: UpstreamTopics) -> dict[type[Message], Handler]:
+    """Handlers of the requests that may have to wait for the cluster."""
+    return {
+        OffsetCommit: offset_commit,
+        OffsetFetch: offset_fetch,
+        OffsetDelete: offset_delete,
+        Metadata: partial(metadata, topics),
+    }
 
 
-def named_partitions(message: Message) -> Iterator[NamedPartition]:
+def named_partitions(message: Message) -> Iterator[Place]:
     """Yield the topics that must be known to serve the request, each with its highest partition."""
     match message:
         case OffsetCommit():
@@ -77,8 +69,8 @@ def named_partitions(message: Message) -> Iterator[NamedPartition]:
                 yield topic.name, topic.topic_id, max((part.partition_index for part in topic.partitions), default=0)
         case OffsetFetch():
             for group in message.groups:
-                # By name the cluster is not asked: committed offsets are returned whether the topic exists or not.
-                yield from (("", wanted.topic_id, 0) for wanted in group.topics or () if not wanted.name)
+                # A named topic need not exist: its offsets are told all the same.
+                yield from ((one.name, one.topic_id, -1 if one.name else 0) for one in group.topics or ())
         case OffsetDelete():
             for deleted in message.topics:
                 yield deleted.name, b"", max(deleted.partition_indexes, default=0)

@@ -1,6 +1,6 @@
-"""Where the cluster's partitions begin and end, as their leaders told it, and how long ago that was.
+"""First and end offsets of the cluster's partitions, as their leaders last answered, and the age of those answers.
 
-What is told is as old as the question: nobody knows that it was still so when the answer came.
+An answer counts as old as its request: it may not have been true any more when it arrived.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,20 +20,20 @@ from protocol.messages.offsets import (
 )
 
 SILENT_FOR_MS = 5_000
-"""How long a broker that owes an answer about ends is not asked for others."""
+"""Time for which a broker that did not answer a ListOffsets is asked for no other."""
 _EARLIEST, _LATEST = -2, -1
 _KEPT = (_EARLIEST, _LATEST)
-"""What is kept, and shared; where the records of some time begin, whoever asks is told alone."""
-_NOT_THERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""Timestamps whose offsets are kept and shared. The answer for any other is for its request alone."""
+_NOT_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 Question = tuple[int, int, int]
-"""A partition, what is asked of it, and what transactions count."""
+"""A partition, the timestamp asked for, and the isolation level."""
 LeaderOf = Callable[[str, int], int | None]
 UnderWay = Callable[[int], PendingRequest | None]
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
-    """`as_of_ms` is when it was asked for. With an error it is what a leader refused to tell."""
+    """An offset as its leader answered it, or its error. `as_of_ms`: time of the request."""
 
     offset: int
     timestamp: int
@@ -42,24 +42,24 @@ class End(msgspec.Struct, frozen=True, gc=False):
     error_code: ErrorCode = ErrorCode.NONE
 
 
-Told = dict[tuple[str, Question], End]
+Answers = dict[tuple[str, Question], End]
 
 
 class Ends:
-    """Of all partitions that somebody wanted to know of."""
+    """First and end offsets of all partitions that were requested."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[Question, End]] = {}
         self._calls: dict[str, dict[Question, int]] = {}
         self._silent: dict[int, int] = {}
-        """Until when a broker is not asked."""
+        """Time until which a broker is not asked."""
 
-    # ----------------------------------------------------------------------------------------------------------- asking
+    # ---------------------------------------------------------------------------------------------------- requesting
 
     def to_ask(
         self, message: ListOffsets, leader_of: LeaderOf, under_way: UnderWay, now_ms: int
     ) -> tuple[tuple[tuple[ListOffsets, int], ...], tuple[int, ...]]:
-        """What to ask which broker, and the calls under way that will tell the rest."""
+        """Return the requests to each broker, and the calls under way that will answer the rest."""
         parts: dict[int, dict[str, list[ListOffsetsPartition]]] = {}
         joined: dict[int, None] = {}
         oldest_ms = now_ms - message.max_age_ms
@@ -81,7 +81,7 @@ class Ends:
         return asks, tuple(joined)
 
     def asked(self, delayed: DelayedUpstreamRequest) -> None:
-        """Whoever wants to know the same may wait for these answers."""
+        """Note the requests just sent: others for the same partitions may wait for their answers."""
         for call_id, asked in zip(delayed.answers, delayed.questions, strict=True):
             if isinstance(asked.message, ListOffsets):
                 for topic, _part, question in _questions(asked.message):
@@ -91,8 +91,8 @@ class Ends:
     # --------------------------------------------------------------------------------------------------------- learning
 
     def learn(self, asked: PendingRequest, answer: Message | None, now_ms: int) -> bool:
-        """What a leader told, if it was asked for ends. False if it said nothing, or that others lead: what is known
-        of leaders is old."""
+        """Take in a leader's answer to a ListOffsets. Return false if the known leaders are old: it did not answer, or
+        is not the leader."""
         if not isinstance(asked.message, ListOffsets):
             return True
         if asked.broker is not None:
@@ -102,25 +102,25 @@ class Ends:
                 self._silent[asked.broker] = now_ms + SILENT_FOR_MS
             return False
         is_current = True
-        for (topic, question), end in _told(asked, answer).items():
+        for (topic, question), end in _answers(asked, answer).items():
             if end.error_code:
-                is_current = is_current and end.error_code not in _NOT_THERE
+                is_current = is_current and end.error_code not in _NOT_LEADER
             elif question[1] in _KEPT:
                 self._known.setdefault(topic, {})[question] = end
         return is_current
 
     def silent(self, delayed: DelayedUpstreamRequest, now_ms: int) -> None:
-        """Those that have not answered in time are not asked for a while."""
+        """Leave brokers alone for a while that have not answered in time."""
         for asked, answer in zip(delayed.questions, delayed.answers.values(), strict=True):
             if answer is None and asked.broker is not None:
                 self._silent[asked.broker] = now_ms + SILENT_FOR_MS
 
     def forget(self, topic: str) -> None:
-        """It is gone, or another has its name."""
+        """Forget the topic: it was deleted, or another has its name."""
         self._known.pop(topic, None)
         self._calls.pop(topic, None)
 
-    # ---------------------------------------------------------------------------------------------------------- telling
+    # ----------------------------------------------------------------------------------------------------- answering
 
     def reply(
         self,
@@ -129,34 +129,37 @@ class Ends:
         now_ms: int,
         count_of: Callable[[str], int | None],
     ) -> ListOffsetsReply:
-        """What was just told, else what was told last; `count_of` says how many partitions a topic has."""
-        told: Told = {}
+        """Answer from the answers just received, else from the last ones; `count_of` is a topic's number of
+        partitions."""
+        received: Answers = {}
         for asked, answer in zip(delayed.questions, delayed.answers.values(), strict=True) if delayed else ():
             if isinstance(answer, ListOffsetsReply):
-                told |= _told(asked, answer)
+                received |= _answers(asked, answer)
         return ListOffsetsReply(
             tuple(
                 ListOffsetsTopicReply(
                     topic.name,
-                    tuple(self._tell(topic.name, part, message, told, now_ms, count_of) for part in topic.partitions),
+                    tuple(
+                        self._answer(topic.name, part, message, received, now_ms, count_of) for part in topic.partitions
+                    ),
                 )
                 for topic in message.topics
             )
         )
 
-    def _tell(
+    def _answer(
         self,
         topic: str,
         part: ListOffsetsPartition,
         message: ListOffsets,
-        told: Told,
+        received: Answers,
         now_ms: int,
         count_of: Callable[[str], int | None],
     ) -> ListOffsetsPartitionReply:
         index = part.partition_index
         question = (index, part.timestamp, message.isolation_level)
-        heard = told.get((topic, question))
-        end = heard if heard is not None and not heard.error_code else self._known.get(topic, {}).get(question)
+        answered = received.get((topic, question))
+        end = answered if answered is not None and not answered.error_code else self._known.get(topic, {}).get(question)
         if end is not None:
             age_ms = max(0, now_ms - end.as_of_ms)
             return ListOffsetsPartitionReply(
@@ -165,8 +168,8 @@ class Ends:
         count = count_of(topic)
         if count is None or index >= count:
             return ListOffsetsPartitionReply(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if heard is not None and heard.error_code not in _NOT_THERE:
-            return ListOffsetsPartitionReply(index, heard.error_code)
+        if answered is not None and answered.error_code not in _NOT_LEADER:
+            return ListOffsetsPartitionReply(index, answered.error_code)
         return ListOffsetsPartitionReply(index, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
@@ -177,13 +180,13 @@ def _questions(message: ListOffsets) -> Iterator[tuple[str, ListOffsetsPartition
 
 
 def _question(by_topic: dict[str, list[ListOffsetsPartition]], message: ListOffsets) -> ListOffsets:
-    """As a broker is asked it, which answers for what it leads alone."""
+    """Return the request to a broker for the partitions it leads."""
     topics = tuple(ListOffsetsTopic(name, tuple(parts)) for name, parts in by_topic.items())
     return ListOffsets(topics, message.isolation_level)
 
 
-def _told(asked: PendingRequest, reply: ListOffsetsReply) -> Told:
-    """What was asked, of what the broker said."""
+def _answers(asked: PendingRequest, reply: ListOffsetsReply) -> Answers:
+    """Return the answers to what was asked; a broker may send others."""
     if not isinstance(asked.message, ListOffsets):
         return {}
     wanted = {(topic, part.partition_index): question for topic, part, question in _questions(asked.message)}

@@ -116,7 +116,7 @@ class Migration:
                 self._reply_offsets(waiting, result.reply, topics)
                 return [], ""
             case ClusterOffsets():
-                failed = self._import_offsets(group_id, result, moment)
+                failed = self._import_offsets(group_id, result, topics, moment)
                 if failed is None:
                     return waiting, ""
                 return [], self._reject_failed(group_id, waiting, failed, moment, for_reads_too=False)
@@ -169,7 +169,9 @@ class Migration:
             assert isinstance(message, OffsetFetch)
             self._core.outbox.send(ref, offset_fetch_reply(message.groups[0], offsets, known))
 
-    def _import_offsets(self, group_id: str, offsets: ClusterOffsets, moment: Moment) -> LookupFailed | None:
+    def _import_offsets(
+        self, group_id: str, offsets: ClusterOffsets, topics: UpstreamTopics, moment: Moment
+    ) -> LookupFailed | None:
         """Import all offsets or none: a group with some of them would count as migrated."""
         core = self._core
         if is_migrated(core, group_id):
@@ -178,12 +180,13 @@ class Migration:
         if admit_write(core) or (group is None and core.count_groups() >= core.config.max_groups):
             return _NO_SPACE
         group = group or shard.new_group(group_id)
-        records = offset_records(offsets.reply, moment.wall_ms)
+        ids = {topic.name: topics.id_to_record(topic.name) for topic in offsets.reply.topics}
+        records = offset_records(offsets.reply, moment.wall_ms, ids)
         remark = f", metadata of {offsets.truncated} cut" if offsets.truncated else ""
         failed = shard.import_offsets(group, records, moment)
         if failed is _TOO_LARGE and any(record.metadata for record in records):
             remark = ", without their metadata: together it is too long"
-            records = offset_records(offsets.reply, moment.wall_ms, with_metadata=False)
+            records = offset_records(offsets.reply, moment.wall_ms, ids, with_metadata=False)
             failed = shard.import_offsets(group, records, moment)
         count = counted(len(records), "offset")
         if failed is _TOO_LARGE:
@@ -192,8 +195,8 @@ class Migration:
             )
         if failed is not None:
             return _NO_SPACE
-        topics = counted(len(offsets.reply.topics), "topic")
-        self._append_note(group_id, Cause.ADOPTED, f"{count} of {topics}{remark}", moment)
+        detail = f"{count} of {counted(len(offsets.reply.topics), 'topic')}{remark}"
+        self._append_note(group_id, Cause.ADOPTED, detail, moment)
         return None
 
     def _note_rejection(self, group_id: str, cause: Cause, sentence: str, moment: Moment) -> str:

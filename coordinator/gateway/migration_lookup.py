@@ -4,7 +4,7 @@ the next requests or to a result.
 A group counts as migrated once this node has state for it; deletion or expiry resets that.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 import msgspec
@@ -31,7 +31,7 @@ from protocol.messages.offsets import (
     OffsetFetchReply,
     OffsetFetchTopicReply,
 )
-from protocol.messages.topics import Metadata, MetadataReply, MetadataTopic
+from protocol.messages.topics import NO_TOPIC_ID, Metadata, MetadataReply, MetadataTopic
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _EMPTY_STATES = ("Empty", "Dead", "")
@@ -252,10 +252,10 @@ def _truncate(metadata: str) -> str:
 
 
 def offset_records(
-    offsets: OffsetFetchGroupReply, wall_ms: int, *, with_metadata: bool = True
+    offsets: OffsetFetchGroupReply, wall_ms: int, ids: Mapping[str, bytes], *, with_metadata: bool = True
 ) -> list[CommittedOffset]:
-    """Return the records that import the offsets. `offset.metadata.max.bytes` does not apply: this is not a client's
-    commit."""
+    """Return the records that import the offsets, with the topics' `ids` by name. `offset.metadata.max.bytes` does not
+    apply: this is not a client's commit."""
     return [
         CommittedOffset(
             offsets.group_id,
@@ -265,6 +265,7 @@ def offset_records(
             part.committed_leader_epoch,
             (part.metadata or "") if with_metadata else "",
             wall_ms,
+            topic_id=None if ids[topic.name] == NO_TOPIC_ID else ids[topic.name],
         )
         for topic in offsets.topics
         for part in topic.partitions

@@ -40,7 +40,7 @@ _CREATED_TTL_MS: Final = 30_000
 _MAX_CREATED: Final = 10_000
 
 
-def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
+def metadata(topics: UpstreamTopics, core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> None:
     """Answer Metadata with the brokers at their own addresses, which match the partition leaders.
 
     Kafka clients ask their broker; while none can be reached they are answered here, with the listeners. Internal
@@ -49,8 +49,6 @@ def metadata(core: Core, ref: RequestRef, message: Metadata, moment: Moment) -> 
     if ref.connection == INTERNAL:
         metadata_of_nodes(core, ref, message, moment)
         return
-    topics = core.topics
-    assert isinstance(topics, UpstreamTopics)
     known = tuple(
         _retriable_if_unsure(topics, topic, moment.monotonic_ms) for topic in topics.metadata(message, moment)
     )

@@ -27,22 +27,22 @@ def proxied_metadata(topics: UpstreamTopics, known: tuple[MetadataTopicReply, ..
             MetadataBroker(broker.node_id, broker.advertised_host, broker.advertised_port, broker.rack)
             for broker in brokers
         ),
-        cluster_id=topics.gone.cluster_id,
+        cluster_id=topics.deleted.cluster_id,
         controller_id=_controller(topics),
         topics=tuple(_without_operations(topic) for topic in known),
     )
 
 
-def describe_cluster(core: Core, ref: RequestRef, message: DescribeCluster, moment: Moment) -> None:
+def describe_cluster(
+    topics: UpstreamTopics, core: Core, ref: RequestRef, message: DescribeCluster, moment: Moment
+) -> None:
     """Answer with the brokers on a proxied connection, with this node on others."""
     if message.endpoint_type != BROKERS or not is_proxied(core, ref):
         describe_nodes(core, ref, message, moment)
         return
-    topics = core.topics
-    assert isinstance(topics, UpstreamTopics)
     known = topics.brokers.known.values()
     reply = DescribeClusterReply(
-        topics.gone.cluster_id or "",
+        topics.deleted.cluster_id or "",
         _controller(topics),
         tuple(
             DescribedBroker(broker.node_id, broker.advertised_host, broker.advertised_port, broker.rack)

@@ -94,7 +94,7 @@ class ProxiedConnections:
             self._serving.close(connection, str(violation))
             return
         for reply in session.take_observed_metadata():
-            self._topics.overhear(reply)
+            self._topics.observe(reply, moment.monotonic_ms)
         self._serving.serve(connection, moment)
 
     def _on_spliced(self, event: Spliced, moment: Moment) -> None:

@@ -40,7 +40,7 @@ def _as_changes(core: Core, resource: ReplaceConfigsResource) -> AlterConfigsRes
     kind, name = resource.resource_type, resource.resource_name
     own: Iterable[str] = ()
     if kind == ResourceType.TOPIC:
-        own = core.topics.configs(name) or ()
+        own = core.embedded.configs(name) or ()
     elif kind == ResourceType.GROUP:
         own = core.group_configs.own(name)
     named = {config.name for config in resource.configs}
@@ -70,7 +70,7 @@ def _alter(core: Core, resource: AlterConfigsResource, moment: Moment, *, valida
     if resource.resource_type == ResourceType.TOPIC:
         if not name:
             return TopicRefusal(INVALID, "settings of all topics are the node's, and read at its start")
-        return core.topics.alter(name, resource.configs, moment, validate_only=validate_only)
+        return core.embedded.alter(name, resource.configs, moment, validate_only=validate_only)
     if resource.resource_type == ResourceType.BROKER:
         refused = refuse_node(core, name, may_be_all=True)
         keys = ", ".join(config.name for config in resource.configs)[:1_000]

@@ -56,7 +56,7 @@ def places(core: Core, shard: Shard, group_id: str, keys: Iterable[str]) -> Offs
 
 def place_of(core: Core, shard: Shard, group_id: str, topic: str, partition: int) -> PartitionOffsets | None:
     """Return the partition as the group sees it; None if it does not exist."""
-    known = core.topics.log_and_configs(topic, partition)
+    known = core.embedded.log_and_configs(topic, partition)
     if known is None:
         return None
     log, _configs = known

@@ -26,6 +26,7 @@ from coordinator.topics.embedded import EmbeddedTopics
 from coordinator.topics.fetch import WaitingFetches
 from coordinator.topics.produce import ProducerIdSource
 from coordinator.topics.produce_queue import ProduceQueue
+from coordinator.topics.topics import Topics
 from partition_log.cleaner import Cleaner
 from partition_log.log import PartitionLog
 from partition_log.store import LogStore
@@ -63,7 +64,9 @@ class Core:
     config: Config
     placement: Placement
     store: LogStore
-    topics: EmbeddedTopics
+    topics: Topics
+    embedded: EmbeddedTopics
+    """Topics whose records this node has: `topics` itself, or none that clients see, behind a gateway."""
     purgatory: DelayedOperationPurgatory[Any]
     journal: Journal
     outbox: Outbox

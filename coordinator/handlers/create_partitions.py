@@ -9,6 +9,6 @@ from protocol.session import RequestRef
 
 def create_partitions(core: Core, ref: RequestRef, message: CreatePartitions, moment: Moment) -> None:
     """Add partitions; durable when answered."""
-    reply, position = core.topics.grow(message, moment)
+    reply, position = core.embedded.grow(message, moment)
     topics_changed(core, moment)
     core.outbox.hold(position, ref, reply)

@@ -9,6 +9,6 @@ from protocol.session import RequestRef
 
 def create_topics(core: Core, ref: RequestRef, message: CreateTopics, moment: Moment) -> None:
     """Create embedded topics; durable when answered."""
-    reply, position = core.topics.create(message, moment)
+    reply, position = core.embedded.create(message, moment)
     topics_changed(core, moment)
     core.outbox.hold(position, ref, reply)

@@ -13,12 +13,12 @@ from protocol.session import RequestRef
 def delete_topics(core: Core, ref: RequestRef, message: DeleteTopics, moment: Moment) -> None:
     """Answer when the topics' logs and committed offsets are deleted, and that is durable."""
     replies, names = [], set()
-    for wanted, topic in core.topics.deletable(message):
+    for wanted, topic in core.embedded.deletable(message):
         if isinstance(topic, TopicRefusal):
             replies.append(DeletedTopic(wanted.name, wanted.topic_id, topic.error, topic.message))
             continue
         name, topic_id = topic.record.name, topic.record.topic_id
-        notified = core.topics.delete(topic, moment)
+        notified = core.embedded.delete(topic, moment)
         if isinstance(notified, TopicRefusal):
             replies.append(DeletedTopic(name, topic_id, notified.error, notified.message))
             continue
@@ -30,6 +30,6 @@ def delete_topics(core: Core, ref: RequestRef, message: DeleteTopics, moment: Mo
     if names:
         topics_changed(core, moment)
     core.deletions.wait(ref, replies, names, moment.monotonic_ms + max(message.timeout_ms, 0))
-    delay_ms = core.deletions.run(core.topics, core.shards, core.outbox, moment)
+    delay_ms = core.deletions.run(core.embedded, core.shards, core.outbox, moment)
     if delay_ms is not None:
         core.schedule(TASK, moment.monotonic_ms + delay_ms)

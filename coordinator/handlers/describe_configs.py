@@ -64,7 +64,7 @@ def describe_configs(core: Core, ref: RequestRef, message: DescribeConfigs, mome
 
 
 def position(core: Core) -> int:
-    return max(core.topics.position, core.group_configs.position)
+    return max(core.embedded.position, core.group_configs.position)
 
 
 def _described(core: Core, resource: DescribeConfigsResource, message: DescribeConfigs) -> DescribedConfigs:
@@ -82,10 +82,10 @@ def _described(core: Core, resource: DescribeConfigsResource, message: DescribeC
 def _find(core: Core, resource: DescribeConfigsResource) -> list[DescribedConfig] | TopicRefusal:
     name, keys = resource.resource_name, resource.configuration_keys
     if resource.resource_type == ResourceType.TOPIC:
-        own = core.topics.configs(name)
+        own = core.embedded.configs(name)
         if own is None:
             return refuse_name(name) or TopicRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        return [described_config(key, own, core.topics.settings) for key in _wanted(SETTINGS, keys)]
+        return [described_config(key, own, core.embedded.settings) for key in _wanted(SETTINGS, keys)]
     if resource.resource_type == ResourceType.BROKER:
         refused = refuse_node(core, name, may_be_all=True)
         return refused or [_described_key(core, KEYS[key]) for key in _wanted(NODE_KEYS, keys)]

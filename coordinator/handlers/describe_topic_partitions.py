@@ -8,4 +8,4 @@ from protocol.session import RequestRef
 
 def describe_topic_partitions(core: Core, ref: RequestRef, message: DescribeTopicPartitions, moment: Moment) -> None:
     """Describe topics in pages."""
-    core.outbox.hold(core.topics.position, ref, core.topics.describe_partitions(message))
+    core.outbox.hold(core.embedded.position, ref, core.embedded.describe_partitions(message))

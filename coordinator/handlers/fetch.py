@@ -28,7 +28,7 @@ def fetch(core: Core, ref: RequestRef, message: Fetch, moment: Moment) -> None:
     if lost_grants(core, message):
         answer(core, ref, message)
         return
-    found = core.topics.fetch(ref, message, moment, room(core))
+    found = core.embedded.fetch(ref, message, moment, room(core))
     if not isinstance(found, DelayedFetch):
         _send(core, ref, found)
     elif core.fetches.watched + len(found.notified_by) > core.config.max_watched_partitions:
@@ -41,7 +41,7 @@ def fetch(core: Core, ref: RequestRef, message: Fetch, moment: Moment) -> None:
 def answer(core: Core, ref: RequestRef, message: Fetch) -> None:
     """Answer with the records there are now."""
     lost = lost_grants(core, message)
-    reply = core.topics.fetch_now(_without(message, lost) if lost else message, room(core))
+    reply = core.embedded.fetch_now(_without(message, lost) if lost else message, room(core))
     if lost:
         refused = tuple(
             FetchTopicReply(topic, (FetchPartitionReply(number, ErrorCode.NOT_OWNER),)) for topic, number in lost

@@ -39,7 +39,7 @@ def fetch_registered(core: Core, ref: RequestRef, message: FetchRegistered, _fou
     if any(item.error_code for item in planned) or not planned or admit_operation(core):
         _answer(core, ref, shard, group, message, planned)
         return
-    found = core.topics.fetch(ref, _fetch_of(group, message, planned, message.max_wait_ms), moment, room(core))
+    found = core.embedded.fetch(ref, _fetch_of(group, message, planned, message.max_wait_ms), moment, room(core))
     if not isinstance(found, DelayedFetch) or (
         core.fetches.watched + len(found.notified_by) > core.config.max_watched_partitions
     ):
@@ -70,7 +70,7 @@ def _answer(
     message: FetchRegistered,
     planned: tuple[PlannedItem, ...],
 ) -> None:
-    reply = core.topics.fetch_now(_fetch_of(group, message, planned, 0), room(core))
+    reply = core.embedded.fetch_now(_fetch_of(group, message, planned, 0), room(core))
     read: dict[Key, FetchPartitionReply] = {
         (topic.topic, part.partition_index): part for topic in reply.responses for part in topic.partitions
     }

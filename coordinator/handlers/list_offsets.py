@@ -8,5 +8,5 @@ from protocol.session import RequestRef
 
 def list_offsets(core: Core, ref: RequestRef, message: ListOffsets, moment: Moment) -> None:
     """List offsets: first, last, and by time; durable when answered."""
-    reply, position = core.topics.list_offsets(message)
+    reply, position = core.embedded.list_offsets(message)
     core.outbox.hold(position, ref, reply)

@@ -40,10 +40,10 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
         found is not None
         and found[0].state is ShardState.ACTIVE
         and not found[0].deleting
-        and _all_known(core, message)
+        and (known := _with_ids(core, message)) is not None
     ):  # The common case: no topic to refuse, and only the write is left.
         shard, group = found
-        stored = admit_write(core) or shard.store(group, message, moment)
+        stored = admit_write(core) or shard.store(group, known, moment)
         if isinstance(stored, ErrorCode):
             core.outbox.send(ref, OffsetCommitReply(refused_topics(message.topics, stored)))
         else:
@@ -57,16 +57,22 @@ def offset_commit(core: Core, ref: RequestRef, message: OffsetCommit, moment: Mo
     core.outbox.hold(position, ref, OffsetCommitReply(topics))
 
 
-def _all_known(core: Core, message: OffsetCommit) -> bool:
-    partition_count = core.topics.partition_count
+def _with_ids(core: Core, message: OffsetCommit) -> OffsetCommit | None:
+    """Return the commit with the ids to record, if all its partitions are known by name."""
+    partition_count, id_to_record = core.topics.partition_count, core.topics.id_to_record
+    is_set = True
     for topic in message.topics:
         count = partition_count(topic.name)
         if count is None:
-            return False
+            return None
         for part in topic.partitions:
             if not 0 <= part.partition_index < count:
-                return False
-    return bool(message.topics)
+                return None
+        is_set = is_set and topic.topic_id == id_to_record(topic.name)
+    if is_set:
+        return message if message.topics else None
+    topics = [msgspec.structs.replace(topic, topic_id=id_to_record(topic.name)) for topic in message.topics]
+    return msgspec.structs.replace(message, topics=tuple(topics))
 
 
 def refused_topics(topics: Topics, error_code: ErrorCode) -> tuple[OffsetCommitTopicReply, ...]:
@@ -97,13 +103,14 @@ def commit_what_exists(
 def _existing(
     core: Core, topics: Topics, names: list[str | None]
 ) -> tuple[OffsetCommitTopic | TxnOffsetCommitTopic, ...]:
-    """Return the existing topics and partitions, by name."""
+    """Return the existing topics and partitions, by name, with the id to record."""
     known = []
     for topic, name in zip(topics, names, strict=True):
         count = 0 if name is None else core.topics.partition_count(name) or 0
         parts = tuple([part for part in topic.partitions if 0 <= part.partition_index < count])
-        if parts:
-            known.append(msgspec.structs.replace(topic, name=name, partitions=parts))
+        if name is not None and parts:
+            topic_id = core.topics.id_to_record(name)
+            known.append(msgspec.structs.replace(topic, name=name, partitions=parts, topic_id=topic_id))
     return tuple(known)
 
 

@@ -1,6 +1,6 @@
 """Answer OffsetFetch (docs/spec/group-protocol.md#2.6)."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from coordinator.clock import Moment
 from coordinator.handlers.admission import admit
@@ -32,16 +32,7 @@ _NOTHING: tuple[Place, ...] = ()
 _NOTHING_COMMITTED: Mapping[int, OffsetAndMetadata] = {}
 
 
-_NEVER = range(0)
-
-
-Others = Callable[[str], range]
-"""Time range by the wall clock: offsets committed in it under this name belong to a deleted topic."""
-
-
-def offset_fetch(
-    core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment, others: Others = lambda _: _NEVER
-) -> None:
+def offset_fetch(core: Core, ref: RequestRef, message: OffsetFetch, moment: Moment) -> None:
     """Answer with the committed offsets of each group; waits until they are durable
     (docs/spec/group-protocol.md#2.6)."""
     replies, position = [], 0
@@ -55,7 +46,7 @@ def offset_fetch(
         if refused:
             replies.append(OffsetFetchGroupReply(wanted.group_id, error_code=refused))
             continue
-        reply = _fetch(core, shard, wanted, others, require_stable=message.require_stable)
+        reply = _fetch(core, shard, wanted, require_stable=message.require_stable)
         for topic in reply.topics:
             listed += len(topic.partitions)
         replies.append(reply)
@@ -63,9 +54,7 @@ def offset_fetch(
     core.outbox.hold(position, ref, OffsetFetchReply(tuple(replies)))
 
 
-def _fetch(
-    core: Core, shard: Shard, wanted: OffsetFetchGroup, others: Others, *, require_stable: bool
-) -> OffsetFetchGroupReply:
+def _fetch(core: Core, shard: Shard, wanted: OffsetFetchGroup, *, require_stable: bool) -> OffsetFetchGroupReply:
     committed = shard.offsets.topics(wanted.group_id)
     unstable = shard.offsets.pending.of(wanted.group_id) if require_stable else _NOTHING
     if wanted.topics is None:
@@ -73,18 +62,15 @@ def _fetch(
         for name, partitions in committed.items():
             topic_id = core.topics.id_of(name) if wanted.wants_topic_ids else NO_TOPIC_ID
             if topic_id is not None:
-                own = _own(partitions, others(name))
-                parts = [_committed(name, index, kept, unstable) for index, kept in own.items()]
+                parts = [
+                    _committed(name, index, kept, unstable)
+                    for index, kept in partitions.items()
+                    if kept.topic_id is None or core.topics.may_own(name, kept.topic_id)
+                ]
                 topics.append(OffsetFetchTopicReply(name, tuple(parts), topic_id))
     else:
-        topics = [_fetch_named(core, committed, topic, unstable, wanted, others) for topic in wanted.topics]
+        topics = [_fetch_named(core, committed, topic, unstable, wanted) for topic in wanted.topics]
     return OffsetFetchGroupReply(wanted.group_id, tuple(topics))
-
-
-def _own(partitions: Mapping[int, OffsetAndMetadata], others: range) -> Mapping[int, OffsetAndMetadata]:
-    if not others:
-        return partitions
-    return {index: kept for index, kept in partitions.items() if kept.commit_timestamp_ms not in others}
 
 
 def _fetch_named(
@@ -93,7 +79,6 @@ def _fetch_named(
     topic: OffsetFetchTopic,
     unstable: Collection[Place],
     wanted: OffsetFetchGroup,
-    others: Others,
 ) -> OffsetFetchTopicReply:
     """Answer for named partitions, by the topic's name or id, as in the request. An offset that the group does not have
     is answered as such, unless the id is unknown."""
@@ -106,8 +91,13 @@ def _fetch_named(
         name = known
     elif wanted.wants_topic_ids:
         topic_id = core.topics.id_of(name) or NO_TOPIC_ID
-    kept = _own(committed.get(name, _NOTHING_COMMITTED), others(name))
-    parts = [_committed(name, index, kept.get(index), unstable) for index in topic.partition_indexes]
+    partitions = committed.get(name, _NOTHING_COMMITTED)
+    parts = []
+    for index in topic.partition_indexes:
+        kept = partitions.get(index)
+        if kept is not None and kept.topic_id is not None and not core.topics.may_own(name, kept.topic_id):
+            kept = None
+        parts.append(_committed(name, index, kept, unstable))
     return OffsetFetchTopicReply(topic.name, tuple(parts), topic_id)
 
 

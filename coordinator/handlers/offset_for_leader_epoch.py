@@ -8,4 +8,4 @@ from protocol.session import RequestRef
 
 def offset_for_leader_epoch(core: Core, ref: RequestRef, message: OffsetForLeaderEpoch, moment: Moment) -> None:
     """Return the end offsets of leader epochs."""
-    core.outbox.send(ref, core.topics.end_offsets(message))
+    core.outbox.send(ref, core.embedded.end_offsets(message))

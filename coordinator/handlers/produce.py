@@ -74,7 +74,7 @@ def produce(core: Core, ref: RequestRef, message: Produce, moment: Moment) -> No
     if admit_write(core) or admit_operation(core) or others.bytes + size > core.config.max_unflushed_bytes:
         core.outbox.send(ref, REFUSE[Produce](message, ErrorCode.REQUEST_TIMED_OUT, None))
         return
-    work = core.topics.producing(message)
+    work = core.embedded.producing(message)
     next(work)
     was_waiting = others.waiting
     others.add(QueuedProduce(ref, message, size, work))

@@ -87,11 +87,13 @@ def make_core(
     ]
     subscriptions = SubscriptionCache()
     placement = Placement(config.node_id, len(shards), dict(addresses))
+    topics = EmbeddedTopics(store, topic_settings_from(config), ids, placement)
     core = Core(
         config=config,
         placement=placement,
         store=store,
-        topics=EmbeddedTopics(store, topic_settings_from(config), ids, placement),
+        topics=topics,
+        embedded=topics,
         purgatory=purgatory,
         journal=journal,
         outbox=outbox,
@@ -118,9 +120,9 @@ def make_core(
         ),
         subscriptions=subscriptions,
     )
-    core.topics.load()
+    topics.load()
     logs = [shard.log for shard in shards]
-    core.topics.show(offsets_topic(logs, core.topics.settings, placement, started.wall_ms))
+    topics.show(offsets_topic(logs, topics.settings, placement, started.wall_ms))
     for _header, data in notes_log.batches_from(notes_log.start_offset):
         for entry in decode_batch(bytes(data)):
             if entry.value is not None:

@@ -166,7 +166,7 @@ class Node:
         if core.fetches.watched:
             for key in advanced(flushed):
                 self._woken_fetches.add(core.purgatory.listening_to(key))
-        for key in core.topics.advanced():
+        for key in core.embedded.advanced():
             self._woken_fetches.add(core.purgatory.listening_to(key))
         self._checkpoint(force=False)
 

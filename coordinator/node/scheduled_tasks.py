@@ -13,11 +13,11 @@ _LOOK_AT_TOPICS_MS = 60_000
 
 
 def _delete(core: Core, moment: Moment) -> int | None:
-    return core.deletions.run(core.topics, core.shards, core.outbox, moment)
+    return core.deletions.run(core.embedded, core.shards, core.outbox, moment)
 
 
 def _retain(core: Core, moment: Moment) -> int | None:
-    return core.retention.run(core.topics, core.store, moment)
+    return core.retention.run(core.embedded, core.store, moment)
 
 
 def _expire(core: Core, moment: Moment) -> int | None:
@@ -36,7 +36,7 @@ def _look_at_topics(core: Core, moment: Moment) -> int:
 
 def _clean(core: Core, moment: Moment) -> int:
     delay_ms, grown = cleaning.clean(
-        core.cleaner, lambda: cleaning.cleanable_logs(core.shards, core.own_logs, core.topics), moment
+        core.cleaner, lambda: cleaning.cleanable_logs(core.shards, core.own_logs, core.embedded), moment
     )
     for counter, by in grown.items():
         core.count(counter, by)

@@ -89,26 +89,35 @@ def _offset_value(record: CommittedOffset) -> bytes:
         return struct.pack(">hq", 1, record.offset) + _string(record.metadata) + times
     head = struct.pack(">hqi", 4, record.offset, record.leader_epoch)
     metadata = b"\x01" if not record.metadata else _compact(record.metadata.encode())
-    tail = _NO_TAGS if record.topic_id is None else b"\x01\x00\x10" + record.topic_id
+    tail = _NO_TAGS if record.topic_id is None else ID_TAG + record.topic_id
     return head + metadata + record.commit_timestamp_ms.to_bytes(8, "big", signed=True) + tail
 
 
-_COMMON_REST_BYTES = 30
-_LENGTH_AND_VERSION = b"\x30\x00\x04"
-"""Length and version of a value of 24 bytes, version 4."""
+_COMMON_REST_BYTES = 28
+"""Bytes from the partition up to the tags."""
+LENGTH_AND_VERSION, LENGTH_AND_VERSION_WITH_ID = b"\x30\x00\x04", b"\x54\x00\x04"
+"""Length and version 4 of a value without text: of 24 bytes, or of 42 with the topic's id."""
+ID_TAG = b"\x01\x00\x10"
+"""One tagged field: tag 0, of 16 bytes."""
+_NO_HEADERS = b"\x00"
 _NO_TEXT = 1
 _LONGER_FROM = frozenset({1 << 6, 1 << 13, 1 << 20})
 """Record indexes in a batch from which on an index takes one byte more."""
 
 
 @lru_cache(maxsize=4_096)
-def _commits_have_in_common(group_id: str, topic: str, place_bytes: int) -> tuple[Callable[..., bytes], bytes, bytes]:
+def _commits_have_in_common(
+    group_id: str, topic: str, topic_id: bytes | None, place_bytes: int
+) -> tuple[Callable[..., bytes], bytes, bytes, bytes, bytes]:
     """Return the common parts of the records of a group's commits to a topic: a function of the bytes before the index,
-    the index, the key up to the partition, and the rest. No text, tags or headers: they are zeros at the end."""
+    the index, the key up to the partition, and the rest. They have no text and no headers."""
     key = b"\x00\x01" + _string(group_id) + _string(topic)
     key = varint(len(key) + 4) + key
-    before = varint(2 + place_bytes + len(key) + _COMMON_REST_BYTES) + b"\0\0"
-    return struct.Struct(f">{len(before)}s{place_bytes}s{len(key)}si3sqiBq2x").pack, before, key
+    head = LENGTH_AND_VERSION if topic_id is None else LENGTH_AND_VERSION_WITH_ID
+    tail = (_NO_TAGS if topic_id is None else ID_TAG + topic_id) + _NO_HEADERS
+    before = varint(2 + place_bytes + len(key) + _COMMON_REST_BYTES + len(tail)) + b"\0\0"
+    pack = struct.Struct(f">{len(before)}s{place_bytes}s{len(key)}si3sqiBq{len(tail)}s").pack
+    return pack, before, key, head, tail
 
 
 def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes | None:
@@ -119,13 +128,15 @@ def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes 
     no retention. It is a large part of the cost of a commit.
     """
     pieces: list[bytes] = []
-    topic, size = records[0].topic, 0
-    pack, before, key = _commits_have_in_common(records[0].group_id, topic, 1)
+    topic, topic_id, size = records[0].topic, records[0].topic_id, 0
+    pack, before, key, head, tail = _commits_have_in_common(records[0].group_id, topic, topic_id, 1)
     for place, record in enumerate(records):
-        if record.topic is not topic or place in _LONGER_FROM:
-            topic = record.topic
-            pack, before, key = _commits_have_in_common(record.group_id, topic, len(varint(place)))
-        if record.metadata or record.expire_timestamp_ms >= 0 or record.topic_id is not None:
+        if record.topic is not topic or record.topic_id is not topic_id or place in _LONGER_FROM:
+            topic, topic_id = record.topic, record.topic_id
+            pack, before, key, head, tail = _commits_have_in_common(
+                record.group_id, topic, topic_id, len(varint(place))
+            )
+        if record.metadata or record.expire_timestamp_ms >= 0:
             piece = encode_record(varint(place), *encode(record))
         else:
             piece = pack(
@@ -133,11 +144,12 @@ def encode_offsets(records: Sequence[CommittedOffset], max_bytes: int) -> bytes 
                 varint(place),
                 key,
                 record.partition,
-                _LENGTH_AND_VERSION,
+                head,
                 record.offset,
                 record.leader_epoch,
                 _NO_TEXT,
                 record.commit_timestamp_ms,
+                tail,
             )
         pieces.append(piece)
         size += len(piece)

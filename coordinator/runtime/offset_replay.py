@@ -2,22 +2,24 @@
 for the record, its key, or its texts.
 
 Such a record ends in thirty bytes that are always in the same places: the partition, the length and version of the
-value, offset, leader epoch, no text, the time, no tags, no headers. The bytes before them, from the key's length on,
-hold group and topic and are the same for all partitions of a topic: they are decoded once, and found in a dictionary
-after that. Any other record is decoded by `codec.decode`, which knows every version.
+value, offset, leader epoch, no text, the time, no tags, no headers. With the topic's id as its only tag there are 48.
+The bytes before them, from the key's length on, hold group and topic and are the same for all partitions of a topic:
+they are decoded once, and found in a dictionary after that. Any other record is decoded by `codec.decode`, which knows
+every version.
 """
 
 import struct
 
+from coordinator.records.codec import ID_TAG, LENGTH_AND_VERSION, LENGTH_AND_VERSION_WITH_ID
 from coordinator.runtime.offset_table import OffsetAndMetadata
 from coordinator.runtime.shard import Shard
 from protocol.record_writing import varint
 
 _TAIL = struct.Struct(">i3sqiBq2s")
 _TAIL_BYTES = _TAIL.size
-_LENGTH_AND_VERSION = b"\x30\x00\x04"
-"""Length and version of a value of 24 bytes, version 4."""
-_NO_TEXT, _NO_TAGS_NO_HEADERS = 1, b"\0\0"
+_TAIL_WITH_ID = struct.Struct(">i3sqiBq3s16sB")
+_MORE_WITH_ID = _TAIL_WITH_ID.size - _TAIL_BYTES
+_NO_TEXT, _NO_HEADERS, _NO_TAGS_NO_HEADERS = 1, 0, b"\0\0"
 _MOST_KNOWN = 100_000
 
 
@@ -26,16 +28,17 @@ class CommonCommits:
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
-        self._known: dict[bytes, dict[int, OffsetAndMetadata]] = {}
+        self._known: dict[bytes, tuple[dict[int, OffsetAndMetadata], str]] = {}
 
     def clear(self) -> None:
         self._known.clear()
 
     # A call costs more than its body.
-    def apply(self, buffer: bytes, at: int, count: int) -> tuple[int, int]:  # noqa: C901
+    def apply(self, buffer: bytes, at: int, count: int) -> tuple[int, int]:  # noqa: C901, PLR0912
         """Apply up to `count` records from `at` on, until the first uncommon one. Return their number, and where the
         next one begins."""
-        known, unpack, table, size = self._known, _TAIL.unpack_from, self._shard.offsets, len(buffer)
+        known, table, size = self._known, self._shard.offsets, len(buffer)
+        unpack, unpack_with_id = _TAIL.unpack_from, _TAIL_WITH_ID.unpack_from
         number = 0
         try:
             while number < count:
@@ -61,26 +64,33 @@ class CommonCommits:
                     key += 1
                 key += 1
                 partition, value_head, offset, epoch, text, ms, rest = unpack(buffer, tail)
-                if value_head != _LENGTH_AND_VERSION or text != _NO_TEXT or rest != _NO_TAGS_NO_HEADERS:
-                    break
-                head = buffer[key:tail]
-                partitions = known.get(head)
-                if partitions is None:
-                    partitions = self._learn(head)
-                    if partitions is None:
+                topic_id = None
+                if value_head != LENGTH_AND_VERSION or text != _NO_TEXT or rest != _NO_TAGS_NO_HEADERS:
+                    tail -= _MORE_WITH_ID
+                    if tail <= key:
                         break
+                    partition, value_head, offset, epoch, text, ms, tag, topic_id, last = unpack_with_id(buffer, tail)
+                    if value_head != LENGTH_AND_VERSION_WITH_ID or (text, tag, last) != (_NO_TEXT, ID_TAG, _NO_HEADERS):
+                        break
+                head = buffer[key:tail]
+                found = known.get(head) or self._learn(head)
+                if found is None:
+                    break
+                partitions, topic = found
+                if topic_id is not None:
+                    topic_id = table.share_id(topic_id, topic)
                 if partition not in partitions:
                     table.count += 1
-                partitions[partition] = OffsetAndMetadata(offset, epoch, "", ms, -1)
+                partitions[partition] = OffsetAndMetadata(offset, epoch, "", ms, -1, topic_id)
                 at = end
                 number += 1
         except IndexError:  # cut off: the careful decoder reports it
             pass
         return number, at
 
-    def _learn(self, head: bytes) -> dict[int, OffsetAndMetadata] | None:
-        """Return the dictionary for the commits of this group to this topic; None if the bytes are no key
-        of a commit."""
+    def _learn(self, head: bytes) -> tuple[dict[int, OffsetAndMetadata], str] | None:
+        """Return the dictionary for the commits of this group to this topic, and the topic; None if the bytes are no
+        key of a commit."""
         for width in (1, 2):
             if head[:width] == varint(len(head) - width + 4):
                 break
@@ -100,5 +110,5 @@ class CommonCommits:
             return None
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        partitions = self._known[head] = self._shard.partitions_of(group_id, topic)
-        return partitions
+        found = self._known[head] = self._shard.partitions_of(group_id, topic), topic
+        return found

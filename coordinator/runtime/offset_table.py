@@ -12,13 +12,15 @@ from coordinator.records.records import CommittedOffset
 
 
 class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A committed offset as it is kept."""
+    """A committed offset as it is kept. `topic_id`: of the topic that had the name when it was committed; None if that
+    was not known."""
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int
+    topic_id: bytes | None = None
 
 
 Place = tuple[str, int]
@@ -117,11 +119,14 @@ class PendingOffsets:
 class OffsetTable:
     """Offsets of the groups of one shard."""
 
-    __slots__ = ("_groups", "_names", "count", "pending")
+    __slots__ = ("_groups", "_ids", "_names", "count", "pending", "topic_names")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, dict[int, OffsetAndMetadata]]] = {}
         self._names: dict[str, str] = {}
+        self._ids: dict[bytes, bytes] = {}
+        self.topic_names: dict[bytes, str] = {}
+        """Names by id of all topics for which an offset was set with the topic's id."""
         self.count = 0
         self.pending = PendingOffsets()
 
@@ -136,16 +141,29 @@ class OffsetTable:
                 partitions = self._partitions(group_id, topic)
             if record.partition not in partitions:
                 self.count += 1
+            topic_id = record.topic_id
             partitions[record.partition] = OffsetAndMetadata(
                 record.offset,
                 record.leader_epoch,
                 record.metadata,
                 record.commit_timestamp_ms,
                 record.expire_timestamp_ms,
+                None if topic_id is None else self.share_id(topic_id, record.topic),
             )
         if self.pending:
             for record in records:
                 self.pending.overtake(record.group_id, (record.topic, record.partition))
+
+    def share_id(self, topic_id: bytes, topic: str) -> bytes:
+        """Return the one object for this id, however many offsets have it."""
+        if topic_id not in self.topic_names:
+            self.topic_names[topic_id] = self._names.setdefault(topic, topic)
+        return self._ids.setdefault(topic_id, topic_id)
+
+    def forget_id(self, topic_id: bytes) -> None:
+        """Forget the id of a topic that has no offsets any more."""
+        self.topic_names.pop(topic_id, None)
+        self._ids.pop(topic_id, None)
 
     def _partitions(self, group_id: str, topic: str) -> dict[int, OffsetAndMetadata]:
         topics = self._groups.get(group_id)
@@ -172,6 +190,7 @@ class OffsetTable:
                 record.metadata,
                 record.commit_timestamp_ms,
                 record.expire_timestamp_ms,
+                None if record.topic_id is None else self.share_id(record.topic_id, record.topic),
             )
             self.pending.add(producer_id, record.group_id, place, kept)
 
@@ -210,6 +229,10 @@ class OffsetTable:
 
     def restore(self, group_id: str, topic: str, partitions: dict[int, OffsetAndMetadata]) -> None:
         """Set commits of a group to a topic from a snapshot, which names each partition once."""
+        for index, kept in partitions.items():
+            if kept.topic_id is not None:
+                topic_id = self.share_id(kept.topic_id, topic)
+                partitions[index] = msgspec.structs.replace(kept, topic_id=topic_id)
         self._partitions(group_id, topic).update(partitions)
         self.count += len(partitions)
 

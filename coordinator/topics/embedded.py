@@ -59,6 +59,7 @@ from protocol.messages.offsets import (
     ListOffsetsTopicReply,
 )
 from protocol.messages.topics import (
+    NO_TOPIC_ID,
     CreatePartitions,
     CreatePartitionsReply,
     CreateTopics,
@@ -98,7 +99,8 @@ class EmbeddedTopics:
         self._topics.load()
         for name in self.deleted:
             self.remove_logs(name)  # left over if a crash came before
-        self._remove_strays()
+        for log in _strays(self._store.names(), self._topics):
+            self._store.remove(log)
 
     def show(self, own: Topic) -> None:
         """Show the service's own topic to readers."""
@@ -134,6 +136,14 @@ class EmbeddedTopics:
         """Id of the topic; None if there is no such topic."""
         topic = self._topics.find(name)
         return None if topic is None else topic.record.topic_id
+
+    def id_to_record(self, name: str) -> bytes:
+        """Return no id: offsets of an embedded topic are deleted with it."""
+        return NO_TOPIC_ID
+
+    def may_own(self, name: str, topic_id: bytes) -> bool:
+        """Return true: the log may come from a cluster whose topics had other ids."""
+        return True
 
     def _log(self, name: str, partition: int) -> PartitionLog | None:
         """Return the partition's log, opened at first use; None if there is no such partition."""
@@ -222,15 +232,6 @@ class EmbeddedTopics:
     def free(self, name: str, moment: Moment) -> TopicRefusal | None:
         """Free the name of a deleted topic: another may have it when `position` is durable."""
         return self._topics.free(name, moment)
-
-    def _remove_strays(self) -> None:
-        """Remove logs without a topic. Names with the service's own prefix stay: a later version may have
-        more of them."""
-        for log in self._store.names():
-            name, _, partition = log.rpartition("-")
-            topic = self._topics.get(name)
-            if not name.startswith("__") and (topic is None or int(partition) >= topic.record.partitions):
-                self._store.remove(log)
 
     # ------------------------------------------------------------------------------------------------------ produce
 
@@ -401,6 +402,18 @@ class EmbeddedTopics:
         if isinstance(log, ErrorCode):
             return EpochEndOffset(part.partition, log)
         return end_of_epoch(log, part.partition, part.leader_epoch)
+
+
+def _strays(logs: Sequence[str], topics: TopicList) -> list[str]:
+    """Return the logs without a topic. Names with the service's own prefix stay: a later version may have more of
+    them."""
+    found = []
+    for log in logs:
+        name, _, partition = log.rpartition("-")
+        topic = topics.get(name)
+        if not name.startswith("__") and (topic is None or int(partition) >= topic.record.partitions):
+            found.append(log)
+    return found
 
 
 def _refuse_acks(_name: str, part: ProducePartition, _allowance: Allowance, _moment: Moment) -> Putting:

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from coordinator.clock import Moment
 from coordinator.groups.classic.events import DeleteOffsets
@@ -10,6 +11,7 @@ from coordinator.groups.classic.offsets import commit, delete_unsubscribed
 from coordinator.groups.classic.state import Group, GroupSettings, GroupState, Member
 from coordinator.groups.classic.subscriptions import Subscriptions
 from coordinator.groups.outcome import Outcome
+from coordinator.records.codec import decode, encode
 from coordinator.records.records import CommittedOffset, OffsetTombstone
 from coordinator.runtime.offset_table import OffsetTable
 from protocol.consumer_protocol import Subscription, encode_subscription
@@ -210,6 +212,24 @@ def test_metadata_is_measured_in_javas_characters(metadata: str, error: ErrorCod
     reply, records = make(parts(metadata, "short"))
     assert [part.error_code for part in reply.topics[0].partitions] == [error, NONE]
     assert len(records) == (2 if error is NONE else 1)
+
+
+@pytest.mark.parametrize(("retention_ms", "topic_id"), [(-1, b"1" * 16), (1_000, None)])
+def test_the_topics_id_is_recorded_unless_the_records_form_has_none(retention_ms: int, topic_id: bytes | None) -> None:
+    part = OffsetCommitPartition(0, 10)
+    _reply, (kept,) = make((OffsetCommitTopic("t", (part,), b"1" * 16),), retention_time_ms=retention_ms)
+    assert kept.topic_id == topic_id
+    assert decode(*encode(kept)) == kept
+
+
+def test_ids_of_topics_are_kept_once_with_their_names_until_they_are_forgotten() -> None:
+    table = OffsetTable()
+    for partition in range(3):
+        table.set([replace(record(partition), topic_id=bytes(bytearray(b"1" * 16)))])
+    assert table.topic_names == {b"1" * 16: "t"}
+    assert len({id(kept.topic_id) for kept in table.topics("g")["t"].values()}) == 1
+    table.forget_id(b"1" * 16)
+    assert table.topic_names == {}
 
 
 @pytest.mark.parametrize(("retention_ms", "expires_ms"), [(-1, -1), (0, NOW.wall_ms), (1_000, NOW.wall_ms + 1_000)])

@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def _cleanable(core: Core) -> Iterator[PartitionLog]:
-    return cleanable_logs(core.shards, core.own_logs, core.topics)
+    return cleanable_logs(core.shards, core.own_logs, core.embedded)
 
 
 def commit_many(desk: Desk, times: int) -> None:
@@ -155,7 +155,7 @@ def test_a_node_of_very_many_partitions_looks_for_what_to_clean_a_few_at_a_time(
     compacted = CreatableTopic("last-values", 2_000, configs=(TopicConfig("cleanup.policy", "compact"),))
     desk.ask_inside(CreateTopics((compacted,)))
     core = desk.node.core
-    (topic,) = (topic for topic in core.topics if topic.record.name == "last-values")
+    (topic,) = (topic for topic in core.embedded if topic.record.name == "last-values")
     seen = [len(topic.logs)]
     while core.cleaner.run(lambda: _cleanable(core), 10_000) == 1:
         seen.append(len(topic.logs))

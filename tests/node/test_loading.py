@@ -258,9 +258,10 @@ def test_quick_and_careful_reading_come_to_the_same(history: list[list[Any]]) ->
     assert (table_of(shard), sorted(shard.groups)) == (carefully(bench, batches)[0], groups)
 
 
-def test_common_commits_are_read_the_quick_way() -> None:
+@pytest.mark.parametrize("topic_id", [None, b"1" * 16])
+def test_common_commits_are_read_the_quick_way(topic_id: bytes | None) -> None:
     bench = Bench()
-    records = [CommittedOffset("g", "t", number, number, 3, "", 5) for number in range(300)]
+    records = [CommittedOffset("g", "t", number, number, 3, "", 5, topic_id=topic_id) for number in range(300)]
     batch = encode_batch([encode(record) for record in records], timestamp_ms=5)
     header = read_header(batch)
     payload = record_bytes(header, batch)
@@ -268,13 +269,16 @@ def test_common_commits_are_read_the_quick_way() -> None:
     assert CommonCommits(shard).apply(payload, 0, 300) == (300, len(payload))
     assert CommonCommits(shard).apply(payload, 0, 7)[0] == 7
     assert shard.offsets.count == 300
+    kept = shard.offsets.topics("g")["t"].values()
+    assert {(one.offset, one.topic_id) for one in kept} == {(number, topic_id) for number in range(300)}
+    assert len({id(one.topic_id) for one in kept}) == 1
 
 
-@given(st.data())
+@given(st.data(), st.none() | st.binary(min_size=16, max_size=16))
 @settings(deadline=None, max_examples=share_of(200))
-def test_bytes_that_are_no_records_are_left_to_the_careful_reader(data: st.DataObject) -> None:
+def test_bytes_that_are_no_records_are_left_to_the_careful_reader(data: st.DataObject, topic_id: bytes | None) -> None:
     """Whatever the quick reader takes, the careful one would have taken, and read the same."""
-    records = [CommittedOffset("g", "t", number, number, 3, "", 5) for number in range(3)]
+    records = [CommittedOffset("g", "t", number, number, 3, "", 5, topic_id=topic_id) for number in range(3)]
     batch = encode_batch([encode(record) for record in records], timestamp_ms=5)
     payload = bytearray(record_bytes(read_header(batch), batch))
     for _ in range(data.draw(st.integers(1, 3))):

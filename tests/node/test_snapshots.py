@@ -4,6 +4,7 @@ snapshot makes any difference but time."""
 import errno
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,12 +29,14 @@ from coordinator.records.records import (
 from coordinator.runtime import snapshot
 from coordinator.runtime.journal import Journal
 from coordinator.runtime.loader import Loading
+from coordinator.runtime.offset_table import OffsetAndMetadata
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from coordinator.runtime.snapshot import pieces_of, to_keep
 from partition_log.aids import write_aid
 from partition_log.store import LogStore, StoreLimits
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
+from protocol.messages.topics import NO_TOPIC_ID
 from protocol.record_batch import TRANSACTIONAL, encode_batch
 from purgatory.purgatory import DelayedOperationPurgatory
 from tests.enumerations import share_of
@@ -77,9 +80,12 @@ class Life:
             case "commit", group_id, topic, partitions, offset, text:
                 group = shard.groups.get(group_id) or shard.new_group(group_id)
                 parts = tuple(OffsetCommitPartition(part, offset, committed_metadata=text) for part in partitions)
-                shard.store(group, OffsetCommit(group_id, (OffsetCommitTopic(topic, parts),)), NOW)
+                shard.store(
+                    group, OffsetCommit(group_id, (OffsetCommitTopic(topic, parts, id_of(topic, offset)),)), NOW
+                )
             case "pending", group_id, topic, partition, offset, producer:
-                record = CommittedOffset(group_id, topic, partition, offset, -1, "", NOW.wall_ms)
+                topic_id = id_of(topic, offset) if offset % 2 else None
+                record = CommittedOffset(group_id, topic, partition, offset, -1, "", NOW.wall_ms, topic_id=topic_id)
                 self._append([record], producer_id=producer, producer_epoch=0, transactional=True)
                 shard.apply(record, producer_id=producer)
             case "ended", producer, is_committed:
@@ -141,6 +147,10 @@ class Life:
     def aid(self) -> str | None:
         names = [name for name in self.disk.list(f"data/{LOG}") if name.endswith(".groups")]
         return f"data/{LOG}/{names[0]}" if names else None
+
+
+def id_of(topic: str, offset: int) -> bytes:
+    return topic.encode().ljust(16) if offset % 2 else NO_TOPIC_ID
 
 
 def state(shard: Shard) -> Any:
@@ -363,3 +373,8 @@ def test_transactional_batches_here_are_what_they_are_in_a_log() -> None:
     headers = [header for header, _data in life.shard.log.batches_from(0)]
     assert sum(bool(header.attributes & TRANSACTIONAL) for header in headers) == 4
     assert sum(header.is_control for header in headers) == 1
+
+
+def test_an_offset_of_a_snapshot_that_has_no_topic_ids_is_read() -> None:
+    piece = msgspec.msgpack.encode([5, 3, "note", 7, -1])
+    assert msgspec.msgpack.decode(piece, type=OffsetAndMetadata) == OffsetAndMetadata(5, 3, "note", 7, -1, None)

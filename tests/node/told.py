@@ -130,7 +130,7 @@ def cuts(position: int, data: bytes) -> list[int]:
 
 def state_of(core: Core) -> State:
     """The hard state. What is said of a topic whose deletion has begun is left out: a start goes on with it."""
-    topics = {topic.record.name: topic.record for topic in core.topics._topics}
+    topics = {topic.record.name: topic.record for topic in core.embedded._topics}
     groups = {one.group_id: one.stored for shard in core.shards for one in shard.groups.values() if one.stored}
     offsets: dict[tuple[str, str, int], Any] = {
         (group_id, topic, partition): committed

@@ -186,7 +186,7 @@ class BalancedWorld(World):
 
     def _must_be_read(self, node: Any, topic: str, partition: int, held: dict[str, str]) -> None:
         key = f"1:{topic}:{partition}"
-        log, _configs = node.core.topics.log_and_configs(topic, partition)
+        log, _configs = node.core.embedded.log_and_configs(topic, partition)
         if self._read_to.get(key, 0) < log.flushed_offset:
             who = held.get(key, "nobody")
             raise Broken(f"{key} is {who}'s, read to {self._read_to.get(key, 0)} of {log.flushed_offset}")

@@ -158,7 +158,7 @@ def test_a_deletion_goes_on_after_a_crash_and_the_name_is_free_when_it_ends() ->
     assert committed(again, "a") == {}
     again.make_topic("orders", 1)
     assert committed(again, "a") == {}
-    assert not again.node.core.topics.deleted
+    assert not again.node.core.embedded.deleted
 
 
 def test_whoever_has_no_time_is_told_so_and_the_topic_goes_all_the_same() -> None:
@@ -177,12 +177,12 @@ def test_on_a_full_disk_a_topic_is_deleted_with_its_records_and_what_groups_comm
     desk = Desk()
     desk.make_topic("orders", 4)
     commit(desk, "a", "orders", range(4))
-    log = desk.node.core.topics._log("orders", 0)
+    log = desk.node.core.embedded._log("orders", 0)
     assert log is not None
     desk.store.disk_full = True
     assert delete(desk, timeout_ms=0).responses[0].error_code is ErrorCode.REQUEST_TIMED_OUT
     assert log.is_removed
-    assert [topic.record.name for topic in desk.node.core.topics] == []
+    assert [topic.record.name for topic in desk.node.core.embedded] == []
     assert committed(desk, "a") == {"orders": 4}
     desk.store.disk_full = False
     desk.wait(200)

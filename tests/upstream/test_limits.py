@@ -121,15 +121,15 @@ def test_nor_is_one_while_too_much_waits_for_the_disk(limit: dict[str, Any]) -> 
 
 
 def test_topics_that_are_not_there_are_kept_in_mind_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.gateway.cluster_topics._MOST_MISSED", 5)
+    monkeypatch.setattr("coordinator.gateway.cluster_topics._MOST_ABSENT", 5)
     pair = beside.paired()
     for number in range(20):
         committed(pair, commit(f"ghosts-{number}"))
-    assert len(pair.node.topics._missed) <= 6
+    assert len(pair.node.topics._absent) <= 6
 
 
 def test_and_so_are_those_that_somebody_wanted_news_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.gateway.cluster_topics._MOST_MISSED", 5)
+    monkeypatch.setattr("coordinator.gateway.cluster_topics._MOST_ABSENT", 5)
     pair = beside.paired()
     pair.connect_natively(NATIVE)
     for number in range(20):

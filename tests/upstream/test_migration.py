@@ -108,6 +108,9 @@ def test_a_group_goes_on_at_its_offsets() -> None:
     assert joined(pair).error_code is ErrorCode.NONE
     assert offsets(pair) == [-1, 42]
     assert notes(pair)[0] == ("offsets adopted", "1 offset of 1 topic")
+    kept = pair.node.core.shard_of("g").offsets.get("g", "orders", 1)
+    assert kept is not None
+    assert kept.topic_id == pair.node.topics.id_of("orders")
 
 
 def test_its_offsets_are_taken_over_once() -> None:

@@ -4,7 +4,6 @@ from struct import pack
 from typing import Any
 
 from coordinator.config.keys import UpstreamOffsets
-from coordinator.gateway.cluster_topics import UpstreamTopics
 from coordinator.gateway.events import BrokersFound, Forwarded, Spliced
 from coordinator.gateway.handlers import REJECTED
 from coordinator.node.events import Ended, Lost, Received
@@ -319,7 +318,7 @@ def test_what_is_not_there_is_refused_and_not_asked_for_again_at_once() -> None:
 def test_leaders_are_found_in_whatever_order_partitions_are_told() -> None:
     topics = paired().node.topics
     parts = tuple(MetadataPartitionReply(number, leader) for number, leader in ((2, 9), (0, 7), (1, -1)))
-    topics.learn(MetadataReply(topics=(MetadataTopicReply("t", b"1" * 16, partitions=parts),)))
+    topics.learn(MetadataReply(topics=(MetadataTopicReply("t", b"1" * 16, partitions=parts),)), 0)
     assert [topics.leader_of("t", number) for number in range(-1, 4)] == [None, 7, None, 9, None]
     assert topics.leader_of("ghosts", 0) is None
 
@@ -329,10 +328,10 @@ def test_a_broker_that_is_behind_takes_nothing_back() -> None:
     new = (MetadataPartitionReply(0, 7, leader_epoch=3), MetadataPartitionReply(1, 8, leader_epoch=0))
     old = (MetadataPartitionReply(0, 9, leader_epoch=2),)
     for parts in (new, old):
-        topics.learn(MetadataReply(topics=(MetadataTopicReply("t", b"1" * 16, partitions=parts),)))
+        topics.learn(MetadataReply(topics=(MetadataTopicReply("t", b"1" * 16, partitions=parts),)), 0)
     assert [topics.leader_of("t", number) for number in (0, 1)] == [7, 8]
     assert topics.partition_count("t") == 2
-    topics.learn(MetadataReply(topics=(MetadataTopicReply("t", b"2" * 16, partitions=old),)))
+    topics.learn(MetadataReply(topics=(MetadataTopicReply("t", b"2" * 16, partitions=old),)), 0)
     assert topics.leader_of("t", 0) == 9
     assert topics.partition_count("t") == 1
 
@@ -357,7 +356,7 @@ def test_what_the_cluster_could_not_say_is_not_taken_for_no() -> None:
         MetadataTopicReply("t", error_code=ErrorCode.UNKNOWN_SERVER_ERROR),
         MetadataTopicReply("u", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     )
-    topics.hear([(asked, MetadataReply(topics=told))], 1_000)
+    topics.on_answers([(asked, MetadataReply(topics=told))], 1_000)
     assert topics.to_ask([("t", b"", 0), ("u", b"", 0)], 1_001) == (Metadata((MetadataTopic("t"),)),)
 
 
@@ -464,7 +463,6 @@ def test_a_cluster_that_does_not_answer_in_time_holds_no_commit_up_for_ever() ->
 def test_topics_are_listed_again_when_what_is_known_is_old_and_those_gone_are_forgotten() -> None:
     pair = paired(upstream_metadata_max_age_ms=10_000)
     make_topic(pair)
-    assert isinstance(pair.node.topics, UpstreamTopics)
     for _ in range(11):
         pair.wait(1_000)
     assert pair.node.topics.partition_count("orders") == 2

@@ -200,7 +200,7 @@ def test_nor_are_all_of_them_when_the_node_knows_better() -> None:
     at_cluster(pair, 1)
     all_topics = pair.ask_broker(Metadata(None), 12)
     assert isinstance(all_topics, MetadataReply)
-    pair.node.topics.learn(all_topics)
+    pair.node.topics.learn(all_topics, pair.now_ms)
     assert pair.node.topics.id_of(_OFFSETS_TOPIC) is not None
     assert joined(pair).error_code is ErrorCode.NONE
     assert stored(pair) == [(0, 500, 0)]

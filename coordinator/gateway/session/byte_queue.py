@@ -85,7 +85,7 @@ class ByteQueue:
     @property
     def has_frame(self) -> bool:
         """True if a whole frame of Kafka's protocol (INT32 size, then as many bytes) is there."""
-        return self.size >= 4 and self.size >= 4 + int.from_bytes(self.head(4), "big")
+        return self.size >= 4 and self.size >= 4 + int.from_bytes(self.peek(4), "big")
 
     def clear(self) -> None:
         """Discard everything."""

@@ -386,7 +386,7 @@ class ProxySession:
 
     @property
     def has_waiting_request(self) -> bool:
-        return not self._passing and self._inbox.has_frame
+        return not self._frame_left and self._received.has_frame
 
     @property
     def is_behind(self) -> bool:

@@ -24,6 +24,7 @@ from protocol.messages.offsets import (
     TxnOffsetCommit,
     TxnOffsetCommitReply,
 )
+from protocol.messages.topics import NO_TOPIC_ID
 
 _NO_RETENTION = -1
 _TOPICS_A_NOTE = 10
@@ -34,7 +35,7 @@ _STORED = tuple(OffsetCommitPartitionReply(index) for index in range(1_024))
 
 def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[CommittedOffset]) -> OffsetCommitReply:
     """Store the committed offsets; a commit keeps the member alive. A partition with too long metadata is refused
-    alone."""
+    alone. The caller has set each topic's id to the one to record."""
     wall_ms = moment.wall_ms
     member = group.members.get(request.member_id)
     if member is not None:
@@ -46,8 +47,9 @@ def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[Co
     limit, group_id, owners = group.settings.offset_metadata_max_bytes, group.group_id, group.owners
     topics = []
     for topic in request.topics:
-        name = topic.name
-        results = []
+        name, results = topic.name, []
+        # The form of the record that has an expiration (Kafka's version 1) has no id.
+        topic_id = None if topic.topic_id == NO_TOPIC_ID or expire_ms >= 0 else topic.topic_id
         for part in topic.partitions:
             index, metadata, at_ms = part.partition_index, part.committed_metadata, part.commit_timestamp_ms
             if owners is not None and _is_owned_by_another(owners, request, name, part):
@@ -68,10 +70,11 @@ def commit(group: Group, request: OffsetCommit, moment: Moment, records: list[Co
                     metadata,
                     wall_ms if at_ms < 0 else at_ms,
                     expire_ms,
+                    topic_id,
                 )
             )
             results.append(_stored(index))
-        topics.append(OffsetCommitTopicReply(name, tuple(results), topic.topic_id))
+        topics.append(OffsetCommitTopicReply(name, tuple(results)))
     return OffsetCommitReply(tuple(topics))
 
 
@@ -84,13 +87,16 @@ def commit_in_transaction(
     topics = []
     for topic in request.topics:
         results = []
+        topic_id = None if topic.topic_id == NO_TOPIC_ID else topic.topic_id
         for part in topic.partitions:
             index, metadata = part.partition_index, part.committed_metadata or ""
             if _utf16_units(metadata) > limit:
                 results.append(OffsetCommitPartitionReply(index, _TOO_LARGE))
                 continue
             offset, epoch = part.committed_offset, part.committed_leader_epoch
-            records.append(CommittedOffset(group_id, topic.name, index, offset, epoch, metadata, wall_ms))
+            records.append(
+                CommittedOffset(group_id, topic.name, index, offset, epoch, metadata, wall_ms, topic_id=topic_id)
+            )
             results.append(_stored(index))
         topics.append(OffsetCommitTopicReply(topic.name, tuple(results)))
     return TxnOffsetCommitReply(tuple(topics))

@@ -84,7 +84,7 @@ class House:
         self.desk.ask_inside(message, call=7)
 
     def end(self, partition: int, topic: str = "demo") -> int:
-        known = self.desk.node.core.topics.log_and_configs(topic, partition)
+        known = self.desk.node.core.embedded.log_and_configs(topic, partition)
         assert known is not None
         return known[0].flushed_offset
 

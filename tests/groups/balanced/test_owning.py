@@ -398,7 +398,7 @@ def test_what_has_gone_from_the_log_meanwhile_is_passed_over() -> None:
     house = House()
     house.produce(0, 5)
     guest = reader(house)
-    known = house.desk.node.core.topics.log_and_configs("demo", 0)
+    known = house.desk.node.core.embedded.log_and_configs("demo", 0)
     assert known is not None
     group = house.desk.node.core.shard_of("g").balanced["g"]
     plan = next_read(group, "a", FetchItem("1:demo:0", 1), PartitionOffsets(3, 5, -1))

@@ -54,13 +54,13 @@ class Brokers(Daemon):
         spread.__class__ = Spread  # whoever was given it goes by it from now on
         assert isinstance(spread, Spread)
         spread.brokers = self.ids
-        for topic in node.core.topics:
-            topic.reply = Topic(topic.record, node.core.topics.settings, spread).reply
+        for topic in node.core.embedded:
+            topic.reply = Topic(topic.record, node.core.embedded.settings, spread).reply
         return node
 
     def _make_topics(self, node: AnyNode) -> None:
         missing = tuple(
-            CreatableTopic(name, count) for name, count in MADE.items() if node.core.topics.id_of(name) is None
+            CreatableTopic(name, count) for name, count in MADE.items() if node.core.embedded.id_of(name) is None
         )
         if missing:
             self.ask(CreateTopics(missing))

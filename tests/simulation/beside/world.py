@@ -308,7 +308,7 @@ class BesideWorld(World):
 
     def _all_must_be_there(self, node: Any) -> None:
         for partition, records in self.checkers.log.items():
-            log, _configs = node.core.topics.log_and_configs(partition.topic, partition.partition)
+            log, _configs = node.core.embedded.log_and_configs(partition.topic, partition.partition)
             if max(records, default=-1) >= log.flushed_offset:
                 raise Broken(f"{partition} ends at {log.flushed_offset}, and somebody was told of more")
 
@@ -316,7 +316,7 @@ class BesideWorld(World):
         group_id = member.settings.group_id
         for topic in member.traits.topics:
             for index in range(node.core.topics.partition_count(topic) or 0):
-                log, _configs = node.core.topics.log_and_configs(topic, index)
+                log, _configs = node.core.embedded.log_and_configs(topic, index)
                 read_to = self.checkers.read_to(group_id, TopicPartition(topic, index))
                 if read_to < log.flushed_offset:
                     raise Broken(f"{group_id} has read {topic}-{index} to {read_to} of {log.flushed_offset}")

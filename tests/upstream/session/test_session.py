@@ -66,22 +66,26 @@ def test_a_group_request_is_ours_and_the_broker_never_hears_of_it() -> None:
     assert forwarded(session) == b""
 
 
+def waits(session: ProxySession) -> bool:
+    return session.has_waiting_request
+
+
 def test_ours_waits_until_what_came_before_it_is_answered() -> None:
     session = opened()
     fetch = raw(FETCH, 12, 1, b"f")
     beat = encode_request(BEAT, 4, 2, "c")
     session.receive_data(fetch + beat[:-1])
     assert requests_of(session) == []
-    assert not session.has_waiting_request  # it has not arrived whole
+    assert not waits(session)  # it has not arrived whole
     session.receive_data(beat[-1:])
     assert requests_of(session) == []
-    assert session.has_waiting_request
+    assert waits(session)
     assert forwarded(session) == fetch
     session.receive_upstream(answer(1, b"ab")[:-1])
     assert requests_of(session) == []
     session.receive_upstream(b"b")
     assert requests_of(session) == [(2, BEAT)]
-    assert not session.has_waiting_request
+    assert not waits(session)
 
 
 def test_nothing_behind_ours_goes_to_the_broker_until_ours_is_answered() -> None:
