@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 from bench.processes import QUICK_GROUPS, Daemon, scratch
 from bench.wire import Refusal, Wire, WireMember
-from partition_log.disk import ReadOnlyDisk
-from partition_log.findings import Weight
-from partition_log.inspection import Inspector
+from partition_log.disk.disk import ReadOnlyDisk
+from partition_log.inspection.findings import Weight
+from partition_log.inspection.inspector import Inspector
 
 TOPIC = "flights"
 PARTITIONS = 8

@@ -39,10 +39,10 @@ from coordinator.node.node import Node
 from coordinator.runtime.group_configs import ConfigsCorrupt
 from coordinator.runtime.loader import Loadings
 from coordinator.topics.records import TopicsCorrupt
-from partition_log.disk import OsDisk
+from partition_log.disk.disk import OsDisk
+from partition_log.disk.unsynced_files import MOST as MOST_UNSYNCED_FILES
 from partition_log.errors import FolderInUse, LogDamaged, SyncFailed
-from partition_log.store import LogStore, StoreLimits
-from partition_log.unsynced import MOST as MOST_UNSYNCED_FILES
+from partition_log.store.log_store import LogStore, StoreLimits
 
 log = structlog.get_logger()
 

@@ -18,7 +18,7 @@ from coordinator.placement import Placement
 from coordinator.topics.embedded import EmbeddedTopics
 from coordinator.topics.registry import TopicIdSource
 from coordinator.topics.rules import TopicSettings
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.topics import (

@@ -37,7 +37,7 @@ from coordinator.node.build import Ids
 from coordinator.node.effects import LogError
 from coordinator.node.node import Node
 from coordinator.topics.embedded import settings_from
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 from protocol.messages import Message
 from protocol.messages.groups import JoinGroup
 from protocol.messages.node import DescribeCluster, DescribeNode

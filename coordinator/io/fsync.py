@@ -19,9 +19,9 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from coordinator.io.exit import exit_on_error
-from partition_log.disk import Disk
-from partition_log.jobs import FlushJob
-from partition_log.wal import Write
+from partition_log.disk.disk import Disk
+from partition_log.store.jobs import FlushJob
+from partition_log.wal.write_ahead_log import Write
 
 
 class Worker(threading.Thread):

@@ -28,9 +28,9 @@ from coordinator.topics.offsets_topic import offsets_topic
 from coordinator.topics.produce import ProducerIdSource
 from coordinator.topics.records import TOPICS_LOG
 from coordinator.topics.rules import OFFSETS_TOPIC
-from partition_log.cleaner import Cleaner
-from partition_log.cleaning import Compact, Retain
-from partition_log.store import LogStore
+from partition_log.cleanup_policy import Compact, Retain
+from partition_log.compaction.cleaner import Cleaner
+from partition_log.store.log_store import LogStore
 from protocol.record_batch import decode_batch
 from purgatory.purgatory import DelayedOperationPurgatory
 

@@ -27,8 +27,8 @@ from coordinator.runtime.snapshot import to_keep
 from coordinator.tasks.scheduled_task import TaskDue
 from coordinator.topics.embedded import FetchReady
 from coordinator.topics.offsets_topic import advanced
-from partition_log.aids import NewAid
-from partition_log.store import CheckpointJob, LogStore
+from partition_log.log.state_snapshots import NewAid
+from partition_log.store.log_store import CheckpointJob, LogStore
 
 _CHECKPOINT, _CHECKPOINT_EVERY_MS = "checkpoint", 1_000
 

@@ -17,8 +17,8 @@ from coordinator.records.records import LogCorrupt
 from coordinator.runtime.offset_replay import CommonCommits
 from coordinator.runtime.shard import NO_PRODUCER, Shard, ShardState
 from coordinator.runtime.snapshot import SnapshotUnknown, restore
-from partition_log.aids import Aid, AidDamaged
 from partition_log.errors import LogDamaged
+from partition_log.log.state_snapshots import Aid, AidDamaged
 from protocol.messages.node import LoadProgress
 from protocol.record_batch import HEADER_BYTES, BatchHeader, CorruptBatch, decode_records, record_bytes, record_slices
 

@@ -34,8 +34,8 @@ from coordinator.runtime.group_kinds import AnyEvent, AnyGroup, append_failed, h
 from coordinator.runtime.journal import Journal, encode_note
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable
 from coordinator.runtime.outbox import Outbox
-from partition_log.log import PartitionLog
-from partition_log.store import AppendError, LogStore
+from partition_log.log.partition_log import PartitionLog
+from partition_log.store.log_store import AppendError, LogStore
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.offsets import OffsetCommit, TxnOffsetCommit

@@ -1,8 +1,8 @@
 """Snapshot of a shard's hard state, for the next start to read in place of the log it came from.
 
-Written at a clean stop, in pieces (`partition_log.aids` keeps all of them or none), each of which is read in a few
-milliseconds at most. The content is that of the log: groups as their own records (Kafka's schema), offsets, and offsets
-pending in a transaction. The order of the log is kept.
+Written at a clean stop, in pieces (`partition_log.log.state_snapshots` keeps all of them or none), each of which is
+read in a few milliseconds at most. The content is that of the log: groups as their own records (Kafka's schema),
+offsets, and offsets pending in a transaction. The order of the log is kept.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from coordinator.records.codec import decode, encode
 from coordinator.records.records import BalancedMetadata, GroupMetadata, LogCorrupt, Ownership
 from coordinator.runtime.offset_table import OffsetAndMetadata, PendingPlace, PendingProducer
 from coordinator.runtime.shard import Shard
-from partition_log.aids import NewAid
+from partition_log.log.state_snapshots import NewAid
 
 FORMAT = 1
 _OFFSETS_A_PIECE = 2_000

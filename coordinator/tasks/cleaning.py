@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from coordinator.clock import Moment
 from coordinator.runtime.shard import Shard, ShardState
 from coordinator.topics.embedded import EmbeddedTopics
-from partition_log.cleaner import Cleaned, Cleaner
-from partition_log.log import PartitionLog
+from partition_log.compaction.cleaner import Cleaned, Cleaner
+from partition_log.log.partition_log import PartitionLog
 
 TASK = "compaction"
 _COUNTED = ("passes", "records_read", "records_kept", "bytes_read", "bytes_written")

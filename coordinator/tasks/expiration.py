@@ -15,7 +15,7 @@ from coordinator.groups.classic.subscriptions import SubscriptionCache, Subscrip
 from coordinator.runtime.expiry_rules import KeepReason, Rule, expires_ms, is_by_subscription, rule_of
 from coordinator.runtime.offset_table import OffsetAndMetadata, OffsetTable, Place
 from coordinator.runtime.shard import Shard, ShardState
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 
 TASK = "expiry"
 SLICE_WORK = 5_000

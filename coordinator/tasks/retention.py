@@ -3,9 +3,9 @@ by size, a slice at a time."""
 
 from coordinator.clock import Moment
 from coordinator.topics.embedded import EmbeddedTopics
-from partition_log.cleaning import Retain
+from partition_log.cleanup_policy import Retain
 from partition_log.errors import LogDamaged
-from partition_log.store import LogStore
+from partition_log.store.log_store import LogStore
 
 TASK = "retention"
 SLICE_LOGS = 64

@@ -11,10 +11,10 @@ from typing import Any
 
 from coordinator.tools.log_dump import Entry, entries_of, frame_entry, text_of
 from coordinator.topics.records import TOPICS_LOG
-from partition_log.disk import ReadOnlyDisk
+from partition_log.disk.disk import ReadOnlyDisk
 from partition_log.errors import LogDamaged
-from partition_log.findings import Totals, Weight
-from partition_log.inspection import Inspector
+from partition_log.inspection.findings import Totals, Weight
+from partition_log.inspection.inspector import Inspector
 
 _SOUND, _DAMAGED, _MISUSED = 0, 1, 2
 _IN_USE = "in use by another process: what it writes meanwhile may not be seen, or only in part"

@@ -28,8 +28,8 @@ from coordinator.records.records import (
 from coordinator.runtime.group_configs import CONFIGS_LOG
 from coordinator.runtime.journal import decode_note
 from coordinator.topics.records import TOPICS_LOG, TopicsCorrupt, decode_topic
-from partition_log.inspection import Framed
-from partition_log.walking import Walked
+from partition_log.inspection.batch_scan import Walked
+from partition_log.inspection.inspector import Framed
 from protocol.record_batch import BatchHeader, CorruptBatch, Record, decode_batch
 
 NOTES_LOG, OFFSETS = "__muster_notes-0", "__consumer_offsets"

@@ -10,7 +10,7 @@ import msgspec
 
 from coordinator.keys import FetchKey
 from partition_log.errors import LogDamaged, OffsetOutOfRange
-from partition_log.log import PartitionLog
+from partition_log.log.partition_log import PartitionLog
 from protocol.errors import ErrorCode
 from protocol.messages.balanced import FetchRegistered
 from protocol.messages.data import Fetch, FetchPartition, FetchPartitionReply, FetchTopic

@@ -11,8 +11,8 @@ from crc32c import crc32c
 
 from coordinator.clock import Moment
 from coordinator.topics.configs import TopicConfigs
-from partition_log.log import PartitionLog
-from partition_log.producers import Objection, judge
+from partition_log.log.partition_log import PartitionLog
+from partition_log.producers.sequence_check import Objection, judge
 from protocol.errors import ErrorCode
 from protocol.record_batch import (
     HEADER_BYTES,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.io.fsync import KernelFlush, Worker, kernel_flush
-from partition_log.wal import Write
+from partition_log.wal.write_ahead_log import Write
 
 
 def test_a_worker_runs_its_jobs_in_order_and_finishes_them() -> None:

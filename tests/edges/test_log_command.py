@@ -18,9 +18,9 @@ from coordinator.records.records import CommittedOffset, GroupTombstone, MemberR
 from coordinator.tools import log_command, log_dump
 from coordinator.topics import rules
 from muster.blocking import Connection
-from partition_log.disk import OsDisk, ReadOnlyDisk
-from partition_log.inspection import Inspector
-from partition_log.walking import Walked, checked
+from partition_log.disk.disk import OsDisk, ReadOnlyDisk
+from partition_log.inspection.batch_scan import Walked, checked
+from partition_log.inspection.inspector import Inspector
 from protocol.messages.groups import JoinGroup, JoinGroupReply, JoinProtocol, SyncGroup, SyncGroupAssignment
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.messages.topics import CreatableTopic, CreateTopics

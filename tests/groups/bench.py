@@ -20,7 +20,7 @@ from coordinator.runtime.loader import load
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from partition_log.errors import AppendError
-from partition_log.store import Appended
+from partition_log.store.log_store import Appended
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.groups import Heartbeat, JoinGroup, JoinProtocol, LeaveGroup, SyncGroup

@@ -4,8 +4,8 @@ acknowledged is lost, nothing goes back, and the node that starts there serves.
 
 import pytest
 
-from partition_log.findings import Weight
-from partition_log.inspection import Inspector
+from partition_log.inspection.findings import Weight
+from partition_log.inspection.inspector import Inspector
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitReply, OffsetCommitTopic
 from tests.enumerations import SHARE
 from tests.node.desk import Desk

@@ -9,7 +9,7 @@ from coordinator.node.events import Woke
 from coordinator.runtime import expiry_rules
 from coordinator.tasks import expiration
 from coordinator.tasks.expiration import BATCH_PLACES, SLICE_WORK
-from partition_log.store import AppendError
+from partition_log.store.log_store import AppendError
 from protocol.consumer_protocol import Subscription, encode_subscription
 from protocol.messages.groups import JoinGroup, JoinProtocol, ListNotes, ListNotesReply, SyncGroup
 from protocol.messages.node import DescribeNode, DescribeNodeReply

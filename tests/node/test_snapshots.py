@@ -31,8 +31,8 @@ from coordinator.runtime.loader import Loading
 from coordinator.runtime.outbox import Outbox
 from coordinator.runtime.shard import Shard, ShardState, ShardTools
 from coordinator.runtime.snapshot import pieces_of, to_keep
-from partition_log.aids import write_aid
-from partition_log.store import LogStore, StoreLimits
+from partition_log.log.state_snapshots import write_aid
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.messages.offsets import OffsetCommit, OffsetCommitPartition, OffsetCommitTopic
 from protocol.record_batch import TRANSACTIONAL, encode_batch
 from purgatory.purgatory import DelayedOperationPurgatory

@@ -1,8 +1,8 @@
 """Small nodes on a simulated disk, and what a story with crashes must keep."""
 
-from partition_log.cleaning import Retain
-from partition_log.disk import Disk
-from partition_log.store import Appended, LogStore, PartitionLog, StoreLimits
+from partition_log.cleanup_policy import Retain
+from partition_log.disk.disk import Disk
+from partition_log.store.log_store import Appended, LogStore, PartitionLog, StoreLimits
 from protocol.record_batch import batches, encode_batch
 
 LIMITS = StoreLimits(wal_segment_bytes=4096, checkpoint_bytes=6000, max_batch_bytes=3000, spill_bytes=600)

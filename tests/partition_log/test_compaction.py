@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition_log.cleaner import Cleaner, dirt_of
-from partition_log.cleaning import Compact, Retain
-from partition_log.compaction import Compaction
-from partition_log.log import PartitionLog
-from partition_log.store import Appended, LogStore, StoreLimits
-from partition_log.swapping import CleanedWrite, Swap
+from partition_log.cleanup_policy import Compact, Retain
+from partition_log.compaction.cleaner import Cleaner
+from partition_log.compaction.compaction_pass import Compaction
+from partition_log.compaction.log_to_clean import dirt_of
+from partition_log.log.partition_log import PartitionLog
+from partition_log.log.segment_swap import CleanedWrite, Swap
+from partition_log.store.log_store import Appended, LogStore, StoreLimits
 from protocol.record_batch import Record, decode_batch, encode_batch, pack_batch, read_header
 from protocol.record_writing import signed_varint
 from tests.enumerations import share_of

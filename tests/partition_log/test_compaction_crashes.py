@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from partition_log.cleaner import Cleaner
-from partition_log.cleaning import Compact
-from partition_log.store import Appended, LogStore, StoreLimits
+from partition_log.cleanup_policy import Compact
+from partition_log.compaction.cleaner import Cleaner
+from partition_log.store.log_store import Appended, LogStore, StoreLimits
 from protocol.record_batch import decode_batch, encode_batch
 from tests.enumerations import SHARE, some
 from tests.partition_log.stories import contents, flush, mount, work

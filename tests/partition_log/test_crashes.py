@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from partition_log.errors import LogDamaged, SyncFailed
-from partition_log.store import Appended, CheckpointJob, FlushJob, LogStore
+from partition_log.store.log_store import Appended, CheckpointJob, FlushJob, LogStore
 from protocol.record_batch import decode_batch
 from tests.enumerations import SHARE, share_of
 from tests.partition_log.stories import SMALL, append, batch, everything, flush, mount, work

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from partition_log.jobs import CheckpointJob
-from partition_log.log import PartitionLog
-from partition_log.open_files import OpenFiles
-from partition_log.store import LogStore, StoreLimits
+from partition_log.disk.open_files import OpenFiles
+from partition_log.log.partition_log import PartitionLog
+from partition_log.store.jobs import CheckpointJob
+from partition_log.store.log_store import LogStore, StoreLimits
 from protocol.record_batch import decode_batch
 from tests.partition_log.stories import append, everything, flush, mount, work
 from tests.simulation.disk import SimDisk

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition_log.cleaning import Retain
-from partition_log.log import PartitionLog
-from partition_log.producers import PROTECTED_MS, Known, Objection, Producers, Stored, judge, mark_of, snapshot_name
-from partition_log.recovery import checkpoint_path
-from partition_log.store import Appended, CheckpointJob, LogStore, StoreLimits
+from partition_log.cleanup_policy import Retain
+from partition_log.log.partition_log import PartitionLog
+from partition_log.producers.producer_state import PROTECTED_MS, Known, Producers, Stored, mark_of
+from partition_log.producers.sequence_check import Objection, judge
+from partition_log.producers.snapshot_files import snapshot_name
+from partition_log.store.log_store import Appended, CheckpointJob, LogStore, StoreLimits
+from partition_log.wal.checkpoint import checkpoint_path
 from protocol.record_batch import encode_batch
 from tests.partition_log.stories import SMALL, flush, mount, work
 from tests.simulation.disk import Crash, SimDisk

@@ -8,7 +8,8 @@ from membership.topic_partition import TopicPartition
 from muster.core.producing import NOT_KNOWN, Delivered, ProducerSettings, Producing, Undelivered
 from muster.core.producing.batch import Pending
 from muster.errors import MusterError
-from partition_log.producers import Objection, Producers, judge, mark_of
+from partition_log.producers.producer_state import Producers, mark_of
+from partition_log.producers.sequence_check import Objection, judge
 from protocol.errors import ErrorCode
 from protocol.messages import Message
 from protocol.messages.data import (

@@ -1,0 +1,144 @@
+"""What a log knows of its idempotent producers, so that a batch sent again is not stored again (KIP-98, KIP-360).
+
+The log is the truth: this is what its batches' headers say, kept in memory. So that a start need not read them all, it
+is also written beside the log at checkpoints, as
+
+    00000000000000001234.producers     a crc32c in hexadecimal, a line end, and a `Snapshot` of the log up to offset
+                                       1234 as JSON
+
+A snapshot that is missing, of an older end, or damaged costs a walk over the headers that follow it. A log without
+idempotent producers has none. What a snapshot tells and the log does not any more (its old segments went) stays known
+until it expires, as in Kafka.
+"""
+
+from itertools import islice
+from struct import Struct
+from typing import NamedTuple
+
+import msgspec
+
+REMEMBERED = 5
+"""Batches of a producer that are recognised when they come again: no client has more on their way to a partition."""
+NO_EPOCH = -1
+PROTECTED_MS = 5 * 60_000
+"""So long after it was heard nobody else's writing makes a producer forgotten: what it sends again comes within two
+minutes (`delivery.timeout.ms`)."""
+
+_MARK = Struct(">23xi16xqhi").unpack_from  # last offset delta, producer id, epoch, base sequence
+_OF_TRANSACTIONS = 0x30  # transactional, control: in the lower byte of the attributes
+SEQUENCES = 1 << 31
+
+
+class Mark(NamedTuple):
+    """What a batch's header says of its producer. Sequences go from 0 to 2^31-1 and begin again."""
+
+    producer_id: int
+    epoch: int
+    first: int
+    last: int
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A batch in the log: its first and last sequence, and the offset of its first record."""
+
+    first: int
+    last: int
+    base_offset: int
+
+
+class Known(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A producer: its newest epoch, that epoch's last batches, and when it was last heard. 0 is "just now": an append
+    knows no time, the next `Producers.expire` does."""
+
+    epoch: int
+    heard_ms: int
+    batches: tuple[Stored, ...]
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """All producers of a log when it ended at `end`, the one not heard for the longest time first."""
+
+    end: int
+    producers: tuple[tuple[int, Known], ...]
+
+
+UNKNOWN = Known(NO_EPOCH, 0, ())
+
+
+def mark_of(batch: bytes | memoryview) -> Mark | None:
+    """None for a batch whose producer is not idempotent, and for those of transactions: what is kept in them (offsets
+    and their markers) has its own ways to be there once."""
+    if batch[43] >= 0x80 or batch[22] & _OF_TRANSACTIONS:  # the id is negative: one byte tells
+        return None
+    last_offset_delta, producer_id, epoch, first = _MARK(batch)
+    if first < 0:
+        return None
+    return Mark(producer_id, epoch, first, (first + last_offset_delta) % SEQUENCES)
+
+
+class Producers:
+    """At most `most`: a new one takes the place of the one not heard for the longest time, if that has been silent for
+    `PROTECTED_MS`, and has none else. A forgotten one is taken at its word when it comes back, whatever its sequence
+    (KIP-360)."""
+
+    __slots__ = ("_known", "_most", "_now_ms", "kept_at")
+
+    def __init__(self, most: int) -> None:
+        self._now_ms = 0  # of the last `expire`
+        self._known: dict[int, Known] = {}  # in the order in which they were last heard
+        self._most = most
+        self.kept_at: int | None = None  # the end that the snapshot on disk stands for
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, producer_id: int) -> Known:
+        """Of one that is not known: no epoch, no batches."""
+        return self._known.get(producer_id, UNKNOWN)
+
+    def has_room(self, new: int) -> bool:
+        """Whether so many that are not known may be."""
+        excess = len(self._known) + new - self._most
+        if excess <= 0:
+            return True
+        last = next(islice(self._known.values(), excess - 1, None), None)
+        return last is not None and 0 < last.heard_ms <= self._now_ms - PROTECTED_MS
+
+    def appended(self, mark: Mark, base_offset: int) -> None:
+        """What the log holds is never refused: `judge` is asked before."""
+        self._known[mark.producer_id] = with_batch(self._known.pop(mark.producer_id, UNKNOWN), mark, base_offset)
+        if len(self._known) > self._most:
+            del self._known[next(iter(self._known))]
+
+    def expire(self, now_ms: int, after_ms: int) -> None:
+        """Forget those that were last heard so long ago. Costs what was appended or expires since the last time."""
+        self._now_ms = now_ms
+        fresh = []
+        for producer_id, known in reversed(self._known.items()):
+            if known.heard_ms:
+                break
+            fresh.append(producer_id)
+        for producer_id in fresh:
+            known = self._known[producer_id]
+            self._known[producer_id] = Known(known.epoch, now_ms, known.batches)
+        gone = []
+        for producer_id, known in self._known.items():
+            if now_ms - known.heard_ms < after_ms:
+                break
+            gone.append(producer_id)
+        for producer_id in gone:
+            del self._known[producer_id]
+
+    def snapshot(self, end: int) -> Snapshot:
+        return Snapshot(end, tuple(self._known.items()))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._known = dict(snapshot.producers[-self._most :])
+        self.kept_at = snapshot.end
+
+
+def with_batch(known: Known, mark: Mark, base_offset: int) -> Known:
+    stored = Stored(mark.first, mark.last, base_offset)
+    if known.epoch != mark.epoch:
+        return Known(mark.epoch, 0, (stored,))
+    return Known(mark.epoch, 0, (*known.batches[1 - REMEMBERED :], stored))

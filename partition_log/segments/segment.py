@@ -1,0 +1,398 @@
+"""One segment file of a partition log, and its sparse index.
+
+Format 1 (the `format` of `node.toml`). A log's folder holds, for each segment, with names as Kafka gives them:
+
+    00000000000000000000.log         record batches of version 2, one after the other; the name is the base offset
+    00000000000000000000.index       8 bytes an entry: a batch's last offset minus the base offset, its position in the
+                                     .log
+    00000000000000000000.timeindex   12 bytes an entry, for each in the .index: a timestamp, the same offset: nothing
+                                     before that batch is newer than that timestamp
+
+The .index is Kafka's. The .timeindex is not: Kafka's has no entry where no newer timestamp came, so that it could not
+be told from one whose end a crash took, and each would have to be checked by a walk.
+
+Migration: a change of the .log format raises `format` in `node.toml`, and a node refuses a folder of a format that it
+does not know. Indexes are caches: they are written at checkpoints, never synced, checked where they are used, and
+rebuilt from the .log if they are missing or wrong. They may change without a new format.
+
+A segment's newest bytes are in memory (`pending`): the write-ahead log has them, so they need not go to the file with
+every append. They are written in one piece when they are many, and before every checkpoint.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from struct import Struct
+
+import msgspec
+
+from partition_log.disk.open_files import OpenFiles
+from partition_log.errors import ADVICE, LogDamaged
+from partition_log.segments.file_names import file_name
+from partition_log.segments.index_files import INDEX_ENTRY, TIME_ENTRY, last_entry, read_entries
+from protocol.record_batch import HEADER_BYTES, CorruptBatch, extent
+
+INDEX_INTERVAL_BYTES = 4096
+READ_AHEAD_BYTES = 8192
+
+
+class SegmentWrite(msgspec.Struct, frozen=True, gc=False):
+    """Bytes for a place in a segment's file, which is there or is made."""
+
+    path: str
+    position: int
+    data: bytes
+
+
+class Segment:
+    """`size` counts all bytes, `written` those that are in the file for certain; the rest is in memory."""
+
+    __slots__ = (
+        "_files",
+        "_first_ms",
+        "_indexed",
+        "_loaded",
+        "_offsets",
+        "_pending",
+        "_positions",
+        "_timestamps",
+        "base_offset",
+        "max_timestamp_ms",
+        "next_offset",
+        "next_entry",
+        "path",
+        "size",
+        "spilling",
+        "unsynced",
+        "written",
+    )
+
+    def __init__(self, files: OpenFiles, folder: str, base_offset: int) -> None:
+        self._files = files
+        self._first_ms: int | None = None
+        self.path = f"{folder}/{file_name(base_offset, 'log')}"
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size = 0
+        self.written = 0
+        self.max_timestamp_ms = -1
+        self.spilling = 0  # jobs that are writing it
+        self.unsynced = False
+        self.next_entry = INDEX_INTERVAL_BYTES  # the position from which the next batch gets an index entry
+        self._pending: list[bytes] = []
+        # Entry i: a batch at positions[i] ends with offsets[i]; nothing before it is newer than timestamps[i].
+        self._offsets = array("q")
+        self._positions = array("q")
+        self._timestamps = array("q")
+        self._indexed = 0  # entries that the index files hold
+        self._loaded = True
+
+    # ---------------------------------------------------------------------------------------------------- appending
+
+    def append(self, batch: bytes, base_offset: int, next_offset: int, max_timestamp_ms: int) -> None:
+        """A stamped batch, to memory."""
+        position = self.size
+        if position >= self.next_entry:
+            self._add_entry(next_offset - 1, position)
+        self.size = position + len(batch)
+        self.next_offset = next_offset
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+        self._pending.append(batch)
+
+    @property
+    def pending_bytes(self) -> int:
+        return self.size - self.written
+
+    def spill(self) -> SegmentWrite:
+        """What is in memory, to be written by whoever runs the job; it can be read meanwhile."""
+        data = self._pending_data()
+        self.spilling += 1
+        self.unsynced = True
+        return SegmentWrite(self.path, self.written, data)
+
+    def spilled(self, write: SegmentWrite) -> None:
+        """That write is in the file now. Two jobs may have written the same bytes; they may end in any order."""
+        self.spilling -= 1
+        end = write.position + len(write.data)
+        if end > self.written:
+            self._pending = [self._pending_data()[end - self.written :]]
+            self.written = end
+
+    def not_spilled(self) -> None:
+        """The disk was full; the bytes stay in memory."""
+        self.spilling -= 1
+
+    def file_size(self) -> int:
+        """Of the file as it is found."""
+        return self._files.size(self, self.path)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether not all of it is known to be on disk."""
+        return self.unsynced or self.spilling > 0 or self.pending_bytes > 0
+
+    def pin(self) -> None:
+        """It can be read until it is closed, whatever becomes of its names."""
+        self._load_if_needed()
+        if self.written:
+            self._files.pin(self, self.path)
+
+    def close(self) -> None:
+        """Nobody is likely to read it soon."""
+        self._files.close(self)
+
+    # ------------------------------------------------------------------------------------------------------ reading
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """From file and memory alike."""
+        size = min(size, self.size - position)
+        if size <= 0:
+            return b""
+        in_file = self.written - position
+        if in_file >= size:
+            data = self._files.read_at(self, self.path, position, size)
+            if len(data) < size:
+                raise self._damaged(position, None, f"it ends after {position + len(data)} bytes of {self.written}")
+            return data
+        pending = self._pending_data()
+        if in_file <= 0:
+            return pending[-in_file : size - in_file]
+        return self.read_at(position, in_file) + pending[: size - in_file]
+
+    def read(self, offset: int, max_bytes: int, up_to: int) -> bytes:
+        """Whole batches, from the one that holds `offset` (or the first after it) to those that begin below `up_to`;
+        the first one even if it is larger than `max_bytes`.
+        """
+        position = end = self.find(offset)
+        entry = bisect_right(self._positions, position + max_bytes) - 1
+        while entry >= 0 and self._positions[entry] > position and self._offsets[entry] >= up_to:
+            entry -= 1
+        if entry >= 0 and self._positions[entry] > position:
+            end = self._positions[entry]
+        for at, base_offset, _next, size, _timestamp in self.walk(end):
+            if base_offset >= up_to or (at + size - position > max_bytes and at > position):
+                break
+            end = at + size
+        return self.read_at(position, end - position)
+
+    def find(self, offset: int) -> int:
+        """The position of the batch that holds `offset`, or of the first after it; `size` if there is none."""
+        self._load_if_needed()
+        entry = bisect_right(self._offsets, offset) - 1
+        if entry < 0:
+            start = 0
+        else:
+            start = self._positions[entry]
+            if self._last_offset(start) != self._offsets[entry]:
+                self.rebuild()
+                return self.find(offset)
+        for position, _base, next_offset, _size, _timestamp in self.walk(start):
+            if next_offset > offset:
+                return position
+        return self.size
+
+    def find_time(self, timestamp_ms: int) -> int | None:
+        """The position of the first batch that has a record as new as that."""
+        self._load_if_needed()
+        if self.max_timestamp_ms < timestamp_ms:
+            return None
+        entry = bisect_left(self._timestamps, timestamp_ms) - 1
+        for position, _base, _next, _size, newest in self.walk(self._positions[entry] if entry >= 0 else 0):
+            if newest >= timestamp_ms:
+                return position
+        return None
+
+    def newest_ms(self) -> int:
+        """The largest timestamp, -1 if there is none. No index is kept for it: a gigabyte's takes six megabytes."""
+        if not self._loaded and self.max_timestamp_ms < 0:
+            newest = self._newest_by_last_entry()
+            if newest is None:
+                self._load_if_needed()
+            else:
+                self.max_timestamp_ms = newest
+        return self.max_timestamp_ms
+
+    def _newest_by_last_entry(self) -> int | None:
+        """The last entries of the index files know of all before them; None if they do not fit."""
+        disk = self._files.disk
+        last = last_entry(disk, self._index_path("index"), INDEX_ENTRY)
+        times = last_entry(disk, self._index_path("timeindex"), TIME_ENTRY)
+        if last is None or times is None:
+            return None
+        (count, relative, position), (same_count, newest, same) = last, times
+        fits = count == same_count and relative == same and 0 < position < self.size
+        if not fits or self._last_offset(position) != self.base_offset + relative:
+            return None
+        return max(newest, *[timestamp for _at, _base, _next, _size, timestamp in self.walk(position)])
+
+    @property
+    def first_ms(self) -> int:
+        """The largest timestamp of the first batch, -1 if it has none or is damaged: that is for readers to find."""
+        if self._first_ms is None:
+            self._first_ms = next(self._whole_batches(0), (0, 0, 0, 0, -1))[4]
+        return self._first_ms
+
+    def walk(self, position: int) -> Iterator[tuple[int, int, int, int, int]]:
+        """Position, base offset, next offset, size and largest timestamp of each batch from there."""
+        chunk, start = b"", position
+        while position < self.size:
+            if position + HEADER_BYTES > start + len(chunk):
+                chunk, start = self.read_at(position, READ_AHEAD_BYTES), position
+                if len(chunk) < HEADER_BYTES:
+                    raise self._damaged(position, None, f"{len(chunk)} bytes are no whole header")
+            try:
+                base_offset, next_offset, size, timestamp = extent(chunk, position - start)
+            except CorruptBatch as error:
+                raise self._damaged(position, None, error.reason) from None
+            if next_offset <= base_offset or position + size > self.size:
+                raise self._damaged(position, base_offset, "a batch ends beyond the segment, or before it begins")
+            yield position, base_offset, next_offset, size, timestamp
+            position += size
+
+    # ---------------------------------------------------------------------------------------------------- the index
+
+    def adopt(self, size: int, end: int) -> None:
+        """Take over a closed segment, `size` bytes long; its index is read when it is first asked for."""
+        self.size = self.written = size
+        self.next_offset = end
+        self._loaded = False
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether its index is in memory."""
+        return self._loaded
+
+    def _load_if_needed(self) -> None:
+        if not self._loaded:
+            size, end = self.size, self.next_offset
+            self.load(size, end)
+            if self.size < size:
+                raise self._damaged_after(self.size, size, end)
+            self.next_offset = end  # the last batches may have been compacted away
+
+    def _damaged_after(self, position: int, size: int, end: int) -> LogDamaged:
+        """What is wrong with a closed segment whose batches do not reach its end. It must not look like a short one:
+        a reader would pass over what it held."""
+        self.size, self.written, self.next_offset, self._loaded = size, size, end, False
+        try:
+            for _batch in self.walk(position):
+                pass
+        except LogDamaged as damage:
+            return damage
+        return self._damaged(position, None, f"a batch ends beyond offset {end}, where the next file begins")
+
+    def load(self, size: int, end: int) -> bool:
+        """Take over the file, `size` bytes long, up to offset `end`; whatever is beyond is not looked at. False if
+        the file has no batch that ends there.
+        """
+        self._loaded = True
+        self.size = self.written = size
+        self._load_entries(end)
+        position = self._positions[-1] if self._positions else 0
+        if self._offsets and self._last_offset(position) != self._offsets[-1]:
+            self._drop_entries()
+            position = 0
+        self.next_offset = self._offsets[-1] if self._offsets else self.base_offset
+        self.max_timestamp_ms = self._timestamps[-1] if self._timestamps else -1
+        self._scan(position, end)
+        return self.next_offset == end
+
+    def _scan(self, start: int, end: int) -> None:
+        stop = start
+        for position, _base, next_offset, size, timestamp in self._whole_batches(start):
+            if next_offset > end or self.next_offset == end:
+                break  # behind the end may be a batch of which a crash took the offset alone
+            if position >= self.next_entry:
+                self._add_entry(next_offset - 1, position)
+            self.next_offset = next_offset
+            self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp)
+            stop = position + size
+        self.size = self.written = stop
+
+    def _whole_batches(self, start: int) -> Iterator[tuple[int, int, int, int, int]]:
+        """As `walk`, but what stands behind the end that is looked for may be anything."""
+        try:
+            yield from self.walk(start)
+        except LogDamaged:
+            return
+
+    def rebuild(self) -> None:
+        """The index was wrong: make it anew from the batches."""
+        self._drop_entries()
+        for position, _base, next_offset, _size, timestamp in self.walk(0):
+            if position >= self.next_entry:
+                self._add_entry(next_offset - 1, position)
+            self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp)
+
+    def _drop_entries(self) -> None:
+        del self._offsets[:], self._positions[:], self._timestamps[:]
+        self._indexed = 0
+        self.max_timestamp_ms = -1
+        self.next_entry = INDEX_INTERVAL_BYTES
+
+    def _add_entry(self, offset: int, position: int) -> None:
+        self._offsets.append(offset)
+        self._positions.append(position)
+        self._timestamps.append(self.max_timestamp_ms)
+        self.next_entry = position + INDEX_INTERVAL_BYTES
+
+    def _load_entries(self, end: int) -> None:
+        """The files are a cache that a crash may have left with holes: what does not fit ends it."""
+        self._drop_entries()
+        times = self._entries("timeindex", TIME_ENTRY)
+        last_offset, last_position = -1, 0
+        for (relative, position), (timestamp, same) in zip(self._entries("index", INDEX_ENTRY), times, strict=False):
+            offset = self.base_offset + relative
+            if same != relative or not (last_offset < offset < end and last_position < position < self.size):
+                break
+            self._offsets.append(offset)
+            self._positions.append(position)
+            self._timestamps.append(timestamp)
+            self.next_entry = position + INDEX_INTERVAL_BYTES
+            last_offset, last_position = offset, position
+        self._indexed = len(self._offsets)
+
+    def _entries(self, kind: str, entry: Struct) -> list[tuple[int, int]]:
+        if self.size <= INDEX_INTERVAL_BYTES:
+            return []  # it has none; of thousands of small logs, that saves a start most of its work
+        return read_entries(self._files.disk, self._index_path(kind), entry)
+
+    def index_writes(self) -> list[tuple[str, int, bytes]]:
+        """Path, position and bytes of what the index files lack; `indexed` when they have been written."""
+        fresh = range(self._indexed, len(self._offsets))
+        if not fresh:
+            return []
+        base = self.base_offset
+        entries = b"".join(INDEX_ENTRY.pack(self._offsets[i] - base, self._positions[i]) for i in fresh)
+        times = b"".join(TIME_ENTRY.pack(self._timestamps[i], self._offsets[i] - base) for i in fresh)
+        return [
+            (self._index_path("index"), fresh.start * INDEX_ENTRY.size, entries),
+            (self._index_path("timeindex"), fresh.start * TIME_ENTRY.size, times),
+        ]
+
+    def indexed(self, entries: int) -> None:
+        self._indexed = max(self._indexed, entries)
+
+    @property
+    def entries(self) -> int:
+        return len(self._offsets)
+
+    def _index_path(self, kind: str) -> str:
+        return f"{self.path.removesuffix('log')}{kind}"
+
+    def _last_offset(self, position: int) -> int | None:
+        """Of the batch there; None if none can be there."""
+        head = self.read_at(position, HEADER_BYTES)
+        try:
+            return extent(head)[1] - 1 if len(head) == HEADER_BYTES else None
+        except CorruptBatch:
+            return None
+
+    def _pending_data(self) -> bytes:
+        if len(self._pending) != 1:
+            self._pending = [b"".join(self._pending)]
+        return self._pending[0]
+
+    def _damaged(self, position: int, offset: int | None, what: str) -> LogDamaged:
+        return LogDamaged(self.path, position, offset, what, ADVICE)

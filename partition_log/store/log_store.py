@@ -1,0 +1,395 @@
+"""A node's data folder: all its logs, and the write-ahead log that makes them durable with one sync.
+
+    LOCK  node.toml  wal/  flights-0/  flights-1/  __consumer_offsets-12/ ...
+
+An append goes to two places in memory: the log's last segment and the open block of the write-ahead log. What is slow
+leaves as a job, to be run off the loop: a `FlushJob` (at most one under way) makes the open block durable, a
+`CheckpointJob` (at most one, beside it) writes what logs have too much of in memory to their files, syncs these now and
+then, makes the next write-ahead segment and deletes what was removed. A job that fails for lack of room says so by
+`disk_full`; one that fails otherwise raises, as after any sync that fails, and the process must end: what the page
+cache holds is unknown then.
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+
+import msgspec
+
+from partition_log.cleanup_policy import Policy, Retain
+from partition_log.disk.disk import Disk, is_disk_full
+from partition_log.disk.open_files import MOST as MOST_OPEN_FILES
+from partition_log.disk.open_files import OpenFiles
+from partition_log.disk.unsynced_files import MOST as MOST_UNSYNCED_FILES
+from partition_log.disk.unsynced_files import UnsyncedFiles
+from partition_log.errors import AppendError
+from partition_log.log.partition_log import PartitionLog
+from partition_log.log.state_snapshots import NewAid, write_aids
+from partition_log.store.identity import LOG_NAME, NodeIdentity
+from partition_log.store.jobs import CheckpointJob, Drop, FlushJob, Removal, Spill, Taken, end_spills, take
+from partition_log.store.pending_cleaning import CleaningWork
+from partition_log.store.recovery import NodeFolder, RecoveryReport
+from partition_log.wal.write_ahead_log import WriteAheadLog
+
+__all__ = ["AppendError", "Appended", "CheckpointJob", "FlushJob", "LogStore", "PartitionLog", "StoreLimits"]
+
+MIB = 1024 * 1024
+LOG_NAME_BYTES = 255  # what file systems allow
+
+# length, last offset delta, largest timestamp; the last two fields end a batch's first 43 bytes
+_PEEK = Struct(">8xi11xi8xq").unpack_from
+_OFFSET = Struct(">q").pack
+_LEADER_EPOCH = bytes(4)
+
+
+class StoreLimits(msgspec.Struct, frozen=True):
+    """`wal_segment_bytes`: the first start writes one segment of zeros before it serves, and every segment must be
+    larger than any batch: 32 MiB is twice the largest batch and written in some 20 to 300 ms. `spill_bytes` is how
+    much of a log may stay in memory between checkpoints; `producers_per_log` how many idempotent ones are remembered;
+    `open_files` how many files of logs are kept open for readers, and `unsynced_files` for the next checkpoint's sync.
+    """
+
+    wal_segment_bytes: int = 32 * MIB
+    checkpoint_bytes: int = 64 * MIB
+    max_batch_bytes: int = 16 * MIB
+    spill_bytes: int = 64 * 1024
+    producers_per_log: int = 2_000
+    open_files: int = MOST_OPEN_FILES
+    unsynced_files: int = MOST_UNSYNCED_FILES
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """`position` is where a flush must have come for the batch to be durable."""
+
+    base_offset: int
+    next_offset: int
+    position: int
+
+
+class LogStore:
+    """`disk_full`: nothing is appended until a checkpoint succeeds; force one from time to time."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        limits: StoreLimits,
+        *,
+        cluster_id: str = "muster",
+        node_id: int = 1,
+        made_with: dict[str, int] | None = None,
+    ) -> None:
+        """What is named here is for the first start; later the folder's own count (`identity`)."""
+        keep = -(-limits.checkpoint_bytes // limits.wal_segment_bytes) + 1
+        self._disk = disk
+        self.identity = NodeIdentity(cluster_id, node_id, made_with=made_with or {})
+        self._files = OpenFiles(disk, limits.open_files)
+        self._unsynced = UnsyncedFiles(disk, limits.unsynced_files)
+        self._folder = NodeFolder(self._files, self._unsynced, folder, self.identity, limits.producers_per_log)
+        self._limits = limits
+        self._wal = WriteAheadLog(f"{folder}/wal", limits.wal_segment_bytes, keep)
+        self._logs: dict[str, PartitionLog] = {}
+        self._unflushed: list[PartitionLog] = []
+        self._removals: list[Removal] = []
+        self._drops: list[Drop] = []
+        self.cleaning = CleaningWork()
+        self._wants_checkpoint = False
+        self._flush: FlushJob | None = None
+        self._flush_marks: list[tuple[PartitionLog, int]] = []
+        self._to_spill: list[PartitionLog] = []
+        self._spills: list[Spill] = []  # of the checkpoint job
+        self._checkpoint: CheckpointJob | None = None
+        self._taken: Taken | None = None
+        self._checkpoint_block = 0
+        self._needed: list[str] = []  # write-ahead segments of before the start, until a checkpoint succeeds
+        self._checkpointed = 0  # the position that the last checkpoint took
+        self.disk_full = False
+        self.aids_problem = ""
+        self._wal_append = self._wal.append
+        self._reserve = limits.wal_segment_bytes // 4
+        self._max_batch_bytes = min(limits.max_batch_bytes, self._wal.largest_frame - LOG_NAME_BYTES)
+
+    # ----------------------------------------------------------------------------------------------- opening, closing
+
+    def open(self) -> RecoveryReport:
+        """Take the folder, make it on the first start, recover. Raises `FolderInUse`, `LogDamaged`, and `OSError` for
+        all else that a disk may say; nothing is held then. Only a start with logs does without room on the disk: it
+        is `disk_full`, and all that was durable can be read.
+        """
+        try:
+            recovered = self._folder.open()
+            self.identity = self._folder.identity
+            self._logs = recovered.logs
+            self._needed = recovered.needed
+            self._wal.resume(recovered.next_base, recovered.blocks_end, recovered.free, recovered.unsynced)
+            try:
+                making = self._wal.making()
+                assert making is not None
+                self._wal.made(making.run(self._disk))
+                self._checkpoint_now()
+            except OSError as error:
+                if not is_disk_full(error) or not recovered.logs:
+                    raise
+                self.disk_full = True
+        except BaseException:
+            self._release()
+            raise
+        return recovered.report
+
+    def _checkpoint_now(self) -> None:
+        job = self.begin_checkpoint(force=True)
+        assert job is not None
+        job.run(self._disk)
+        self.finish_checkpoint(job)
+        if job.outcome.problem is not None:
+            raise job.outcome.problem
+
+    def close(self, aids: Iterable[NewAid] = ()) -> bool:
+        """A clean stop: what was appended is durable, and the logs are whole files. No job may be under way. False if a
+        full disk left them as a crash would: nothing is lost, the next start recovers. Beside whole logs is left what
+        a replay may begin with; if that fails, `aids_problem` says how, and nothing else does.
+        """
+        assert self._flush is None and self._checkpoint is None, "jobs come first"
+        try:
+            self._settle()
+            self.aids_problem = "" if self.disk_full else write_aids(self._disk, aids)
+        finally:
+            self._release()
+        return not self.disk_full
+
+    def _settle(self) -> None:
+        if (flush := self.begin_flush()) is not None:
+            flush.run(self._disk)
+            self.finish_flush(flush.up_to)
+        while (job := self.begin_checkpoint(force=True)) is not None:
+            job.run(self._disk)
+            self.finish_checkpoint(job)
+            if job.checkpoint is not None or self.disk_full:
+                break
+
+    def _release(self) -> None:
+        for handle in self._wal.handles():
+            self._disk.close(handle)
+        self._unsynced.close()
+        self._folder.close()
+
+    # ------------------------------------------------------------------------------------------------------------ logs
+
+    def log(self, name: str, policy: Policy | None = None) -> PartitionLog:
+        """The log of that name. A new one leaves no trace on disk before its first batch. A policy given replaces the
+        one the log was opened with.
+        """
+        log = self._logs.get(name)
+        if log is None:
+            if LOG_NAME.fullmatch(name) is None or len(name) > LOG_NAME_BYTES:
+                raise ValueError(f"{name!r} is no name for a log: a topic's name, a dash and a number")
+            folder, most = self._folder.log_folder(name), self._limits.producers_per_log
+            log = self._logs[name] = PartitionLog(self._files, folder, name, policy or Retain(), most)
+        elif policy is not None:
+            log.policy = policy
+        return log
+
+    def names(self) -> list[str]:
+        """Of the logs that hold or have held records, sorted."""
+        return sorted(name for name, log in self._logs.items() if log.next_offset)
+
+    def remove(self, name: str) -> int | AppendError:
+        """Delete a log: the position from which on it stays deleted. Its `PartitionLog` must not be used any more; a
+        new one of this name begins at 0. Allowed while `disk_full`, since it makes room, as far as room was prepared.
+        """
+        log = self._logs.get(name)
+        if log is None or not log.next_offset:
+            if log is not None:
+                log.is_removed = True
+                del self._logs[name]
+            return self._wal.flushed
+        position = self._wal_append(log.wal_name, b"")
+        if not position:
+            return AppendError.DISK_FULL
+        log.is_removed = True
+        self.damaged.pop(name, None)
+        self._drops = [drop for drop in self._drops if drop.log is not log]
+        del self._logs[name]
+        self._removals.append(Removal(log, position))
+        return position
+
+    def drop(self, log: PartitionLog, count: int) -> bool:
+        """Forget the log's oldest segments, so many. The next checkpoint makes that durable and removes the files;
+        after a crash before it they are back. False if some must wait for a checkpoint first, which is then due or
+        under way: ask again.
+        """
+        if self._checkpoint is not None or self.cleaning.is_swapping_in(log):
+            return False
+        bases = log.drop(count)
+        self._drops += [Drop(log, base) for base in bases]
+        self._wants_checkpoint |= len(bases) < count
+        return len(bases) == count
+
+    def want_checkpoint(self) -> None:
+        """One is due, however little was written since the last."""
+        self._wants_checkpoint = True
+
+    @property
+    def damaged(self) -> dict[str, str]:
+        """Logs that were found damaged since the start, and the sentences about them."""
+        return self._files.damaged
+
+    def append(
+        self, log: PartitionLog, batch: bytes, *, must_fit: bool = True, makes_room: bool = False
+    ) -> Appended | AppendError:
+        """One sound batch (`check_batch`) at the log's end, stamped there. Never raises; after an `AppendError`
+        nothing has changed. With `must_fit` false only a write-ahead segment bounds the batch, not `max_batch_bytes`.
+        What `makes_room` is taken while `disk_full` too, as far as room was prepared: that a log is to be removed.
+        """
+        length, last_offset_delta, max_timestamp_ms = _PEEK(batch)
+        size = len(batch)
+        assert length + 12 == size, "one whole batch at a time"
+        if size > self._max_batch_bytes and (must_fit or size > self._wal.largest_frame - LOG_NAME_BYTES):
+            return AppendError.RECORD_TOO_LARGE
+        if self.disk_full and not makes_room:
+            return AppendError.DISK_FULL
+        base_offset = log.next_offset
+        stamped = _OFFSET(base_offset) + batch[8:12] + _LEADER_EPOCH + batch[16:]
+        position = self._wal_append(log.wal_name, stamped)
+        if not position:
+            return AppendError.DISK_FULL
+        next_offset = base_offset + last_offset_delta + 1
+        log.append(stamped, next_offset, max_timestamp_ms)
+        if not log.unflushed:
+            log.unflushed = True
+            self._unflushed.append(log)
+        return Appended(base_offset, next_offset, position)
+
+    def expire_producers(self, now_ms: int, after_ms: int) -> None:
+        """Forget idempotent producers that wrote nothing for so long, to be asked from time to time."""
+        for log in self._logs.values():
+            if log.producers is not None:
+                log.producers.expire(now_ms, after_ms)
+
+    def should_wait(self, size: int) -> bool:
+        """Whether so many bytes of records had better wait until the next write-ahead segment is made, which a
+        checkpoint job does: what is left until then is for what cannot wait. A full disk is not waited for; `append`
+        says so.
+        """
+        return not self.disk_full and self._wal.wants_segment and self._wal.room < size + self._reserve
+
+    # -------------------------------------------------------------------------------------------------------- flushing
+
+    @property
+    def position(self) -> int:
+        """Of the write-ahead log after the last append; it only grows, over restarts too."""
+        return self._wal.position
+
+    @property
+    def flushed(self) -> int:
+        """What is durable: everything that was appended at or before this position."""
+        return self._wal.flushed
+
+    def begin_flush(self) -> FlushJob | None:
+        """Everything appended since the last one; `None` if that is nothing, or a flush is under way."""
+        if self._flush is not None or self._wal.position <= self._wal.flushed:
+            return None
+        up_to, writes = self._wal.take()
+        self._flush_marks = [(log, log.next_offset) for log in self._unflushed]
+        for log in self._unflushed:
+            log.unflushed = False
+        self._unflushed = []
+        self._flush = FlushJob(up_to, writes)
+        return self._flush
+
+    def finish_flush(self, up_to: int) -> list[PartitionLog]:
+        """The job has run: `flushed` and the logs' `flushed_offset` move. Returns the logs whose did."""
+        job, marks = self._flush, self._flush_marks
+        assert job is not None and job.up_to == up_to, "not the flush that is under way"
+        self._flush, self._flush_marks = None, []
+        self._wal.flushed_to(up_to)
+        for log, next_offset in marks:
+            log.flushed_offset = next_offset
+            if log.wants_spill(self._limits.spill_bytes):
+                self._to_spill.append(log)
+        self._retire()
+        return [log for log, _offset in marks]
+
+    def _retire(self) -> None:
+        for segment in self._wal.retire(self._checkpoint_block):
+            self._disk.close(segment.handle)
+
+    # ---------------------------------------------------------------------------------------------------- checkpoints
+
+    def begin_checkpoint(self, *, force: bool = False) -> CheckpointJob | None:
+        """What is due of: deleting removed logs, making the next write-ahead segment, spills, what cleaning wants, and
+        syncing the logs (always with `force`). `None` if nothing is, or a job is under way. Cheap to ask after every
+        step.
+        """
+        wal = self._wal
+        if self._checkpoint is not None:
+            return None
+        due = wal.position - self._checkpointed >= self._limits.checkpoint_bytes
+        due |= self._wants_checkpoint or bool(self._drops)
+        has_work = due or wal.wants_segment or bool(self._to_spill) or self.cleaning.is_due
+        if not force and not self._removals and (self.disk_full or not has_work):
+            return None
+        removals = tuple(removal for removal in self._removals if removal.position <= wal.flushed)
+        for removal in removals:
+            removal.log.close()
+        # Not while a removed log's files may still stand where a new one of its name writes.
+        taken = self._take() if (due or force) and not self._removals and wal.is_started else None
+        making = wal.making() if force or not self.disk_full else None
+        surplus, self._spills = wal.surplus(), taken.spills if taken else self._spill()
+        cleaned, swap, discards = self.cleaning.take()
+        if not any((taken, making, swap, cleaned, removals, surplus, discards, self._spills)):
+            return None
+        self._taken = taken
+        self._checkpoint = CheckpointJob(
+            folder=self._folder.path,
+            unsynced=self._unsynced,
+            removals=removals,
+            drops=tuple(self._drops) if taken else (),
+            checkpoint=taken.content if taken else None,
+            spills=tuple(write for _segment, write in self._spills),
+            new_folders=taken.new_folders if taken else (),
+            kept=taken.kept if taken else (),
+            indexes=taken.indexes if taken else (),
+            surplus=surplus,
+            discards=discards,
+            making=making,
+            cleaned=cleaned,
+            swap=swap,
+        )
+        return self._checkpoint
+
+    def _spill(self) -> list[Spill]:
+        """What logs have too much of in memory. Not of one that is removed, or whose name an older log's files may
+        still stand under."""
+        logs, self._to_spill = dict.fromkeys(self._to_spill), []
+        removed = {removal.log.name for removal in self._removals}
+        if self.disk_full:
+            return []
+        return [spill for log in logs if log.name not in removed for spill in log.spills(self._limits.spill_bytes)]
+
+    def _take(self) -> Taken:
+        self._wants_checkpoint = False
+        self._to_spill = []
+        return take(self._logs, self._wal.position, self._wal.block, self._folder.path)
+
+    def finish_checkpoint(self, job: CheckpointJob) -> None:
+        """The job has run: older write-ahead segments go."""
+        assert job is self._checkpoint, "not the job that is under way"
+        taken, outcome = self._taken, job.outcome
+        self._checkpoint = self._taken = None
+        self._removals = [removal for removal in self._removals if removal not in job.removals]
+        if outcome.made is not None:
+            self._wal.made(outcome.made)
+        self.cleaning.finished(job)
+        end_spills(self._spills, outcome.written)
+        if taken is not None:
+            taken.end(done=outcome.checkpointed)
+            if outcome.checkpointed:
+                self._checkpointed, self._checkpoint_block = taken.position, taken.block
+                self._wal.spares += self._needed
+                self._needed = []
+                self._drops = [drop for drop in self._drops if drop not in job.drops]
+        if outcome.problem is not None:
+            self.disk_full = True
+        elif taken is not None:
+            self.disk_full = False
+        self._retire()

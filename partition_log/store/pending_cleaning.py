@@ -1,0 +1,85 @@
+"""What compaction wants of the disk: it waits for the next checkpoint job, the only one that touches names."""
+
+from partition_log.log.partition_log import PartitionLog
+from partition_log.log.segment_swap import CleanedWrite, Swap
+from partition_log.store.jobs import CheckpointJob
+
+
+class CleaningWork:
+    """At most one write, or one swap, at a time."""
+
+    __slots__ = ("_discards", "_swap", "_write")
+
+    def __init__(self) -> None:
+        self._swap: tuple[PartitionLog, Swap] | None = None
+        self._write: tuple[PartitionLog, CleanedWrite] | None = None
+        self._discards: list[str] = []
+
+    def swap(self, log: PartitionLog, swap: Swap) -> None:
+        """Put a cleaned segment in the place of others, with the next checkpoint job: then it `is_done`. It never will
+        be if what it replaces goes first."""
+        assert self._swap is None, "another is under way"
+        self._swap = log, swap
+
+    def write(self, log: PartitionLog, write: CleanedWrite) -> None:
+        """Do it with the next checkpoint job, unless the log goes first."""
+        assert self._write is None, "another is under way"
+        self._write = log, write
+
+    def discard(self, paths: list[str]) -> None:
+        """Remove files that were begun and are not wanted, with the next checkpoint job; their write is not either."""
+        if paths:
+            self._discards += paths
+            self._write = None
+
+    @property
+    def is_swapping(self) -> bool:
+        """Whether the last swap is neither done nor given up."""
+        return self._swap is not None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a write or a swap is neither done nor given up."""
+        return self._swap is not None or self._write is not None
+
+    def is_swapping_in(self, log: PartitionLog) -> bool:
+        return self._swap is not None and self._swap[0] is log and self._swap[1].is_begun
+
+    # ---------------------------------------------------------------------------------------------- for a checkpoint
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self._discards) or self._next_write() is not None or self._next_swap() is not None
+
+    def take(self) -> tuple[CleanedWrite | None, Swap | None, tuple[str, ...]]:
+        """What the job does; the last are files to be removed."""
+        write, swap = self._next_write(), self._next_swap()
+        if self._swap is not None and swap is not None:
+            swap.is_begun = True
+            self._swap[0].pin(swap)
+        discards, self._discards = tuple(self._discards), []
+        return write, swap, discards
+
+    def _next_write(self) -> CleanedWrite | None:
+        if self._write is not None and self._write[0].is_removed:
+            self._write = None
+        return None if self._write is None else self._write[1]
+
+    def _next_swap(self) -> Swap | None:
+        """What it replaces may have gone since; what is begun is done."""
+        if self._swap is None:
+            return None
+        log, swap = self._swap
+        if log.is_removed or not (swap.is_begun or log.can_swap(swap)):
+            self._swap = None
+            return None
+        return swap
+
+    def finished(self, job: CheckpointJob) -> None:
+        """The job has run. What a full disk left undone is tried again with the next one."""
+        if self._swap is not None and self._swap[1].is_done:
+            log, swap = self._swap
+            log.swapped(swap)
+            self._swap = None
+        if job.outcome.cleaned and self._write is not None and self._write[1] is job.cleaned:
+            self._write = None
