@@ -228,7 +228,7 @@ class Node:
         """Begin a checkpoint if one is due. A full disk is tried again: a checkpoint that succeeds ends that state."""
         self._checkpoint(force=self.core.store.disk_full)
         self.effects += self._disk_news.report()
-        self.core.store.expire_producers(moment.wall_ms, self.core.config.producer_id_expiration_ms)
+        self.core.store.producer_expiration.run(moment.wall_ms, self.core.config.producer_id_expiration_ms)
         self.core.schedule(_CHECKPOINT, moment.monotonic_ms + _CHECKPOINT_EVERY_MS)
 
     def _continue(self, moment: Moment) -> None:

@@ -3,7 +3,6 @@
 Readers see durable records: those below the high watermark, which is the end of what the write-ahead log has synced.
 """
 
-from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
@@ -79,22 +78,18 @@ def _next_size(log: PartitionLog, offset: int) -> int:
     """Return the size of the batch that holds the offset, or comes after it; 0 if there is none, or no such offset."""
     if not log.start_offset <= offset < log.flushed_offset:
         return 0
-    for segment in log.segments[_segment_of(log, offset) :]:
+    for segment in log.segments.starting_at(offset):
         header = segment.read_at(segment.find(offset), HEADER_BYTES)
         if len(header) == HEADER_BYTES:
             return extent(header)[2]
     return 0
 
 
-def _segment_of(log: PartitionLog, offset: int) -> int:
-    return max(bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
-
-
 def _bytes_between(log: PartitionLog, offset: int, end: int) -> int:
     """Return the size of the batches from the one that holds `offset` to those that begin below `end`, without reading
     them."""
     found = 0
-    for segment in log.segments[_segment_of(log, offset) :]:
+    for segment in log.segments.starting_at(offset):
         if segment.base_offset >= end:
             break
         last = segment.size if end >= log.next_offset else segment.find(end)

@@ -95,7 +95,7 @@ class Compaction:
             return True
         if self._swap is not None and not self._swap.is_done:
             return True
-        return self._current is not None and not any(segment is self._current for segment in self._log.segments)
+        return self._current is not None and not self._log.segments.holds(self._current)
 
     def give_up(self) -> None:
         """It will not go on: what it was writing is nobody's, and takes room. A swap must not be under way."""

@@ -1,22 +1,17 @@
 """One partition's log: batches in segments, from `start_offset` to `next_offset`."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from operator import is_
 
 from partition_log.cleanup_policy import Policy
-from partition_log.disk.disk import Disk
 from partition_log.disk.open_files import OpenFiles
-from partition_log.disk.unsynced_files import UnsyncedFiles
-from partition_log.errors import ADVICE, MISSING, LogDamaged, OffsetOutOfRange
+from partition_log.errors import ADVICE, LogDamaged, OffsetOutOfRange
+from partition_log.log.log_segments import LogSegments
 from partition_log.log.segment_swap import Swap
-from partition_log.log.state_snapshots import Aid, is_aid_file, read_newest_aid, remove_aids
+from partition_log.log.state_snapshots import Aid, read_newest_aid
+from partition_log.producers.expiration import ProducerExpiration
 from partition_log.producers.producer_state import Producers, mark_of
-from partition_log.producers.snapshot_files import is_snapshot_file, newest_snapshot, remove_snapshots
 from partition_log.segments.batch_reader import batches_of
-from partition_log.segments.file_names import file_name, is_cleaning_file, is_segment_file, segment_bases
 from partition_log.segments.segment import INDEX_INTERVAL_BYTES, Segment, SegmentWrite
-from partition_log.segments.segment_end import end_of
 from protocol.record_batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -28,32 +23,31 @@ from protocol.record_batch import (
 from protocol.record_walk import first_at
 
 _OPENED_US, _BYTES_AN_US = 100, 512
-_OURS = (is_segment_file, is_cleaning_file, is_snapshot_file, is_aid_file)
 
 
 class PartitionLog:
     """`flushed_offset` is the first offset that is *not* durable by the node's write-ahead log: the high watermark.
     `checkpointed_offset` is the end that the last checkpoint has noted. Compaction has looked at everything before
     `cleaned_offset`; of the tombstones it has left there the first may go at `horizon_ms`, -1 if there are none.
-    `producers` is None until an idempotent one writes; at most `most_producers` are known at a time.
+    `producers` is None until an idempotent one writes.
 
     Nothing touches the disk until the first bytes are written out: an empty log is no folder.
     """
 
     __slots__ = (
-        "_folder",
-        "_most_producers",
         "checkpointed_offset",
         "cleaned_offset",
         "disk",
         "files",
         "flushed_offset",
+        "folder",
         "has_new_files",
         "horizon_ms",
         "is_removed",
         "name",
         "next_offset",
         "policy",
+        "producer_expiration",
         "producers",
         "segments",
         "start_offset",
@@ -61,11 +55,18 @@ class PartitionLog:
         "wal_name",
     )
 
-    def __init__(self, files: OpenFiles, folder: str, name: str, policy: Policy, most_producers: int = 2_000) -> None:
+    def __init__(
+        self,
+        files: OpenFiles,
+        folder: str,
+        name: str,
+        policy: Policy,
+        producer_expiration: ProducerExpiration | None = None,
+    ) -> None:
         self.disk = files.disk
         self.files = files
-        self._folder = folder
-        self._most_producers = most_producers
+        self.folder = folder
+        self.producer_expiration = producer_expiration or ProducerExpiration()
         self.name = name
         self.policy = policy
         self.start_offset = 0
@@ -74,7 +75,7 @@ class PartitionLog:
         self.checkpointed_offset = 0
         self.cleaned_offset = 0
         self.horizon_ms = -1
-        self.segments: list[Segment] = []
+        self.segments = LogSegments()
         self.unflushed = False  # has batches that no flush has taken yet
         self.has_new_files = False  # names that no checkpoint has synced yet
         self.is_removed = False
@@ -85,10 +86,6 @@ class PartitionLog:
         return f"<PartitionLog {self.name} {self.start_offset}..{self.next_offset}, flushed {self.flushed_offset}>"
 
     @property
-    def folder(self) -> str:
-        return self._folder
-
-    @property
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self.segments)
 
@@ -97,19 +94,20 @@ class PartitionLog:
     def append(self, batch: bytes, next_offset: int, max_timestamp_ms: int) -> None:
         """A batch stamped with this log's `next_offset`. Only the store calls this: it writes ahead first."""
         base_offset = self.next_offset
-        segments = self.segments
+        active = self.segments.active
         # The index keeps offsets in four bytes, as Kafka's does.
         if (
-            not segments
-            or segments[-1].size + len(batch) > self.policy.segment_bytes
-            or next_offset - segments[-1].base_offset > 0x7FFFFFFF
-            or self._is_of_another_time(segments[-1], max_timestamp_ms)
+            active is None
+            or active.size + len(batch) > self.policy.segment_bytes
+            or next_offset - active.base_offset > 0x7FFFFFFF
+            or self._is_of_another_time(active, max_timestamp_ms)
         ):
-            segments.append(Segment(self.files, self._folder, base_offset))
-        segments[-1].append(batch, base_offset, next_offset, max_timestamp_ms)
+            active = Segment(self.files, self.folder, base_offset)
+            self.segments.add(active)
+        active.append(batch, base_offset, next_offset, max_timestamp_ms)
         self.next_offset = next_offset
         if batch[43] < 0x80:  # its producer's id is not negative
-            self._note_producer(batch, base_offset)
+            self.note_producer(batch, base_offset)
 
     def _is_of_another_time(self, segment: Segment, timestamp_ms: int) -> bool:
         """Whether a segment ends by its age. As in Kafka the records' own time tells; but only one that a flush has
@@ -121,11 +119,12 @@ class PartitionLog:
             return False
         return 0 <= segment.first_ms < timestamp_ms - most
 
-    def _note_producer(self, batch: bytes, base_offset: int) -> None:
+    def note_producer(self, batch: bytes, base_offset: int) -> None:
+        """Note the batch's idempotent producer, if it has one; its header is enough."""
         mark = mark_of(batch)
         if mark is not None:
             if self.producers is None:
-                self.producers = Producers(self._most_producers)
+                self.producers = self.producer_expiration.new_producers()
             self.producers.appended(mark, base_offset)
 
     # ------------------------------------------------------------------------------------------------------ reading
@@ -138,7 +137,7 @@ class PartitionLog:
         if not self.start_offset <= offset <= self.next_offset:
             raise OffsetOutOfRange(self.name, offset, self.start_offset, self.next_offset)
         end = self.next_offset if up_to is None else min(up_to, self.next_offset)
-        for segment in self._segments_from(offset):
+        for segment in self.segments.starting_at(offset):
             if offset >= end or segment.base_offset >= end:
                 return b""
             if data := segment.read(offset, max_bytes, end):
@@ -186,23 +185,17 @@ class PartitionLog:
         """
         if not self.start_offset <= offset <= self.next_offset:
             raise OffsetOutOfRange(self.name, offset, self.start_offset, self.next_offset)
-        for segment in self._segments_from(offset):
+        for segment in self.segments.starting_at(offset):
             yield from batches_of(segment, segment.find(offset))
+            offset = segment.next_offset  # the next one may begin before it, if others were joined meanwhile
 
     def note_damage(self, error: LogDamaged) -> None:
         """Whoever came upon it says so: the operator should hear of it once."""
         self.files.damaged.setdefault(self.name, str(error))
 
-    def _segments_from(self, offset: int) -> Iterator[Segment]:
-        first = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1
-        index = max(first, 0)
-        while index < len(self.segments):
-            yield self.segments[index]
-            index += 1
-
     def newest_aid(self) -> Aid | None:
         """What spares a replay most, if a clean stop left it. Its end may be none of this log's. Raises `OSError`."""
-        return read_newest_aid(self.disk, self._folder)
+        return read_newest_aid(self.disk, self.folder)
 
     def bytes_from(self, offset: int) -> int:
         """About how many bytes there are to be read from there on; no file is looked at."""
@@ -240,7 +233,7 @@ class PartitionLog:
             segment.close()
             dropped.append(segment.base_offset)
         if dropped:
-            del self.segments[: len(dropped)]
+            self.segments.drop_oldest(len(dropped))
             self.start_offset = self.segments[0].base_offset if self.segments else self.next_offset
         return dropped
 
@@ -250,16 +243,14 @@ class PartitionLog:
         """How many of the oldest segments are closed and lie wholly below the checkpoint: also after a crash another
         follows, so that nothing looks for the log's end in them.
         """
-        count = bisect_left(self.segments, self.checkpointed_offset, key=lambda segment: segment.base_offset) - 1
+        count = self.segments.count_below(self.checkpointed_offset) - 1
         while count > 0 and self.segments[count - 1].is_busy:
             count -= 1
         return max(count, 0)
 
     def can_swap(self, swap: Swap) -> bool:
         """Whether what would be replaced is there still."""
-        first = bisect_left(self.segments, swap.name.base_offset, key=lambda segment: segment.base_offset)
-        present = self.segments[first : first + len(swap.replaced)]
-        return not self.is_removed and len(present) == len(swap.replaced) and all(map(is_, present, swap.replaced))
+        return not self.is_removed and self.segments.are_in_place(swap.replaced)
 
     def pin(self, swap: Swap) -> None:
         """What is replaced can be read until it is, whatever becomes of its names."""
@@ -270,73 +261,19 @@ class PartitionLog:
         """The files are those of the cleaned segment now."""
         if self.is_removed:
             return
-        first = bisect_left(self.segments, swap.name.base_offset, key=lambda segment: segment.base_offset)
-        self.segments[first : first + len(swap.replaced)] = [swap.cleaned]
+        self.segments.replace(swap.replaced, swap.cleaned)
         swap.cleaned.indexed(swap.cleaned.entries)
         for segment in swap.replaced:
             segment.close()
-
-    # ------------------------------------------------------------------------------------- opening, cutting, closing
-
-    def load(self, start: int, end: int) -> None:
-        """Take over the files up to `end`, and change nothing yet. Raises `LogDamaged` if they do not reach it."""
-        bases = [base for base in segment_bases(self.disk.list(self._folder)) if base < end]
-        # What lies before the start was dropped, and a crash came before its files were removed.
-        bases = bases[max(bisect_right(bases, start) - 1, 0) :] if start < end else []
-        if start < end and not (bases and bases[0] <= start):
-            path = f"{self._folder}/{file_name(start, 'log')}"
-            raise LogDamaged(path, 0, start, MISSING, ADVICE)
-        self.start_offset, self.next_offset, self.flushed_offset = start, end, end
-        for base_offset, next_base in zip(bases, [*bases, end][1:], strict=True):
-            segment = Segment(self.files, self._folder, base_offset)
-            self.segments.append(segment)
-            size = segment.file_size()
-            if next_base != end:
-                segment.adopt(size, next_base)
-                if (reached := end_of(self.disk, segment)) not in (None, next_base):
-                    what = f"it ends here, and the next file begins at offset {next_base}: one is missing between them"
-                    raise LogDamaged(segment.path, size, reached, what, ADVICE)
-                segment.close()
-            elif not segment.load(size, end):
-                what = f"its sound batches end at offset {segment.next_offset}, the checkpoint says {end}"
-                raise LogDamaged(segment.path, segment.size, segment.next_offset, what, ADVICE)
-
-    def load_producers(self) -> None:
-        """After `load`, of a log that had some: from the newest snapshot and the headers that follow it."""
-        self.producers = Producers(self._most_producers)
-        snapshot = newest_snapshot(self.disk, self._folder, self.next_offset)
-        if snapshot is not None:
-            self.producers.restore(snapshot)
-        known = self.start_offset if snapshot is None else max(snapshot.end, self.start_offset)
-        for segment in self._segments_from(known) if known < self.next_offset else ():
-            for position, base_offset, *_rest in segment.walk(segment.find(known)):
-                self._note_producer(segment.read_at(position, HEADER_BYTES), base_offset)
-
-    def cut(self, unsynced: UnsyncedFiles) -> None:
-        """Remove from the folder what lies beyond the end, or before the start."""
-        kept_at = None if self.producers is None else self.producers.kept_at
-        self.has_new_files |= remove_snapshots(self.disk, self._folder, but=kept_at)
-        self.has_new_files |= remove_aids(self.disk, self._folder, beyond=self.next_offset)
-        first = self.segments[0].base_offset if self.segments else self.next_offset
-        for base_offset in segment_bases(self.disk.list(self._folder)):
-            if base_offset >= self.next_offset or base_offset < first:
-                remove_segment(self.disk, self._folder, base_offset)
-                self.has_new_files = True  # gone for certain before a checkpoint may name a higher end
-        if self.segments:
-            last = self.segments[-1]
-            if last.file_size() > last.size:
-                self.disk.truncate(unsynced.open(last.path), last.size)
-                last.unsynced = True
-            last.close()
 
     # -------------------------------------------------------------------------------------------- writing out
 
     def wants_spill(self, at_least: int) -> bool:
         """Whether `spills` finds any."""
-        segments = self.segments
-        if not segments:
+        active = self.segments.active
+        if active is None:
             return False
-        return segments[-1].pending_bytes >= at_least or (len(segments) > 1 and segments[-2].pending_bytes > 0)
+        return active.pending_bytes >= at_least or (len(self.segments) > 1 and self.segments[-2].pending_bytes > 0)
 
     def spills(self, at_least: int) -> list[tuple[Segment, SegmentWrite]]:
         """What is in memory, of segments that have so much of it and none on its way."""
@@ -344,7 +281,7 @@ class PartitionLog:
         for segment in reversed(self.segments):
             if segment.pending_bytes == 0:
                 break  # they are written in order
-            closed = segment is not self.segments[-1]
+            closed = segment is not self.segments.active
             if (closed or segment.pending_bytes >= at_least) and not segment.spilling:
                 found.append((segment, self.spill(segment)))
         return found
@@ -370,20 +307,3 @@ class PartitionLog:
 
 def _is_old(segment: Segment, wall_ms: int, retention_ms: int) -> bool:
     return retention_ms >= 0 and 0 <= segment.newest_ms() < wall_ms - retention_ms
-
-
-def remove_segment(disk: Disk, folder: str, base_offset: int) -> None:
-    present = disk.list(folder)
-    for kind in ("index", "timeindex", "log"):
-        if (name := file_name(base_offset, kind)) in present:
-            disk.remove(f"{folder}/{name}")
-
-
-def remove_log(disk: Disk, folder: str) -> None:
-    """All files of a log, and its folder if nothing else stands in it."""
-    names = disk.list(folder)
-    ours = [name for name in names if any(is_ours(name) for is_ours in _OURS)]
-    for name in ours:
-        disk.remove(f"{folder}/{name}")
-    if len(ours) == len(names):
-        disk.remove_folder(folder)

@@ -48,7 +48,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 class Known(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A producer: its newest epoch, that epoch's last batches, and when it was last heard. 0 is "just now": an append
-    knows no time, the next `Producers.expire` does."""
+    knows no time, the next `ProducerExpiration.run` does."""
 
     epoch: int
     heard_ms: int
@@ -76,17 +76,28 @@ def mark_of(batch: bytes | memoryview) -> Mark | None:
     return Mark(producer_id, epoch, first, (first + last_offset_delta) % SEQUENCES)
 
 
+class ProducerClock:
+    """The time of the last expiration, and the logs' producers that have appended since."""
+
+    __slots__ = ("fresh", "now_ms")
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.fresh: dict[Producers, None] = {}
+
+
 class Producers:
     """At most `most`: a new one takes the place of the one not heard for the longest time, if that has been silent for
     `PROTECTED_MS`, and has none else. A forgotten one is taken at its word when it comes back, whatever its sequence
     (KIP-360)."""
 
-    __slots__ = ("_known", "_most", "_now_ms", "kept_at")
+    __slots__ = ("_clock", "_known", "_most", "kept_at", "oldest_ms")
 
-    def __init__(self, most: int) -> None:
-        self._now_ms = 0  # of the last `expire`
+    def __init__(self, most: int, clock: ProducerClock) -> None:
+        self._clock = clock
         self._known: dict[int, Known] = {}  # in the order in which they were last heard
         self._most = most
+        self.oldest_ms = 0  # nobody here was heard before
         self.kept_at: int | None = None  # the end that the snapshot on disk stands for
 
     def __len__(self) -> int:
@@ -102,17 +113,17 @@ class Producers:
         if excess <= 0:
             return True
         last = next(islice(self._known.values(), excess - 1, None), None)
-        return last is not None and 0 < last.heard_ms <= self._now_ms - PROTECTED_MS
+        return last is not None and 0 < last.heard_ms <= self._clock.now_ms - PROTECTED_MS
 
     def appended(self, mark: Mark, base_offset: int) -> None:
         """What the log holds is never refused: `judge` is asked before."""
         self._known[mark.producer_id] = with_batch(self._known.pop(mark.producer_id, UNKNOWN), mark, base_offset)
         if len(self._known) > self._most:
             del self._known[next(iter(self._known))]
+        self._clock.fresh[self] = None
 
-    def expire(self, now_ms: int, after_ms: int) -> None:
-        """Forget those that were last heard so long ago. Costs what was appended or expires since the last time."""
-        self._now_ms = now_ms
+    def stamp(self, now_ms: int) -> None:
+        """Give a time to those that have appended since the last call. Costs as many as these."""
         fresh = []
         for producer_id, known in reversed(self._known.items()):
             if known.heard_ms:
@@ -121,13 +132,22 @@ class Producers:
         for producer_id in fresh:
             known = self._known[producer_id]
             self._known[producer_id] = Known(known.epoch, now_ms, known.batches)
-        gone = []
+        self._note_oldest()
+
+    def expire(self, until_ms: int) -> None:
+        """Forget those that were last heard at or before that time. Costs as many as these."""
+        expired = []
         for producer_id, known in self._known.items():
-            if now_ms - known.heard_ms < after_ms:
+            if known.heard_ms > until_ms:
                 break
-            gone.append(producer_id)
-        for producer_id in gone:
+            expired.append(producer_id)
+        for producer_id in expired:
             del self._known[producer_id]
+        self._note_oldest()
+
+    def _note_oldest(self) -> None:
+        oldest = next(iter(self._known.values()), None)
+        self.oldest_ms = 0 if oldest is None else oldest.heard_ms
 
     def snapshot(self, end: int) -> Snapshot:
         return Snapshot(end, tuple(self._known.items()))
@@ -135,6 +155,7 @@ class Producers:
     def restore(self, snapshot: Snapshot) -> None:
         self._known = dict(snapshot.producers[-self._most :])
         self.kept_at = snapshot.end
+        self._clock.fresh[self] = None
 
 
 def with_batch(known: Known, mark: Mark, base_offset: int) -> Known:

@@ -9,7 +9,8 @@ import msgspec
 
 from partition_log.disk.disk import Disk, is_disk_full
 from partition_log.disk.unsynced_files import UnsyncedFiles
-from partition_log.log.partition_log import PartitionLog, remove_log, remove_segment
+from partition_log.log.log_deletion import remove_log, remove_segment
+from partition_log.log.partition_log import PartitionLog
 from partition_log.log.segment_swap import CleanedWrite, Swap
 from partition_log.producers.producer_state import Producers, Snapshot
 from partition_log.producers.snapshot_files import remove_snapshots, write_snapshot

@@ -24,6 +24,7 @@ from partition_log.disk.unsynced_files import UnsyncedFiles
 from partition_log.errors import AppendError
 from partition_log.log.partition_log import PartitionLog
 from partition_log.log.state_snapshots import NewAid, write_aids
+from partition_log.producers.expiration import ProducerExpiration
 from partition_log.store.identity import LOG_NAME, NodeIdentity
 from partition_log.store.jobs import CheckpointJob, Drop, FlushJob, Removal, Spill, Taken, end_spills, take
 from partition_log.store.pending_cleaning import CleaningWork
@@ -84,7 +85,8 @@ class LogStore:
         self.identity = NodeIdentity(cluster_id, node_id, made_with=made_with or {})
         self._files = OpenFiles(disk, limits.open_files)
         self._unsynced = UnsyncedFiles(disk, limits.unsynced_files)
-        self._folder = NodeFolder(self._files, self._unsynced, folder, self.identity, limits.producers_per_log)
+        self.producer_expiration = ProducerExpiration(limits.producers_per_log)
+        self._folder = NodeFolder(self._files, self._unsynced, folder, self.identity, self.producer_expiration)
         self._limits = limits
         self._wal = WriteAheadLog(f"{folder}/wal", limits.wal_segment_bytes, keep)
         self._logs: dict[str, PartitionLog] = {}
@@ -182,8 +184,9 @@ class LogStore:
         if log is None:
             if LOG_NAME.fullmatch(name) is None or len(name) > LOG_NAME_BYTES:
                 raise ValueError(f"{name!r} is no name for a log: a topic's name, a dash and a number")
-            folder, most = self._folder.log_folder(name), self._limits.producers_per_log
-            log = self._logs[name] = PartitionLog(self._files, folder, name, policy or Retain(), most)
+            folder = self._folder.log_folder(name)
+            log = PartitionLog(self._files, folder, name, policy or Retain(), self.producer_expiration)
+            self._logs[name] = log
         elif policy is not None:
             log.policy = policy
         return log
@@ -206,6 +209,8 @@ class LogStore:
         if not position:
             return AppendError.DISK_FULL
         log.is_removed = True
+        if log.producers is not None:
+            self.producer_expiration.forget(log.producers)
         self.damaged.pop(name, None)
         self._drops = [drop for drop in self._drops if drop.log is not log]
         del self._logs[name]
@@ -258,12 +263,6 @@ class LogStore:
             log.unflushed = True
             self._unflushed.append(log)
         return Appended(base_offset, next_offset, position)
-
-    def expire_producers(self, now_ms: int, after_ms: int) -> None:
-        """Forget idempotent producers that wrote nothing for so long, to be asked from time to time."""
-        for log in self._logs.values():
-            if log.producers is not None:
-                log.producers.expire(now_ms, after_ms)
 
     def should_wait(self, size: int) -> bool:
         """Whether so many bytes of records had better wait until the next write-ahead segment is made, which a

@@ -9,8 +9,11 @@ from partition_log.disk.disk import is_disk_full
 from partition_log.disk.open_files import OpenFiles
 from partition_log.disk.unsynced_files import UnsyncedFiles
 from partition_log.errors import ADVICE, MISSING, LogDamaged
-from partition_log.log.partition_log import PartitionLog, remove_log
+from partition_log.log.log_deletion import remove_log
+from partition_log.log.log_loader import cut, load, load_producers
+from partition_log.log.partition_log import PartitionLog
 from partition_log.log.segment_swap import finish_swaps
+from partition_log.producers.expiration import ProducerExpiration
 from partition_log.store.identity import LOG_NAME, NodeIdentity, identify
 from partition_log.wal.checkpoint import Checkpoint, read_checkpoint
 from partition_log.wal.reader import Frame, WalReader
@@ -47,12 +50,17 @@ class Recovered(msgspec.Struct, frozen=True):
 
 class NodeFolder:
     def __init__(
-        self, files: OpenFiles, unsynced: UnsyncedFiles, path: str, identity: NodeIdentity, most_producers: int
+        self,
+        files: OpenFiles,
+        unsynced: UnsyncedFiles,
+        path: str,
+        identity: NodeIdentity,
+        producer_expiration: ProducerExpiration,
     ) -> None:
         self._disk = files.disk
         self._unsynced_files = unsynced
         self._files = files
-        self._most_producers = most_producers
+        self._producer_expiration = producer_expiration
         self._lock: int | None = None
         self.path = path
         self.wal = f"{path}/wal"
@@ -107,13 +115,13 @@ class NodeFolder:
             if noted.name not in removed:
                 log = self._logs[noted.name] = self._new_log(noted.name, noted.segment_bytes)
                 finish_swaps(self._disk, log.folder)
-                log.load(noted.start, noted.end)
+                load(log, noted.start, noted.end)
                 log.cleaned_offset, log.horizon_ms = noted.cleaned, noted.horizon_ms
                 if noted.producers:
-                    log.load_producers()
+                    load_producers(log)
         self._remove_strays()
         for log in self._logs.values():
-            log.cut(self._unsynced_files)
+            cut(log, self._unsynced_files)
         for frame in reader.frames():
             if frame.position > removed.get(frame.name, 0):
                 self._replay(frame)
@@ -175,4 +183,4 @@ class NodeFolder:
 
     def _new_log(self, name: str, segment_bytes: int = 0) -> PartitionLog:
         policy = Retain(segment_bytes=segment_bytes) if segment_bytes else Retain()
-        return PartitionLog(self._files, self.log_folder(name), name, policy, self._most_producers)
+        return PartitionLog(self._files, self.log_folder(name), name, policy, self._producer_expiration)

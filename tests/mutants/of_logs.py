@@ -175,8 +175,8 @@ MUTANTS = (
         (
             Edit(
                 "partition_log/log/partition_log.py",
-                "        count = bisect_left(self.segments, self.checkpointed_offset, key",
-                "        count = bisect_left(self.segments, self.next_offset, key",
+                "        count = self.segments.count_below(self.checkpointed_offset)",
+                "        count = self.segments.count_below(self.next_offset)",
             ),
             Edit(
                 "partition_log/log/partition_log.py",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from partition_log.cleanup_policy import Retain
 from partition_log.log.partition_log import PartitionLog
+from partition_log.producers.expiration import ProducerExpiration
 from partition_log.producers.producer_state import PROTECTED_MS, Known, Producers, Stored, mark_of
 from partition_log.producers.sequence_check import Objection, judge
 from partition_log.producers.snapshot_files import snapshot_name
@@ -50,7 +51,7 @@ def told(log: PartitionLog) -> dict[int, tuple[int, tuple[Stored, ...]]]:
 
 def read_from_log(log: PartitionLog) -> dict[int, tuple[int, tuple[Stored, ...]]]:
     """The same, from the batches alone."""
-    anew = Producers(10_000)
+    anew = ProducerExpiration(10_000).new_producers()
     for header, data in log.batches_from(log.start_offset):
         mark = mark_of(bytes(data))
         if mark is not None:
@@ -64,7 +65,7 @@ def snapshots(disk: SimDisk, name: str = NAME) -> list[str]:
 
 @pytest.fixture
 def producers() -> Producers:
-    return Producers(100)
+    return ProducerExpiration(100).new_producers()
 
 
 def send(producers: Producers, *batches: bytes, at: int = 0) -> list[int | None] | Objection:
@@ -175,45 +176,78 @@ def test_batches_without_a_producer_or_without_a_sequence_leave_no_mark() -> Non
 
 
 def test_beyond_the_bound_those_not_heard_for_the_longest_time_are_forgotten() -> None:
-    producers = Producers(3)
+    expiration = ProducerExpiration(3)
+    producers = expiration.new_producers()
     for producer_id in (1, 2, 3):
         send(producers, batch(producer_id, 0))
-    producers.expire(1_000, 10 * PROTECTED_MS)
+    expiration.run(1_000, 10 * PROTECTED_MS)
     send(producers, batch(1, 1))
-    producers.expire(1_000 + PROTECTED_MS, 10 * PROTECTED_MS)
+    expiration.run(1_000 + PROTECTED_MS, 10 * PROTECTED_MS)
     send(producers, batch(4, 0))
     assert [key for key, _known in producers.snapshot(0).producers] == [3, 1, 4]
     assert send(producers, batch(2, 5), at=9) == [None], "taken at its word"
 
 
 def test_nobody_heard_in_the_last_minutes_is_forgotten_for_a_new_one() -> None:
-    producers = Producers(3)
+    expiration = ProducerExpiration(3)
+    producers = expiration.new_producers()
     for producer_id in (1, 2, 3):
         send(producers, batch(producer_id, 0))
     assert send(producers, batch(4, 0)) is Objection.TOO_MANY
-    producers.expire(1_000, 10 * PROTECTED_MS)
-    producers.expire(999 + PROTECTED_MS, 10 * PROTECTED_MS)
+    expiration.run(1_000, 10 * PROTECTED_MS)
+    expiration.run(999 + PROTECTED_MS, 10 * PROTECTED_MS)
     assert send(producers, batch(4, 0)) is Objection.TOO_MANY
     assert send(producers, batch(1, 1), at=3) == [None], "it is known"
-    producers.expire(1_000 + PROTECTED_MS, 10 * PROTECTED_MS)
+    expiration.run(1_000 + PROTECTED_MS, 10 * PROTECTED_MS)
     many = [batch(producer_id, 0) for producer_id in (4, 5, 6)]
     assert judge(producers, many, 4) is Objection.TOO_MANY, "only two are silent"
     assert judge(producers, many[:2], 4) == [None, None]
 
 
-def test_producers_expire_after_their_last_batch_and_never_early(producers: Producers) -> None:
+def test_producers_expire_after_their_last_batch_and_never_early() -> None:
+    expiration = ProducerExpiration(100)
+    producers = expiration.new_producers()
     send(producers, batch(1, 0))
     send(producers, batch(2, 0))
-    producers.expire(1_000, 500)
-    producers.expire(1_400, 500)
+    expiration.run(1_000, 500)
+    expiration.run(1_400, 500)
     send(producers, batch(1, 1))
-    producers.expire(1_499, 500)
+    expiration.run(1_499, 500)
     assert len(producers) == 2
-    producers.expire(1_500, 500)
+    expiration.run(1_500, 500)
     assert producers.get(2) == Known(-1, 0, ())
     assert producers.get(1).batches[-1].last == 1
-    producers.expire(1_999, 500)
+    expiration.run(1_999, 500)
     assert len(producers) == 0
+
+
+def test_a_run_costs_the_logs_that_were_written_or_are_due_and_not_all_logs() -> None:
+    store = mount(SimDisk())
+    for number in range(40):
+        put(store, batch(9, 0), name=f"flights-{number}")
+    store.producer_expiration.run(1_000, 500)
+    visits = store.producer_expiration.visits
+    put(store, batch(9, 1), name="flights-7")
+    for now_ms in range(1_001, 1_400):
+        store.producer_expiration.run(now_ms, 500)
+    assert store.producer_expiration.visits == visits + 1, "the log that was written, once"
+    store.producer_expiration.run(1_500, 500)
+    assert store.producer_expiration.visits == visits + 40, "all others are due"
+    known = {name: len(told(store.log(name))) for name in store.names()}
+    assert [name for name in known if known[name]] == ["flights-7"]
+
+
+def test_a_removed_log_is_not_looked_at_again() -> None:
+    store = mount(SimDisk())
+    put(store, batch(9, 0), name="flights-1")
+    put(store, batch(9, 0), name="flights-2")
+    store.producer_expiration.run(1_000, 500)
+    visits = store.producer_expiration.visits
+    put(store, batch(9, 1), name="flights-1")
+    store.remove("flights-1")
+    store.remove("flights-2")
+    store.producer_expiration.run(9_000, 500)
+    assert store.producer_expiration.visits == visits
 
 
 def test_a_bound_holds_for_what_is_read_from_disk_too() -> None:
@@ -229,7 +263,7 @@ def test_a_bound_holds_for_what_is_read_from_disk_too() -> None:
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=60), st.integers(0, LAST))
 def test_retries_in_any_order_store_nothing_twice_and_lose_nothing(sends: list[tuple[int, int]], start: int) -> None:
     """Each producer has ten batches of one record; any of them arrives at any time, as often as it likes."""
-    producers = Producers(100)
+    producers = ProducerExpiration(100).new_producers()
     stored: dict[int, list[int]] = {0: [], 1: [], 2: []}
     begun: dict[int, int] = {}
     offset, where = 0, {}
@@ -289,8 +323,8 @@ def test_once_all_have_expired_the_file_goes() -> None:
     store = mount(disk)
     log = put(store, batch(9, 0))
     assert work(store, disk, force=True)
-    store.expire_producers(1_000, 500)
-    store.expire_producers(1_500, 500)
+    store.producer_expiration.run(1_000, 500)
+    store.producer_expiration.run(1_500, 500)
     assert told(log) == {}
     assert work(store, disk, force=True)
     assert snapshots(disk) == []
@@ -302,11 +336,11 @@ def test_when_they_were_heard_is_kept_too() -> None:
     disk = SimDisk()
     store = mount(disk)
     put(store, batch(9, 0))
-    store.expire_producers(1_000, 500)
+    store.producer_expiration.run(1_000, 500)
     put(store, batch(8, 0))
     assert store.close()
     store = mount(disk)
-    store.expire_producers(1_500, 500)
+    store.producer_expiration.run(1_500, 500)
     assert list(told(store.log(NAME))) == [8]
 
 

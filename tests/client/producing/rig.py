@@ -8,6 +8,7 @@ from membership.topic_partition import TopicPartition
 from muster.core.producing import NOT_KNOWN, Delivered, ProducerSettings, Producing, Undelivered
 from muster.core.producing.batch import Pending
 from muster.errors import MusterError
+from partition_log.producers.expiration import ProducerExpiration
 from partition_log.producers.producer_state import Producers, mark_of
 from partition_log.producers.sequence_check import Objection, judge
 from protocol.errors import ErrorCode
@@ -37,7 +38,7 @@ P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 class Log:
     leader: int = 0
     records: list[Record] = field(default_factory=list)
-    producers: Producers = field(default_factory=lambda: Producers(100))
+    producers: Producers = field(default_factory=lambda: ProducerExpiration(100).new_producers())
     most_records: int = 1_000
     refusals: list[ErrorCode] = field(default_factory=list)
 
