@@ -70,6 +70,7 @@ def make_core(
         max_batch_bytes=config.offsets_topic_max_message_bytes,
         directory=directory,
         broker_id=config.node_id,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
     )
     own_policy = Compact(
         delete_retention_ms=config.log_cleaner_delete_retention_ms,

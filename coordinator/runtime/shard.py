@@ -29,6 +29,8 @@ from coordinator.records.records import (
     ShardRecord,
     TransactionEnded,
 )
+from coordinator.runtime.expiry_rules import earliest_expiry_ms
+from coordinator.runtime.expiry_schedule import ExpirySchedule
 from coordinator.runtime.group_counts import GroupCounts
 from coordinator.runtime.group_kinds import AnyEvent, AnyGroup, append_failed, handle
 from coordinator.runtime.journal import Journal, encode_note
@@ -50,6 +52,8 @@ _APPEND_ERRORS = {
     AppendError.DISK_FULL: ErrorCode.NOT_COORDINATOR,
     AppendError.RECORD_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+_RULING = (GroupMetadata, MemberReplaced, OffsetTombstone, BalancedMetadata, BalancedTombstone)
+"""Records that may bring the expiry of a group or its offsets forward."""
 _TOO_LARGE = _APPEND_ERRORS[AppendError.RECORD_TOO_LARGE]
 
 
@@ -84,6 +88,7 @@ class ShardTools(NamedTuple):
     """Every group of the node, by id; the hot path finds a group here without hashing its id as Java does."""
     overrides: Mapping[str, GroupSettings] = {}  # of groups that do not follow `settings`
     broker_id: int = 0  # the node of every partition here
+    offsets_retention_ms: int = 0
 
 
 class Shard:
@@ -101,6 +106,7 @@ class Shard:
         """Groups that are, or were, client-balanced. Their commits and grants are in the classic group of the same id,
         which is Empty while this one has members."""
         self.offsets = OffsetTable()
+        self.expirations = ExpirySchedule()
         self.loaded_records = 0
         self.snapshot_end = -1
         """End of the snapshot from which the shard was loaded; -1: no usable one."""
@@ -128,6 +134,7 @@ class Shard:
         """Run the event on the group, and follow-up events until nothing changes any more."""
         answers: list[Answer] = []
         events: deque[AnyEvent] = deque((event,))
+        state = group.state
         for _ in range(_SETTLE_ROUNDS):
             while events:
                 self._step(group, events.popleft(), moment, events, answers)
@@ -137,6 +144,8 @@ class Shard:
                     group.phase = None
             if not events:
                 self.counts.count(group.group_id)
+                if group.state is not state and group.group_id in self.groups:
+                    self.expirations.note_change(group.group_id)
                 return EventResult(answers, self.position_of(group.group_id))
         raise AssertionError(f"{group.group_id} does not settle after {event!r}")
 
@@ -309,20 +318,26 @@ class Shard:
             balanced_loading.apply(one, record)
         elif isinstance(record, BalancedTombstone):
             self.balanced.pop(record.group_id, None)
+        if type(record) in _RULING and record.group_id in self.groups:
+            self.expirations.note_change(record.group_id)
 
     def _apply_offsets(self, records: Sequence[CommittedOffset], producer_id: int, group: Group | None) -> None:
         """Apply commits of one group."""
         group_id = records[0].group_id
-        if group_id not in self.groups:
-            self.adopt(group or self.new_group(group_id))
+        known = self.groups.get(group_id) or self.adopt(group or self.new_group(group_id))
         if producer_id == NO_PRODUCER:
             self.offsets.set(records)
+            due_ms = earliest_expiry_ms(known, self.balanced.get(group_id), records, self._tools.offsets_retention_ms)
+            self.expirations.bring_forward(known.group_id, due_ms)
         else:
             self.offsets.set_pending(producer_id, records)
 
     def apply_marker(self, marker: TransactionEnded) -> list[str]:
         """Apply a marker: the producer's pending offsets become valid or are dropped. Return their groups."""
-        return self.offsets.end_transaction(marker.producer_id, is_committed=marker.is_committed)
+        group_ids = self.offsets.end_transaction(marker.producer_id, is_committed=marker.is_committed)
+        for group_id in group_ids:
+            self.expirations.note_change(group_id)
+        return group_ids
 
     def owners_of(self, group_id: str) -> Owners:
         """Return the group's ownership registry; the group is added if it is absent."""
@@ -356,6 +371,7 @@ class Shard:
         self.groups[group.group_id] = group
         self._tools.directory[group.group_id] = (self, group)
         self.counts.count(group.group_id)
+        self.expirations.note_change(group.group_id)
         return group
 
     def remove(self, group_id: str) -> None:
@@ -367,6 +383,7 @@ class Shard:
         if group is not None:
             group.state = GroupState.DEAD
             self.counts.drop(group)
+            self.expirations.remove(group_id)
             self._tools.directory.pop(group_id, None)
         if self.offsets.holds(group_id):
             # Offsets outlive their group's record only in a log; they make a simple group
@@ -395,6 +412,7 @@ class Shard:
         self.groups.clear()
         self.balanced.clear()
         self.offsets = OffsetTable()
+        self.expirations = ExpirySchedule()
         self.counts = GroupCounts(self.groups, self.balanced)
         self.loaded_records = 0
 
